@@ -1,0 +1,1 @@
+"""Hydra configuration, installed as ``domadapt.conf``."""

@@ -1,0 +1,1 @@
+"""Shipped corpora and parser, installed as ``domadapt.shipped``."""

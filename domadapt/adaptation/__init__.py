@@ -1,0 +1,1 @@
+"""How target text enters training: one file each."""

@@ -1,0 +1,127 @@
+r"""Masked language modelling on target (and source) text: first alone, then together with the task.
+
+Post-training follows Gururangan et al. 2020 (https://aclanthology.org/2020.acl-main.740), the joint stage UDALM
+(Karouzos et al. 2021, https://aclanthology.org/2021.naacl-main.203):
+
+.. math:: L = L_{task}(source) + \lambda L_{MLM}(target).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from domadapt.data.batches import BucketSampler, Step
+from domadapt.method import Method
+
+if TYPE_CHECKING:
+    from domadapt.setup import Setting
+
+
+class MaskedLanguageModel(Method):
+    """Post-training and joint masked language modelling.
+
+    Args:
+        epochs: passes over target and source text before training; 0 leaves that stage out.
+        learning_rate: of that stage.
+        batch_size: texts a step of that stage.
+        masked: share of pieces to predict.
+        use_source: post-train on source text, too.
+        weight: of the joint stage's loss; 0 leaves it out.
+    """
+
+    reads_target = True
+
+    def __init__(
+        self, epochs: int, learning_rate: float, batch_size: int, masked: float, use_source: bool, weight: float
+    ) -> None:
+        super().__init__({"masked_lm": weight})
+        self.epochs, self.learning_rate, self.batch_size = epochs, learning_rate, batch_size
+        self.masked, self.use_source = masked, use_source
+        self.reads_target = weight > 0
+
+    def attach(self, encoder: Any, relations: int) -> None:
+        """Make the prediction head; its output matrix is the encoder's own embedding."""
+        embedding = encoder.base.get_input_embeddings().weight
+        self.transform = nn.Linear(encoder.width, embedding.shape[1])
+        self.norm = nn.LayerNorm(embedding.shape[1])
+        self.bias = nn.Parameter(torch.zeros(embedding.shape[0]))
+        nn.init.eye_(self.transform.weight)  # a state starts as its own prediction
+        nn.init.zeros_(self.transform.bias)
+        self.mask_id = encoder.tokenizer.mask_token_id
+        if self.mask_id is None:
+            raise ValueError(f"backbone {encoder.name!r} has no mask token; adaptation=masked_lm needs one")
+        special = torch.zeros(embedding.shape[0], dtype=torch.bool)
+        special[encoder.tokenizer.all_special_ids] = True
+        self.register_buffer("special", special, persistent=False)
+
+    def prepare(self, encoder: Any, setting: "Setting") -> dict[str, Any]:
+        """Post-train encoder and head on both domains' text, with linear warm-up and decay."""
+        if not self.epochs:
+            return {}
+        examples = [*setting.target, *(setting.source if self.use_source else [])]
+        sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, setting.seed)
+        steps = self.epochs * len(sampler)
+        parameters = [p for module in (encoder, self) for p in module.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW(parameters, self.learning_rate, weight_decay=0.01, fused=True)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min((s + 1) / (0.06 * steps + 1), 1 - s / steps))
+        encoder.train()
+        curve: list[float] = []
+        with tqdm(total=steps, desc="masked language model", unit="step", disable=setting.quiet) as bar:
+            for epoch in range(self.epochs):
+                sampler.set_epoch(epoch)
+                total = 0.0
+                for indices in sampler:
+                    batch = setting.collator([examples[i] for i in indices]).to(setting.device)
+                    with setting.autocast():
+                        loss = self._loss(encoder, batch.input_ids, batch.attention_mask)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+                    optimizer.step()
+                    schedule.step()
+                    total += float(loss.detach())
+                    bar.update()
+                curve.append(total / len(sampler))
+                bar.set_postfix(loss=f"{curve[-1]:.2f}")
+        return {"masked_lm/post_training_loss": curve, "masked_lm/post_training_texts": len(examples)}
+
+    def step_losses(self, encoder: Any, step: Step) -> dict[str, Tensor]:
+        """Joint stage: predict masked pieces of the target batch."""
+        if step.target is None or not self.weights["masked_lm"]:
+            return {}
+        return {"masked_lm": self._loss(encoder, step.target.input_ids, step.target.attention_mask)}
+
+    def _loss(self, encoder: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        special: Tensor = self.special  # type: ignore[assignment]
+        corrupted, chosen = mask_pieces(input_ids, special, int(self.mask_id), self.masked)
+        states = encoder.states(corrupted, attention_mask)[chosen]  # the vocabulary is wide: only masked pieces
+        states = self.norm(F.gelu(self.transform(states)))
+        logits = F.linear(states, encoder.base.get_input_embeddings().weight, self.bias)
+        return F.cross_entropy(logits.float(), input_ids[chosen], reduction="sum") / chosen.sum().clamp(min=1)
+
+
+def mask_pieces(input_ids: Tensor, special: Tensor, mask_id: int, share: float) -> tuple[Tensor, Tensor]:
+    """Choose pieces to predict and hide them: 80% become the mask, 10% a random piece, 10% stay (Devlin et al. 2019).
+
+    Args:
+        input_ids: (batch, pieces).
+        special: (vocabulary,) True for pieces that are never chosen, padding among them.
+        mask_id: id of the mask piece.
+        share: of the other pieces that is chosen.
+
+    Returns:
+        (batch, pieces) corrupted ids, and (batch, pieces) True for chosen pieces.
+
+    >>> ids = torch.arange(6).view(1, 6)
+    >>> special = torch.tensor([True, False, False, False, False, True])
+    >>> mask_pieces(ids, special, mask_id=5, share=1.0)[1].tolist()
+    [[False, True, True, True, True, False]]
+    """
+    chosen = (torch.rand(input_ids.shape, device=input_ids.device) < share) & ~special[input_ids]
+    dice = torch.rand(input_ids.shape, device=input_ids.device)
+    random = torch.randint(len(special), input_ids.shape, device=input_ids.device)
+    corrupted = torch.where(chosen & (dice < 0.8), mask_id, input_ids)
+    return torch.where(chosen & (dice >= 0.9), random, corrupted), chosen

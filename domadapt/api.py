@@ -1,0 +1,91 @@
+"""The verbs as Python functions."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from domadapt.resolvers import register
+
+
+def compose(config: str = "train", overrides: Sequence[str] = ()) -> DictConfig:
+    """Compose a configuration outside the command line.
+
+    Args:
+        config: name of a top-level yaml: train, benchmark, predict, parse, report.
+        overrides: as on the command line.
+
+    Raises:
+        ValueError: an override that the configuration does not know.
+
+    >>> compose("train", ["seed=7"]).seed
+    7
+    """
+    import hydra
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+
+    register()
+    if GlobalHydra.instance().is_initialized():  # inside a verb: keep the user's --config-dir
+        return _composed(config, overrides, HydraException)
+    with hydra.initialize_config_module("domadapt.conf", version_base="1.3"):
+        return _composed(config, overrides, HydraException)
+
+
+def _composed(config: str, overrides: Sequence[str], error: type[Exception]) -> DictConfig:
+    import hydra
+
+    try:
+        return hydra.compose(config, list(overrides))
+    except error as problem:
+        raise ValueError(str(problem)) from problem
+
+
+def train(overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:
+    """Run one cell: ``train(["injection=lisa"], seed=2)``; see :func:`domadapt.train.train`.
+
+    Args:
+        overrides: as on the command line.
+        settings: top-level settings by name, as a convenience.
+
+    Returns:
+        The content of ``metrics.json``.
+    """
+    from domadapt.train import train as run
+
+    return run(compose("train", [*overrides, *(f"{k}={v}" for k, v in settings.items())]))
+
+
+def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Run an experiment's cells one after the other; returns the metrics of each that succeeded."""
+    from domadapt.benchmark.loop import benchmark as run
+
+    return run(compose("benchmark", overrides), overrides)
+
+
+def parse(
+    texts: Iterable[str], parser: str = "shipped", cache: str | Path | None = None, processes: int = 1
+) -> Iterator[Any]:
+    """Parse a stream of texts, through a cache if a folder is given.
+
+    Args:
+        texts: one string each.
+        parser: ``shipped``, or the name of an installed spaCy pipeline.
+        cache: folder of the cache.
+        processes: worker processes.
+
+    Returns:
+        One :class:`~domadapt.syntax.parser.Parse` a text, in order.
+
+    >>> [parse.relations for parse in parse(["It works."])][0][0]
+    'nsubj'
+    """
+    from domadapt.data.domains import UnlabelledText
+    from domadapt.syntax.cache import ParseCache
+    from domadapt.syntax.parser import Parser, SpacyParser
+
+    source: Parser = SpacyParser(parser)
+    if cache is not None:
+        source = ParseCache(source, cache)
+    return source.parse((UnlabelledText("", "", text) for text in texts), processes)

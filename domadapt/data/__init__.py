@@ -1,0 +1,1 @@
+"""Records: what they are, how published corpora are read, who may see which labels."""

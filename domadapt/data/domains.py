@@ -1,0 +1,140 @@
+"""Who is source, who is target, who is the test: and the lock on target labels.
+
+Three types keep labels where they belong. Source records carry labels. Target text travels as
+:class:`UnlabelledText`, a type without a label field. Test labels lie behind :class:`SealedTest`, which opens once, in
+the final evaluation. The in-domain ceiling is a run of its own, asked for by name and marked so.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from domadapt.data.records import Record
+
+Words = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnlabelledText:
+    """A target text. There is no field that could hold a label.
+
+    >>> UnlabelledText("1", "laptop", "Fast.").label
+    Traceback (most recent call last):
+    AttributeError: 'UnlabelledText' object has no attribute 'label'
+    """
+
+    id: str
+    domain: str
+    text: str
+    words: Words | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetUnlabeled:
+    """All that training may see of the target."""
+
+    domain: str
+    texts: tuple[UnlabelledText, ...]
+
+    @classmethod
+    def from_records(cls, domain: str, records: tuple[Record, ...]) -> "TargetUnlabeled":
+        """Keep the text, drop everything else."""
+        return cls(domain, tuple(UnlabelledText(r.id, domain, r.text, r.words) for r in records))
+
+
+class SealedLabels(RuntimeError):
+    """Somebody asked for target labels a second time, or before the final evaluation."""
+
+
+class SealedTest:
+    """Labelled target records that open once.
+
+    Args:
+        domain: whose they are.
+        load: reads them; not called before :meth:`open`.
+
+    >>> test = SealedTest("laptop", lambda: ())
+    >>> test.open()
+    ()
+    >>> test.open()
+    Traceback (most recent call last):
+    domadapt.data.domains.SealedLabels: the laptop test labels were opened before; they serve one final evaluation
+    """
+
+    def __init__(self, domain: str, load: Callable[[], tuple[Record, ...]]) -> None:
+        self.domain = domain
+        self._load: Callable[[], tuple[Record, ...]] | None = load
+
+    def open(self) -> tuple[Record, ...]:
+        """The records, once.
+
+        Raises:
+            SealedLabels: at the second call.
+        """
+        if self._load is None:
+            raise SealedLabels(
+                f"the {self.domain} test labels were opened before; they serve one final evaluation"
+            )
+        load, self._load = self._load, None
+        return load()
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """One adaptation problem.
+
+    Attributes:
+        source, target: names.
+        source_train, source_dev, source_test: labelled records; dev chooses the checkpoint.
+        unlabeled: target text.
+        test: the sealed target test; None where the user has no labels at all.
+        ceiling: loads labelled target (train, dev) records for the in-domain ceiling; None where there are none.
+        warnings: what readers mended, counted.
+    """
+
+    source: str
+    target: str
+    source_train: tuple[Record, ...]
+    source_dev: tuple[Record, ...]
+    source_test: tuple[Record, ...]
+    unlabeled: TargetUnlabeled
+    test: SealedTest | None
+    ceiling: Callable[[], tuple[tuple[Record, ...], tuple[Record, ...]]] | None = None
+    warnings: Counter[str] = field(default_factory=Counter)
+
+    def in_domain(self) -> "Domains":
+        """The ceiling's problem: training and selection on target labels.
+
+        Raises:
+            ValueError: these corpora have no labelled target training data.
+        """
+        if self.ceiling is None:
+            raise ValueError(
+                f"train_on=target: there is no labelled training data for {self.target!r}; "
+                f"give data.target.train_path, or leave the in-domain ceiling out"
+            )
+        train, dev = self.ceiling()
+        return replace(self, source_train=train, source_dev=dev, source_test=(), ceiling=None)
+
+
+def hold_out(records: tuple[Record, ...], share: float, seed: int) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
+    """Split off a random share, the same for the same seed; both parts keep their order.
+
+    Args:
+        records: to split.
+        share: of records to hold out, between 0 and 1.
+        seed: of the choice.
+
+    Returns:
+        The rest, and the held-out part.
+
+    >>> records = tuple(Record(str(i), "camera", "text") for i in range(10))
+    >>> [len(part) for part in hold_out(records, 0.1, seed=0)]
+    [9, 1]
+    """
+    count = max(1, round(share * len(records)))
+    chosen = set(np.random.default_rng(seed).permutation(len(records))[:count].tolist())
+    rest = tuple(r for i, r in enumerate(records) if i not in chosen)
+    return rest, tuple(r for i, r in enumerate(records) if i in chosen)

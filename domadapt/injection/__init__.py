@@ -1,0 +1,1 @@
+"""How syntax enters the model: one file each."""

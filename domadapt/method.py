@@ -1,0 +1,54 @@
+"""The contract that injections and adaptations share."""
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from domadapt.data.batches import Batch, Step
+from domadapt.encoder import Output
+
+if TYPE_CHECKING:
+    from domadapt.setup import Setting
+
+
+class Method(nn.Module):
+    """Something that adds to training: an injection of syntax, or an adaptation to target text.
+
+    A new method is a subclass in its own file, and one yaml with its ``_target_``. All hooks are optional.
+
+    Attributes:
+        reads_parses: batches must carry parses during training.
+        reads_target: every step must carry a batch of unlabelled target text.
+        used_at_prediction: its parameters are part of the model that is saved; otherwise a stock one is left behind.
+        parses_at_prediction: parses are needed to predict, too; the parser's name travels with the model.
+        weights: weight of each named loss; the module multiplies and logs, nobody else.
+    """
+
+    reads_parses: bool = False
+    reads_target: bool = False
+    used_at_prediction: bool = False
+    parses_at_prediction: bool = False
+
+    def __init__(self, weights: dict[str, float]) -> None:
+        super().__init__()
+        self.weights = dict(weights)
+
+    def attach(self, encoder: Any, relations: int) -> None:
+        """Called once, before training and after loading: hook into the encoder, make parameters.
+
+        Args:
+            encoder: the :class:`~domadapt.encoder.Encoder`.
+            relations: number of known relation names.
+        """
+
+    def prepare(self, encoder: Any, setting: "Setting") -> dict[str, Any]:
+        """A stage before training, such as post-training a language model; returns what to record of it."""
+        return {}
+
+    def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
+        """Losses on one encoded batch, called for the source batch and, where there is one, the target batch."""
+        return {}
+
+    def step_losses(self, encoder: Any, step: Step) -> dict[str, Tensor]:
+        """Losses that need forward passes of their own, called once a step."""
+        return {}

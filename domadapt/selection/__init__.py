@@ -1,0 +1,1 @@
+"""Which checkpoint is kept: one validator each."""

@@ -1,0 +1,172 @@
+"""From a configuration to everything that training needs, built in one place."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from domadapt.data.batches import Collator, Example, Truncation, encode
+from domadapt.data.domains import Domains
+from domadapt.data.records import Record
+from domadapt.encoder import EncoderLike
+from domadapt.method import Method
+from domadapt.progress import progress, quiet
+from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.cache import ParseCache
+from domadapt.syntax.graphs import relation_vocabulary
+from domadapt.syntax.parser import Parse, Parser, Text
+from domadapt.tasks.task import Task
+
+
+@dataclass(slots=True)
+class Setting:
+    """What a run works with.
+
+    Attributes:
+        source: labelled training examples.
+        dev: labelled examples that choose the checkpoint.
+        target: unlabelled target examples; empty if no method reads target text.
+        relations: ids of relation names met in source and target.
+        truncation: what ``max_pieces`` cut off, by part.
+    """
+
+    domains: Domains
+    task: Task
+    encoder: Any
+    methods: list[Method]
+    parser: Parser
+    collator: Collator
+    max_pieces: int
+    seed: int
+    device: torch.device
+    precision: str
+    source: list[Example] = field(default_factory=list)
+    dev: list[Example] = field(default_factory=list)
+    target: list[Example] = field(default_factory=list)
+    relations: dict[str, int] = field(default_factory=dict)
+    truncation: dict[str, Truncation] = field(default_factory=dict)
+    warnings: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def quiet(self) -> bool:
+        """No progress bars: not a terminal."""
+        return quiet()
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The run's precision for code outside Lightning."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16-mixed")
+
+    def examples(self, texts: Sequence[Text], part: str, parses: bool, labelled: bool) -> list[Example]:
+        """Tokenise texts; parse them if asked, and tag them if labelled."""
+        words, trees = words_of(texts, self.parser, parses, part)
+        targets: dict[str, Any] = {}
+        if labelled:
+            records = [t for t in texts if isinstance(t, Record)]
+            self.task.check(records)
+            targets = self.task.targets(records, words)
+        found, cut = encode([t.text for t in texts], words, self.encoder.tokenizer, self.max_pieces, trees, **targets)
+        self.truncation[part] = cut
+        return found
+
+
+def make(config: Any, **extra: Any) -> Any:
+    """The one place where configuration becomes objects."""
+    return instantiate(config, _convert_="all", **extra)
+
+
+def build(cfg: DictConfig) -> Setting:
+    """Read corpora, parse what needs parsing, tokenise, and make encoder and methods.
+
+    Args:
+        cfg: a composed ``train.yaml``.
+
+    Raises:
+        ValueError: naming the setting, its value, what was expected and the fix.
+    """
+    device = pick_device(cfg.trainer.device)
+    domains: Domains = make(cfg.data)
+    if cfg.train_on not in ("source", "target"):
+        raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
+    if cfg.train_on == "target":
+        domains = domains.in_domain()
+    task: Task = make(cfg.task)
+    task.learn_labels(domains.source_train)
+    methods = [make(m) for group in (cfg.injection, cfg.adaptation) for m in (group or {}).values()]
+    encoder: EncoderLike = make(cfg.backbone, kind=task.kind, labels=task.labels)
+    parser: Parser = ParseCache(make(cfg.parser), cfg.paths.cache)
+    setting = Setting(
+        domains=domains,
+        task=task,
+        encoder=encoder,
+        methods=methods,
+        parser=parser,
+        collator=Collator(int(encoder.tokenizer.pad_token_id or 0)),
+        max_pieces=cfg.max_pieces,
+        seed=cfg.seed,
+        device=device,
+        precision=pick_precision(cfg.trainer.precision, device),
+        warnings=Counter(domains.warnings),
+    )
+    _read_parts(setting)
+    for method in methods:
+        method.attach(encoder, len(setting.relations))
+    return setting
+
+
+def _read_parts(setting: Setting) -> None:
+    domains, methods = setting.domains, setting.methods
+    parses = any(m.reads_parses for m in methods)
+    reads_target = any(m.reads_target for m in methods) or any(hasattr(m, "epochs") for m in methods)
+    setting.source = setting.examples(domains.source_train, "source train", parses, labelled=True)
+    at_prediction = any(m.parses_at_prediction for m in methods)
+    setting.dev = setting.examples(domains.source_dev, "source dev", at_prediction, labelled=True)
+    if reads_target:
+        setting.target = setting.examples(domains.unlabeled.texts, "target unlabelled", parses, labelled=False)
+    seen = (name for e in [*setting.source, *setting.target] if e.parse for name in e.parse.relations)
+    setting.relations = relation_vocabulary(seen)
+    setting.collator.relations = setting.relations
+
+
+def words_of(
+    texts: Sequence[Text], parser: Parser, parses: bool, title: str
+) -> tuple[list[IntArray], list[Parse] | None]:
+    """Word ranges of texts, with their parses if asked."""
+    if not parses:
+        return list(parser.tokenize(texts)), None
+    trees = list(progress(parser.parse(texts), f"parse {title}", len(texts), "text"))
+    return [t.words for t in trees], trees
+
+
+def pick_device(name: str) -> torch.device:
+    """``auto`` takes a GPU where there is one."""
+    if name != "auto":
+        return torch.device(name)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def pick_precision(name: str, device: torch.device) -> str:
+    """``auto`` takes bfloat16 where the device computes in it, else float32.
+
+    Raises:
+        ValueError: an unknown precision.
+    """
+    if name not in ("auto", "32", "bf16-mixed"):
+        raise ValueError(f"trainer.precision={name!r}: expected auto, 32 or bf16-mixed")
+    if name != "auto":
+        return "32-true" if name == "32" else name
+    if device.type == "cuda":
+        return "bf16-mixed" if torch.cuda.is_bf16_supported() else "32-true"
+    supported: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    return "bf16-mixed" if device.type == "cpu" and supported() else "32-true"
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """A configuration as plain dicts and lists."""
+    result = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(result, dict)
+    return {str(key): value for key, value in result.items()}

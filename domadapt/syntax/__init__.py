@@ -1,0 +1,1 @@
+"""Parses, their cache, and their alignment with pieces. No torch.nn here."""

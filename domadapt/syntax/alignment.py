@@ -1,0 +1,125 @@
+"""Words to pieces and back, by character offsets.
+
+Three index spaces meet here and nowhere else: *words* (the parser's or the corpus owner's tokens), *pieces* (the
+backbone's subword tokens) and *graph nodes* (words, flattened over a batch). Names say which one an index is in.
+
+A word and a piece belong together when their character ranges overlap, many to many: a byte-level tokenizer gives one
+emoji several pieces with the same range, a Unigram piece may reach over two words.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+IntArray = NDArray[np.int64]
+IGNORED = -100  # the index that torch's cross entropy leaves out
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Pairs of overlapping pieces and words of one text, sorted by piece, then word.
+
+    Attributes:
+        pair_pieces: (pairs,) piece index of each pair.
+        pair_words: (pairs,) word index of each pair.
+        pieces: number of pieces, special ones included.
+        words: number of words, those lost to truncation included.
+    """
+
+    pair_pieces: IntArray
+    pair_words: IntArray
+    pieces: int
+    words: int
+
+    def word_first_pieces(self) -> IntArray:
+        """(words,) first piece of each word; -1 where no piece is left of it (truncated, or whitespace)."""
+        first = np.full(self.words, -1, dtype=np.int64)
+        first[self.pair_words[::-1]] = self.pair_pieces[::-1]  # the last write wins, so the first pair stays
+        return first
+
+    def piece_words(self) -> IntArray:
+        """(pieces,) first word of each piece; -1 for special pieces and pieces of whitespace."""
+        word = np.full(self.pieces, -1, dtype=np.int64)
+        word[self.pair_pieces[::-1]] = self.pair_words[::-1]
+        return word
+
+    def piece_heads(self, word_heads: IntArray) -> IntArray:
+        """The piece each piece should attend to under a dependency tree.
+
+        Every piece of a word points to the first piece of the word's head; a root is its own head, so its pieces
+        point to the root's first piece (Strubell et al. 2018 let the root attend to itself). Special pieces, pieces
+        of whitespace and pieces whose head was truncated away get :data:`IGNORED`.
+
+        Args:
+            word_heads: (words,) head word of each word, a root's being itself.
+
+        Returns:
+            (pieces,) piece index, or :data:`IGNORED`.
+
+        >>> pairs = align([(0, 0), (0, 5), (6, 8), (8, 11), (0, 0)], [(0, 5), (6, 11)])
+        >>> pairs.piece_heads(np.array([1, 1])).tolist()
+        [-100, 2, 2, 2, -100]
+        """
+        first = self.word_first_pieces()
+        heads = np.full(self.pieces, IGNORED, dtype=np.int64)
+        words = self.piece_words()
+        inside = words >= 0
+        target = first[word_heads[words[inside]]]
+        heads[inside] = np.where(target >= 0, target, IGNORED)
+        return heads
+
+
+def align(piece_offsets: object, word_offsets: object) -> Alignment:
+    """Pair the pieces and words of one text that share at least one character.
+
+    Args:
+        piece_offsets: (pieces, 2) character ranges, end exclusive, as a fast tokenizer's ``offset_mapping`` gives
+            them; an empty range (special pieces) belongs to no word.
+        word_offsets: (words, 2) character ranges, sorted, not overlapping each other.
+
+    Returns:
+        The overlapping pairs.
+
+    Raises:
+        ValueError: the words are not sorted or overlap.
+
+    >>> align([(0, 0), (0, 3), (3, 8), (0, 0)], [(0, 4), (5, 8)]).pair_words.tolist()
+    [0, 0, 1]
+    """
+    pieces = np.asarray(piece_offsets, dtype=np.int64).reshape(-1, 2)
+    words = np.asarray(word_offsets, dtype=np.int64).reshape(-1, 2)
+    starts, ends = words[:, 0], words[:, 1]
+    if len(words) and ((ends < starts).any() or (starts[1:] < ends[:-1]).any()):
+        raise ValueError(f"words must be sorted and must not overlap, got {words.tolist()[:20]}")
+    # A zero-width word can share no character; leave it out of the search and put its index back afterwards.
+    solid = np.flatnonzero(ends > starts)
+    low = np.searchsorted(ends[solid], pieces[:, 0], side="right")  # first word that ends after the piece starts
+    high = np.searchsorted(starts[solid], pieces[:, 1], side="left")  # first word that starts at or after its end
+    counts = np.where(pieces[:, 1] > pieces[:, 0], np.maximum(high - low, 0), 0)
+    pair_pieces = np.repeat(np.arange(len(pieces)), counts)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return Alignment(pair_pieces, solid[np.repeat(low, counts) + within], len(pieces), len(words))
+
+
+def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: int) -> Tensor:
+    """Mean of each word's piece states: from piece space to graph nodes.
+
+    Args:
+        states: (batch, pieces, width) piece states.
+        pair_pieces: (pairs,) indices into the flattened (batch * pieces).
+        pair_words: (pairs,) indices of graph nodes.
+        nodes: number of graph nodes.
+
+    Returns:
+        (nodes, width); zeros for a node without pieces.
+
+    >>> pool_words(torch.tensor([[[1.0], [3.0]]]), torch.tensor([0, 1]), torch.tensor([0, 0]), 2).tolist()
+    [[2.0], [0.0]]
+    """
+    flat = states.reshape(-1, states.shape[-1])
+    total = flat.new_zeros(nodes, flat.shape[-1]).index_add(0, pair_words, flat.index_select(0, pair_pieces))
+    count = flat.new_zeros(nodes).index_add(0, pair_words, flat.new_ones(len(pair_words)))
+    return total / count.clamp(min=1).unsqueeze(1)

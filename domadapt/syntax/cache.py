@@ -1,0 +1,158 @@
+"""Parses on disk: parsed once, verified on every load, shared by processes.
+
+One SQLite file a pipeline. Each entry is one blob with a checksum over key and content; SQLite's write-ahead log makes
+writes atomic and lets several processes read and write at once. An entry that fails its checksum is parsed again.
+"""
+
+import hashlib
+import logging
+import sqlite3
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.parser import Parse, Parser, Text
+
+log = logging.getLogger(__name__)
+CHUNK = 512  # texts looked up, parsed and written together: bounds memory whatever the stream's length
+HEADER = struct.Struct("<II")  # checksum, words
+
+
+class ParseCache:
+    """A parser whose parses are kept in a folder.
+
+    Args:
+        parser: where missing parses come from.
+        folder: where the cache file lives; made if absent.
+
+    Attributes:
+        name: the parser's name.
+        parsed: texts that had to be parsed since this object was made.
+        damaged: entries whose checksum failed and that were parsed again.
+    """
+
+    def __init__(self, parser: Parser, folder: str | Path) -> None:
+        self.parser = parser
+        self.name = parser.name
+        self.parsed = 0
+        self.damaged = 0
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        digest = hashlib.sha256(parser.name.encode()).hexdigest()[:12]
+        self.path = Path(folder) / f"parses-{digest}.sqlite"
+        self._database = self._open()
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        """Parses in order; only texts without a sound entry reach the parser. Memory stays flat on any stream."""
+        stream = iter(texts)
+        # Worker processes cost a second to start, so a stream's chunks are wide enough to feed them.
+        while chunk := list(islice(stream, CHUNK * (8 if processes > 1 else 1))):
+            keys = [text_key(text) for text in chunk]
+            found = self._read(keys)
+            missing = {key: text for key, text in zip(keys, chunk, strict=True) if key not in found}
+            if missing:
+                fresh = dict(zip(missing, self.parser.parse(missing.values(), processes), strict=True))
+                self.parsed += len(fresh)
+                self._write(fresh)
+                found.update(fresh)
+            for key in keys:
+                yield found[key]
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
+        """Word ranges, which need no parse and no cache."""
+        return self.parser.tokenize(texts)
+
+    def close(self) -> None:
+        """Close the file; the object can't be used afterwards."""
+        self._database.close()
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            return _connect(self.path)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
+                raise  # locked, read-only, disk full: not damage
+            return self._start_over(error)
+
+    def _start_over(self, error: Exception) -> sqlite3.Connection:
+        aside = self.path.with_suffix(".damaged")
+        log.warning("%s is damaged (%s): moved to %s, its texts are parsed again", self.path, error, aside.name)
+        self.path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+        return _connect(self.path)
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Parse]:
+        found: dict[bytes, Parse] = {}
+        try:
+            for start in range(0, len(keys), CHUNK):
+                part = keys[start : start + CHUNK]
+                marks = ",".join("?" * len(part))
+                for key, blob in self._database.execute(f"SELECT key, parse FROM parses WHERE key IN ({marks})", part):
+                    parse = unpack(key, blob)
+                    if parse is None:
+                        self.damaged += 1
+                        log.warning("%s: an entry fails its checksum and is parsed again", self.path)
+                    else:
+                        found[key] = parse
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as error:
+            self.damaged += 1
+            self._database.close()
+            self._database = self._start_over(error)
+        return found
+
+    def _write(self, parses: dict[bytes, Parse]) -> None:
+        rows = [(key, pack(key, parse)) for key, parse in parses.items()]
+        with self._database:  # one transaction: all or nothing
+            self._database.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=120)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=NORMAL")
+    database.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, parse BLOB NOT NULL) WITHOUT ROWID")
+    return database
+
+
+def text_key(text: Text) -> bytes:
+    """16 bytes that name a text and its owner's tokens; the pipeline is in the file's name."""
+    words = b"" if text.words is None else np.asarray(text.words, dtype=np.int64).tobytes() + b"\x00words"
+    return hashlib.blake2b(text.text.encode("utf-8", "surrogatepass") + b"\x00" + words, digest_size=16).digest()
+
+
+def pack(key: bytes, parse: Parse) -> bytes:
+    """A parse as bytes: header, (words, 3) int32 of start, end, head, then names.
+
+    >>> key = bytes(16)
+    >>> parse = Parse(np.array([[0, 2]]), np.array([0]), ("ROOT",), ("VB",))
+    >>> unpack(key, pack(key, parse)).relations
+    ('ROOT',)
+    >>> unpack(key, pack(key, parse)[:-1] + b"?") is None
+    True
+    """
+    numbers = np.column_stack([parse.words.reshape(-1, 2), parse.heads]).astype("<i4")
+    names = "\x1e".join(["\x1f".join(parse.relations), "\x1f".join(parse.tags)]).encode()
+    body = numbers.tobytes() + names
+    return HEADER.pack(zlib.crc32(key + body), len(parse.heads)) + body
+
+
+def unpack(key: bytes, blob: bytes) -> Parse | None:
+    """The parse in a blob; None if any byte of it, or of its key, has changed."""
+    if len(blob) < HEADER.size:
+        return None
+    checksum, words = HEADER.unpack_from(blob)
+    body = blob[HEADER.size :]
+    if zlib.crc32(body, zlib.crc32(key)) != checksum or len(body) < 12 * words:
+        return None
+    numbers = np.frombuffer(body, "<i4", 3 * words).reshape(-1, 3).astype(np.int64)
+    relations, tags = body[12 * words :].decode().split("\x1e")
+    if not words:
+        return Parse(numbers[:, :2], numbers[:, 2], (), ())
+    return Parse(numbers[:, :2], numbers[:, 2], tuple(relations.split("\x1f")), tuple(tags.split("\x1f")))

@@ -1,0 +1,238 @@
+"""Where dependency parses come from: a spaCy pipeline, or a CoNLL-U file."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from domadapt.syntax.alignment import IntArray
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+SHIPPED = "shipped"  # the name of the pipeline that travels with the package
+
+
+class Text(Protocol):
+    """What can be parsed: characters, and the owner's tokens where the corpus came tokenised."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def words(self) -> tuple[tuple[int, int], ...] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parse:
+    """A dependency parse of one text; several sentences in it mean several roots.
+
+    Attributes:
+        words: (words, 2) character ranges, end exclusive.
+        heads: (words,) index of each word's head; a root is its own head.
+        relations: (words,) name of the arc to the head.
+        tags: (words,) part-of-speech tag, empty where the parser gives none.
+    """
+
+    words: IntArray
+    heads: IntArray
+    relations: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+class Parser(Protocol):
+    """Turns texts into parses, in order. ``name`` identifies the parses: it is part of every cache key."""
+
+    name: str
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]: ...
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]: ...
+
+
+class SpacyParser:
+    """A spaCy pipeline with a dependency parser.
+
+    Args:
+        name: ``shipped`` for the small English pipeline that travels with the package, else the name of an installed
+            pipeline (``en_core_web_trf``) or a folder.
+        batch_size: texts a batch of ``nlp.pipe``.
+
+    Raises:
+        ValueError: the pipeline is not installed, or has no dependency parser.
+    """
+
+    def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
+        self.pipeline = name
+        self.batch_size = batch_size
+        self._nlp = load_pipeline(name)
+        meta = self._nlp.meta
+        import spacy
+
+        self.name = f"spacy-{spacy.__version__}/{meta['lang']}_{meta['name']}-{meta['version']}"
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        """Parse a stream of texts in order; memory does not grow with its length."""
+        docs = ((self._doc(text), text.words) for text in texts)
+        for doc, words in self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size, n_process=processes):
+            parse = from_doc(doc)
+            yield parse if words is None else replace(parse, words=word_ranges(words))
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
+        """Word ranges alone, without parsing: the owner's tokens, else the pipeline's."""
+        for text in texts:
+            yield word_ranges(text.words) if text.words is not None else doc_words(self._nlp.make_doc(text.text))
+
+    def _doc(self, text: Text) -> "Doc":
+        if text.words is None:
+            return self._nlp.make_doc(text.text)
+        return owner_doc(self._nlp, text.text, text.words)
+
+
+class ConlluParser:
+    """Parses read from CoNLL-U files, looked up by their ``# text`` line (whitespace runs count as one space).
+
+    Args:
+        path: a ``.conllu`` file.
+
+    Raises:
+        ValueError: a text is not in the file, or a row is malformed; both name the place.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        import hashlib
+
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise ValueError(f"{path}: no such CoNLL-U file; set parser.path to a file of parses of your texts")
+        content = self.path.read_bytes()
+        self.name = f"conllu/{hashlib.sha256(content).hexdigest()[:16]}"
+        self._parses = dict(read_conllu(content.decode("utf-8"), str(path)))
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        """The stored parse of each text, its words placed in the text as it is written there."""
+        for text in texts:
+            found = self._parses.get(" ".join(text.text.split()))
+            if found is None:
+                raise ValueError(
+                    f"{self.path}: no parse with '# text = {text.text[:80]}'; "
+                    f"parse these texts too, or use parser=shipped"
+                )
+            yield place_words(text.text, found, str(self.path))
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
+        """Word ranges as the file has them."""
+        for parse in self.parse(texts):
+            yield parse.words
+
+
+@lru_cache(maxsize=4)
+def load_pipeline(name: str) -> "Language":
+    """Load a spaCy pipeline once a process; only what parsing needs is kept."""
+    import spacy
+
+    unneeded = ["ner", "lemmatizer", "attribute_ruler", "entity_linker", "textcat"]
+    try:
+        if name == SHIPPED:
+            return spacy.load(Path(str(files("domadapt.shipped") / "parser" / "model")))
+        nlp = spacy.load(name, exclude=unneeded)
+    except OSError as error:
+        raise ValueError(
+            f"parser.name={name!r}: no such spaCy pipeline is installed; install it with "
+            f"`python -m spacy download {name}`, or use parser=shipped. ({str(error).splitlines()[0]})"
+        ) from error
+    if "parser" not in nlp.pipe_names:
+        raise ValueError(f"parser.name={name!r}: its components {nlp.pipe_names} include no dependency parser")
+    return nlp
+
+
+def owner_doc(nlp: "Language", text: str, words: Sequence[tuple[int, int]]) -> "Doc":
+    """A Doc with the corpus owner's tokens in place of spaCy's; its own offsets see every gap as one space."""
+    from spacy.tokens import Doc
+
+    spaces = [end < len(text) and text[end].isspace() for _, end in words]
+    return Doc(nlp.vocab, words=[text[start:end] for start, end in words], spaces=spaces)
+
+
+def doc_words(doc: "Doc") -> IntArray:
+    """(words, 2) character ranges of a Doc's tokens.
+
+    >>> import spacy
+    >>> doc_words(spacy.blank("en")("Don't go")).tolist()
+    [[0, 2], [2, 5], [6, 8]]
+    """
+    array = doc.to_array(["IDX", "LENGTH"]).astype(np.int64)
+    array[:, 1] += array[:, 0]
+    return array
+
+
+def word_ranges(words: Sequence[tuple[int, int]]) -> IntArray:
+    """The owner's tokens as an array, (0, 2) for none."""
+    return np.asarray(words, dtype=np.int64).reshape(-1, 2)
+
+
+def from_doc(doc: "Doc") -> Parse:
+    """Read a parsed Doc: HEAD is stored as a relative offset in unsigned integers, hence the cast."""
+    heads = doc.to_array("HEAD").astype(np.int64) + np.arange(len(doc))
+    return Parse(doc_words(doc), heads, tuple(t.dep_ for t in doc), tuple(t.tag_ for t in doc))
+
+
+def read_conllu(content: str, source: str) -> Iterator[tuple[str, Parse]]:
+    """Sentences of a CoNLL-U file as (text, parse); word ranges are counted in the single-spaced text.
+
+    >>> rows = "# text = Go on\\n1\\tGo\\t_\\tVERB\\tVB\\t_\\t0\\troot\\t_\\t_\\n2\\ton\\t_\\tADP\\tRP\\t_\\t1\\tcompound\\t_\\t_\\n"
+    >>> [(text, parse.words.tolist(), parse.heads.tolist()) for text, parse in read_conllu(rows, "x")]
+    [('Go on', [[0, 2], [3, 5]], [0, 0])]
+    """
+    text, rows, first = "", list[list[str]](), 1
+    for number, line in enumerate([*content.splitlines(), ""], start=1):
+        if line.startswith("# text ="):
+            text = " ".join(line.removeprefix("# text =").split())
+        elif line.startswith("#"):
+            continue
+        elif line.strip():
+            columns = line.split("\t")
+            if len(columns) != 10:
+                raise ValueError(f"{source}:{number}: {len(columns)} tab-separated columns, CoNLL-U has 10")
+            first = number if not rows else first
+            if columns[0].isdigit():  # 1-2 is a written contraction, 1.1 an unwritten word: neither is a node
+                rows.append(columns)
+        elif rows:
+            yield text, _sentence(text, rows, f"{source}:{first}")
+            text, rows = "", []
+
+
+def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
+    if not text:
+        raise ValueError(f"{where}: the sentence has no '# text =' line, so it can't be matched to a text")
+    ranges, position = [], 0
+    for row in rows:
+        start = text.find(row[1], position)
+        if start < 0:
+            raise ValueError(f"{where}: word {row[0]} {row[1]!r} is not in '# text = {text[:80]}' after {position}")
+        position = start + len(row[1])
+        ranges.append((start, position))
+    heads = np.empty(len(rows), dtype=np.int64)
+    for index, row in enumerate(rows):
+        if not row[6].isdigit() or int(row[6]) > len(rows):
+            raise ValueError(f"{where}: word {row[0]} has HEAD {row[6]!r}, expected 0 to {len(rows)}")
+        heads[index] = int(row[6]) - 1 if row[6] != "0" else index
+    return Parse(word_ranges(ranges), heads, tuple(r[7] for r in rows), tuple(r[4] for r in rows))
+
+
+def place_words(text: str, parse: Parse, where: str) -> Parse:
+    """Move word ranges from the single-spaced text to the text as written, whitespace runs and all."""
+    single = " ".join(text.split())
+    if single == text:
+        return parse
+    solid = [i for i, c in enumerate(text) if not c.isspace()]
+    # The nth visible character is the same one in both texts.
+    visible = np.cumsum([0, *(not c.isspace() for c in single)])
+    starts = [solid[visible[s]] for s, _ in parse.words]
+    ends = [solid[visible[e] - 1] + 1 for _, e in parse.words]
+    return Parse(word_ranges(list(zip(starts, ends, strict=True))), parse.heads, parse.relations, parse.tags)

@@ -1,0 +1,1 @@
+"""What is predicted: head, loss, decoding, metrics."""

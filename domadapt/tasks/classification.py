@@ -1,0 +1,70 @@
+"""One label a text: sentence or document classification, by the backbone's stock sequence head."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from domadapt.data.batches import Batch
+from domadapt.data.records import Record
+from domadapt.encoder import Output
+from domadapt.syntax.alignment import IntArray
+from domadapt.tasks.scores import Scores, class_scores
+from domadapt.tasks.task import Prediction
+
+
+class Classification:
+    """Text classification; compared by macro F1, because domains differ in how often each label occurs.
+
+    Args:
+        labels: names of the classes; None takes those of the source's training records.
+    """
+
+    kind = "sequence"
+    headline = "macro_f1"
+
+    def __init__(self, labels: list[str] | None = None) -> None:
+        self.labels = list(labels or [])
+
+    def learn_labels(self, records: Sequence[Record]) -> None:
+        """Sorted labels of the source, unless the configuration names them."""
+        self.labels = self.labels or sorted({r.label for r in records if r.label is not None})
+        if len(self.labels) < 2:
+            raise ValueError(f"task=classification: the source has the labels {self.labels}, at least 2 are needed")
+
+    def check(self, records: Sequence[Record]) -> None:
+        """Every record has a known label.
+
+        Raises:
+            ValueError: naming the record and the known labels.
+        """
+        for r in records:
+            if r.label is None:
+                raise ValueError(f"record {r.id!r} of {r.domain!r} has no label; task=classification needs one on each")
+            if r.label not in self.labels:
+                close = get_close_matches(r.label, self.labels, n=1)
+                hint = f"did you mean {close[0]!r}?" if close else "rename it, or add it to task.labels"
+                raise ValueError(f"record {r.id!r} of {r.domain!r}: label {r.label!r}, expected {self.labels}; {hint}")
+
+    def targets(self, records: Sequence[Record], words: Sequence[IntArray]) -> dict[str, list[Any]]:
+        """Class ids."""
+        return {"labels": [self.labels.index(str(r.label)) for r in records]}
+
+    def loss(self, output: Output, batch: Batch) -> Tensor:
+        """Mean cross entropy over texts."""
+        assert batch.labels is not None
+        return F.cross_entropy(output.logits.float(), batch.labels)
+
+    def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
+        """The likeliest class of each text and its probability."""
+        confidence, best = output.logits.float().softmax(-1).max(-1)
+        return [
+            Prediction(label=self.labels[i], confidence=c)
+            for i, c in zip(best.tolist(), confidence.tolist(), strict=True)
+        ]
+
+    def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:
+        """Macro F1, accuracy, F1 of each class."""
+        return class_scores([str(r.label) for r in records], [str(p.label) for p in predictions], self.labels)

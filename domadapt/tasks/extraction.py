@@ -1,0 +1,125 @@
+"""Spans in a text, such as aspect and opinion terms: BIO tags on words, by the backbone's stock token head."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from domadapt.data.batches import Batch
+from domadapt.data.records import Record, Span, bio_tags
+from domadapt.encoder import Output
+from domadapt.syntax.alignment import IGNORED, IntArray
+from domadapt.tasks.scores import Scores, set_scores
+from domadapt.tasks.task import Prediction
+
+
+class Extraction:
+    """Span extraction. Each word's class is read at its first piece; scores are of exact spans.
+
+    Args:
+        types: span types; None takes those of the source's training records.
+    """
+
+    kind = "token"
+    headline = "span_f1"
+
+    def __init__(self, types: list[str] | None = None) -> None:
+        self.types = list(types or [])
+        self.labels = tag_names(self.types)
+
+    def learn_labels(self, records: Sequence[Record]) -> None:
+        """Span types of the source, unless the configuration names them."""
+        self.types = self.types or sorted({s.type for r in records for s in r.spans or ()})
+        if not self.types:
+            raise ValueError("task=extraction: the source has no spans; give BIO tags or spans, or task=classification")
+        self.labels = tag_names(self.types)
+
+    def check(self, records: Sequence[Record]) -> None:
+        """Every record is annotated, with known types.
+
+        Raises:
+            ValueError: naming the record and the known types.
+        """
+        for r in records:
+            if r.spans is None:
+                raise ValueError(f"record {r.id!r} of {r.domain!r} has no spans; task=extraction needs tags or spans")
+            for span in r.spans:
+                if span.type not in self.types:
+                    raise ValueError(
+                        f"record {r.id!r} of {r.domain!r}: span type {span.type!r}, expected {self.types}; "
+                        f"rename it, or add it to task.types"
+                    )
+
+    def targets(self, records: Sequence[Record], words: Sequence[IntArray]) -> dict[str, list[Any]]:
+        """Tag ids of words; a span that starts or ends inside a word takes the whole word."""
+        ids = {name: i for i, name in enumerate(self.labels)}
+        tagged = [bio_tags([(int(s), int(e)) for s, e in w], r.spans or ()) for r, w in zip(records, words, strict=True)]
+        return {"word_tags": [np.array([ids[t] for t in tags], dtype=np.int64) for tags in tagged]}
+
+    def loss(self, output: Output, batch: Batch) -> Tensor:
+        """Mean cross entropy over words that have a piece."""
+        assert batch.word_tags is not None
+        logits = word_logits(output, batch).float()
+        total = F.cross_entropy(logits, batch.word_tags, ignore_index=IGNORED, reduction="sum")
+        return total / (batch.word_tags != IGNORED).sum().clamp(min=1)
+
+    def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
+        """The likeliest tag of each word, joined to spans; truncated words are outside any span."""
+        confidence, best = word_logits(output, batch).float().softmax(-1).max(-1)
+        best = torch.where(batch.node_first_piece >= 0, best, 0)
+        counts = batch.words.tolist()
+        parts = zip(best.cpu().split(counts), confidence.cpu().split(counts), words, strict=True)
+        return [
+            Prediction(
+                spans=spans_of([self.labels[t] for t in tags.tolist()], ranges),
+                confidence=float(sure.mean()) if len(sure) else 1.0,
+            )
+            for tags, sure, ranges in parts
+        ]
+
+    def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:
+        """Exact-span F1 of each type, and their mean."""
+        scores: Scores = {}
+        for kind in self.types:
+            gold = {(i, s) for i, r in enumerate(records) for s in r.spans or () if s.type == kind}
+            found = {(i, s) for i, p in enumerate(predictions) for s in p.spans if s.type == kind}
+            scores |= set_scores(gold, found, kind)
+        mean = float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))
+        return {"span_f1": mean} | scores
+
+
+def tag_names(types: Sequence[str]) -> list[str]:
+    """BIO tags of span types.
+
+    >>> tag_names(["aspect"])
+    ['O', 'B-aspect', 'I-aspect']
+    """
+    return ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]
+
+
+def word_logits(output: Output, batch: Batch) -> Tensor:
+    """(nodes, labels) logits at each word's first piece; meaningless for words without one."""
+    flat = output.logits.flatten(0, 1)
+    return flat.index_select(0, batch.node_first_piece.clamp(min=0))
+
+
+def spans_of(tags: Sequence[str], words: IntArray) -> tuple[Span, ...]:
+    """Spans of a predicted tag sequence; an I without its B begins a span.
+
+    >>> spans_of(["O", "B-aspect", "I-aspect"], np.array([[0, 1], [2, 9], [10, 14]]))
+    (Span(start=2, end=14, type='aspect'),)
+    """
+    spans: list[Span] = []
+    previous = "O"
+    for tag, (start, end) in zip(tags, words.tolist(), strict=True):
+        if tag != "O":
+            kind = tag[2:]
+            if tag[0] == "I" and previous[2:] == kind:
+                spans[-1] = Span(spans[-1].start, end, kind)
+            else:
+                spans.append(Span(start, end, kind))
+        previous = tag
+    return tuple(spans)

@@ -1,0 +1,60 @@
+"""The contract of a task: what is predicted, its loss, its scores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from domadapt.data.batches import Batch
+from domadapt.data.records import Record, Span
+from domadapt.encoder import Output
+from domadapt.syntax.alignment import IntArray
+from domadapt.tasks.scores import Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a model says of one text.
+
+    Attributes:
+        label: the class, for classification.
+        confidence: its probability, or the mean probability of the predicted words' classes.
+        spans: character ranges of the user's own text, for extraction.
+    """
+
+    label: str | None = None
+    confidence: float = 0.0
+    spans: tuple[Span, ...] = ()
+
+
+class Task(Protocol):
+    """A kind of label.
+
+    Attributes:
+        kind: ``token`` or ``sequence``: which stock head is used.
+        labels: names of the classes, in the order of the logits.
+        headline: name of the score that results are compared by.
+    """
+
+    kind: str
+    labels: list[str]
+    headline: str
+
+    def learn_labels(self, records: Sequence[Record]) -> None:
+        """Take the classes from labelled source records."""
+
+    def check(self, records: Sequence[Record]) -> None:
+        """Refuse records without the task's labels, or with unknown ones."""
+
+    def targets(self, records: Sequence[Record], words: Sequence[IntArray]) -> dict[str, list[object]]:
+        """Keyword arguments of :func:`domadapt.data.batches.encode` that carry the labels."""
+
+    def loss(self, output: Output, batch: Batch) -> Tensor:
+        """Scalar loss of a labelled batch."""
+
+    def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
+        """One prediction a text; ``words`` are those of the batch's texts, in its order."""
+
+    def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:
+        """Scores of predictions against labelled records, the headline among them."""

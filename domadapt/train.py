@@ -1,0 +1,252 @@
+"""One cell of a benchmark: build, fit, select, test, write metrics.json."""
+
+import json
+import logging
+import os
+import shlex
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from omegaconf import DictConfig
+from pytorch_lightning.callbacks import Callback, TQDMProgressBar
+from safetensors.torch import load_file, save_file
+
+from domadapt.benchmark.cells import cell_key, run_folder
+from domadapt.data.batches import StepLoader
+from domadapt.data.records import Record
+from domadapt.evaluate import predict_examples
+from domadapt.files import write_atomic
+from domadapt.module import Adapter
+from domadapt.predict import save_model
+from domadapt.provenance import hardware, versions
+from domadapt.setup import Setting, build, make, plain
+from domadapt.tasks.scores import Scores
+from domadapt.tasks.task import Prediction
+
+log = logging.getLogger(__name__)
+FORMAT = 1  # of metrics.json
+
+
+class KeepBest(Callback):
+    """Score every epoch on source dev and keep the weights with the best value.
+
+    Args:
+        setting: what the run works with.
+        validator: see :mod:`domadapt.selection`.
+        path: safetensors file of the kept weights.
+        batch_size: of evaluation.
+    """
+
+    def __init__(self, setting: Setting, validator: Any, path: Path, batch_size: int) -> None:
+        self.setting, self.validator, self.path, self.batch_size = setting, validator, path, batch_size
+        self.curve: list[dict[str, Any]] = []
+        self.best: int | None = None
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Evaluate, and keep the weights if they are the best so far; the earlier epoch wins a tie."""
+        assert isinstance(module, Adapter)
+        scores = source_dev_scores(self.setting, self.batch_size)
+        value = self.validator(scores, self.setting.task.headline)
+        self.curve.append(
+            {
+                "epoch": trainer.current_epoch + 1,
+                "step": trainer.global_step,
+                "losses": module.mean_losses(),
+                "source_dev": scores,
+                "selection": value,
+            }
+        )
+        module.log_dict({"source_dev/" + k: v for k, v in scores.items()})
+        if self.best is None or value > self.curve[self.best]["selection"]:
+            self.best = len(self.curve) - 1
+            save_file({k: v.contiguous() for k, v in module.state_dict().items()}, self.path)
+
+
+def train(cfg: DictConfig) -> dict[str, Any]:
+    """Train, select and test one configuration.
+
+    Args:
+        cfg: a composed ``train.yaml``.
+
+    Returns:
+        The content of the run folder's ``metrics.json``. A finished run is not repeated.
+
+    Raises:
+        ValueError: naming the setting or file, its value, what was expected and the fix.
+    """
+    key = cell_key(cfg)
+    folder = run_folder(cfg)
+    finished = folder / "metrics.json"
+    if finished.is_file():
+        metrics: dict[str, Any] = json.loads(finished.read_text(encoding="utf-8"))
+        if metrics.get("key") == key:
+            log.info("%s is finished: not run again", folder)
+            return metrics
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    _reproducible(cfg)
+    setting = build(cfg)
+    for message, count in sorted(setting.warnings.items()):
+        log.warning("%s (%d times)", message, count)
+    setting.encoder.to(setting.device)
+    for method in setting.methods:
+        method.to(setting.device)
+    built = time.perf_counter()
+    stages: dict[str, Any] = {}
+    for method in setting.methods:
+        stages |= method.prepare(setting.encoder, setting)
+    prepared = time.perf_counter()
+    keeper = fit(cfg, setting, folder / "weights.safetensors")
+    fitted = time.perf_counter()
+    scores = final_evaluation(cfg, setting, folder)
+    save_model(setting, cfg, folder / "model")
+    assert keeper.best is not None
+    metrics = {
+        "format": FORMAT,
+        "key": key,
+        "source": setting.domains.source,
+        "target": setting.domains.target,
+        "task": "extraction" if setting.task.kind == "token" else "classification",
+        "headline": setting.task.headline,
+        "method": cfg.method,
+        "role": role(cfg),
+        "seed": cfg.seed,
+        **scores,
+        "selection": {"validator": keeper.validator.name, "epoch": keeper.curve[keeper.best]["epoch"]},
+        "curve": keeper.curve,
+        "stages": stages,
+        "counts": {
+            "source_train": len(setting.domains.source_train),
+            "source_dev": len(setting.domains.source_dev),
+            "target_unlabelled": len(setting.domains.unlabeled.texts),
+            "parameters": sum(p.numel() for p in setting.encoder.parameters()),
+            "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
+            "warnings": dict(setting.warnings),
+        },
+        "seconds": {
+            "build": built - started,
+            "prepare": prepared - built,
+            "fit": fitted - prepared,
+            "evaluate": time.perf_counter() - fitted,
+        },
+        "config": plain(cfg),
+        "versions": versions(),
+        "hardware": hardware(setting.device, setting.precision),
+        "command": shlex.join(["domadapt", *sys.argv[1:]]),
+    }
+    write_atomic(finished, json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
+    return metrics
+
+
+def fit(cfg: DictConfig, setting: Setting, weights: Path) -> KeepBest:
+    """Train with Lightning and put the chosen epoch's weights back."""
+    options = cfg.trainer
+    loader = StepLoader(
+        setting.source,
+        setting.target if any(m.reads_target for m in setting.methods) else None,
+        setting.collator,
+        options.batch_size,
+        options.target_batch_size,
+        setting.seed,
+    )
+    steps = len(loader) * options.epochs
+    module = Adapter(
+        setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps
+    )
+    keeper = KeepBest(setting, make(cfg.selection), weights, options.evaluation_batch_size)
+    callbacks: list[Callback] = [keeper] if setting.quiet else [keeper, TQDMProgressBar(leave=False)]
+    trainer = pl.Trainer(
+        accelerator="cpu" if setting.device.type == "cpu" else "auto",
+        devices=1,
+        max_epochs=options.epochs,
+        precision=setting.precision,  # type: ignore[arg-type]
+        deterministic="warn",
+        logger=make(cfg.tracking) or False,
+        callbacks=callbacks,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        enable_progress_bar=not setting.quiet,
+    )
+    trainer.fit(module, train_dataloaders=loader)
+    module.load_state_dict(load_file(weights))
+    module.to(setting.device)
+    weights.unlink()
+    return keeper
+
+
+def source_dev_scores(setting: Setting, batch_size: int) -> Scores:
+    """Scores on the source's dev part."""
+    records = setting.domains.source_dev
+    words = list(setting.parser.tokenize(records))
+    predictions = predict_examples(setting.encoder, setting.dev, words, setting, batch_size, "source dev")
+    return setting.task.score(records, predictions)
+
+
+def final_evaluation(cfg: DictConfig, setting: Setting, folder: Path) -> dict[str, Any]:
+    """Open the sealed test, once, after training and selection are over."""
+    batch_size = cfg.trainer.evaluation_batch_size
+    result: dict[str, Any] = {"source_dev": source_dev_scores(setting, batch_size)}
+    if setting.domains.source_test:
+        result["source_test"] = _scores(setting, setting.domains.source_test, "source test", batch_size)[0]
+    if setting.domains.test is None:
+        return {**result, "target_test": None}
+    records = setting.domains.test.open()
+    result["target_test"], predictions = _scores(setting, records, "target test", batch_size)
+    seen = {r.text for r in setting.domains.unlabeled.texts}
+    clean = [i for i, r in enumerate(records) if r.text not in seen]
+    result["target_test_clean"] = setting.task.score([records[i] for i in clean], [predictions[i] for i in clean])
+    result["target_test_sizes"] = {"all": len(records), "clean": len(clean)}
+    lines = [json.dumps(_row(r, p), ensure_ascii=False) for r, p in zip(records, predictions, strict=True)]
+    write_atomic(folder / "predictions.jsonl", "".join(line + "\n" for line in lines))
+    return result
+
+
+def _scores(
+    setting: Setting, records: tuple[Record, ...], part: str, batch_size: int
+) -> tuple[Scores, list[Prediction]]:
+    parses = any(m.parses_at_prediction for m in setting.methods)
+    examples = setting.examples(records, part, parses, labelled=True)
+    words = list(setting.parser.tokenize(records))
+    predictions = predict_examples(setting.encoder, examples, words, setting, batch_size, part)
+    return setting.task.score(records, predictions), predictions
+
+
+def _row(record: Record, prediction: Prediction) -> dict[str, Any]:
+    def spans(items: Any) -> list[dict[str, Any]]:
+        return [{"start": s.start, "end": s.end, "type": s.type} for s in items or ()]
+
+    return {
+        "id": record.id,
+        "text": record.text,
+        "words": record.words,
+        "gold": {"label": record.label, "spans": spans(record.spans)},
+        "predicted": {"label": prediction.label, "spans": spans(prediction.spans)},
+        "confidence": round(prediction.confidence, 4),
+    }
+
+
+def role(cfg: DictConfig) -> str:
+    """Which bar of the report a run is: the three that stand, or one between."""
+    if cfg.train_on == "target":
+        return "in_domain"
+    if cfg.backbone.get("_target_", "").endswith("BiLSTM"):
+        return "rnn_from_scratch"
+    return "adapted" if cfg.injection or cfg.adaptation else "source_only"
+
+
+def _reproducible(cfg: DictConfig) -> None:
+    pl.seed_everything(cfg.seed, verbose=False)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    if cfg.trainer.threads:
+        torch.set_num_threads(cfg.trainer.threads)
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    # Lightning's advice on loader workers: batches are collated faster than a worker could be reached.
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*Trying to infer the `batch_size`.*")
+
+

@@ -1,0 +1,156 @@
+"""Records: what is accepted, what is refused with which words, and tags against spans."""
+
+import pickle
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domadapt.data.errors import MISSING, quoted
+from domadapt.data.records import DataError, Location, Record, Span, bio_tags, from_tokens, parse_record
+
+HERE = Location("some.jsonl", 7)
+TYPES = st.sampled_from(["aspect", "opinion", "POS", "NEG"])
+TOKENS = st.text(min_size=1, max_size=6).filter(lambda token: bool(token.strip()))
+
+
+@st.composite
+def tagged(draw: st.DrawFn) -> tuple[list[str], list[str]]:
+    """Tokens with tags in which every I- continues something."""
+    tokens = draw(st.lists(TOKENS, max_size=12))
+    tags: list[str] = []
+    for _ in tokens:
+        inside = [f"I-{tags[-1][2:]}"] if tags and tags[-1] != "O" else []
+        tags.append(draw(st.sampled_from(["O", f"B-{draw(TYPES)}", *inside])))
+    return tokens, tags
+
+
+@given(tagged())
+def test_tags_come_back_from_their_spans(sentence: tuple[list[str], list[str]]) -> None:
+    tokens, tags = sentence
+    warnings = Counter[str]()
+    text, words, spans = from_tokens(tokens, tags, HERE, warnings)
+    assert [text[start:end] for start, end in words] == tokens
+    assert spans is not None
+    assert bio_tags(words, spans, warnings) == tags
+    assert not warnings
+
+
+@given(tagged(), st.data())
+def test_any_span_gives_tags_that_read_back_without_repair(
+    sentence: tuple[list[str], list[str]], data: st.DataObject
+) -> None:
+    text, words, _ = from_tokens(sentence[0])
+    ends = st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))
+    pairs = data.draw(st.lists(st.tuples(ends, TYPES), max_size=5))
+    spans = [Span(min(pair), max(pair), kind) for pair, kind in pairs]
+    warnings = Counter[str]()
+    from_tokens(sentence[0], bio_tags(words, spans), HERE, warnings)
+    assert not warnings
+
+
+def test_a_tag_that_continues_nothing_is_repaired_and_counted() -> None:
+    warnings = Counter[str]()
+    _, _, spans = from_tokens(["a", "b", "c"], ["I-ASP", "I-OP", "O"], HERE, warnings)
+    assert spans == (Span(0, 1, "aspect"), Span(2, 3, "opinion"))
+    assert warnings == {"I- tag that continues nothing, read as B-": 2}
+
+
+def test_spans_that_bio_cannot_say_are_counted() -> None:
+    words = ((0, 5), (6, 13), (14, 18))
+    spans = [Span(8, 16, "aspect"), Span(6, 13, "opinion"), Span(5, 6, "aspect")]
+    warnings = Counter[str]()
+    assert bio_tags(words, spans, warnings) == ["O", "B-opinion", "O"]
+    assert warnings == {
+        "span over another, left out of the tags": 1,
+        "span on no word, left out of the tags": 1,
+    }
+
+
+def test_the_three_forms_of_a_record() -> None:
+    base = {"id": "a", "domain": "camera"}
+    document = parse_record({**base, "text": "sharp", "label": "positive"}, HERE)
+    assert document == Record("a", "camera", "sharp", label="positive")
+    tokens = parse_record({**base, "tokens": ["sharp", "lens"], "tags": ["B-OP", "B-ASP"]}, HERE)
+    spans = [{"start": 0, "end": 5, "type": "OP"}, {"start": 6, "end": 10, "type": "ASP"}]
+    characters = parse_record({**base, "text": "sharp lens", "label": None, "spans": spans}, HERE)
+    assert tokens.spans == characters.spans == (Span(0, 5, "opinion"), Span(6, 10, "aspect"))
+    assert (tokens.words, characters.words) == (((0, 5), (6, 10)), None)
+    assert parse_record({**base, "text": "sharp", "spans": []}, HERE).spans == ()
+
+
+def test_labels_are_left_unread_even_where_they_are_wrong() -> None:
+    damaged = {"id": "a", "domain": "camera", "tokens": ["sharp"], "tags": ["?", "?"], "label": 7}
+    record = parse_record(damaged, HERE, labelled=False)
+    assert (record.label, record.spans) == (None, None)
+
+
+def test_unknown_fields_and_other_domains_are_counted() -> None:
+    warnings = Counter[str]()
+    given_object = {"id": "a", "domain": "rest", "text": "good", "lable": "positive", "rating": "5"}
+    assert parse_record(given_object, HERE, domain="restaurants", warnings=warnings).domain == "restaurants"
+    assert warnings == {
+        "unknown field 'lable', ignored": 1,
+        "domain 'rest' read as 'restaurants', as asked for": 1,
+    }
+
+
+GOOD = {"id": "a", "domain": "camera", "text": "sharp"}
+TOKENISED = {"id": "a", "domain": "camera", "tokens": ["sharp", "lens"], "tags": ["O", "O"]}
+REFUSED = {
+    "not an object": ([1, 2], "record is [1, 2]; expected a JSON object"),
+    "no id": ({"domain": "camera", "text": "sharp"}, "id is missing; expected a string"),
+    "empty id": ({**GOOD, "id": ""}, "id is ''; expected a string that is not empty"),
+    "no domain": ({"id": "a", "text": "sharp"}, "domain is missing; expected a string"),
+    "no text": ({"id": "a", "domain": "camera"}, "text is missing; expected a string"),
+    "a number for a label": ({**GOOD, "label": 1}, "label is 1; expected a string"),
+    "half a character": ({**GOOD, "text": "a \ud83d"}, r"text is '\ud83d'; expected whole characters"),
+    "half a character in a token": (
+        {**TOKENISED, "tokens": ["\ud83d", "b"]},
+        r"tokens is '\ud83d'; expected whole characters",
+    ),
+    "text and tokens": ({**TOKENISED, "text": "x"}, "text is 'x'; expected text or tokens, not both"),
+    "tags beside text": ({**GOOD, "tags": ["O"]}, "tags is ['O']; expected spans beside a text"),
+    "spans beside tokens": ({**TOKENISED, "spans": []}, "spans is []; expected tags beside tokens"),
+    "tokens no list": ({**TOKENISED, "tokens": "a b"}, "tokens is 'a b'; expected a list of strings"),
+    "too few tags": ({**TOKENISED, "tags": ["O"]}, "number of tags is 1; expected 2, the number of tokens"),
+    "blank token": ({**TOKENISED, "tokens": ["a", " "]}, "tokens[1] is ' '; expected a word"),
+    "token no string": ({**TOKENISED, "tokens": ["a", 3]}, "tokens[1] is 3; expected a word"),
+    "other tags": ({**TOKENISED, "tags": ["O", "S-OP"]}, "tags[1] is 'S-OP'; expected O, B-TYPE or I-TYPE"),
+    "tag without type": ({**TOKENISED, "tags": ["O", "B-"]}, "tags[1] is 'B-'; expected O, B-TYPE or I-TYPE"),
+    "tag no string": ({**TOKENISED, "tags": ["O", None]}, "tags[1] is None; expected O, B-TYPE or I-TYPE"),
+    "span too long": (
+        {**GOOD, "spans": [{"start": 0, "end": 6, "type": "ASP"}]},
+        "spans[0] is {'end': 6, 'start': 0, 'type': 'ASP'}; expected 0 <= start < end <= 5",
+    ),
+    "empty span": (
+        {**GOOD, "spans": [{"start": 1, "end": 1, "type": "ASP"}]},
+        "spans[0] is {'end': 1, 'start': 1, 'type': 'ASP'}; expected 0 <= start < end <= 5",
+    ),
+    "a truth value for a start": (
+        {**GOOD, "spans": [{"start": True, "end": 2, "type": "ASP"}]},
+        "spans[0] is {'end': 2, 'start': True, 'type': 'ASP'}; expected an object with start, end and type",
+    ),
+}
+
+
+@pytest.mark.parametrize(("obj", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_refused_and_why(obj: object, message: str) -> None:
+    with pytest.raises(DataError) as refused:
+        parse_record(obj, HERE)
+    assert str(refused.value).startswith(f"some.jsonl:7: {message}")
+    assert "\n" not in str(refused.value)
+
+
+@given(st.text() | st.binary() | st.recursive(st.integers() | st.text(), st.lists))
+def test_a_quoted_value_is_one_short_printable_line(value: object) -> None:
+    shown = quoted(value)
+    assert len(shown) <= 80
+    assert shown.isprintable()
+
+
+def test_an_error_survives_pickling() -> None:
+    error = DataError(HERE, "label", 7, "a string", "quote it")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert quoted(MISSING) == "missing"
