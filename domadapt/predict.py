@@ -145,5 +145,6 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         seed=0,
         device=target_device,
         precision=pick_precision(precision, target_device),
+        cache=folder,
     )
     return Model(setting, description["parses_at_prediction"])

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ class Setting:
         source: labelled training examples.
         dev: labelled examples that choose the checkpoint.
         target: unlabelled target examples; empty if no method reads target text.
+        cache: folder of what runs share: parses, post-trained encoders.
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
     """
@@ -45,6 +47,7 @@ class Setting:
     seed: int
     device: torch.device
     precision: str
+    cache: Path
     source: list[Example] = field(default_factory=list)
     dev: list[Example] = field(default_factory=list)
     target: list[Example] = field(default_factory=list)
@@ -110,6 +113,7 @@ def build(cfg: DictConfig) -> Setting:
         seed=cfg.seed,
         device=device,
         precision=pick_precision(cfg.trainer.precision, device),
+        cache=Path(cfg.paths.cache),
         warnings=Counter(domains.warnings),
     )
     _read_parts(setting)

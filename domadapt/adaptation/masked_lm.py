@@ -6,14 +6,19 @@ Post-training follows Gururangan et al. 2020 (https://aclanthology.org/2020.acl-
 .. math:: L = L_{task}(source) + \lambda L_{MLM}(target).
 """
 
+import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from domadapt.data.batches import BucketSampler, Step
+from domadapt.data.batches import BucketSampler, Example, Step
+from domadapt.files import replace_atomic
 from domadapt.method import Method
 
 if TYPE_CHECKING:
@@ -58,18 +63,54 @@ class MaskedLanguageModel(Method):
         self.register_buffer("special", special, persistent=False)
 
     def prepare(self, encoder: Any, setting: "Setting") -> dict[str, Any]:
-        """Post-train encoder and head on both domains' text, with linear warm-up and decay."""
+        """Post-train encoder and head on both domains' text, or take the result of an equal run from the cache."""
         if not self.epochs:
             return {}
         examples = [*setting.target, *(setting.source if self.use_source else [])]
+        path = setting.cache / f"masked-lm-{self._key(encoder, examples, setting)}.safetensors"
+        trained = {"encoder": encoder.base, "head": self}
+        if path.is_file():
+            tensors = load_file(path)
+            for name, module in trained.items():
+                prefix = f"{name}."
+                part = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+                module.load_state_dict(part, strict=name == "head")
+            curve = tensors["curve"].tolist()
+        else:
+            curve = self._post_train(encoder, examples, setting)
+            tensors = {
+                f"{name}.{k}": v.detach().cpu().contiguous()
+                for name, module in trained.items()
+                for k, v in module.state_dict().items()
+            }
+            replace_atomic(path, lambda part: save_file({**tensors, "curve": torch.tensor(curve)}, part))
+        return {"masked_lm/post_training_loss": curve, "masked_lm/post_training_texts": len(examples)}
+
+    def _key(self, encoder: Any, examples: Sequence[Example], setting: "Setting") -> str:
+        """Everything that could change the post-trained weights."""
+        digest = hashlib.sha256(repr((self.epochs, self.learning_rate, self.batch_size, self.masked)).encode())
+        digest.update(f"{setting.seed} {setting.precision} {setting.device.type} {torch.__version__}".encode())
+        for name, parameter in encoder.base.named_parameters():
+            digest.update(f"{name} {parameter.requires_grad}".encode())
+            digest.update(parameter.detach().cpu().numpy().tobytes())
+        for example in examples:
+            digest.update(repr(example.input_ids).encode())
+        return digest.hexdigest()[:24]
+
+    def _post_train(self, encoder: Any, examples: Sequence[Example], setting: "Setting") -> list[float]:
+        """Train with linear warm-up and decay; returns the mean loss of each epoch."""
+        pl.seed_everything(setting.seed, verbose=False)  # the same result whatever else the run has made before
         sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, setting.seed)
         steps = self.epochs * len(sampler)
-        parameters = [p for module in (encoder, self) for p in module.parameters() if p.requires_grad]
+        parameters = [p for module in (encoder.base, self) for p in module.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(parameters, self.learning_rate, weight_decay=0.01, fused=True)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min((s + 1) / (0.06 * steps + 1), 1 - s / steps))
+        rising = max(1, round(0.06 * steps))
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
+        )
         encoder.train()
         curve: list[float] = []
-        with tqdm(total=steps, desc="masked language model", unit="step", disable=setting.quiet) as bar:
+        with tqdm(total=steps, desc="masked language model", unit="step", leave=False, disable=setting.quiet) as bar:
             for epoch in range(self.epochs):
                 sampler.set_epoch(epoch)
                 total = 0.0
@@ -85,8 +126,7 @@ class MaskedLanguageModel(Method):
                     total += float(loss.detach())
                     bar.update()
                 curve.append(total / len(sampler))
-                bar.set_postfix(loss=f"{curve[-1]:.2f}")
-        return {"masked_lm/post_training_loss": curve, "masked_lm/post_training_texts": len(examples)}
+        return curve
 
     def step_losses(self, encoder: Any, step: Step) -> dict[str, Tensor]:
         """Joint stage: predict masked pieces of the target batch."""
