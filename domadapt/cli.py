@@ -1,8 +1,11 @@
 """`domadapt VERB [hydra overrides]`. Heavy imports stay inside the verbs."""
 
 import logging
+import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 USAGE = """\
@@ -19,6 +22,7 @@ Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.pat
   domadapt VERB --cfg job   the configuration as composed
   domadapt train -m seed=1,2,3      a sweep
 """
+FREE_TEXT = ("input", "model", "output", "text")  # settings of predict and parse that hold a path or a sentence
 
 
 def train(cfg: Any, overrides: list[str]) -> None:
@@ -81,29 +85,71 @@ def main() -> None:
     if verb not in VERBS:
         print(f"domadapt: no verb {verb!r}; there are {', '.join(VERBS)}", file=sys.stderr)
         raise SystemExit(2)
-    del sys.argv[1]
-    _run(verb)
+    if {"-h", "--help"} & set(arguments):
+        from domadapt.messages import verb_help
+
+        print(verb_help(verb, arguments[1:], USAGE))
+        return
+    try:
+        with _one_line(verb):
+            _run(verb, arguments)
+    except KeyboardInterrupt:
+        print(f"domadapt {verb}: stopped", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
-def _run(verb: str) -> None:
+def _run(verb: str, arguments: list[str]) -> None:
     import hydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
     from domadapt.resolvers import register
 
-    register()
-
     def job(cfg: Any) -> None:
+        register()  # again: a launcher may run this in a process of its own
         logging.captureWarnings(True)
+        sys.argv[1:] = arguments  # what metrics.json quotes
         settings = HydraConfig.get()
-        try:
-            VERBS[verb](cfg, list(settings.overrides.task))
-        except (ValueError, RuntimeError) as error:
-            if settings.mode == RunMode.MULTIRUN or "DOMADAPT_TRACEBACK" in __import__("os").environ:
-                raise  # one failed job must not end the sweep
-            print(f"domadapt {verb}: {error}", file=sys.stderr)
-            raise SystemExit(2) from None
+        overrides = list(settings.overrides.task)
+        if settings.mode == RunMode.MULTIRUN:
+            VERBS[verb](cfg, overrides)  # one failed job must not end the sweep
+            return
+        with _one_line(verb):
+            VERBS[verb](cfg, overrides)
 
-    sys.argv.insert(1, "hydra.job.name=domadapt")
+    register()
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
+    given = [quote(a) if verb in ("predict", "parse") else a for a in arguments[1:]]
+    sys.argv[1:] = ["hydra.job.name=domadapt", *given]
     hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
+
+
+@contextmanager
+def _one_line(verb: str) -> Iterator[None]:
+    """A user's error becomes one line and exit code 2; an error of ours keeps its traceback."""
+    try:
+        yield
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except Exception as error:
+        from domadapt.messages import user_error
+
+        line = None if "DOMADAPT_TRACEBACK" in os.environ else user_error(error, verb)
+        if line is None:
+            raise
+        print(f"domadapt {verb}: {line}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def quote(argument: str) -> str:
+    r"""Quote a path or a sentence, so that Hydra's grammar leaves its commas, brackets and equals signs alone.
+
+    >>> quote("text=It's small, (very) small"), quote("model=runs/seed=1"), quote("input=[a.txt,b.txt]")
+    ("text='It\\'s small, (very) small'", "model='runs/seed=1'", 'input=[a.txt,b.txt]')
+    """
+    name, sign, value = argument.partition("=")
+    if name not in FREE_TEXT or not value or value == "null" or value[0] in "'\"[":
+        return argument
+    # Backslashes count in Hydra only before a quote, and the end of the value is one.
+    return name + sign + "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"

@@ -172,6 +172,7 @@ def fit(cfg: DictConfig, setting: Setting, weights: Path) -> KeepBest:
         enable_model_summary=False,
         enable_progress_bar=not setting.quiet,
     )
+    module.train()  # pretrained models come in evaluation mode, and Lightning leaves them in it: no dropout
     pl.seed_everything(setting.seed, verbose=False)  # training's randomness, whatever a method's stage has used
     trainer.fit(module, train_dataloaders=loader)
     module.load_state_dict(load_file(weights))

@@ -1,13 +1,154 @@
-"""The result table: target score, interval over seeds, source score, gap closed."""
+"""The result table as text and as Markdown: target score, interval over seeds, source score, gap closed."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from domadapt.reporting.groups import Pair, group
+from domadapt.reporting.intervals import Estimate
+from domadapt.reporting.rows import CEILING, Row, detail_names, rows
+from domadapt.reporting.runs import Metrics
+from domadapt.reporting.visible import visible
+
+KINDS = {
+    "t": "(t): 95 % interval over seeds, Student's t",
+    "BCa": "(BCa): 95 % interval over seeds, bootstrap; with fewer than ten seeds it holds the true mean nearer to "
+    "85 times in 100",
+    "n<3": "n<3: fewer than three seeds, too few for an interval",
+}
 
 
-def text_table(metrics: Sequence[dict[str, Any]]) -> str:
-    """placeholder until the report lands"""
-    lines = []
-    for m in metrics:
-        t = m["target_test"] or {}
-        lines.append(f"{m['source']}->{m['target']} {m['method']} {m['seed']} " + " ".join(f"{k}={100 * v:.1f}" for k, v in t.items() if k.endswith("f1")))
-    return "\n".join(lines)
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A pair's table, as strings.
+
+    Attributes:
+        title: pair and score.
+        header: names of the columns.
+        rows: cells; the first column is the method.
+        notes: footnotes, without their marks; note 1 is marked [1].
+    """
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+
+
+def text_table(metrics: Sequence[Metrics]) -> str:
+    """Aligned tables for a terminal, one a pair.
+
+    Args:
+        metrics: contents of ``metrics.json``.
+
+    >>> run = {"source": "camera", "target": "laptop", "task": "extraction", "headline": "span_f1", "seed": 1,
+    ...        "method": "source_only", "role": "source_only", "config": {}, "source_dev": {"span_f1": 0.7},
+    ...        "target_test": {"span_f1": 0.5, "aspect_f1": 0.4}}
+    >>> print(text_table([run]))
+    camera → laptop: span_f1 on the target test, percent
+    method       score  interval  aspect F1  source  gap closed  seeds
+    source_only   50.0       n<3       40.0    70.0       - [1]      1
+      [1] no comparable run of in_domain among these
+      n<3: fewer than three seeds, too few for an interval
+      source: the score on the source's dev part, for want of a source test
+    """
+    return _each(metrics, _as_text)
+
+
+def markdown_table(metrics: Sequence[Metrics]) -> str:
+    """The same tables in Markdown.
+
+    Args:
+        metrics: contents of ``metrics.json``.
+    """
+    return _each(metrics, _as_markdown)
+
+
+def table(pair: Pair) -> Table:
+    """A pair's table with its footnotes."""
+    lines = rows(pair)
+    names = detail_names(pair)
+    with_clean = any(row.clean for row in lines)
+    reasons = list(dict.fromkeys(row.gap_reason for row in lines if row.gap_reason))
+    header = ["method", "score", "interval", *(["clean", "clean interval"] if with_clean else [])]
+    header += [*(_title(name) for name in names), "source", "gap closed", "seeds"]
+    cells = []
+    for row in lines:
+        clean = [_mean(row.clean), _interval(row.clean)] if with_clean else []
+        gap = f"- [{reasons.index(row.gap_reason) + 1}]" if row.gap_closed is None else f"{100 * row.gap_closed:.0f} %"
+        details = [_percent(row.details.get(name)) for name in names]
+        numbers = [_mean(row.target), _interval(row.target), *clean, *details, _percent(row.source), gap]
+        cells.append([_name(row), *numbers, _seeds(row)])
+    return Table(
+        f"{visible(pair.name)}: {visible(pair.headline)} on the target test, percent",
+        header,
+        cells,
+        [*reasons, *_remarks(pair, lines)],
+    )
+
+
+def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
+    kinds = {e.kind for row in lines for e in (row.target, row.clean) if e}
+    remarks = [text for kind, text in KINDS.items() if kind in kinds]
+    if any(row.clean for row in lines):
+        remarks.append("clean: without test texts that also occur in the unlabelled target text")
+    if any(row.source is not None and not row.method.runs[0].get("source_test") for row in lines):
+        remarks.append("source: the score on the source's dev part, for want of a source test")
+    if len({row.method.seeds for row in lines}) > 1:
+        remarks.append("the methods were not all run with the same seeds")
+    if pair.repeated:
+        remarks.append(f"{pair.repeated} runs left out: a later run has the same settings and seed")
+    return remarks
+
+
+def _each(metrics: Sequence[Metrics], draw: Callable[[Table], str]) -> str:
+    return "\n\n".join(draw(table(pair)) for pair in group(metrics)) or "no finished runs"
+
+
+def _as_text(table: Table) -> str:
+    widths = [max(len(cell) for cell in column) for column in zip(table.header, *table.rows, strict=True)]
+    lines = [table.title]
+    for cells in (table.header, *table.rows):
+        rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
+        lines.append("  ".join([cells[0].ljust(widths[0]), *rest]).rstrip())
+    return "\n".join([*lines, *(f"  {note}" for note in numbered(table))])
+
+
+def _as_markdown(table: Table) -> str:
+    rule = [":---", *("---:" for _ in table.header[1:])]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+             for cells in (table.header, rule, *table.rows)]  # fmt: skip
+    return "\n".join([f"**{table.title}**", "", *lines, "", *(f"- {note}" for note in numbered(table))])
+
+
+def numbered(table: Table) -> list[str]:
+    """Footnotes as they are written: those that a cell refers to carry its mark."""
+    text = " ".join(cell for cells in table.rows for cell in cells)
+    return [f"[{i}] {note}" if f"[{i}]" in text else note for i, note in enumerate(table.notes, start=1)]
+
+
+def _name(row: Row) -> str:
+    return visible(row.method.name) + (f" ({CEILING})" if row.method.role == "in_domain" else "")
+
+
+def _seeds(row: Row) -> str:
+    return str(len(row.method.seeds))
+
+
+def _title(name: str) -> str:
+    return visible(name.removesuffix("_f1") + " F1" if name.endswith("_f1") else name)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def _mean(value: Estimate | None) -> str:
+    return _percent(value.mean if value else None)
+
+
+def _interval(value: Estimate | None) -> str:
+    if value is None:
+        return "-"
+    if value.low is None or value.high is None:
+        return value.kind
+    return f"{100 * value.low:.1f}–{100 * value.high:.1f} ({value.kind})"

@@ -66,8 +66,9 @@ def convert(treebank: Path, output: Path, spaces: bool = False) -> None:
 
 
 def _score(nlp: Language, gold: list[Doc], kind: str) -> dict[str, float]:
-    own = kind == "spacy"
-    made = [nlp.make_doc(d.text) if own else Doc(nlp.vocab, words=[t.text for t in d]) for d in gold]
+    made = [nlp.make_doc(doc.text) for doc in gold]
+    if kind == "gold":
+        made = [Doc(nlp.vocab, [t.text for t in d], [bool(t.whitespace_) for t in d]) for d in gold]
     pairs = [Example(doc, g) for doc, g in zip(nlp.pipe(made, batch_size=256), gold, strict=True)]
     scores = {re.sub("dep_|_acc", "", k): v for k, v in Scorer(nlp).score(pairs).items() if k in SCORES}
     for end, sep in (("", None), ("_universal", ":")):
