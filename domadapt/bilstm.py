@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -21,6 +21,8 @@ class BiLSTM(nn.Module):
         hidden: width of the LSTM in each direction.
         dropout: on embeddings and on states.
     """
+
+    takes_methods = False
 
     def __init__(
         self, name: str, kind: str, labels: list[str], embedding: int = 100, hidden: int = 128, dropout: float = 0.3
@@ -60,5 +62,9 @@ class BiLSTM(nn.Module):
         folder.mkdir(parents=True, exist_ok=True)
         save_file({k: v.contiguous() for k, v in self.state_dict().items()}, folder / "model.safetensors")
         self.tokenizer.save_pretrained(folder)
+
+    def load(self, folder: Path) -> None:
+        """Read the weights that :meth:`save` wrote."""
+        self.load_state_dict(load_file(folder / "model.safetensors"))
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.pat
   domadapt VERB --cfg job   the configuration as composed
   domadapt train -m seed=1,2,3      a sweep
 """
-FREE_TEXT = ("input", "model", "output", "text")  # settings of predict and parse that hold a path or a sentence
 
 
 def train(cfg: Any, overrides: list[str]) -> None:
@@ -103,6 +101,7 @@ def _run(verb: str, arguments: list[str]) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
+    from domadapt.messages import lengthen, quote
     from domadapt.resolvers import register
 
     def job(cfg: Any) -> None:
@@ -119,8 +118,12 @@ def _run(verb: str, arguments: list[str]) -> None:
 
     register()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
-    given = [quote(a) if verb in ("predict", "parse") else a for a in arguments[1:]]
-    sys.argv[1:] = ["hydra.job.name=domadapt", *given]
+    tidy = quote if verb in ("predict", "parse") else lengthen
+    given = [tidy(argument) for argument in arguments[1:]]
+    # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
+    given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))
+    # Hydra's other way of logging opens a file in the working folder, whatever else it is told.
+    sys.argv[1:] = [*given, "hydra/job_logging=stdout", "hydra.job.name=domadapt"]
     hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
 
 
@@ -140,16 +143,3 @@ def _one_line(verb: str) -> Iterator[None]:
             raise
         print(f"domadapt {verb}: {line}", file=sys.stderr)
         raise SystemExit(2) from None
-
-
-def quote(argument: str) -> str:
-    r"""Quote a path or a sentence, so that Hydra's grammar leaves its commas, brackets and equals signs alone.
-
-    >>> quote("text=It's small, (very) small"), quote("model=runs/seed=1"), quote("input=[a.txt,b.txt]")
-    ("text='It\\'s small, (very) small'", "model='runs/seed=1'", 'input=[a.txt,b.txt]')
-    """
-    name, sign, value = argument.partition("=")
-    if name not in FREE_TEXT or not value or value == "null" or value[0] in "'\"[":
-        return argument
-    # Backslashes count in Hydra only before a quote, and the end of the value is one.
-    return name + sign + "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"

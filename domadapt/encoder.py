@@ -58,6 +58,8 @@ class Encoder(nn.Module):
         ValueError: the model is not reached, its attention can't be hooked, or ``trainable`` is malformed.
     """
 
+    takes_methods = True
+
     def __init__(self, name: str, kind: str, labels: list[str], trainable: str = "all") -> None:
         super().__init__()
         self.name, self.kind, self.labels = name, kind, labels
@@ -129,6 +131,7 @@ class EncoderLike(Protocol):
     """What training needs from an encoder (:class:`Encoder`, :class:`domadapt.bilstm.BiLSTM`)."""
 
     tokenizer: PreTrainedTokenizerBase
+    takes_methods: bool
 
     @property
     def width(self) -> int: ...

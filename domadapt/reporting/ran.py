@@ -1,0 +1,74 @@
+"""What ran: commands, settings, versions, hardware, time, and what was cut off or mended on the way."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from domadapt.reporting.groups import Method, flat, settings
+from domadapt.reporting.runs import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One method's runs.
+
+    Attributes:
+        name: of the method.
+        differences: settings that not all runs of the report share.
+        seconds: mean of each stage, and their sum as ``total``.
+        truncated: texts and words cut off, in all runs.
+        warnings: messages and how often.
+        commands: one a seed.
+    """
+
+    name: str
+    differences: dict[str, str]
+    seconds: dict[str, float]
+    truncated: tuple[int, int]
+    warnings: dict[str, int]
+    commands: tuple[str, ...]
+
+
+def shared_settings(runs: Sequence[Metrics]) -> dict[str, str]:
+    """Settings that all runs have in common.
+
+    >>> shared_settings([{"config": {"a": 1, "b": 2}}, {"config": {"a": 1, "b": 3}}])
+    {'a': '1'}
+    """
+    every = [settings(run) for run in runs]
+    return {k: v for k, v in every[0].items() if all(other.get(k) == v for other in every)} if every else {}
+
+
+def ran(method: Method, shared: dict[str, str]) -> Ran:
+    """What is to be told of a method's runs.
+
+    Args:
+        method: its runs.
+        shared: settings that need no repeating.
+    """
+    own = {k: v for k, v in settings(method.runs[0]).items() if shared.get(k) != v}
+    stages: dict[str, list[float]] = {}
+    for run in method.runs:
+        for stage, value in {**run.get("seconds", {}), "total": sum(run.get("seconds", {}).values())}.items():
+            stages.setdefault(stage, []).append(value)
+    counts = [run.get("counts", {}) for run in method.runs]
+    cut = [part for count in counts for part in count.get("truncated", {}).values()]
+    warnings = sum((Counter(count.get("warnings", {})) for count in counts), Counter[str]())
+    return Ran(
+        method.name,
+        own,
+        {stage: sum(values) / len(values) for stage, values in stages.items()},
+        (sum(part["texts"] for part in cut), sum(part["words"] for part in cut)),
+        dict(sorted(warnings.items())),
+        tuple(str(run.get("command", "not recorded")) for run in method.runs),
+    )
+
+
+def counted(runs: Sequence[Metrics], name: str) -> list[tuple[str, int]]:
+    """What runs say under ``versions`` or ``hardware``, and how many say so; the most frequent first.
+
+    >>> counted([{"versions": {"torch": "2"}}, {"versions": {"torch": "2"}}], "versions")
+    [('torch 2', 2)]
+    """
+    said = Counter(", ".join(f"{k} {v}" for k, v in flat(run.get(name, {})).items()).strip() for run in runs)
+    return said.most_common()

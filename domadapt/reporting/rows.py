@@ -1,0 +1,135 @@
+"""The numbers of the result table, before anybody draws lines between them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from domadapt.reporting.groups import ROLES, Method, Pair
+from domadapt.reporting.intervals import Estimate, estimate
+from domadapt.reporting.runs import Metrics
+
+CEILING = "ceiling: trained on target labels"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One method's line.
+
+    Attributes:
+        method: whose it is.
+        target: headline score on all of the target test; None without target labels.
+        clean: the same without texts that also occur in the unlabelled target text; None where nothing was left out.
+        details: means of the other scores by name.
+        source: mean headline score on the source; None for the ceiling, which sees no source data.
+        gap_closed: share of the way from source_only to in_domain; None where that means nothing.
+        gap_reason: why it is None.
+    """
+
+    method: Method
+    target: Estimate | None
+    clean: Estimate | None
+    details: dict[str, float]
+    source: float | None
+    gap_closed: float | None
+    gap_reason: str
+
+
+def rows(pair: Pair) -> list[Row]:
+    """A pair's lines: rnn_from_scratch, source_only, adapted ones by falling score, in_domain."""
+    found = [_row(pair, method) for method in pair.methods]
+    return sorted(found, key=lambda r: (_place(r.method.role), -(r.target.mean if r.target else 0.0), r.method.name))
+
+
+def detail_names(pair: Pair) -> list[str]:
+    """Scores shown beside the headline: F1 of each span type, or accuracy.
+
+    Where they come from: ``<type>_f1`` of the extraction task, ``accuracy`` of the classification task.
+    """
+    tests = [run["target_test"] for method in pair.methods for run in method.runs if run["target_test"]]
+    if pair.task == "classification":
+        return ["accuracy"] if any("accuracy" in test for test in tests) else []
+    return sorted({n for test in tests for n in test if n.endswith("_f1") and n != pair.headline})
+
+
+def reference(pair: Pair, method: Method, role: str) -> Method | None:
+    """The source_only or in_domain that a method is to be measured against.
+
+    Where there are several, the one that adds nothing and shares the method's backbone and trainer; None if that
+    leaves none or more than one.
+    """
+    found = [m for m in pair.methods if m.role == role]
+    if len(found) > 1:
+        found = [m for m in found if m.runs[0]["method"] == role] or found
+    if len(found) > 1:
+        found = [m for m in found if all(m.config.get(k) == method.config.get(k) for k in ("backbone", "trainer"))]
+    return found[0] if len(found) == 1 else None
+
+
+def scores(method: Method, read: Callable[[Metrics], float | None]) -> list[float]:
+    """One value a seed, of those seeds that have it."""
+    return [value for value in map(read, method.runs) if value is not None]
+
+
+def target_scores(pair: Pair, method: Method, part: str = "target_test") -> list[float]:
+    """Headline scores on the target test, one a seed."""
+    return scores(method, lambda run: (run.get(part) or {}).get(pair.headline))
+
+
+def gap_closed(model: float | None, source_only: float | None, in_domain: float | None) -> tuple[float | None, str]:
+    """Share of the gap between source_only and in_domain that a model closes.
+
+    Args:
+        model, source_only, in_domain: mean scores; None where there is none.
+
+    Returns:
+        The share, and an empty reason; or None and the reason.
+
+    >>> gap_closed(0.5, 0.25, 0.75)
+    (0.5, '')
+    >>> gap_closed(0.5, 0.4, 0.4)
+    (None, 'in_domain is not better than source_only, so there is no gap to close')
+    """
+    if model is None:
+        return None, "the target test has no labels"
+    missing = [name for name, value in (("source_only", source_only), ("in_domain", in_domain)) if value is None]
+    if source_only is None or in_domain is None:
+        return None, f"no comparable run of {' or '.join(missing)} among these"
+    if in_domain <= source_only:
+        return None, "in_domain is not better than source_only, so there is no gap to close"
+    return (model - source_only) / (in_domain - source_only), ""
+
+
+def _row(pair: Pair, method: Method) -> Row:
+    target = _estimate(target_scores(pair, method))
+    sizes = [run.get("target_test_sizes") or {} for run in method.runs]
+    fewer = any(size.get("all") != size.get("clean") for size in sizes)
+    bases = [
+        _estimate(target_scores(pair, m)) if (m := reference(pair, method, role)) else None
+        for role in ("source_only", "in_domain")
+    ]
+    share, reason = gap_closed(target.mean if target else None, *(base.mean if base else None for base in bases))
+    details = {
+        name: scores(method, lambda run, name=name: (run["target_test"] or {}).get(name))  # type: ignore[misc]
+        for name in detail_names(pair)
+    }
+    source = [] if method.role == "in_domain" else scores(method, lambda run: _source(run).get(pair.headline))
+    return Row(
+        method,
+        target,
+        _estimate(target_scores(pair, method, "target_test_clean")) if fewer else None,
+        {name: sum(values) / len(values) for name, values in details.items() if values},
+        sum(source) / len(source) if source else None,
+        share,
+        reason,
+    )
+
+
+def _source(run: Metrics) -> dict[str, float]:
+    return dict(run.get("source_test") or run["source_dev"])
+
+
+def _estimate(values: Sequence[float]) -> Estimate | None:
+    return estimate(values) if values else None
+
+
+def _place(role: str) -> int:
+    return ROLES.index(role) if role in ROLES else ROLES.index("adapted")

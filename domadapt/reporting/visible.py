@@ -1,0 +1,45 @@
+"""Text of strangers, shown without doing what it says."""
+
+import unicodedata
+
+JOINERS = "\u200c\u200d"  # shape letters in Persian and join emoji; they reorder nothing
+
+
+def visible(text: str) -> str:
+    """Control, direction-changing and unpaired characters written out as their code points; whitespace as one space.
+
+    >>> visible("a\\u202eb\\x07\\tc")
+    'a⟨U+202E⟩b⟨U+0007⟩ c'
+    """
+    return "".join(_visible(character) for character in text)
+
+
+def cut(text: str, limit: int) -> tuple[str, int]:
+    """The beginning of a text, up to a space where one is near, and how many characters are left out.
+
+    >>> cut("a long sentence", 8)
+    ('a long', 9)
+    """
+    if len(text) <= limit:
+        return text, 0
+    space = text.rfind(" ", limit // 2, limit + 1)
+    end = space if space > 0 else limit
+    return text[:end], len(text) - end
+
+
+def shortened(text: str, limit: int) -> str:
+    """A harmless label of at most ``limit`` characters and an ellipsis.
+
+    >>> shortened("extraordinary", 5)
+    'extra…'
+    """
+    label = visible(text[: limit + 1])
+    return label if len(label) <= limit else label[:limit] + "…"
+
+
+def _visible(character: str) -> str:
+    if character in "\t\n\r" or unicodedata.category(character) == "Zs":
+        return " "
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") and character not in JOINERS:
+        return f"⟨U+{ord(character):04X}⟩"
+    return character

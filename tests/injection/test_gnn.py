@@ -1,0 +1,90 @@
+"""Graph supervision: its losses against slow references, and that nothing of it is left at prediction."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.support import parsed_batch, tiny_encoder
+
+from domadapt.injection.gnn import GraphNetwork, GraphSupervision, agreement_loss, word_head_loss
+
+
+def supervision(convolution: str = "gatv2") -> GraphSupervision:
+    return GraphSupervision(convolution, 16, 2, 0.5, 0.1, 1.0, 1.0, 1.0)
+
+
+def test_head_loss_against_a_loop() -> None:
+    torch.manual_seed(0)
+    words, heads = torch.tensor([3, 0, 2]), torch.tensor([1, 1, 0, 3, 3])
+    known = torch.tensor([True, True, False, True, True])
+    dependent, governor, bilinear = torch.randn(5, 4), torch.randn(5, 4), torch.randn(4, 4)
+    slow = []
+    for start, size in ((0, 3), (3, 2)):
+        for word in range(start, start + size):
+            if known[word]:
+                scores = torch.stack([dependent[word] @ bilinear @ governor[j] for j in range(start, start + size)])
+                slow.append(-F.log_softmax(scores, 0)[heads[word] - start])
+    fast = word_head_loss(dependent, governor, bilinear, heads, words, known)
+    torch.testing.assert_close(fast, torch.stack(slow).mean())
+
+
+def test_agreement_against_a_loop() -> None:
+    torch.manual_seed(0)
+    words, graph = torch.randn(4, 3), torch.randn(4, 3)
+    slow = []
+    for i in range(4):
+        similarities = torch.stack([F.cosine_similarity(words[i], graph[j], dim=0) / 0.1 for j in range(4)])
+        slow.append(-F.log_softmax(similarities, 0)[i])
+    torch.testing.assert_close(agreement_loss(words, graph, 0.1), torch.stack(slow).mean())
+    assert agreement_loss(words[:1], graph[:1], 0.1) == 0
+
+
+@pytest.mark.parametrize("convolution", ["gatv2", "gcn"])
+def test_a_masked_word_is_hidden_from_its_own_graph_state(convolution: str) -> None:
+    torch.manual_seed(0)
+    network = GraphNetwork(convolution, inputs=6, width=8, depth=2, kinds=5)
+    edges, kinds = torch.tensor([[0, 1, 0, 1, 2], [1, 0, 0, 1, 2]]), torch.tensor([0, 2, 4, 4, 4])
+    words, masked = torch.randn(3, 6), torch.tensor([True, False, False])
+    before = network(words, masked, edges, kinds)
+    words[0] += 1  # hidden: must change nothing anywhere
+    torch.testing.assert_close(network(words, masked, edges, kinds), before)
+    words[1] += 1  # its neighbour: must be felt
+    assert not torch.allclose(network(words, masked, edges, kinds)[0], before[0])
+
+
+@pytest.mark.parametrize("convolution", ["gatv2", "gcn"])
+def test_losses_are_finite_and_reach_the_encoder(convolution: str) -> None:
+    encoder, method = tiny_encoder(), supervision(convolution)
+    batch, relations = parsed_batch(encoder)
+    method.attach(encoder, len(relations))
+    losses = method.batch_losses(encoder(batch), batch)
+    assert set(losses) == set(method.weights)
+    for loss in losses.values():
+        encoder.zero_grad()
+        loss.backward(retain_graph=True)
+        gradient = encoder.base.get_input_embeddings().weight.grad
+        assert torch.isfinite(loss)
+        assert gradient.abs().sum() > 0
+
+
+def test_it_leaves_the_encoder_as_it_was() -> None:
+    encoder = tiny_encoder()
+    before = set(encoder.state_dict())
+    supervision().attach(encoder, 3)
+    assert set(encoder.state_dict()) == before
+    assert not GraphSupervision.used_at_prediction
+    assert all(getattr(m, "domadapt_hook", None) is None for m in encoder.attention_layers())
+
+
+def test_truncated_words_are_left_out() -> None:
+    encoder, method = tiny_encoder(), supervision()
+    batch, relations = parsed_batch(encoder, max_pieces=5)
+    method.attach(encoder, len(relations))
+    assert (batch.node_first_piece < 0).any()
+    assert all(torch.isfinite(loss) for loss in method.batch_losses(encoder(batch), batch).values())
+
+
+@pytest.mark.parametrize("change", [{"convolution": "rgcn"}, {"masked": 0.0}, {"masked": 1.0}])
+def test_settings_out_of_range(change: dict[str, object]) -> None:
+    settings = {"convolution": "gcn", "width": 16, "depth": 1, "masked": 0.5, "temperature": 0.1}
+    with pytest.raises(ValueError, match=r"gnn\.(convolution|masked)="):
+        GraphSupervision(**settings | change, agreement=1.0, heads=1.0, relations=1.0)  # type: ignore[arg-type]

@@ -1,0 +1,192 @@
+"""The page: whole, self-contained, and deaf to what corpora would like it to do."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from domadapt.reporting.figures import bar_svg, save_bars
+from domadapt.reporting.groups import group
+from domadapt.reporting.report import LONGEST_TEXT, report
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)> '><svg onload=alert(2)>",
+    "</text></svg><style>*{display:none}</style><iframe src='https://example.org'>",
+    "abc \u202egnirts desrever\u202c \u2066isolate\u2069 end",
+    "null \x00 bell \x07 escape \x1b[31m delete \x7f line \u2028 end \ufffe \ud800 lone",
+    "{{ 7 * 7 }} {% raw %} $\\frac{1}{2}$ &amp; &lt;b&gt;",
+    "الكاميرا ممتازة והמסך טוב 相機很好 👩‍👩‍👧 é",
+    "x" * 1_000_000,
+    "word " * 200_000,
+    " \n\t ",
+    "",
+)
+
+
+class Page(HTMLParser):
+    """Every element and attribute of a page, and its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def assert_harmless(html: str) -> Page:
+    page = Page(html)
+    assert not {"script", "iframe", "img", "object", "embed", "link", "base", "form"} & set(page.tags)
+    assert page.tags.count("style") == 1
+    for tag, name, value in page.attributes:
+        assert not name.startswith("on"), (tag, name)
+        if name in ("src", "href", "xlink:href", "action", "data"):
+            assert value.startswith("#"), (tag, name, value)
+        assert "javascript:" not in value.lower()
+    urls = re.findall(r"(?:url\(|@import)[^)]*", html)
+    assert all(url.startswith("url(#") for url in urls)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\u2028\ud800-\udfff\ufffe]", html)
+    return page
+
+
+def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) -> None:
+    text = "The battery life is great."
+    right, wrong = row(text, [(4, 16)], [(4, 16)]), row(text, [(4, 16)], [(4, 11)])
+    other = row("It works.", [], [])
+    for seed in (1, 2, 3):
+        make_run("source_only", seed, 0.4 + seed / 100, [wrong, other])
+        make_run("lisa", seed, 0.6 + seed / 100, [right, row("It works.", [], [(0, 2)])])
+        make_run("in_domain", seed, 0.8 + seed / 100, [right, other])
+        make_run("rnn_from_scratch", seed, 0.2, [wrong, other])
+    output = report(tmp_path / "runs", tmp_path / "new" / "report.html")
+    html = output.read_text(encoding="utf-8")
+    page = assert_harmless(html)
+    words = " ".join(page.text.split())
+    assert "12 runs, 1 pair" in words
+    assert "That is a gain of 20.0 points over source_only" in words
+    assert "lisa against source_only at the same seeds (1, 2, 3), on 2 target test texts" in words
+    assert "source dev, not on the target" in words
+    assert "Fixed: 1 text has fewer errors; all of them" in words
+    assert "Broke: 1 text has more errors; all of them" in words
+    assert "errors: 2 before, 0 after" in words
+    assert "Warning, 6 times in all runs: a mended tag" in words
+    assert "domadapt train seed=1" in words
+    assert page.tags.count("svg") == 4
+    assert report(tmp_path / "runs", output).read_text(encoding="utf-8") == html  # the same bytes every time
+
+
+def test_hostile_text_is_shown_and_not_obeyed(make_run: Any, row: Any, tmp_path: Path) -> None:
+    name = HOSTILE[0] + "\u202e"
+    for method, predicted in (("source_only", []), (name.replace("/", "-"), [(0, 3)])):
+        rows = [row(text, [(0, 3)], predicted) for text in HOSTILE]
+        rows[0]["gold"]["spans"][0]["type"] = HOSTILE[1]
+        make_run(
+            method, 1, 0.5, rows, source=HOSTILE[0], target=HOSTILE[3], command=HOSTILE[1],
+            versions={HOSTILE[0]: HOSTILE[4].replace("\ud800", "")}, hardware={"device": HOSTILE[2]},
+            counts={"warnings": {HOSTILE[2]: 1}, "truncated": {}},
+            curve=[{"epoch": 1, "step": 1, "losses": {HOSTILE[5]: 0.1}, "source_dev": {"span_f1": 0.5}}],
+        )  # fmt: skip
+    output = report(tmp_path / "runs", tmp_path / "report.html")
+    page = assert_harmless(output.read_text(encoding="utf-8"))
+    assert "<script>alert(1)</script>" in page.text
+    assert "⟨U+202E⟩gnirts" in page.text
+    assert "⟨U+0007⟩" in page.text
+    assert "{{ 7 * 7 }}" in page.text
+    assert "الكاميرا" in page.text
+    assert f"{1_000_000 - LONGEST_TEXT} more characters" in " ".join(page.text.split())
+    assert output.stat().st_size < 3_000_000
+
+
+def test_owners_words_are_drawn(make_run: Any, row: Any, tmp_path: Path) -> None:
+    words = [(0, 5), (5, 9)]
+    for method, predicted in (("source_only", []), ("lisa", [(0, 5)])):
+        make_run(method, 1, 0.5, [row("greatlife", [(0, 5)], predicted, words=words)])
+    html = report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
+    assert re.findall(r'class="word">([^<]*)<', html) == ["great", "life"]
+
+
+def test_classification_compares_labels(make_run: Any, row: Any, tmp_path: Path) -> None:
+    for method, label in (("source_only", "positive"), ("lisa", "negative")):
+        line = row("It broke.", [], [])
+        line["gold"]["label"], line["predicted"]["label"] = "negative", label
+        make_run(method, 1, 0.5, [line], task="classification", headline="macro_f1")
+    html = report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
+    words = " ".join(Page(html).text.split())
+    assert "gold negative, before positive, after negative" in words
+    assert "An error is a wrong label" in words
+
+
+def test_no_target_labels(make_run: Any, tmp_path: Path) -> None:
+    make_run("source_only", 1, None)
+    make_run("lisa", 1, None)
+    html = report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
+    words = " ".join(assert_harmless(html).text.split())
+    assert "No bars: the target test has no labels" in words
+    assert "written only where the target test has labels" in words
+
+
+def test_damaged_predictions_spoil_only_the_examples(make_run: Any, row: Any, tmp_path: Path) -> None:
+    folder = make_run("source_only", 1, 0.5, [row("a", [], [])])
+    make_run("lisa", 1, 0.5, [row("a", [], [])])
+    (folder / "predictions.jsonl").write_text('{"id": "a"\n', encoding="utf-8")
+    words = " ".join(Page(report(tmp_path / "runs", tmp_path / "r.html").read_text(encoding="utf-8")).text.split())
+    assert "predictions.jsonl:1: not whole JSON" in words
+
+
+def test_predictions_of_other_lengths_are_told(make_run: Any, row: Any, tmp_path: Path) -> None:
+    make_run("source_only", 1, 0.5, [row("a", [], [])])
+    make_run("lisa", 1, 0.5, [row("a", [], []), row("b", [], [])])
+    words = " ".join(Page(report(tmp_path / "runs", tmp_path / "r.html").read_text(encoding="utf-8")).text.split())
+    assert "different numbers of texts" in words
+
+
+def test_skipped_files_are_listed(make_run: Any, tmp_path: Path) -> None:
+    make_run("source_only", 1, 0.5)
+    (tmp_path / "runs" / "half").mkdir()
+    (tmp_path / "runs" / "half" / "metrics.json").write_text('{"format"', encoding="utf-8")
+    words = " ".join(Page(report(tmp_path / "runs", tmp_path / "r.html").read_text(encoding="utf-8")).text.split())
+    assert "1 file was unreadable" in words
+    assert "half/metrics.json" in words
+
+
+def test_output_that_is_a_folder(make_run: Any, tmp_path: Path) -> None:
+    make_run("source_only", 1, 0.5)
+    with pytest.raises(ValueError, match="is a folder"):
+        report(tmp_path / "runs", tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_bars_as_a_file(make_metrics: Any, tmp_path: Path, suffix: str) -> None:
+    (pair,) = group([make_metrics(name, 1, 0.5) for name in ("_hidden", "$x$ 相機", "source_only", "in_domain")])
+    first = save_bars(pair, tmp_path / f"bars{suffix}").read_bytes()
+    assert first == save_bars(pair, tmp_path / f"again{suffix}").read_bytes()
+    with pytest.raises(ValueError, match=r"expected \.svg or \.png"):
+        save_bars(pair, tmp_path / "bars.pdf")
+
+
+def test_bars_use_the_pages_colour_and_words(make_metrics: Any) -> None:
+    (pair,) = group([make_metrics(name, seed, 0.5) for name in ("source_only", "lisa") for seed in (1, 2, 3)])
+    svg = bar_svg(pair, 'alt "<text>')
+    assert "currentColor" in svg
+    assert 'aria-label="alt &quot;&lt;text&gt;"' in svg
+    assert ">50.0<" in svg
+    assert "<style" not in svg
+    assert "xlink:href" in svg
+
+
+def test_configuration_matches(tmp_path: Path, make_run: Any) -> None:
+    from domadapt.api import compose
+
+    make_run("source_only", 1, 0.5)
+    cfg = compose("report", [f"runs=[{tmp_path / 'runs'}]", f"output={tmp_path / 'r.html'}"])
+    assert report(cfg.runs, cfg.output).is_file()

@@ -1,0 +1,64 @@
+"""Run folders: found at any depth, refused or counted by name when broken."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from domadapt.reporting.runs import read_runs
+
+
+def test_found_at_any_depth_and_once(make_run: Any, tmp_path: Path) -> None:
+    folder = make_run("source_only", 1, 0.5)
+    found = read_runs([tmp_path, folder, folder / "metrics.json"])
+    assert [run["folder"] for run in found.runs] == [str(folder)]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "not whole JSON"),
+        ('{"format": 1, "source": "cam', "not whole JSON"),
+        ("[" * 100_000, "not whole JSON"),
+        ("[1]", "format 'list', expected 1"),
+        ('{"format": 99}', "format 99, expected 1"),
+        ('{"format": 1}', "lacks source, target"),
+        (b"\xff\xfe", "unreadable"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path: Path, content: str | bytes, said: str) -> None:
+    file = tmp_path / "metrics.json"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=r"metrics\.json") as error:
+        read_runs(tmp_path)
+    assert said in str(error.value)
+    assert "run that cell again" in str(error.value)
+
+
+def test_a_field_of_another_kind_is_named(make_run: Any) -> None:
+    folder = make_run("lisa", 1, 0.5, config="a string", curve=None)
+    with pytest.raises(ValueError, match="lacks curve, config, or has something else"):
+        read_runs(folder)
+
+
+def test_broken_ones_among_sound_ones_are_counted(make_run: Any, tmp_path: Path) -> None:
+    make_run("source_only", 1, 0.5)
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "metrics.json").write_text("{", encoding="utf-8")
+    found = read_runs(tmp_path / "runs")
+    assert len(found.runs) == 1
+    assert len(found.skipped) == 1
+    assert str(tmp_path / "runs" / "broken" / "metrics.json") in found.skipped[0]
+
+
+@pytest.mark.parametrize(("name", "said"), [("absent", "no such folder"), (".", "no metrics.json there")])
+def test_nothing_there(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_runs(tmp_path / name)
+
+
+def test_what_training_writes_is_what_is_read(make_metrics: Any) -> None:
+    from domadapt.reporting import runs
+    from domadapt.train import FORMAT
+
+    assert make_metrics("lisa", 1, 0.5)["format"] == runs.FORMAT == FORMAT

@@ -1,0 +1,164 @@
+"""The table's numbers, against ones worked out by hand."""
+
+from typing import Any
+
+import pytest
+
+from domadapt.reporting.groups import group
+from domadapt.reporting.intervals import estimate, overlap
+from domadapt.reporting.rows import gap_closed, rows
+from domadapt.reporting.summary import summary
+from domadapt.reporting.tables import markdown_table, text_table
+
+
+def _cells(text: str, method: str) -> list[str]:
+    line = next(line for line in text.splitlines() if line.startswith(method))
+    return [cell for cell in line.split("  ") if cell.strip()]
+
+
+def test_numbers_by_hand(make_metrics: Any) -> None:
+    scores = {"source_only": (0.40, 0.42, 0.44), "lisa": (0.50, 0.52, 0.54), "in_domain": (0.80, 0.82, 0.84)}
+    runs = [make_metrics(m, seed, v) for m, values in scores.items() for seed, v in enumerate(values, start=1)]
+    text = text_table([*runs, make_metrics("rnn_from_scratch", 1, 0.1)])
+    # Student's t with two degrees of freedom: 4.3027 × 0.02 / √3 = 0.0497. Gap: (0.52 − 0.42) / (0.82 − 0.42) = 0.25.
+    expected = ["52.0", "47.0–57.0 (t)", "42.0", "62.0", "60.0", "25 %", "3"]
+    assert [cell.strip() for cell in _cells(text, "lisa")[1:]] == expected
+    assert [cell.strip() for cell in _cells(text, "source_only")[1:]][5] == "0 %"
+    assert "in_domain (ceiling: trained on target labels)" in text
+    assert _cells(text, "in_domain")[-2].strip() == "100 %"
+    assert "n<3" in _cells(text, "rnn_from_scratch")[2]
+    assert "not all run with the same seeds" in text
+
+
+def test_order_of_rows(make_metrics: Any) -> None:
+    names = {"in_domain": 0.9, "weak": 0.1, "strong": 0.6, "source_only": 0.4, "rnn_from_scratch": 0.5}
+    (pair,) = group([make_metrics(name, 1, score) for name, score in names.items()])
+    assert [row.method.name for row in rows(pair)] == [
+        "rnn_from_scratch", "source_only", "strong", "weak", "in_domain",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ((0.5, None, 0.8), "source_only"),
+        ((0.5, 0.4, None), "in_domain"),
+        ((0.5, None, None), "source_only or in_domain"),
+        ((0.5, 0.8, 0.8), "not better"),
+        ((0.5, 0.9, 0.8), "not better"),
+        ((None, 0.4, 0.8), "no labels"),
+    ],
+)
+def test_gap_that_means_nothing_says_why(values: tuple[float | None, ...], reason: str) -> None:
+    share, why = gap_closed(*values)
+    assert share is None
+    assert reason in why
+
+
+def test_gap_can_be_negative_or_more_than_all() -> None:
+    assert gap_closed(0.25, 0.5, 0.75) == (-1.0, "")
+    assert gap_closed(1.0, 0.5, 0.75) == (2.0, "")
+
+
+def test_missing_references_have_a_footnote(make_metrics: Any) -> None:
+    text = text_table([make_metrics("lisa", 1, 0.5)])
+    assert "- [1]" in text
+    assert "[1] no comparable run of source_only or in_domain among these" in text
+
+
+def test_target_without_labels(make_metrics: Any) -> None:
+    runs = [make_metrics(name, 1, None) for name in ("source_only", "lisa")]
+    assert "[1] the target test has no labels" in text_table(runs)
+    assert "no labels" in summary(group(runs)[0])
+
+
+def test_clean_column_only_where_it_differs(make_metrics: Any) -> None:
+    run = make_metrics("source_only", 1, 0.5)
+    assert "clean" not in text_table([run])
+    run |= {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"span_f1": 0.3}}
+    text = text_table([run])
+    assert _cells(text, "source_only")[3].strip() == "30.0"
+    assert "clean: without test texts that also occur" in text
+
+
+def test_classification_shows_accuracy(make_metrics: Any) -> None:
+    run = make_metrics("source_only", 1, 0.5, task="classification", headline="macro_f1")
+    run["target_test"] = {"macro_f1": 0.5, "accuracy": 0.75, "negative_f1": 0.1}
+    text = text_table([run])
+    assert "accuracy" in text
+    assert "75.0" in text
+    assert "negative" not in text
+
+
+@pytest.mark.parametrize(("count", "kind"), [(1, "n<3"), (2, "n<3"), (3, "t"), (4, "t"), (5, "BCa"), (8, "BCa")])
+def test_kind_of_interval(count: int, kind: str) -> None:
+    found = estimate([0.5 + 0.01 * i * i for i in range(count)])
+    assert found.kind == kind
+    if found.low is not None and found.high is not None:
+        assert found.low < found.mean < found.high
+
+
+@pytest.mark.parametrize("count", [3, 7])
+def test_equal_scores_have_an_interval_of_no_width(count: int) -> None:
+    found = estimate([0.5] * count)
+    assert (found.low, found.high) == (0.5, 0.5)
+    assert overlap(found, found)
+
+
+def test_settings_and_data_are_never_averaged_together(make_metrics: Any) -> None:
+    run = make_metrics("lisa", 1, 0.5)
+    longer = make_metrics("lisa", 1, 0.6, config={**run["config"], "trainer": {"epochs": 9}})
+    split = make_metrics("lisa", 1, 0.7, config={**run["config"], "data": {"source": "camera", "split": 2}})
+    text = text_table([run, longer, split])
+    assert "lisa (trainer.epochs=2)" in text
+    assert "lisa (trainer.epochs=9)" in text
+    assert "camera → laptop (data.split=2)" in text
+
+
+def test_the_later_of_two_equal_runs_counts(make_metrics: Any) -> None:
+    text = text_table([make_metrics("lisa", 1, 0.5), make_metrics("lisa", 1, 0.6)])
+    assert _cells(text, "lisa")[1].strip() == "60.0"
+    assert "1 run left out" in text
+
+
+def test_reference_with_the_same_backbone_is_taken(make_metrics: Any) -> None:
+    def config(backbone: str) -> dict[str, Any]:
+        return {"backbone": backbone, "trainer": {"epochs": 2}}
+
+    runs = [make_metrics(m, 1, s, config=config("small")) for m, s in (("source_only", 0.25), ("lisa", 0.5))]
+    runs += [
+        make_metrics("source_only", 1, 0.4, config=config("large")),
+        make_metrics("in_domain", 1, 0.75, config=config("small")),
+    ]
+    assert _cells(text_table(runs), "lisa")[-2].strip() == "50 %"
+
+
+def test_markdown_escapes_its_own_marks(make_metrics: Any) -> None:
+    text = markdown_table([make_metrics("a|b<i>", 1, 0.5)])
+    assert "a\\|b&lt;i>" in text
+    assert text.count("\n| ") == 3
+
+
+@pytest.mark.parametrize(
+    ("adapted", "said"),
+    [
+        ((0.41, 0.43, 0.45), "intervals overlap: no gain or loss is shown"),
+        ((0.70, 0.72, 0.74), "a gain of 30.0 points over source_only; their intervals do not overlap"),
+        ((0.10, 0.12, 0.14), "a loss of 30.0 points against source_only; their intervals do not overlap"),
+        ((0.90,), "too few seeds"),
+    ],
+)
+def test_summary_claims_no_more_than_the_numbers(make_metrics: Any, adapted: tuple[float, ...], said: str) -> None:
+    runs = [make_metrics("source_only", seed, score) for seed, score in enumerate((0.40, 0.42, 0.44))]
+    runs += [make_metrics("lisa", seed, score) for seed, score in enumerate(adapted)]
+    assert said in summary(group(runs)[0])
+
+
+def test_summary_chooses_by_source_dev(make_metrics: Any) -> None:
+    best_on_target = make_metrics("lisa", 1, 0.9)
+    best_on_source = make_metrics("gnn", 1, 0.2, source_dev={"span_f1": 0.8})
+    assert "gnn is best on source dev" in summary(group([best_on_target, best_on_source])[0])
+
+
+def test_nothing_to_tabulate() -> None:
+    assert text_table([]) == "no finished runs"

@@ -1,0 +1,224 @@
+"""The command line: what a stranger types, and what they get back."""
+
+import json
+import logging
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from domadapt import api, cli
+from domadapt.data.domains import UnlabelledText
+from domadapt.data.readers import DataError, read
+from domadapt.data.streams import open_texts
+from domadapt.messages import quote
+from domadapt.syntax.conllu import conllu
+from domadapt.syntax.parser import ConlluParser, SpacyParser
+
+Command = Callable[..., tuple[int, str, str]]
+SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
+TERMS = ["lens", "battery", "screen", "zoom"]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """Runs the command in a folder of its own; returns exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DOMADAPT_BENCHMARK_DATA", raising=False)
+    monkeypatch.setattr(sys, "argv", sys.argv)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        handlers = logging.getLogger().handlers[:]
+        sys.argv = ["domadapt", *arguments]
+        capsys.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:  # Hydra sets logging up for a process that ends with the verb
+            logging.captureWarnings(False)
+            logging.getLogger().handlers[:] = handlers
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model, trained on a user's own files."""
+    folder = tmp_path_factory.mktemp("train")
+    rows = [
+        {
+            "id": str(i),
+            "domain": "camera",
+            "text": text,
+            "spans": [{"start": at, "end": at + len(term), "type": "aspect"}],
+        }
+        for i, (text, term) in enumerate(zip(SENTENCES * 4, TERMS * 4, strict=True))
+        for at in [text.index(term)]
+    ]
+    (folder / "source.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "target.txt").write_text("The keyboard is soft.\n")
+    api.train(
+        [
+            "data=my_files",
+            f"data.source.path={folder}/source.jsonl",
+            f"data.target.path={folder}/target.txt",
+            "backbone=tiny_random",
+            "trainer.epochs=1",
+            "trainer.device=cpu",
+            "max_pieces=16",
+            f"paths.run='{folder}/seed=1'",
+        ]
+    )
+    return folder / "seed=1"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['domadapt', '--help']; from domadapt.cli import main; main(); "
+        "print(*sorted({'torch', 'transformers', 'spacy', 'hydra', 'numpy'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "domadapt VERB" in done.stdout
+    assert done.stderr.strip() == ""
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_help_of_a_verb_shows_settings_and_choices(command: Command, verb: str) -> None:
+    code, out, _ = command(verb, "--help")
+    assert code == 0
+    assert out.startswith(f"domadapt {verb} ")
+    if verb == "train":
+        assert "# Seed of everything random" in out
+        assert "  * minilm " in out
+
+
+def test_help_of_a_choice_shows_its_settings(command: Command) -> None:
+    assert "# Weight of the head's cross entropy." in command("train", "injection=lisa", "--help")[1]
+
+
+def test_unknown_verb(command: Command) -> None:
+    code, out, err = command("trian")
+    assert (code, out) == (2, "")
+    assert err == "domadapt: no verb 'trian'; there are train, benchmark, predict, parse, report\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["train", "data=my_files"], "source.path is not set"),
+        (["train", "injection=lisaa"], "injection=lisaa: there is no such option; expected one of "),
+        (["train", "sead=1"], "sead: there is no such setting; did you mean seed?"),
+        (["train", "trainer.epoch=1"], "trainer.epoch: there is no such setting; did you mean trainer.epochs?"),
+        (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all"),
+        (["train", "paths.run=a=b"], "put a value with special characters into quotes"),
+        (["train", "experiment=aspect_opinion"], "DOMADAPT_BENCHMARK_DATA"),
+        (["train", "data.root=nowhere"], "nowhere/camera/train.jsonl"),
+        (["train", "+data.colour=red"], "unexpected keyword argument 'colour'"),
+        (["predict", "text=Hello"], "model is not set: give model=VALUE"),
+        (["predict", "model=nowhere", "text=Hello"], "nowhere: not a model folder"),
+        (["predict", "model=nowhere"], "give either input=FILE or text="),
+        (["parse"], "input is not set: give input=VALUE"),
+        (["parse", "input=nowhere.txt"], "nowhere.txt: file is 'No such file or directory'"),
+        (["parse", "input=a.txt", "processes=0"], "processes=0: expected 1 or more"),
+    ],
+)
+def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str], told: str) -> None:
+    code, _, err = command(*arguments)
+    assert code == 2
+    assert err.startswith(f"domadapt {arguments[0]}: ")
+    assert told in err
+    assert err.count("\n") == 1, err
+
+
+def test_short_names_of_the_users_files(command: Command) -> None:
+    code, out, _ = command("train", "--cfg", "job", "data=my_files", "source.path=a.csv", "target.path=b.txt")
+    assert code == 0
+    assert "path: a.csv" in out
+
+
+def test_predict_a_file(command: Command, run_folder: Path, tmp_path: Path) -> None:
+    texts = ["A sharp lens, (really) sharp.", "Ça va 😀: the  battery", "long " * 30]
+    (tmp_path / "my.txt").write_text("\n".join([texts[0], "", *texts[1:]]) + "\n", encoding="utf-8")
+    for model in (run_folder, run_folder / "model"):  # either folder will do
+        code, out, err = command("predict", f"model={model}", "input=my.txt", "output=new/out.jsonl", "device=cpu")
+        assert (code, out) == (0, "")
+    rows = [json.loads(line) for line in (tmp_path / "new/out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["text"] for row in rows] == texts
+    assert [row["id"] for row in rows] == ["input/my:1", "input/my:3", "input/my:4"]
+    assert all(span["text"] == row["text"][span["start"] : span["end"]] for row in rows for span in row["spans"])
+    assert all(span["type"] == "aspect" for row in rows for span in row["spans"])
+    assert "blank text, dropped (1 times)" in err
+    assert "1 of 3 texts are longer than the 16 pieces" in err
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.jsonl"]
+
+
+def test_predict_gives_spans(command: Command, run_folder: Path) -> None:
+    # An untrained head says O or anything: what matters is that some text gets a span, and that it fits.
+    rows = []
+    for text in (*SENTENCES, "It's small, isn't it? {a=b}: 'yes' [no] (maybe), 100% \\"):
+        code, out, _ = command("predict", f"model={run_folder}", f"text={text}", "device=cpu")
+        assert code == 0
+        rows.append(json.loads(out))
+        assert rows[-1]["text"] == text
+    assert all(span["text"] == row["text"][span["start"] : span["end"]] for row in rows for span in row["spans"])
+    assert any(row["spans"] for row in rows)
+
+
+def test_parse_twice(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("It works well here.\n\nTwo  spaces. Two sentences.\n")
+    (tmp_path / "b.jsonl").write_text('{"id": "1", "domain": "x", "text": "Once more, with feeling."}\n')
+    arguments = ("parse", "input=[a.txt,b.jsonl]", "output=parses.conllu", f"paths.cache={tmp_path}/cache")
+    assert "3 texts: 3 parsed, 0 from cache, 0 damaged entries" in command(*arguments)[1]
+    first = (tmp_path / "parses.conllu").read_text()
+    assert "3 texts: 0 parsed, 3 from cache, 0 damaged entries" in command(*arguments)[1]
+    assert (tmp_path / "parses.conllu").read_text() == first
+    assert first.count("# text = ") == 3
+    code, out, _ = command("parse", "input=a.txt", "parser=conllu", "parser.path=parses.conllu")
+    assert code == 0
+    assert "2 texts: 2 parsed" in out
+
+
+def test_conllu_is_read_back(tmp_path: Path) -> None:
+    texts = [
+        UnlabelledText("a", "", "  Don't\u00a0 stop \n\n now. It's  fun \u2028 ok"),
+        UnlabelledText("b", "", "Fast."),
+    ]
+    written = list(SpacyParser().parse(texts))
+    (tmp_path / "a.conllu").write_text("".join(map(conllu, texts, written)), encoding="utf-8")
+    for text, old, new in zip(texts, written, ConlluParser(tmp_path / "a.conllu").parse(texts), strict=True):
+        visible = [i for i, (start, end) in enumerate(old.words) if text.text[start:end].strip()]
+        assert new.words.tolist() == old.words[visible].tolist()
+        # What hung on a whitespace word that was a root is a root now.
+        pairs = zip(new.relations, (old.relations[i].lower() for i in visible), strict=True)
+        assert all(found in (given, "root") for found, given in pairs)
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbfone\r\n\n  \ntwo\xe2\x80\xa8three\n last", b"one\n", b"one"])
+def test_streamed_plain_text_is_what_the_reader_reads(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    warnings = Counter[str]()
+    total, texts = open_texts(path, None, warnings)
+    corpus = read(path, domain="input", labelled=False)
+    assert [(t.id, t.text) for t in texts] == [(r.id, r.text) for r in corpus.records]
+    assert warnings == corpus.warnings
+    assert total <= content.count(b"\n") + 1
+
+
+def test_streamed_text_names_the_line_that_is_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"fine\nsch\xf6n\n")
+    with pytest.raises(DataError, match=r"a\.txt:2: byte 3 of the line is .*; expected UTF-8"):
+        list(open_texts(tmp_path / "a.txt", None, Counter())[1])
+
+
+def test_quoting_survives_hydra() -> None:
+    values = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "null and void", "ü 😀", "$5 {x}"]
+    for value in values:
+        found = api.compose("predict", [quote(f"text={value}")]).text if value[0] != "[" else value
+        assert found == value

@@ -1,0 +1,72 @@
+"""Target labels are out of reach of training and selection: shown by changing them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support import corpora, records, write_jsonl
+
+import domadapt
+from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabeled, UnlabelledText
+
+
+def scrambled(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The same texts with other labels and other spans."""
+    return [row | {"label": "neutral", "spans": [{"start": 0, "end": 3, "type": "opinion"}]} for row in rows]
+
+
+@pytest.mark.parametrize("task", ["extraction", "classification"])
+def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Path, task: str) -> None:
+    weights, metrics = [], []
+    for name in ("true", "scrambled"):
+        folder = tmp_path / name
+        overrides = [*corpora(folder), f"task={task}", "adaptation=masked_lm", f"paths.cache={folder}/cache"]
+        if name == "scrambled":
+            write_jsonl(folder / "target.jsonl", scrambled(records("laptop", 20, 5)))
+            test = scrambled(records("laptop", 12, 6))
+            if task == "classification":
+                test = [row | {"label": "negative"} for row in test]
+            write_jsonl(folder / "test.jsonl", test)
+        run = domadapt.train([*overrides, "injection=[lisa,gnn]", "injection.lisa.layer=1", f"paths.run={folder}/run"])
+        model = folder / "run" / "model"
+        weights.append([path.read_bytes() for path in sorted(model.rglob("*.safetensors"))])
+        metrics.append(run)
+    assert len(weights[0]) == 2
+    assert weights[0] == weights[1]
+    assert metrics[0]["selection"] == metrics[1]["selection"]
+    assert metrics[0]["curve"] == metrics[1]["curve"]
+    assert metrics[0]["target_test"] != metrics[1]["target_test"]
+
+
+def test_target_text_has_no_field_for_labels() -> None:
+    assert set(UnlabelledText.__slots__) == {"id", "domain", "text", "words"}
+    assert set(TargetUnlabeled.__slots__) == {"domain", "texts"}
+    with pytest.raises((AttributeError, TypeError)):
+        UnlabelledText("1", "laptop", "Fast.").label = "positive"  # type: ignore[attr-defined]
+
+
+def test_the_test_is_read_when_opened_and_once() -> None:
+    opened = []
+    test = SealedTest("laptop", lambda: opened.append(1) or ())  # type: ignore[func-returns-value]
+    assert opened == []
+    test.open()
+    with pytest.raises(SealedLabels):
+        test.open()
+    assert opened == [1]
+
+
+def test_unreadable_test_labels_do_not_stop_training(tmp_path: Path) -> None:
+    """Proof that nothing opens the test early: it is broken, and training gets as far as the final evaluation."""
+    overrides = corpora(tmp_path)
+    (tmp_path / "test.jsonl").write_text("not json\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"test\.jsonl:1"):
+        domadapt.train([*overrides, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_the_ceiling_is_marked(tmp_path: Path) -> None:
+    overrides = [*corpora(tmp_path), f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
+    metrics = domadapt.train([*overrides, "train_on=target"])
+    assert (metrics["role"], metrics["method"]) == ("in_domain", "in_domain")
+    rows = (tmp_path / "run" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(row)["id"] for row in rows] == [f"laptop-{i}" for i in range(12)]

@@ -1,0 +1,91 @@
+"""Every method that has a yaml: finite losses, gradients, the same predictions after saving and loading."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests.support import TEXTS, corpora, parsed_batch, tiny_encoder
+
+import domadapt
+from domadapt.data.batches import Step
+from domadapt.setup import make
+
+CONF = Path(__file__).parents[1] / "conf"
+METHODS = [
+    (group, path.stem)
+    for group in ("injection", "adaptation")
+    for path in sorted((CONF / group).glob("*.yaml"))
+    if path.stem != "none"
+]
+FITTING = {"lisa": ["injection.lisa.layer=1"]}  # the tiny encoder has two layers
+
+
+@pytest.mark.parametrize(("group", "name"), METHODS)
+def test_losses_are_finite_and_move_something(group: str, name: str) -> None:
+    cfg = domadapt.compose("train", [f"{group}={name}", *FITTING.get(name, [])])
+    (config,) = cfg[group].values()
+    method, encoder = make(config), tiny_encoder()
+    batch, relations = parsed_batch(encoder)
+    method.attach(encoder, len(relations))
+    losses = {**method.batch_losses(encoder(batch), batch), **method.step_losses(encoder, Step(batch, batch))}
+    assert set(losses) == set(method.weights)
+    sum(losses.values()).backward()
+    assert all(torch.isfinite(loss) for loss in losses.values())
+    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in encoder.parameters())
+    assert all(p.grad is not None for p in method.parameters())
+
+
+@pytest.mark.parametrize("at_prediction", ["predicted", "parser"])
+@pytest.mark.parametrize("task", ["extraction", "classification"])
+def test_a_saved_model_predicts_the_same(tmp_path: Path, task: str, at_prediction: str) -> None:
+    methods = ["injection=[lisa,gnn]", "injection.lisa.layer=1", f"injection.lisa.at_prediction={at_prediction}"]
+    overrides = [*corpora(tmp_path), *methods, f"task={task}", f"paths.run={tmp_path}/run", "trainer.precision=32"]
+    metrics = domadapt.train([*overrides, f"paths.cache={tmp_path}/cache"])
+    model = domadapt.load(tmp_path / "run" / "model", precision="32")
+    from domadapt.data.domains import UnlabelledText
+
+    corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
+    again = model.predict_texts([UnlabelledText(r.id, "", r.text) for r in corpus.records])
+    assert model.setting.task.score(corpus.records, again) == metrics["target_test"]
+    assert [m.__class__.__name__ for m in model.setting.methods] == ["Lisa"]
+    for text, prediction in zip(TEXTS, model.predict(TEXTS), strict=True):
+        assert all(0 <= s.start < s.end <= len(text) for s in prediction.spans)
+
+
+def test_graph_supervision_leaves_a_stock_model(tmp_path: Path) -> None:
+    import transformers
+
+    domadapt.train(
+        [*corpora(tmp_path), "injection=gnn", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
+    )
+    folder = tmp_path / "run" / "model"
+    assert sorted(path.name for path in folder.iterdir()) == ["domadapt.json", "encoder"]
+    stock = transformers.AutoModelForTokenClassification.from_pretrained(folder / "encoder").eval()
+    ours = domadapt.load(folder, precision="32").setting.encoder
+    batch, _ = parsed_batch(ours)
+    with torch.no_grad():
+        logits = stock(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+        torch.testing.assert_close(logits, ours(batch).logits, atol=1e-5, rtol=1e-4)
+
+
+def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path) -> None:
+    domadapt.train([*corpora(tmp_path), f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    description = tmp_path / "run" / "model" / "domadapt.json"
+    hostile = description.read_text(encoding="utf-8").replace("domadapt.tasks.extraction.Extraction", "os.system")
+    description.write_text(hostile, encoding="utf-8")
+    with pytest.raises(ValueError, match="'os.system' outside domadapt"):
+        domadapt.load(description.parent)
+
+
+def test_the_recurrent_baseline_takes_no_methods(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="rnn_from_scratch takes no injection and no adaptation"):
+        domadapt.train([*corpora(tmp_path), "backbone=rnn_from_scratch", "injection=gnn"])
+
+
+def test_the_recurrent_baseline_is_saved_and_loaded(tmp_path: Path) -> None:
+    overrides = [*corpora(tmp_path), "backbone=rnn_from_scratch", f"paths.run={tmp_path}/run", "trainer.precision=32"]
+    metrics = domadapt.train([*overrides, f"paths.cache={tmp_path}/cache"])
+    model = domadapt.load(tmp_path / "run" / "model", precision="32")
+    corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
+    again = model.predict([r.text for r in corpus.records])
+    assert model.setting.task.score(corpus.records, again) == metrics["target_test"]
