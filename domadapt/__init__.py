@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from domadapt.api import benchmark as benchmark
     from domadapt.api import compose as compose
     from domadapt.api import parse as parse
+    from domadapt.api import predict as predict
     from domadapt.api import train as train
     from domadapt.data.readers import read as read
-    from domadapt.predict import Model as Model
-    from domadapt.predict import load as load
+    from domadapt.prediction import Model as Model
+    from domadapt.prediction import load as load
     from domadapt.reporting.report import report as report
 
 __version__ = "0.1.0"
@@ -25,9 +26,10 @@ __version__ = "0.1.0"
 _HOME = {
     "benchmark": "domadapt.api",
     "compose": "domadapt.api",
-    "load": "domadapt.predict",
-    "Model": "domadapt.predict",
+    "load": "domadapt.prediction",
+    "Model": "domadapt.prediction",
     "parse": "domadapt.api",
+    "predict": "domadapt.api",
     "read": "domadapt.data.readers",
     "report": "domadapt.reporting.report",
     "train": "domadapt.api",

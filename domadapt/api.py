@@ -43,7 +43,7 @@ def _composed(config: str, overrides: Sequence[str], error: type[Exception]) -> 
 
 
 def train(overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:
-    """Run one cell: ``train(["injection=lisa"], seed=2)``; see :func:`domadapt.train.train`.
+    """Run one cell: ``train(["injection=lisa"], seed=2)``; see :func:`domadapt.training.train`.
 
     Args:
         overrides: as on the command line.
@@ -52,14 +52,14 @@ def train(overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:
     Returns:
         The content of ``metrics.json``.
     """
-    from domadapt.train import train as run
+    from domadapt.training import train as run
 
     return run(compose("train", [*overrides, *(f"{k}={v}" for k, v in settings.items())]))
 
 
 def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Run an experiment's cells one after the other; returns the metrics of each that succeeded."""
-    from domadapt.benchmark.loop import benchmark as run
+    from domadapt.benchmarking.loop import benchmark as run
 
     return run(compose("benchmark", overrides), overrides)
 
@@ -89,3 +89,18 @@ def parse(
     if cache is not None:
         source = ParseCache(source, cache)
     return source.parse((UnlabelledText("", "", text) for text in texts), processes)
+
+
+def predict(model: str | Path, texts: Iterable[str]) -> list[Any]:
+    """Label texts with a trained model; :func:`domadapt.load` keeps it in memory for more calls.
+
+    Args:
+        model: a run's ``model/`` folder.
+        texts: one string each.
+
+    Returns:
+        One :class:`~domadapt.tasks.task.Prediction` a text, in order.
+    """
+    from domadapt.prediction import load
+
+    return load(model).predict(texts)

@@ -66,5 +66,3 @@ class BiLSTM(nn.Module):
     def load(self, folder: Path) -> None:
         """Read the weights that :meth:`save` wrote."""
         self.load_state_dict(load_file(folder / "model.safetensors"))
-
-

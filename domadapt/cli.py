@@ -26,14 +26,14 @@ Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.pat
 def train(cfg: Any, overrides: list[str]) -> None:
     """One run; prints its scores."""
     from domadapt.reporting.tables import text_table
-    from domadapt.train import train as run
+    from domadapt.training import train as run
 
     print(text_table([run(cfg)]))
 
 
 def benchmark(cfg: Any, overrides: list[str]) -> None:
     """All cells of an experiment; prints the table."""
-    from domadapt.benchmark.loop import benchmark as run
+    from domadapt.benchmarking.loop import benchmark as run
 
     run(cfg, overrides)
 

@@ -5,7 +5,6 @@ those to which an injection has attached a hook (:meth:`Encoder.hook_attention`)
 """
 
 import hashlib
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -281,7 +280,9 @@ def freeze(encoder: Encoder, trainable: str) -> None:
     layers = encoder.layers()
     kind, _, count = trainable.partition(":")
     if trainable != "none" and not (kind == "top" and count.isdigit() and int(count) <= len(layers)):
-        raise ValueError(f"backbone.trainable={trainable!r}: expected all, none, or top:N with N from 0 to {len(layers)}")
+        raise ValueError(
+            f"backbone.trainable={trainable!r}: expected all, none, or top:N with N from 0 to {len(layers)}"
+        )
     encoder.base.requires_grad_(False)
     if count:
         for layer in layers[len(layers) - int(count) :]:

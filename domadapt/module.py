@@ -35,6 +35,7 @@ class Adapter(pl.LightningModule):
         super().__init__()
         self.encoder: nn.Module = setting.encoder
         self.methods = nn.ModuleList(setting.methods)
+        self.added = setting.methods
         self.task = setting.task
         self.learning_rate, self.weight_decay = learning_rate, weight_decay
         self.warmup, self.gradient_clip, self.steps = warmup, gradient_clip, steps
@@ -49,14 +50,14 @@ class Adapter(pl.LightningModule):
         """Losses of one step; methods read the very states the task was trained on."""
         source = self.encoder(step.source)
         losses = {"task": self.task.loss(source, step.source)}
-        for method in self.methods:
+        for method in self.added:
             losses |= method.batch_losses(source, step.source)
         if step.target is not None and self.target_readers:
             target = self.encoder(step.target)
             for method in self.target_readers:
                 for name, value in method.batch_losses(target, step.target).items():
                     losses[name] = losses[name] + value
-        for method in self.methods:
+        for method in self.added:
             losses |= method.step_losses(self.encoder, step)
         total = torch.stack([self.weights[name] * value for name, value in losses.items()]).sum()
         self._record({**losses, "total": total})

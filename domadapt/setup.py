@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -78,8 +79,38 @@ class Setting:
 
 
 def make(config: Any, **extra: Any) -> Any:
-    """The one place where configuration becomes objects."""
-    return instantiate(config, _convert_="all", **extra)
+    """The one place where configuration becomes objects.
+
+    Raises:
+        ValueError: what the object's constructor said, as it said it.
+    """
+    try:
+        return instantiate(config, _convert_="all", **extra)
+    except InstantiationException as error:
+        cause = error.__cause__
+        while isinstance(cause, InstantiationException) and cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, ValueError | OSError):
+            raise cause from None
+        raise
+
+
+def check_numbers(cfg: DictConfig) -> None:
+    """Refuse settings that training could only fail on later.
+
+    Raises:
+        ValueError: naming the setting, its value and its range.
+    """
+    whole = {name: cfg.trainer[name] for name in ("epochs", "batch_size", "target_batch_size", "evaluation_batch_size")}
+    for name, value in {**{f"trainer.{k}": v for k, v in whole.items()}, "max_pieces": cfg.max_pieces}.items():
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name}={value!r}: expected a whole number from 1")
+    for name in ("learning_rate", "weight_decay", "warmup", "gradient_clip"):
+        value = cfg.trainer[name]
+        if type(value) not in (int, float) or value < 0:
+            raise ValueError(f"trainer.{name}={value!r}: expected a number from 0")
+    if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
+        raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
 
 
 def build(cfg: DictConfig) -> Setting:
@@ -91,6 +122,7 @@ def build(cfg: DictConfig) -> Setting:
     Raises:
         ValueError: naming the setting, its value, what was expected and the fix.
     """
+    check_numbers(cfg)
     device = pick_device(cfg.trainer.device)
     domains: Domains = make(cfg.data)
     if cfg.train_on not in ("source", "target"):
@@ -161,6 +193,7 @@ def pick_precision(name: str, device: torch.device) -> str:
     Raises:
         ValueError: an unknown precision.
     """
+    name = str(name)  # 32 arrives as a number
     if name not in ("auto", "32", "bf16-mixed"):
         raise ValueError(f"trainer.precision={name!r}: expected auto, 32 or bf16-mixed")
     if name != "auto":

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, ListConfig
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import open_texts
 from domadapt.files import replace_atomic
-from domadapt.predict import load
+from domadapt.prediction import load
 from domadapt.progress import progress
 from domadapt.setup import make
 from domadapt.syntax.cache import ParseCache

@@ -5,9 +5,17 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from tests.support import parsed_batch, tiny_encoder
 
-from domadapt.encoder import ATTENTION, Encoder, attention_modules, freeze, load_tokenizer, refuse_unreachable_attention, verify
+from domadapt.encoder import (
+    ATTENTION,
+    Encoder,
+    attention_modules,
+    freeze,
+    load_tokenizer,
+    refuse_unreachable_attention,
+    verify,
+)
+from tests.support import parsed_batch, tiny_encoder
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 99}
 REACHED = {
@@ -17,7 +25,8 @@ REACHED = {
     "camembert": SMALL,
     "electra": SMALL | {"embedding_size": 32},
     "ernie": SMALL,
-    "modernbert": SMALL | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
+    "modernbert": SMALL
+    | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
     "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "vocab_size": 99},
 }
 IGNORING = {

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support import corpora, records, write_jsonl
 
 import domadapt
 from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabeled, UnlabelledText
+from tests.support import corpora, records, write_jsonl
 
 
 def scrambled(rows: list[dict[str, object]]) -> list[dict[str, object]]:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.support import TEXTS, corpora, parsed_batch, tiny_encoder
 
 import domadapt
 from domadapt.data.batches import Step
 from domadapt.setup import make
+from tests.support import TEXTS, corpora, parsed_batch, tiny_encoder
 
 CONF = Path(__file__).parents[1] / "conf"
 METHODS = [
@@ -55,9 +55,7 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path, task: str, at_predictio
 def test_graph_supervision_leaves_a_stock_model(tmp_path: Path) -> None:
     import transformers
 
-    domadapt.train(
-        [*corpora(tmp_path), "injection=gnn", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
-    )
+    domadapt.train([*corpora(tmp_path), "injection=gnn", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
     folder = tmp_path / "run" / "model"
     assert sorted(path.name for path in folder.iterdir()) == ["domadapt.json", "encoder"]
     stock = transformers.AutoModelForTokenClassification.from_pretrained(folder / "encoder").eval()

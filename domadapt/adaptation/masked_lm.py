@@ -113,7 +113,7 @@ class MaskedLanguageModel(Method):
         pl.seed_everything(setting.seed, verbose=False)  # the same result whatever else the run has made before
         sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, setting.seed)
         steps = self.epochs * len(sampler)
-        groups = [
+        groups: list[dict[str, Any]] = [
             {"params": [p for p in module.parameters() if p.requires_grad], "lr": rate}
             for module, rate in ((encoder.base, self.learning_rate), (self, self.head_learning_rate))
         ]

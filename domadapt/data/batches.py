@@ -1,7 +1,7 @@
 """Texts to batches: tokenise once, sort into length buckets, pad, and build graph edges."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -67,8 +67,8 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return Batch(**{k: v.to(device) if v is not None else None for k, v in values.items()})
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: value.to(device) for name, value in values.items() if value is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Collator:
         for row, e in enumerate(examples):
             first = e.alignment.word_first_pieces()
             firsts.append(np.where(first >= 0, first + row * width, -1))
-        fields: dict[str, IntArray] = {
+        arrays: dict[str, IntArray] = {
             "input_ids": ids,
             "attention_mask": mask,
             "index": np.array([e.index for e in examples], dtype=np.int64),
@@ -175,22 +175,20 @@ class Collator:
             "node_first_piece": np.concatenate(firsts),
         }
         if all(e.label is not None for e in examples):
-            fields["labels"] = np.array([e.label for e in examples], dtype=np.int64)
+            arrays["labels"] = np.array([e.label for e in examples], dtype=np.int64)
         if all(e.word_tags is not None for e in examples):  # a mixed batch is an unlabelled one
             tags = np.concatenate([e.word_tags for e in examples if e.word_tags is not None])
-            fields["word_tags"] = np.where(fields["node_first_piece"] >= 0, tags, IGNORED)
+            arrays["word_tags"] = np.where(arrays["node_first_piece"] >= 0, tags, IGNORED)
         if all(e.parse is not None for e in examples):
-            fields |= self._syntax(examples, starts, width)
-        return Batch(**{name: torch.from_numpy(value) for name, value in fields.items()})
+            arrays |= self._syntax(examples, starts, width)
+        return Batch(**{name: torch.from_numpy(value) for name, value in arrays.items()})
 
     def _syntax(self, examples: Sequence[Example], starts: IntArray, width: int) -> dict[str, IntArray]:
         parses = [e.parse for e in examples if e.parse is not None]
         piece_heads = np.full((len(examples), width), IGNORED, dtype=np.int64)
         for row, (e, parse) in enumerate(zip(examples, parses, strict=True)):
             piece_heads[row, : len(e.input_ids)] = e.alignment.piece_heads(parse.heads)
-        ids = [
-            np.array([self.relations.get(name, 0) for name in p.relations], dtype=np.int64) for p in parses
-        ]
+        ids = [np.array([self.relations.get(name, 0) for name in p.relations], dtype=np.int64) for p in parses]
         edge_index, edge_type = tree_edges([p.heads for p in parses], ids, len(self.relations))
         return {
             "piece_heads": piece_heads,

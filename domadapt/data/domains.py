@@ -74,9 +74,7 @@ class SealedTest:
             SealedLabels: at the second call.
         """
         if self._load is None:
-            raise SealedLabels(
-                f"the {self.domain} test labels were opened before; they serve one final evaluation"
-            )
+            raise SealedLabels(f"the {self.domain} test labels were opened before; they serve one final evaluation")
         load, self._load = self._load, None
         return load()
 

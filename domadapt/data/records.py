@@ -73,9 +73,7 @@ def parse_record(
         Record(id='a', domain='camera', text='sharp', words=None, label=None, spans=None)
     """
     if not isinstance(obj, Mapping):
-        raise DataError(
-            where, "record", obj, "a JSON object", 'write {"id": ..., "domain": ..., "text": ...}'
-        )
+        raise DataError(where, "record", obj, "a JSON object", 'write {"id": ..., "domain": ..., "text": ...}')
     counted = Counter[str]() if warnings is None else warnings
     for name in obj.keys() - FIELDS - KNOWN_EXTRAS:
         counted[f"unknown field {quoted(name)}, ignored"] += 1
@@ -115,9 +113,7 @@ def _encodable(value: str, name: str, where: Location) -> None:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         half = value[error.start]
-        raise DataError(
-            where, name, half, "whole characters", "write both halves of the surrogate pair"
-        ) from None
+        raise DataError(where, name, half, "whole characters", "write both halves of the surrogate pair") from None
 
 
 def _list(obj: Mapping[str, object], name: str, where: Location) -> list[object]:

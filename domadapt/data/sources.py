@@ -128,7 +128,9 @@ def my_files(source: dict[str, str | None], target: dict[str, str | None], dev_s
     """
     for name, group in (("source", source), ("target", target)):
         if not group.get("path"):
-            raise ValueError(f"{name}.path is not set: give the {name}'s file, for example {name}.path=reviews.jsonl")
+            raise ValueError(
+                f"data.{name}.path is not set: give the {name}'s file, for example data.{name}.path=reviews.jsonl"
+            )
     warnings: Counter[str] = Counter()
 
     def part(group: dict[str, str | None], key: str, labelled: bool) -> tuple[Record, ...]:

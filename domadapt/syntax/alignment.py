@@ -10,7 +10,6 @@ emoji several pieces with the same range, a Unigram piece may reach over two wor
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 

@@ -20,7 +20,7 @@ from domadapt.syntax.parser import Parse, Parser, Text
 
 log = logging.getLogger(__name__)
 CHUNK = 512  # texts looked up, parsed and written together: bounds memory whatever the stream's length
-HEADER = struct.Struct("<II")  # checksum, words
+CHECKSUM, WORDS = struct.Struct("<I"), struct.Struct("<I")  # the head of an entry
 
 
 class ParseCache:
@@ -124,7 +124,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 def text_key(text: Text) -> bytes:
     """16 bytes that name a text and its owner's tokens; the pipeline is in the file's name."""
     words = b"" if text.words is None else np.asarray(text.words, dtype=np.int64).tobytes() + b"\x00words"
-    return hashlib.blake2b(text.text.encode("utf-8", "surrogatepass") + b"\x00" + words, digest_size=16).digest()
+    return hashlib.blake2b(text.text.encode("utf-8") + b"\x00" + words, digest_size=16).digest()
 
 
 def pack(key: bytes, parse: Parse) -> bytes:
@@ -140,17 +140,17 @@ def pack(key: bytes, parse: Parse) -> bytes:
     numbers = np.column_stack([parse.words.reshape(-1, 2), parse.heads]).astype("<i4")
     names = "\x1e".join(["\x1f".join(parse.relations), "\x1f".join(parse.tags)]).encode()
     body = numbers.tobytes() + names
-    return HEADER.pack(zlib.crc32(key + body), len(parse.heads)) + body
+    words = WORDS.pack(len(parse.heads))
+    return CHECKSUM.pack(zlib.crc32(key + words + body)) + words + body
 
 
 def unpack(key: bytes, blob: bytes) -> Parse | None:
     """The parse in a blob; None if any byte of it, or of its key, has changed."""
-    if len(blob) < HEADER.size:
+    head = CHECKSUM.size
+    if len(blob) < head + WORDS.size or zlib.crc32(blob[head:], zlib.crc32(key)) != CHECKSUM.unpack_from(blob)[0]:
         return None
-    checksum, words = HEADER.unpack_from(blob)
-    body = blob[HEADER.size :]
-    if zlib.crc32(body, zlib.crc32(key)) != checksum or len(body) < 12 * words:
-        return None
+    (words,) = WORDS.unpack_from(blob, head)
+    body = blob[head + WORDS.size :]
     numbers = np.frombuffer(body, "<i4", 3 * words).reshape(-1, 3).astype(np.int64)
     relations, tags = body[12 * words :].decode().split("\x1e")
     if not words:

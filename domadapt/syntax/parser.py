@@ -166,7 +166,7 @@ def doc_words(doc: "Doc") -> IntArray:
     >>> doc_words(spacy.blank("en")("Don't go")).tolist()
     [[0, 2], [2, 5], [6, 8]]
     """
-    array = doc.to_array(["IDX", "LENGTH"]).astype(np.int64)
+    array: IntArray = doc.to_array(["IDX", "LENGTH"]).astype(np.int64)
     array[:, 1] += array[:, 0]
     return array
 
@@ -185,7 +185,8 @@ def from_doc(doc: "Doc") -> Parse:
 def read_conllu(content: str, source: str) -> Iterator[tuple[str, Parse]]:
     """Sentences of a CoNLL-U file as (text, parse); word ranges are counted in the single-spaced text.
 
-    >>> rows = "# text = Go on\\n1\\tGo\\t_\\tVERB\\tVB\\t_\\t0\\troot\\t_\\t_\\n2\\ton\\t_\\tADP\\tRP\\t_\\t1\\tcompound\\t_\\t_\\n"
+    >>> rows = "# text = Go on\\n1 Go _ VERB VB _ 0 root _ _\\n2 on _ ADP RP _ 1 compound _ _\\n"
+    >>> rows = "\\n".join(r if r[:1] == "#" else r.replace(" ", "\\t") for r in rows.split("\\n"))
     >>> [(text, parse.words.tolist(), parse.heads.tolist()) for text, parse in read_conllu(rows, "x")]
     [('Go on', [[0, 2], [3, 5]], [0, 0])]
     """

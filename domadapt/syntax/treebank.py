@@ -97,12 +97,12 @@ def evaluate(model: Path, treebank: Path) -> dict[str, Any]:
 
 def prune(trained: Path, output: Path) -> None:
     """Copy a trained pipeline without the words of its training text: only the strings of its labels stay."""
-    nlp = spacy.load(trained)
+    nlp = spacy.load(trained, config={"paths.train": None, "paths.dev": None})
     nlp.meta.update(json.loads((HOME / "model" / "meta.json").read_text()), performance={})
     shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
     nlp.to_disk(output)
-    labels = {label for names in nlp.pipe_labels.values() for label in names}
-    labels |= {part for label in labels for part in re.split(r"\|\||[|=]", label)}
+    labels = {p for found in nlp.pipe_labels.values() for x in found for p in (x, *re.split("[|=]+", x))}
     (output / "vocab" / "strings.json").write_text(json.dumps(sorted(labels)))
 
 
@@ -127,8 +127,8 @@ def train(treebank: Path, output: Path, extra: Path | None = None) -> None:
             for number, source in enumerate((gold, gold, extra), 1):
                 shutil.copy(source, gold.with_name(f"{number}.spacy"))
             nlp.config["paths"]["train"] = str(gold.parent)
-        run_training(nlp, Path(folder, "out"))
-        prune(Path(folder, "out", "model-best"), output / "model")
+        run_training(nlp, Path(folder))
+        prune(Path(folder, "model-best"), output / "model")
     scores = evaluate(output / "model", treebank)
     (output / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
     card = (HOME / "CARD.md").read_text().split("<!-- scores -->")

@@ -56,7 +56,9 @@ class Extraction:
     def targets(self, records: Sequence[Record], words: Sequence[IntArray]) -> dict[str, list[Any]]:
         """Tag ids of words; a span that starts or ends inside a word takes the whole word."""
         ids = {name: i for i, name in enumerate(self.labels)}
-        tagged = [bio_tags([(int(s), int(e)) for s, e in w], r.spans or ()) for r, w in zip(records, words, strict=True)]
+        tagged = [
+            bio_tags(tuple((int(s), int(e)) for s, e in w), r.spans or ()) for r, w in zip(records, words, strict=True)
+        ]
         return {"word_tags": [np.array([ids[t] for t in tags], dtype=np.int64) for tags in tagged]}
 
     def loss(self, output: Output, batch: Batch) -> Tensor:

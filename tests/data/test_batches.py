@@ -4,11 +4,11 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import TEXTS, parsed_batch, tiny_encoder
 
 from domadapt.data.batches import BucketSampler, Collator, StepLoader, encode, in_order
 from domadapt.encoder import load_tokenizer
 from domadapt.syntax.alignment import IGNORED
+from tests.support import TEXTS, parsed_batch, tiny_encoder
 
 TOKENIZER = load_tokenizer("tiny_random")
 
@@ -21,7 +21,9 @@ def spaces(text: str) -> np.ndarray:
     return np.array(ranges)
 
 
-words = st.lists(st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=12), min_size=1, max_size=9)
+words = st.lists(
+    st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=12), min_size=1, max_size=9
+)
 
 
 @given(st.lists(words, min_size=1, max_size=5), st.integers(3, 40))

@@ -153,9 +153,7 @@ def test_delimited(write: Callable[..., Path]) -> None:
 
 def test_semeval_2014(write: Callable[..., Path]) -> None:
     first, second = read(write("a.xml", XML_2014), domain="laptop").records
-    assert first == Record(
-        "1", "laptop", "A sharp lens & body.", spans=(Span(8, 12, "aspect"), Span(15, 19, "aspect"))
-    )
+    assert first == Record("1", "laptop", "A sharp lens & body.", spans=(Span(8, 12, "aspect"), Span(15, 19, "aspect")))
     assert second.spans == ()
 
 
@@ -242,9 +240,7 @@ COUNTED = {
 
 
 @pytest.mark.parametrize(("name", "content", "text", "warning"), COUNTED.values(), ids=COUNTED.keys())
-def test_what_is_counted(
-    name: str, content: str, text: str, warning: str, write: Callable[..., Path]
-) -> None:
+def test_what_is_counted(name: str, content: str, text: str, warning: str, write: Callable[..., Path]) -> None:
     corpus = read(write(name, content), domain="camera")
     assert [record.text for record in corpus.records] == [text]
     assert corpus.warnings[warning] == 1
@@ -449,15 +445,11 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 
 def test_a_format_that_is_unknown_lists_the_others(write: Callable[..., Path]) -> None:
-    with pytest.raises(
-        DataError, match="format is 'xlsx'; expected one of blitzer_review, conll, delimited, "
-    ):
+    with pytest.raises(DataError, match="format is 'xlsx'; expected one of blitzer_review, conll, delimited, "):
         read(write("a.txt", "sharp\n"), domain="camera", format="xlsx")
 
 
-@pytest.mark.parametrize(
-    "format", ["jsonl", "delimited", "plain_text", "semeval_xml", "hu_liu", "blitzer_review"]
-)
+@pytest.mark.parametrize("format", ["jsonl", "delimited", "plain_text", "semeval_xml", "hu_liu", "blitzer_review"])
 def test_a_line_of_a_megabyte(format: str, write: Callable[..., Path]) -> None:
     text = "sharp lens " * 100_000 + "."
     long = {

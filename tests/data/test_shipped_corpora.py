@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -78,5 +79,5 @@ def test_spans_lie_on_word_boundaries() -> None:
         starts, ends = set(words[:, 0].tolist()), set(words[:, 1].tolist())
         off += sum(s.start not in starts or s.end not in ends for s in record.spans or ())
         ordered = sorted((s.start, s.end) for s in record.spans or ())
-        assert all(before[1] <= after[0] for before, after in zip(ordered, ordered[1:], strict=False))
+        assert all(before[1] <= after[0] for before, after in pairwise(ordered))
     assert off <= 0.005 * sum(len(r.spans or ()) for r in labelled)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.support import parsed_batch, tiny_encoder
 
 from domadapt.injection.gnn import GraphNetwork, GraphSupervision, agreement_loss, word_head_loss
+from tests.support import parsed_batch, tiny_encoder
 
 
 def supervision(convolution: str = "gatv2") -> GraphSupervision:

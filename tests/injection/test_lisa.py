@@ -3,10 +3,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.support import parsed_batch, tiny_encoder
 
 from domadapt.injection.lisa import Lisa, head_loss, replace_by_tree
 from domadapt.syntax.alignment import IGNORED
+from tests.support import parsed_batch, tiny_encoder
 
 
 def lisa(at_prediction: str = "predicted", layer: int = 1) -> Lisa:
@@ -48,9 +48,7 @@ def test_a_longer_batch_changes_nothing_for_a_short_text() -> None:
 def test_loss_is_the_mean_over_pieces_with_a_head() -> None:
     torch.manual_seed(0)
     scores, heads = torch.randn(2, 3, 3), torch.tensor([[1, IGNORED, 0], [IGNORED, IGNORED, 2]])
-    slow = [
-        -F.log_softmax(scores[b, p], -1)[heads[b, p]] for b in range(2) for p in range(3) if heads[b, p] != IGNORED
-    ]
+    slow = [-F.log_softmax(scores[b, p], -1)[heads[b, p]] for b in range(2) for p in range(3) if heads[b, p] != IGNORED]
     torch.testing.assert_close(head_loss(scores, heads), torch.stack(slow).mean())
     assert head_loss(scores, torch.full((2, 3), IGNORED)) == 0
 

@@ -59,6 +59,6 @@ def test_nothing_there(tmp_path: Path, name: str, said: str) -> None:
 
 def test_what_training_writes_is_what_is_read(make_metrics: Any) -> None:
     from domadapt.reporting import runs
-    from domadapt.train import FORMAT
+    from domadapt.training import FORMAT
 
     assert make_metrics("lisa", 1, 0.5)["format"] == runs.FORMAT == FORMAT

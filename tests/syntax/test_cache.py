@@ -68,7 +68,9 @@ def test_the_key_holds_text_tokens_and_pipeline(tmp_path: Path) -> None:
     assert other.seen == 1
 
 
-words = st.lists(st.text(st.characters(exclude_characters="\x1e\x1f", exclude_categories=("Cs",)), min_size=1), max_size=5)
+words = st.lists(
+    st.text(st.characters(exclude_characters="\x1e\x1f", exclude_categories=("Cs",)), min_size=1), max_size=5
+)
 
 
 @given(names=words, key=st.binary(min_size=16, max_size=16), data=st.data())

@@ -93,9 +93,7 @@ def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | 
         records.append(record)
         _count_damage(record.text, file.warnings)
     if not records:
-        raise DataError(
-            Location(path), "number of records", 0, "at least one", "check how the file was written"
-        )
+        raise DataError(Location(path), "number of records", 0, "at least one", "check how the file was written")
     if labelled and all(record.label is None and record.spans is None for record in records):
         file.warnings["labels asked for, record has none"] += len(records)
     return Corpus(tuple(records), file.warnings, path, tuple(first_line.values()))
@@ -105,24 +103,18 @@ def _choose(file: OpenedFile, name: str | None) -> Reader:
     known = formats()
     if name is not None:
         if name not in known:
-            raise DataError(
-                None, "format", name, f"one of {', '.join(known)}", "or None, to look at the file"
-            )
+            raise DataError(None, "format", name, f"one of {', '.join(known)}", "or None, to look at the file")
         return known[name]
     head = file.text[:_HEAD]
     fitting = [key for key, reader in known.items() if reader.sniff(file.path, head)]
     # Text first, then extension: published .txt files hold three formats.
-    fitting = fitting or [
-        key for key, reader in known.items() if file.path.suffix.lower() in reader.EXTENSIONS
-    ]
+    fitting = fitting or [key for key, reader in known.items() if file.path.suffix.lower() in reader.EXTENSIONS]
     where, names = Location(file.path), ", ".join(known)
     if not fitting:
         fix = "name it with format=; plain_text is one text per line"
         raise DataError(where, "start of the file", head, f"a format among {names}", fix)
     if len(fitting) > 1:
-        raise DataError(
-            where, "format", " and ".join(fitting), "one that fits", f"name it: format={fitting[0]!r}"
-        )
+        raise DataError(where, "format", " and ".join(fitting), "one that fits", f"name it: format={fitting[0]!r}")
     return known[fitting[0]]
 
 

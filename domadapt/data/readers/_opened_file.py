@@ -78,7 +78,5 @@ def open_file(path: Path, domain: str, labelled: bool) -> OpenedFile:
         text = text[1:]
         warnings["byte order mark, dropped"] += 1
     if not text.strip():
-        raise DataError(
-            Location(path), "file", "blank" if text else "empty", "records", "check how it was written"
-        )
+        raise DataError(Location(path), "file", "blank" if text else "empty", "records", "check how it was written")
     return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings)

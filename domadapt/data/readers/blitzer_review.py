@@ -49,9 +49,7 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
             field = None
         elif field is not None:
             fix = f"close it with </{field[0]}> on a line of its own"
-            raise DataError(
-                file.where(field[1]), "field", f"<{field[0]}>", f"its end before line {line}", fix
-            )
+            raise DataError(file.where(field[1]), "field", f"<{field[0]}>", f"its end before line {line}", fix)
         elif start is None and mark == "<review>":
             start, fields = line, {}
         elif start is not None and mark == "</review>":
@@ -74,9 +72,7 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
 def _record(file: OpenedFile, line: int, fields: dict[str, list[str]]) -> Record:
     if "review_text" not in fields:
         found = ", ".join(fields) or MISSING
-        raise DataError(
-            file.where(line), "review", found, "a field review_text", "add it, or drop the review"
-        )
+        raise DataError(file.where(line), "review", found, "a field review_text", "add it, or drop the review")
     text = html.unescape("\n".join(fields["review_text"])).strip()
     label = None
     if file.labelled and "rating" in fields:

@@ -54,7 +54,5 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
                 split_tag(columns[-1].strip(), file.where(line))  # refused here, where the line is known
                 tags.append(columns[-1].strip())
         first = rows[0][0]
-        text, words, spans = from_tokens(
-            tokens, tags if file.labelled else None, file.where(first), file.warnings
-        )
+        text, words, spans = from_tokens(tokens, tags if file.labelled else None, file.where(first), file.warnings)
         yield first, Record(file.generated_id(first), file.domain, text, words, None, spans)

@@ -90,9 +90,7 @@ def _rows(file: OpenedFile, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         problem = str(error).replace("\t", "TAB")
         fix = "put quotes around fields that hold quotes, and double those inside"
-        raise DataError(
-            file.where(line), f"row ({problem})", _line(file, line), "well-formed CSV", fix
-        ) from None
+        raise DataError(file.where(line), f"row ({problem})", _line(file, line), "well-formed CSV", fix) from None
 
 
 def _line(file: OpenedFile, number: int) -> str:

@@ -63,9 +63,7 @@ def _decoded(content: str, where: Location) -> object:
         raise
     except json.JSONDecodeError as error:
         column = error.pos + 1
-        raise DataError(
-            where, f"JSON at column {column} ({error.msg})", content[error.pos :], expected, fix
-        ) from None
+        raise DataError(where, f"JSON at column {column} ({error.msg})", content[error.pos :], expected, fix) from None
     except (ValueError, RecursionError) as error:  # a number of 5000 digits, a thousand brackets
         raise DataError(where, f"JSON ({type(error).__name__})", content, expected, fix) from None
     return decoded

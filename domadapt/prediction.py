@@ -8,6 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText
@@ -27,7 +28,7 @@ def save_model(setting: Setting, cfg: DictConfig, folder: Path) -> None:
     setting.encoder.save(folder / "encoder")
     config = plain(cfg)
     kept: dict[str, Any] = {}
-    tensors = {}
+    tensors: dict[str, Tensor] = {}
     for group in ("injection", "adaptation"):
         for name, method_config in (config[group] or {}).items():
             method = _find(setting, method_config["_target_"])
@@ -113,7 +114,12 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     description = json.loads(path.read_text(encoding="utf-8"))
     if description.get("format") != FORMAT:
         raise ValueError(f"{path}: format {description.get('format')!r}, this version reads {FORMAT}; train it again")
-    for config in (description["task"], description["backbone"], description["parser"], *description["methods"].values()):
+    for config in (
+        description["task"],
+        description["backbone"],
+        description["parser"],
+        *description["methods"].values(),
+    ):
         if not trust_code and not str(config.get("_target_", "")).startswith("domadapt."):
             raise ValueError(
                 f"{path}: names the class {config.get('_target_')!r} outside domadapt; a model folder can name any "

@@ -19,12 +19,12 @@ from domadapt.data.batches import BucketSampler, Step
 from domadapt.data.domains import UnlabelledText
 from domadapt.method import Method
 from domadapt.module import Adapter
-from domadapt.predict import load
+from domadapt.prediction import load
 from domadapt.progress import progress
 from domadapt.setup import Setting, build
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline
-from domadapt.train import train
+from domadapt.training import train
 
 ROUNDS = 5
 
@@ -53,7 +53,9 @@ def training_against_trainer(folder: Path) -> dict[str, Any]:
     ours, theirs = [], []
     scores: dict[str, float] = {}
     for round_number in range(3):
-        cfg = compose("train", ["experiment=camera_laptop", f"paths.run={folder}/run{round_number}", "trainer.epochs=8"])
+        cfg = compose(
+            "train", ["experiment=camera_laptop", f"paths.run={folder}/run{round_number}", "trainer.epochs=8"]
+        )
         metrics = train(cfg)
         count = metrics["counts"]["source_train"] * 8
         ours.append(count / metrics["seconds"]["fit"])
@@ -96,12 +98,12 @@ def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
             disable_tqdm=True,
             seed=cfg.seed,
         ),
-        train_dataset=training,  # type: ignore[arg-type]
-        eval_dataset=dev,  # type: ignore[arg-type]
+        train_dataset=training,
+        eval_dataset=dev,
         data_collator=transformers.DataCollatorForTokenClassification(setting.encoder.tokenizer),
     )
     elapsed = seconds(trainer.train)
-    from domadapt.train import source_dev_scores
+    from domadapt.training import source_dev_scores
 
     setting.encoder.to(setting.device)
     score = source_dev_scores(setting, 64)["span_f1"]
@@ -186,7 +188,7 @@ def prediction(folder: Path, texts: Sequence[UnlabelledText]) -> dict[str, Any]:
     ours = model.predict(contents)
     theirs = stock(contents)
     same = sum(
-        {(s.start, s.end, s.type) for s in mine.spans} == {(g["start"], g["end"], g["entity_group"]) for g in groups}
+        {(s.start, s.end, s.type) for s in mine.spans} == {(*_range(g), str(g["entity_group"])) for g in groups}
         for mine, groups in zip(ours, theirs, strict=True)
     )
     return {
@@ -195,14 +197,18 @@ def prediction(folder: Path, texts: Sequence[UnlabelledText]) -> dict[str, Any]:
     }
 
 
+def _range(group: Any) -> tuple[int, int]:
+    return int(group["start"]), int(group["end"])
+
+
 def main() -> None:
     """Measure everything and print one JSON object."""
     cfg = compose("train", ["experiment=camera_laptop"])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         setting = build(cfg)
-        records = [*setting.domains.source_train, *setting.domains.unlabeled.texts]
-        texts = [UnlabelledText(str(i), "", r.text) for i, r in enumerate(records)]
+        contents = [r.text for r in setting.domains.source_train] + [t.text for t in setting.domains.unlabeled.texts]
+        texts = [UnlabelledText(str(i), "", content) for i, content in enumerate(contents)]
         parts: dict[str, Callable[[], Any]] = {
             "training over transformers.Trainer (at least 1.5)": lambda: training_against_trainer(folder),
             "lisa step over plain step (at most 1.15)": lambda: injection_cost(folder, "lisa"),

@@ -9,7 +9,25 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")  # where a run is written, who watches it, what it is called
+# Code that can change no number of a run.
+NO_NUMBERS = {
+    "reporting",
+    "benchmarking",
+    "api.py",
+    "cli.py",
+    "conllu.py",
+    "messages.py",
+    "prediction.py",
+    "progress.py",
+}
+NO_NUMBERS |= {"provenance.py", "resolvers.py", "streams.py", "treebank.py", "verbs.py"}
+LEFT_OUT = (
+    "paths",
+    "tracking",
+    "method",
+    "pair",
+    "benchmark",
+)  # where a run is written, who watches it, what it is called
 
 
 def cell_key(cfg: DictConfig) -> str:
@@ -28,7 +46,7 @@ def run_folder(cfg: DictConfig) -> Path:
     """Where a cell is written: as configured, else by pair, method, seed and the beginning of its key."""
     if cfg.paths.run:
         return Path(cfg.paths.run)
-    return Path(cfg.paths.runs) / cfg.pair / cfg.method / f"seed={cfg.seed}-{cell_key(cfg)[:8]}"
+    return Path(cfg.paths.runs, cfg.pair, cfg.method, f"seed={cfg.seed}-{cell_key(cfg)[:8]}")
 
 
 @lru_cache(maxsize=1)
@@ -37,7 +55,7 @@ def package_fingerprint() -> str:
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        if path.relative_to(root).parts[0] not in ("reporting", "benchmark", "cli.py", "predict.py", "parse.py"):
+        if not NO_NUMBERS & {path.name, path.relative_to(root).parts[0]}:
             digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
@@ -55,4 +73,4 @@ def _paths(data: Any) -> set[Path]:
     if isinstance(data, dict):
         return {path for name, value in data.items() for path in _paths(value) if name != "_target_"}
     path = Path(data) if isinstance(data, str) and data and "\0" not in data else None
-    return {path} if path and path.is_absolute() and path.exists() or path and path.is_file() else set()
+    return {path} if (path and path.is_absolute() and path.exists()) or (path and path.is_file()) else set()

@@ -16,13 +16,13 @@ from omegaconf import DictConfig
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
 from safetensors.torch import load_file, save_file
 
-from domadapt.benchmark.cells import cell_key, run_folder
+from domadapt.benchmarking.cells import cell_key, run_folder
 from domadapt.data.batches import StepLoader
 from domadapt.data.records import Record
 from domadapt.evaluate import predict_examples
 from domadapt.files import write_atomic
 from domadapt.module import Adapter
-from domadapt.predict import save_model
+from domadapt.prediction import save_model
 from domadapt.provenance import hardware, versions
 from domadapt.setup import Setting, build, make, plain
 from domadapt.tasks.scores import Scores
@@ -87,10 +87,10 @@ def train(cfg: DictConfig) -> dict[str, Any]:
         if metrics.get("key") == key:
             log.info("%s is finished: not run again", folder)
             return metrics
-    folder.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     _reproducible(cfg)
     setting = build(cfg)
+    folder.mkdir(parents=True, exist_ok=True)
     for message, count in sorted(setting.warnings.items()):
         log.warning("%s (%d times)", message, count)
     setting.encoder.to(setting.device)
@@ -155,9 +155,7 @@ def fit(cfg: DictConfig, setting: Setting, weights: Path) -> KeepBest:
         setting.seed,
     )
     steps = len(loader) * options.epochs
-    module = Adapter(
-        setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps
-    )
+    module = Adapter(setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps)
     keeper = KeepBest(setting, make(cfg.selection), weights, options.evaluation_batch_size)
     callbacks: list[Callback] = [keeper] if setting.quiet else [keeper, TQDMProgressBar(leave=False)]
     trainer = pl.Trainer(
@@ -250,5 +248,4 @@ def _reproducible(cfg: DictConfig) -> None:
     # Lightning's advice on loader workers: batches are collated faster than a worker could be reached.
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
     warnings.filterwarnings("ignore", message=".*Trying to infer the `batch_size`.*")
-
-
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*deprecated")  # Lightning 2.6 beside torch 2.13

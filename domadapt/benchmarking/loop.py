@@ -7,10 +7,10 @@ from typing import Any
 from omegaconf import DictConfig
 
 from domadapt.api import compose
-from domadapt.benchmark.cells import cell_key, run_folder
+from domadapt.benchmarking.cells import cell_key, run_folder
 from domadapt.progress import progress
 from domadapt.reporting.tables import text_table
-from domadapt.train import train
+from domadapt.training import train
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +55,16 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
         try:
             metrics = train(cell)
             score = (metrics["target_test"] or {}).get(metrics["headline"])
-            log.info("%s: %s %s, %.0f s", name, metrics["headline"], "-" if score is None else f"{100 * score:.1f}",
-                     sum(metrics["seconds"].values()))
+            log.info(
+                "%s: %s %s, %.0f s",
+                name,
+                metrics["headline"],
+                "-" if score is None else f"{100 * score:.1f}",
+                sum(metrics["seconds"].values()),
+            )
             done.append(metrics)
         except Exception as error:  # reported at the end; the other cells go on
-            log.exception("%s failed", name)
+            log.log(logging.ERROR, "%s failed: %s", name, error, exc_info=not isinstance(error, ValueError))
             failed.append(f"{name} [{cell_key(cell)}]: {type(error).__name__}: {error}")
     print(text_table(done))
     if failed:
