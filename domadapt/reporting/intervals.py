@@ -33,7 +33,7 @@ def estimate(values: Sequence[float]) -> Estimate:
         values: at least one.
 
     Returns:
-        With an interval of scipy's: BCa bootstrap from five values on, Student's t for three and four.
+        With an interval of scipy's: BCa bootstrap from :data:`BOOTSTRAP_FROM` values on, Student's t below.
 
     Raises:
         ValueError: no values.

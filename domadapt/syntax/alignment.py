@@ -115,6 +115,7 @@ def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: i
     Returns:
         (nodes, width); zeros for a node without pieces.
 
+    >>> import torch
     >>> pool_words(torch.tensor([[[1.0], [3.0]]]), torch.tensor([0, 1]), torch.tensor([0, 0]), 2).tolist()
     [[2.0], [0.0]]
     """

@@ -78,10 +78,18 @@ class SpacyParser:
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """Parse a stream of texts in order; memory does not grow with its length."""
+        import torch
+
         docs = ((self._doc(text), text.words) for text in texts)
-        for doc, words in self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size, n_process=processes):
-            parse = from_doc(doc)
-            yield parse if words is None else replace(parse, words=word_ranges(words))
+        threads = torch.get_num_threads()
+        if processes > 1:
+            torch.set_num_threads(1)  # a forked worker hangs on the threads that its parent had
+        try:
+            for doc, words in self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size, n_process=processes):
+                parse = from_doc(doc)
+                yield parse if words is None else replace(parse, words=word_ranges(words))
+        finally:
+            torch.set_num_threads(threads)
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         """Word ranges alone, without parsing: the owner's tokens, else the pipeline's."""
@@ -135,7 +143,10 @@ class ConlluParser:
 def load_pipeline(name: str) -> "Language":
     """Load a spaCy pipeline once a process; only what parsing needs is kept."""
     import spacy
+    from thinc.api import NumpyOps, get_current_ops, set_current_ops
 
+    if isinstance(get_current_ops(), NumpyOps):
+        set_current_ops(NumpyOps(use_blis=False))  # NumPy's own matrix product is twice as fast here as blis
     unneeded = ["ner", "lemmatizer", "attribute_ruler", "entity_linker", "textcat"]
     try:
         if name == SHIPPED:

@@ -65,7 +65,7 @@ def test_the_head_learns_the_tree() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert losses[-1] < 0.3 * losses[0]
 
 
