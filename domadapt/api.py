@@ -81,14 +81,14 @@ def parse(
     >>> [parse.relations for parse in parse(["It works."])][0][0]
     'nsubj'
     """
-    from domadapt.data.domains import UnlabelledText
+    from domadapt.data.domains import unlabelled
     from domadapt.syntax.cache import ParseCache
     from domadapt.syntax.parser import Parser, SpacyParser
 
     source: Parser = SpacyParser(parser)
     if cache is not None:
         source = ParseCache(source, cache)
-    return source.parse((UnlabelledText("", "", text) for text in texts), processes)
+    return source.parse(unlabelled(texts), processes)
 
 
 def predict(model: str | Path, texts: Iterable[str]) -> list[Any]:

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from domadapt.data.batches import Collator
-from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText
+from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.evaluate import predict_examples
 from domadapt.files import write_atomic
 from domadapt.setup import Setting, make, pick_device, pick_precision, plain
@@ -79,8 +79,7 @@ class Model:
         Returns:
             One prediction a text, in order.
         """
-        rows = [UnlabelledText(str(i), "", text) for i, text in enumerate(texts)]
-        return self.predict_texts(rows, batch_size)
+        return self.predict_texts(list(unlabelled(texts)), batch_size)
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""

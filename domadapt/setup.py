@@ -159,7 +159,7 @@ def build(cfg: DictConfig) -> Setting:
 def _read_parts(setting: Setting) -> None:
     domains, methods = setting.domains, setting.methods
     parses = any(m.reads_parses for m in methods)
-    reads_target = any(m.reads_target for m in methods) or any(hasattr(m, "epochs") for m in methods)
+    reads_target = any(m.reads_target for m in methods)
     setting.source = setting.examples(domains.source_train, "source train", parses, labelled=True)
     at_prediction = any(m.parses_at_prediction for m in methods)
     setting.dev = setting.examples(domains.source_dev, "source dev", at_prediction, labelled=True)

@@ -2,11 +2,13 @@
 
 import json
 import logging
+import math
 import os
 import shlex
 import sys
 import time
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +52,19 @@ class KeepBest(Callback):
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Evaluate, and keep the weights if they are the best so far; the earlier epoch wins a tie."""
         assert isinstance(module, Adapter)
+        losses = module.mean_losses()
+        if not math.isfinite(losses["total"]):
+            raise ValueError(
+                f"the loss is {losses['total']} in epoch {trainer.current_epoch + 1} ({losses}); "
+                f"lower trainer.learning_rate, or the weight of the loss that grew"
+            )
         scores = source_dev_scores(self.setting, self.batch_size)
         value = self.validator(scores, self.setting.task.headline)
         self.curve.append(
             {
                 "epoch": trainer.current_epoch + 1,
                 "step": trainer.global_step,
-                "losses": module.mean_losses(),
+                "losses": losses,
                 "source_dev": scores,
                 "selection": value,
             }
@@ -87,28 +95,35 @@ def train(cfg: DictConfig) -> dict[str, Any]:
         if metrics.get("key") == key:
             log.info("%s is finished: not run again", folder)
             return metrics
-    started = time.perf_counter()
+    clock = [time.perf_counter()]
     _reproducible(cfg)
     setting = build(cfg)
     folder.mkdir(parents=True, exist_ok=True)
     for message, count in sorted(setting.warnings.items()):
         log.warning("%s (%d times)", message, count)
-    setting.encoder.to(setting.device)
-    for method in setting.methods:
-        method.to(setting.device)
-    built = time.perf_counter()
+    for module in (setting.encoder, *setting.methods):
+        module.to(setting.device)
+    clock.append(time.perf_counter())
     stages: dict[str, Any] = {}
     for method in setting.methods:
         stages |= method.prepare(setting.encoder, setting)
-    prepared = time.perf_counter()
+    clock.append(time.perf_counter())
     keeper = fit(cfg, setting, folder / "weights.safetensors")
-    fitted = time.perf_counter()
+    clock.append(time.perf_counter())
     scores = final_evaluation(cfg, setting, folder)
     save_model(setting, cfg, folder / "model")
+    clock.append(time.perf_counter())
+    metrics = {"format": FORMAT, "key": key, **summary(cfg, setting, keeper), **scores, "stages": stages}
+    spans = [end - start for start, end in pairwise(clock)]
+    metrics["seconds"] = dict(zip(("build", "prepare", "fit", "evaluate"), spans, strict=True))
+    write_atomic(finished, json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
+    return metrics
+
+
+def summary(cfg: DictConfig, setting: Setting, keeper: KeepBest) -> dict[str, Any]:
+    """What metrics.json says of a run besides its scores: what was run, on what, and what was chosen."""
     assert keeper.best is not None
-    metrics = {
-        "format": FORMAT,
-        "key": key,
+    return {
         "source": setting.domains.source,
         "target": setting.domains.target,
         "task": "extraction" if setting.task.kind == "token" else "classification",
@@ -116,10 +131,8 @@ def train(cfg: DictConfig) -> dict[str, Any]:
         "method": cfg.method,
         "role": role(cfg),
         "seed": cfg.seed,
-        **scores,
         "selection": {"validator": keeper.validator.name, "epoch": keeper.curve[keeper.best]["epoch"]},
         "curve": keeper.curve,
-        "stages": stages,
         "counts": {
             "source_train": len(setting.domains.source_train),
             "source_dev": len(setting.domains.source_dev),
@@ -128,19 +141,11 @@ def train(cfg: DictConfig) -> dict[str, Any]:
             "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
             "warnings": dict(setting.warnings),
         },
-        "seconds": {
-            "build": built - started,
-            "prepare": prepared - built,
-            "fit": fitted - prepared,
-            "evaluate": time.perf_counter() - fitted,
-        },
         "config": plain(cfg),
         "versions": versions(),
         "hardware": hardware(setting.device, setting.precision),
         "command": shlex.join(["domadapt", *sys.argv[1:]]),
     }
-    write_atomic(finished, json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
-    return metrics
 
 
 def fit(cfg: DictConfig, setting: Setting, weights: Path) -> KeepBest:

@@ -55,7 +55,6 @@ class MaskedLanguageModel(Method):
         self.epochs, self.batch_size = epochs, batch_size
         self.learning_rate, self.head_learning_rate = learning_rate, head_learning_rate
         self.masked, self.use_source = masked, use_source
-        self.reads_target = weight > 0
 
     def attach(self, encoder: Any, relations: int) -> None:
         """Make the prediction head; its output matrix is the encoder's own embedding."""

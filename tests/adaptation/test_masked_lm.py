@@ -41,5 +41,9 @@ def test_the_joint_loss_reads_target_text_only() -> None:
     assert encoder.base.get_input_embeddings().weight.grad is not None
 
 
-def test_without_a_joint_stage_no_target_batches_are_drawn() -> None:
-    assert not MaskedLanguageModel(2, 1e-3, 1e-3, 4, 0.15, True, 0.0).reads_target
+def test_without_a_joint_stage_there_is_no_joint_loss() -> None:
+    encoder = tiny_encoder()
+    batch, relations = parsed_batch(encoder)
+    method = MaskedLanguageModel(2, 1e-3, 1e-3, 4, 0.15, True, 0.0)
+    method.attach(encoder, len(relations))
+    assert method.step_losses(encoder, Step(batch, batch)) == {}

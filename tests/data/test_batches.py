@@ -1,11 +1,13 @@
 """Batches: what collation promises, against loops."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from domadapt.data.batches import BucketSampler, Collator, StepLoader, encode, in_order
+from domadapt.data.domains import unlabelled
 from domadapt.encoder import load_tokenizer
 from domadapt.syntax.alignment import IGNORED
 from tests.support import TEXTS, parsed_batch, tiny_encoder
@@ -93,3 +95,8 @@ def test_evaluation_sees_everything_once_longest_first() -> None:
     examples, _ = encode(texts, [spaces(t) for t in texts], TOKENIZER, 16)
     order = torch.cat([batch.index for batch in in_order(examples, Collator(0), 2)])
     assert order.tolist() == [0, 2, 1]
+
+
+def test_half_a_surrogate_pair_is_refused_with_its_place() -> None:
+    with pytest.raises(ValueError, match=r"text 1: character 2 is '\\ud800', half a surrogate pair"):
+        list(unlabelled(["fine", "no\ud800"]))
