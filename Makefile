@@ -34,7 +34,7 @@ check: setup-dev  ## style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: setup  ## speed and memory
+bench: setup-dev  ## speed, as ratios measured in alternation
 	$(BIN)/python -m domadapt.benchmarking.speed
 
 parser: setup  ## train the shipped parser again: make parser TREEBANK=FOLDER PARSER=OUTPUT

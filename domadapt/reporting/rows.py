@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from domadapt.reporting.groups import ROLES, Method, Pair
-from domadapt.reporting.intervals import Estimate, estimate
+from domadapt.reporting.intervals import Estimate, estimate, overlap
 from domadapt.reporting.runs import Metrics
 
 CEILING = "ceiling: trained on target labels"
@@ -107,6 +107,9 @@ def _row(pair: Pair, method: Method) -> Row:
         for role in ("source_only", "in_domain")
     ]
     share, reason = gap_closed(target.mean if target else None, *(base.mean if base else None for base in bases))
+    if share is not None and bases[0] and bases[1] and overlap(bases[0], bases[1]):
+        # A share of a gap that may be nothing would be a number without a meaning.
+        share, reason = None, "the intervals of source_only and in_domain overlap, so no gap to close is shown"
     details = {
         name: scores(method, lambda run, name=name: (run["target_test"] or {}).get(name))  # type: ignore[misc]
         for name in detail_names(pair)

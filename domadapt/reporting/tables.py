@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from domadapt.reporting.groups import Pair, group
-from domadapt.reporting.intervals import Estimate, overlap
+from domadapt.reporting.intervals import Estimate
 from domadapt.reporting.rows import CEILING, Row, detail_names, rows
 from domadapt.reporting.runs import Metrics
 from domadapt.reporting.visible import visible
@@ -93,11 +93,6 @@ def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
         remarks.append("clean: without test texts that also occur in the unlabelled target text")
     if any(row.source is not None and not row.method.runs[0].get("source_test") for row in lines):
         remarks.append("source: the score on the source's dev part, for want of a source test")
-    ends = [
-        next((row.target for row in lines if row.method.role == role), None) for role in ("source_only", "in_domain")
-    ]
-    if ends[0] and ends[1] and overlap(ends[0], ends[1]):
-        remarks.append("gap closed: the intervals of source_only and in_domain overlap, so the gap itself is uncertain")
     if len({row.method.seeds for row in lines}) > 1:
         remarks.append("the methods were not all run with the same seeds")
     if pair.repeated:
