@@ -40,6 +40,11 @@ class BiLSTM(nn.Module):
         """Size of a piece's state."""
         return 2 * self.lstm.hidden_size
 
+    @property
+    def longest(self) -> int:
+        """Most pieces of a text: as many as the tokenizer's own backbone reads, so that bars compare."""
+        return int(self.tokenizer.model_max_length)
+
     def forward(self, batch: Batch) -> Output:
         """Encode and classify a batch; padding never reaches the LSTM."""
         states = self.states(batch.input_ids, batch.attention_mask)

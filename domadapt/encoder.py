@@ -5,7 +5,8 @@ those to which an injection has attached a hook (:meth:`Encoder.hook_attention`)
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,6 +78,25 @@ class Encoder(nn.Module):
         """Size of a piece's state."""
         return int(self.model.config.hidden_size)
 
+    @property
+    def longest(self) -> int:
+        """Most pieces of a text, special ones included."""
+        offset = 2 if "roberta" in self.model.config.model_type else 0  # RoBERTa's positions begin after the padding id
+        return int(self.model.config.max_position_embeddings) - offset
+
+    @contextmanager
+    def stock_attention(self) -> Iterator[None]:
+        """Set hooks aside: what a stage before training sees must not depend on the injections beside it."""
+        modules = [m for m in self.attention_layers() if getattr(m, "domadapt_hook", None) is not None]
+        hooks = [m.domadapt_hook for m in modules]
+        for module in modules:
+            object.__setattr__(module, "domadapt_hook", None)
+        try:
+            yield
+        finally:
+            for module, hook in zip(modules, hooks, strict=True):
+                object.__setattr__(module, "domadapt_hook", hook)
+
     def forward(self, batch: Batch) -> Output:
         """Encode a batch and classify it with the stock head."""
         out = self.model(
@@ -134,6 +154,9 @@ class EncoderLike(Protocol):
 
     @property
     def width(self) -> int: ...
+
+    @property
+    def longest(self) -> int: ...
 
     def __call__(self, batch: Batch) -> Output: ...
 

@@ -8,20 +8,18 @@ import torch
 from domadapt.data.batches import Example, in_order
 from domadapt.progress import progress
 from domadapt.setup import Setting
-from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.task import Prediction
 
 
 @torch.no_grad()
 def predict_examples(
-    encoder: Any, examples: Sequence[Example], words: Sequence[IntArray], setting: Setting, batch_size: int, title: str
+    encoder: Any, examples: Sequence[Example], setting: Setting, batch_size: int, title: str
 ) -> list[Prediction]:
     """Predict texts in length order, and return predictions in the order of ``examples``.
 
     Args:
         encoder: put into evaluation mode and back.
         examples: tokenised texts, indexed from 0.
-        words: per text its word ranges.
         setting: task, collator, device and precision.
         batch_size: texts a batch.
         title: of the progress bar.
@@ -40,7 +38,7 @@ def predict_examples(
         with setting.autocast():
             output = encoder(batch)
         places = batch.index.tolist()
-        decoded = setting.task.decode(output, batch, [words[i] for i in places])
+        decoded = setting.task.decode(output, batch, [examples[i].words for i in places])
         for place, prediction in zip(places, decoded, strict=True):
             results[place] = prediction
     encoder.train(was_training)

@@ -11,6 +11,28 @@ if TYPE_CHECKING:
     from domadapt.setup import Setting
 
 
+def in_range(name: str, value: float, low: float, high: float = float("inf")) -> None:
+    """Refuse a setting out of its range.
+
+    Args:
+        name: of the setting, as the user writes it.
+        value: as given.
+        low, high: both allowed; a whole ``low`` without ``high`` asks for a whole number.
+
+    Raises:
+        ValueError: naming the setting, its value and the range.
+
+    >>> in_range("gnn.depth", 2, 1)
+    >>> in_range("gnn.depth", 0, 1)
+    Traceback (most recent call last):
+    ValueError: gnn.depth=0: expected a whole number from 1
+    """
+    whole = isinstance(low, int) and high == float("inf")
+    if type(value) not in ((int,) if whole else (int, float)) or not low <= value <= high:
+        expected = f"a whole number from {low}" if whole else f"a number from {low} to {high}"
+        raise ValueError(f"{name}={value!r}: expected {expected}")
+
+
 class Method(nn.Module):
     """Something that adds to training: an injection of syntax, or an adaptation to target text.
 
@@ -31,6 +53,8 @@ class Method(nn.Module):
 
     def __init__(self, weights: dict[str, float]) -> None:
         super().__init__()
+        for name, weight in weights.items():
+            in_range(f"weight of {name}", weight, 0.0, 1e6)
         self.weights = dict(weights)
 
     def attach(self, encoder: Any, relations: int) -> None:

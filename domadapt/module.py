@@ -34,14 +34,14 @@ class Adapter(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.encoder: nn.Module = setting.encoder
-        self.methods = nn.ModuleList(setting.methods)
-        self.added = setting.methods
+        self.methods = nn.ModuleList(setting.methods.values())
+        self.added = list(setting.methods.values())
         self.task = setting.task
         self.learning_rate, self.weight_decay = learning_rate, weight_decay
         self.warmup, self.gradient_clip, self.steps = warmup, gradient_clip, steps
-        self.weights = {"task": 1.0} | {name: w for m in setting.methods for name, w in m.weights.items()}
+        self.weights = {"task": 1.0} | {name: w for m in self.added for name, w in m.weights.items()}
         # Only methods with a loss on encoded batches pay for encoding the target's.
-        own = [m for m in setting.methods if type(m).batch_losses is not Method.batch_losses]
+        own = [m for m in self.added if type(m).batch_losses is not Method.batch_losses]
         self.target_readers = [m for m in own if m.reads_target]
         self.sums: dict[str, float] = {}
         self.seen = 0

@@ -1,8 +1,9 @@
 """A trained model on anybody's text: save, load, predict."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.evaluate import predict_examples
 from domadapt.files import write_atomic
+from domadapt.method import Method
 from domadapt.setup import Setting, make, pick_device, pick_precision, plain
+from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.parser import Parse, Parser, Text
 from domadapt.tasks.task import Prediction
 
 FORMAT = 1  # of model folders
@@ -29,12 +33,10 @@ def save_model(setting: Setting, cfg: DictConfig, folder: Path) -> None:
     config = plain(cfg)
     kept: dict[str, Any] = {}
     tensors: dict[str, Tensor] = {}
-    for group in ("injection", "adaptation"):
-        for name, method_config in (config[group] or {}).items():
-            method = _find(setting, method_config["_target_"])
-            if method.used_at_prediction:
-                kept[name] = method_config
-                tensors |= {f"{name}.{k}": v.contiguous().cpu() for k, v in method.state_dict().items()}
+    for name, method in setting.methods.items():
+        if method.used_at_prediction:
+            kept[name] = {**(config["injection"] or {}), **(config["adaptation"] or {})}[name]
+            tensors |= {f"{name}.{k}": v.contiguous().cpu() for k, v in method.state_dict().items()}
     if tensors:
         save_file(tensors, folder / "methods.safetensors")
     description = {
@@ -45,16 +47,12 @@ def save_model(setting: Setting, cfg: DictConfig, folder: Path) -> None:
         "relations": setting.relations,
         "parser": {**config["parser"]},
         "parser_name": setting.parser.name,
-        "parses_at_prediction": any(m.parses_at_prediction for m in setting.methods),
+        "parses_at_prediction": any(m.parses_at_prediction for m in setting.methods.values()),
         "max_pieces": setting.max_pieces,
         "source": setting.domains.source,
         "target": setting.domains.target,
     }
     write_atomic(folder / "domadapt.json", json.dumps(description, indent=1))
-
-
-def _find(setting: Setting, target: str) -> Any:
-    return next(m for m in setting.methods if f"{type(m).__module__}.{type(m).__qualname__}" == target)
 
 
 def _labels(setting: Setting) -> dict[str, Any]:
@@ -84,14 +82,59 @@ class Model:
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
         examples = self.setting.examples(texts, "prediction", self.parses, labelled=False)
-        words = list(self.setting.parser.tokenize(texts)) if self.setting.task.kind == "token" else [None] * len(texts)
-        return predict_examples(self.setting.encoder, examples, words, self.setting, batch_size, "predict")  # type: ignore[arg-type]
+        return predict_examples(self.setting.encoder, examples, self.setting, batch_size, "predict")
 
     @property
     def truncated(self) -> int:
         """Texts of the last call that were longer than the model reads."""
         cut = self.setting.truncation.get("prediction")
         return cut.texts if cut else 0
+
+
+def refuse_foreign(config: Any, path: Path) -> None:
+    """Allow only classes defined in domadapt, however deep the description names them.
+
+    Raises:
+        ValueError: at the first other name; nothing has been imported or called by then.
+    """
+    if isinstance(config, list):
+        for value in config:
+            refuse_foreign(value, path)
+    if not isinstance(config, dict):
+        return
+    target = config.get("_target_")
+    if target is not None and not _defined_here(str(target)):
+        raise ValueError(
+            f"{path}: names {str(target)[:80]!r} outside domadapt; a model folder can name any code. If it is your "
+            f"own, load it with trust_code=True"
+        )
+    for value in config.values():
+        refuse_foreign(value, path)
+
+
+def _defined_here(target: str) -> bool:
+    module, _, name = target.rpartition(".")
+    if module.partition(".")[0] != "domadapt":
+        return False
+    try:  # the home of the class, not the path it is reached by: modules of ours import others' names
+        found = getattr(import_module(module), name, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and found.__module__ == module
+
+
+class NoParser:
+    """Stands for a parser where nothing needs one."""
+
+    name = "none"
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        """Never called."""
+        raise RuntimeError("this model was saved without a parser")
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
+        """Never called."""
+        raise RuntimeError("this model was saved without a parser")
 
 
 def load(folder: str | Path, device: str = "auto", precision: str = "auto", trust_code: bool = False) -> Model:
@@ -113,24 +156,16 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     description = json.loads(path.read_text(encoding="utf-8"))
     if description.get("format") != FORMAT:
         raise ValueError(f"{path}: format {description.get('format')!r}, this version reads {FORMAT}; train it again")
-    for config in (
-        description["task"],
-        description["backbone"],
-        description["parser"],
-        *description["methods"].values(),
-    ):
-        if not trust_code and not str(config.get("_target_", "")).startswith("domadapt."):
-            raise ValueError(
-                f"{path}: names the class {config.get('_target_')!r} outside domadapt; a model folder can name any "
-                f"code. If it is your own, load it with trust_code=True"
-            )
+    if not trust_code:
+        refuse_foreign(description, path)
     task = make(description["task"])
     backbone = {**description["backbone"], "name": str(folder / "encoder")}
     encoder = make(backbone, kind=task.kind, labels=task.labels)
-    methods = [make(config) for config in description["methods"].values()]
-    tensors = load_file(folder / "methods.safetensors") if description["methods"] else {}
+    methods: dict[str, Method] = {name: make(config) for name, config in description["methods"].items()}
+    stored = folder / "methods.safetensors"
+    tensors = load_file(stored) if stored.is_file() else {}
     target_device = pick_device(device)
-    for name, method in zip(description["methods"], methods, strict=True):
+    for name, method in methods.items():
         method.attach(encoder, len(description["relations"]))
         prefix = f"{name}."
         method.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
@@ -138,13 +173,20 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     if hasattr(encoder, "load"):
         encoder.load(folder / "encoder")
     encoder.to(target_device).eval()
+    needed = description["parses_at_prediction"] or task.kind == "token"
+    parser: Parser = make(description["parser"]) if needed else NoParser()
+    if description["parses_at_prediction"] and parser.name != description["parser_name"]:
+        raise ValueError(
+            f"{path}: this model reads the parses of {description['parser_name']}, here is {parser.name}; install that "
+            f"version, or train with injection.lisa.at_prediction=predicted"
+        )
     domains = Domains(description["source"], description["target"], (), (), (), TargetUnlabeled("", ()), None)
     setting = Setting(
         domains=domains,
         task=task,
         encoder=encoder,
         methods=methods,
-        parser=make(description["parser"]),
+        parser=parser,
         collator=Collator(int(encoder.tokenizer.pad_token_id or 0), description["relations"]),
         max_pieces=description["max_pieces"],
         seed=0,

@@ -3,17 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from domadapt.data.batches import Collator, Example, Truncation, encode
-from domadapt.data.domains import Domains
+from domadapt.data.domains import Domains, SealedTest
 from domadapt.data.records import Record
 from domadapt.encoder import EncoderLike
 from domadapt.method import Method
@@ -30,6 +31,8 @@ class Setting:
     """What a run works with.
 
     Attributes:
+        domains: without sealed test and ceiling: nothing that training can reach leads to a target label.
+        methods: injections and adaptations by the name that the configuration gives them.
         source: labelled training examples.
         dev: labelled examples that choose the checkpoint.
         target: unlabelled target examples; empty if no method reads target text.
@@ -41,7 +44,7 @@ class Setting:
     domains: Domains
     task: Task
     encoder: Any
-    methods: list[Method]
+    methods: dict[str, Method]
     parser: Parser
     collator: Collator
     max_pieces: int
@@ -67,12 +70,16 @@ class Setting:
 
     def examples(self, texts: Sequence[Text], part: str, parses: bool, labelled: bool) -> list[Example]:
         """Tokenise texts; parse them if asked, and tag them if labelled."""
-        words, trees = words_of(texts, self.parser, parses, part)
+        if not parses and self.task.kind == "sequence":  # nothing reads words
+            words: list[IntArray] = [np.empty((0, 2), dtype=np.int64)] * len(texts)
+            trees = None
+        else:
+            words, trees = words_of(texts, self.parser, parses, part)
         targets: dict[str, Any] = {}
         if labelled:
             records = [t for t in texts if isinstance(t, Record)]
             self.task.check(records)
-            targets = self.task.targets(records, words)
+            targets = self.task.targets(records, words, self.warnings)
         found, cut = encode([t.text for t in texts], words, self.encoder.tokenizer, self.max_pieces, trees, **targets)
         self.truncation[part] = cut
         return found
@@ -92,6 +99,8 @@ def make(config: Any, **extra: Any) -> Any:
             cause = cause.__cause__
         if isinstance(cause, ValueError | OSError):
             raise cause from None
+        if isinstance(cause, TypeError):  # a setting of the wrong type, or one that is not there
+            raise ValueError(f"{config.get('_target_')}: {cause}; see the comments in its yaml") from None
         raise
 
 
@@ -105,34 +114,58 @@ def check_numbers(cfg: DictConfig) -> None:
     for name, value in {**{f"trainer.{k}": v for k, v in whole.items()}, "max_pieces": cfg.max_pieces}.items():
         if type(value) is not int or value < 1:
             raise ValueError(f"{name}={value!r}: expected a whole number from 1")
-    for name in ("learning_rate", "weight_decay", "warmup", "gradient_clip"):
+    for name, low, high in (
+        ("learning_rate", 0, 1),
+        ("weight_decay", 0, 1),
+        ("warmup", 0, 1),
+        ("gradient_clip", 1e-9, 1e9),
+    ):
         value = cfg.trainer[name]
-        if type(value) not in (int, float) or value < 0:
-            raise ValueError(f"trainer.{name}={value!r}: expected a number from 0")
+        if type(value) not in (int, float) or not low <= value <= high:
+            raise ValueError(f"trainer.{name}={value!r}: expected a number from {low} to {high}")
+    if type(cfg.trainer.threads) is not int or cfg.trainer.threads < 0:
+        raise ValueError(f"trainer.threads={cfg.trainer.threads!r}: expected a whole number from 0 (torch's choice)")
+    if cfg.max_pieces < 3:
+        raise ValueError(f"max_pieces={cfg.max_pieces}: expected 3 or more; two pieces are special ones")
     if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
 
 
-def build(cfg: DictConfig) -> Setting:
+def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     """Read corpora, parse what needs parsing, tokenise, and make encoder and methods.
 
     Args:
         cfg: a composed ``train.yaml``.
 
+    Returns:
+        What training works with, and apart from it the sealed test, for the final evaluation alone.
+
     Raises:
         ValueError: naming the setting, its value, what was expected and the fix.
     """
-    check_numbers(cfg)
     device = pick_device(cfg.trainer.device)
     domains: Domains = make(cfg.data)
     if cfg.train_on not in ("source", "target"):
         raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
     if cfg.train_on == "target":
         domains = domains.in_domain()
+    sealed = domains.test
     task: Task = make(cfg.task)
-    task.learn_labels(domains.source_train)
-    methods = [make(m) for group in (cfg.injection, cfg.adaptation) for m in (group or {}).values()]
+    domains = replace(
+        domains,
+        source_train=task.usable(domains.source_train, domains.warnings),
+        source_dev=task.usable(domains.source_dev, domains.warnings),
+        source_test=task.usable(domains.source_test, domains.warnings),
+        test=None,
+        ceiling=None,
+    )
+    task.learn_labels([*domains.source_train, *domains.source_dev])
+    methods = make_methods(cfg)
     encoder: EncoderLike = make(cfg.backbone, kind=task.kind, labels=task.labels)
+    if cfg.max_pieces > encoder.longest:
+        raise ValueError(
+            f"max_pieces={cfg.max_pieces}: expected 3 to {encoder.longest}, the longest that {cfg.backbone.name} reads"
+        )
     if methods and not encoder.takes_methods:
         raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is the bar without them")
     parser: Parser = ParseCache(make(cfg.parser), cfg.paths.cache)
@@ -148,16 +181,36 @@ def build(cfg: DictConfig) -> Setting:
         device=device,
         precision=pick_precision(cfg.trainer.precision, device),
         cache=Path(cfg.paths.cache),
-        warnings=Counter(domains.warnings),
+        warnings=domains.warnings,
     )
     _read_parts(setting)
-    for method in methods:
+    for method in methods.values():
         method.attach(encoder, len(setting.relations))
-    return setting
+    return setting, sealed
+
+
+def make_methods(cfg: DictConfig) -> dict[str, Method]:
+    """Injections and adaptations by name.
+
+    Raises:
+        ValueError: two of them share a name, or the name of a loss.
+    """
+    methods: dict[str, Method] = {}
+    losses = {"task"}
+    for group in ("injection", "adaptation"):
+        for name, config in (cfg[group] or {}).items():
+            method: Method = make(config)
+            if name in methods or losses & method.weights.keys():
+                raise ValueError(
+                    f"{group}.{name}: another method has this name, or one of the losses {[*method.weights]}"
+                )
+            methods[str(name)] = method
+            losses |= method.weights.keys()
+    return methods
 
 
 def _read_parts(setting: Setting) -> None:
-    domains, methods = setting.domains, setting.methods
+    domains, methods = setting.domains, setting.methods.values()
     parses = any(m.reads_parses for m in methods)
     reads_target = any(m.reads_target for m in methods)
     setting.source = setting.examples(domains.source_train, "source train", parses, labelled=True)
@@ -182,9 +235,12 @@ def words_of(
 
 def pick_device(name: str) -> torch.device:
     """``auto`` takes a GPU where there is one."""
-    if name != "auto":
-        return torch.device(name)
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    found = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("auto", "cpu", "cuda") or (name == "cuda" and found == "cpu"):
+        raise ValueError(
+            f"device={name!r}: expected auto or cpu{', or cuda' if found == 'cuda' else '; torch sees no GPU here'}"
+        )
+    return torch.device(found if name == "auto" else name)
 
 
 def pick_precision(name: str, device: torch.device) -> str:

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 import warnings
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,18 @@ import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
-from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from domadapt.benchmarking.cells import cell_key, run_folder
 from domadapt.data.batches import StepLoader
+from domadapt.data.domains import SealedTest
 from domadapt.data.records import Record
 from domadapt.evaluate import predict_examples
 from domadapt.files import write_atomic
 from domadapt.module import Adapter
 from domadapt.prediction import save_model
 from domadapt.provenance import hardware, versions
-from domadapt.setup import Setting, build, make, plain
+from domadapt.setup import Setting, build, check_numbers, make, plain
 from domadapt.tasks.scores import Scores
 from domadapt.tasks.task import Prediction
 
@@ -40,12 +42,12 @@ class KeepBest(Callback):
     Args:
         setting: what the run works with.
         validator: see :mod:`domadapt.selection`.
-        path: safetensors file of the kept weights.
         batch_size: of evaluation.
     """
 
-    def __init__(self, setting: Setting, validator: Any, path: Path, batch_size: int) -> None:
-        self.setting, self.validator, self.path, self.batch_size = setting, validator, path, batch_size
+    def __init__(self, setting: Setting, validator: Any, batch_size: int) -> None:
+        self.setting, self.validator, self.batch_size = setting, validator, batch_size
+        self.kept: dict[str, Tensor] = {}
         self.curve: list[dict[str, Any]] = []
         self.best: int | None = None
 
@@ -72,7 +74,7 @@ class KeepBest(Callback):
         module.log_dict({"source_dev/" + k: v for k, v in scores.items()})
         if self.best is None or value > self.curve[self.best]["selection"]:
             self.best = len(self.curve) - 1
-            save_file({k: v.contiguous() for k, v in module.state_dict().items()}, self.path)
+            self.kept = {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
 
 
 def train(cfg: DictConfig) -> dict[str, Any]:
@@ -95,23 +97,28 @@ def train(cfg: DictConfig) -> dict[str, Any]:
         if metrics.get("key") == key:
             log.info("%s is finished: not run again", folder)
             return metrics
+        raise ValueError(f"paths.run={folder}: holds the results of another run; name another folder, or move that one")
     clock = [time.perf_counter()]
+    check_numbers(cfg)
     _reproducible(cfg)
-    setting = build(cfg)
+    setting, sealed = build(cfg)
     folder.mkdir(parents=True, exist_ok=True)
     for message, count in sorted(setting.warnings.items()):
         log.warning("%s (%d times)", message, count)
-    for module in (setting.encoder, *setting.methods):
+    for module in (setting.encoder, *setting.methods.values()):
         module.to(setting.device)
     clock.append(time.perf_counter())
     stages: dict[str, Any] = {}
-    for method in setting.methods:
+    for method in setting.methods.values():
         stages |= method.prepare(setting.encoder, setting)
     clock.append(time.perf_counter())
-    keeper = fit(cfg, setting, folder / "weights.safetensors")
+    keeper = fit(cfg, setting)
+    save_model(setting, cfg, folder / "model")  # before the test: whatever is wrong with it, the model is kept
     clock.append(time.perf_counter())
-    scores = final_evaluation(cfg, setting, folder)
-    save_model(setting, cfg, folder / "model")
+    known = Counter(setting.warnings)
+    scores = final_evaluation(cfg, setting, sealed, folder)
+    for message, count in sorted((setting.warnings - known).items()):
+        log.warning("%s (%d times)", message, count)
     clock.append(time.perf_counter())
     metrics = {"format": FORMAT, "key": key, **summary(cfg, setting, keeper), **scores, "stages": stages}
     spans = [end - start for start, end in pairwise(clock)]
@@ -148,12 +155,12 @@ def summary(cfg: DictConfig, setting: Setting, keeper: KeepBest) -> dict[str, An
     }
 
 
-def fit(cfg: DictConfig, setting: Setting, weights: Path) -> KeepBest:
+def fit(cfg: DictConfig, setting: Setting) -> KeepBest:
     """Train with Lightning and put the chosen epoch's weights back."""
     options = cfg.trainer
     loader = StepLoader(
         setting.source,
-        setting.target if any(m.reads_target for m in setting.methods) else None,
+        setting.target or None,
         setting.collator,
         options.batch_size,
         options.target_batch_size,
@@ -161,7 +168,7 @@ def fit(cfg: DictConfig, setting: Setting, weights: Path) -> KeepBest:
     )
     steps = len(loader) * options.epochs
     module = Adapter(setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps)
-    keeper = KeepBest(setting, make(cfg.selection), weights, options.evaluation_batch_size)
+    keeper = KeepBest(setting, make(cfg.selection), options.evaluation_batch_size)
     callbacks: list[Callback] = [keeper] if setting.quiet else [keeper, TQDMProgressBar(leave=False)]
     trainer = pl.Trainer(
         accelerator="cpu" if setting.device.type == "cpu" else "auto",
@@ -178,33 +185,33 @@ def fit(cfg: DictConfig, setting: Setting, weights: Path) -> KeepBest:
     module.train()  # pretrained models come in evaluation mode, and Lightning leaves them in it: no dropout
     pl.seed_everything(setting.seed, verbose=False)  # training's randomness, whatever a method's stage has used
     trainer.fit(module, train_dataloaders=loader)
-    module.load_state_dict(load_file(weights))
+    module.load_state_dict(keeper.kept)
     module.to(setting.device)
-    weights.unlink()
     return keeper
 
 
 def source_dev_scores(setting: Setting, batch_size: int) -> Scores:
     """Scores on the source's dev part."""
     records = setting.domains.source_dev
-    words = list(setting.parser.tokenize(records))
-    predictions = predict_examples(setting.encoder, setting.dev, words, setting, batch_size, "source dev")
+    predictions = predict_examples(setting.encoder, setting.dev, setting, batch_size, "source dev")
     return setting.task.score(records, predictions)
 
 
-def final_evaluation(cfg: DictConfig, setting: Setting, folder: Path) -> dict[str, Any]:
+def final_evaluation(cfg: DictConfig, setting: Setting, sealed: SealedTest | None, folder: Path) -> dict[str, Any]:
     """Open the sealed test, once, after training and selection are over."""
     batch_size = cfg.trainer.evaluation_batch_size
     result: dict[str, Any] = {"source_dev": source_dev_scores(setting, batch_size)}
     if setting.domains.source_test:
         result["source_test"] = _scores(setting, setting.domains.source_test, "source test", batch_size)[0]
-    if setting.domains.test is None:
+    if sealed is None:
         return {**result, "target_test": None}
-    records = setting.domains.test.open()
+    records = setting.task.usable(sealed.open(), setting.warnings)
     result["target_test"], predictions = _scores(setting, records, "target test", batch_size)
-    seen = {r.text for r in setting.domains.unlabeled.texts}
+    seen = {r.text for r in setting.domains.unlabeled.texts} | {r.text for r in setting.domains.source_train}
     clean = [i for i, r in enumerate(records) if r.text not in seen]
-    result["target_test_clean"] = setting.task.score([records[i] for i in clean], [predictions[i] for i in clean])
+    result["target_test_clean"] = (
+        setting.task.score([records[i] for i in clean], [predictions[i] for i in clean]) if clean else None
+    )
     result["target_test_sizes"] = {"all": len(records), "clean": len(clean)}
     lines = [json.dumps(_row(r, p), ensure_ascii=False) for r, p in zip(records, predictions, strict=True)]
     write_atomic(folder / "predictions.jsonl", "".join(line + "\n" for line in lines))
@@ -214,10 +221,9 @@ def final_evaluation(cfg: DictConfig, setting: Setting, folder: Path) -> dict[st
 def _scores(
     setting: Setting, records: tuple[Record, ...], part: str, batch_size: int
 ) -> tuple[Scores, list[Prediction]]:
-    parses = any(m.parses_at_prediction for m in setting.methods)
+    parses = any(m.parses_at_prediction for m in setting.methods.values())
     examples = setting.examples(records, part, parses, labelled=True)
-    words = list(setting.parser.tokenize(records))
-    predictions = predict_examples(setting.encoder, examples, words, setting, batch_size, part)
+    predictions = predict_examples(setting.encoder, examples, setting, batch_size, part)
     return setting.task.score(records, predictions), predictions
 
 
@@ -247,6 +253,7 @@ def role(cfg: DictConfig) -> str:
 def _reproducible(cfg: DictConfig) -> None:
     pl.seed_everything(cfg.seed, verbose=False)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
     if cfg.trainer.threads:
         torch.set_num_threads(cfg.trainer.threads)
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)

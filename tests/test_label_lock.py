@@ -1,12 +1,16 @@
 """Target labels are out of reach of training and selection: shown by changing them."""
 
 import json
+from inspect import isfunction
 from pathlib import Path
 
 import pytest
+import torch
 
 import domadapt
 from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabeled, UnlabelledText
+from domadapt.data.records import Record
+from domadapt.setup import build
 from tests.support import corpora, records, write_jsonl
 
 
@@ -62,6 +66,33 @@ def test_unreadable_test_labels_do_not_stop_training(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"test\.jsonl:1"):
         domadapt.train([*overrides, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
     assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def reachable(thing: object, seen: dict[int, object]) -> dict[int, object]:
+    """Every object of ours, and every function, that can be reached from a thing."""
+    if id(thing) in seen or isinstance(thing, torch.nn.Module | torch.Tensor | str | bytes | int | float | type(None)):
+        return seen
+    seen[id(thing)] = thing
+    if isinstance(thing, dict):
+        inside = [*thing.values()]
+    elif isinstance(thing, list | tuple):
+        inside = [*thing]
+    else:
+        names = [*getattr(thing, "__dict__", {}), *getattr(type(thing), "__slots__", ())]
+        inside = [getattr(thing, name, None) for name in names] if type(thing).__module__.startswith("domadapt") else []
+    for item in inside:
+        reachable(item, seen)
+    return seen
+
+
+def test_nothing_that_training_works_with_leads_to_target_labels(tmp_path: Path) -> None:
+    cfg = domadapt.compose("train", [*corpora(tmp_path), f"paths.cache={tmp_path}/cache", "adaptation=masked_lm"])
+    setting, sealed = build(cfg)
+    assert isinstance(sealed, SealedTest)
+    found = reachable(setting, {}).values()
+    assert any(isinstance(thing, TargetUnlabeled) for thing in found)
+    assert not [thing for thing in found if isinstance(thing, SealedTest) or isfunction(thing)]
+    assert {thing.domain for thing in found if isinstance(thing, Record)} == {"source"}
 
 
 def test_the_ceiling_is_marked(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Every method that has a yaml: finite losses, gradients, the same predictions after saving and loading."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import torch
 
 import domadapt
 from domadapt.data.batches import Step
-from domadapt.setup import make
+from domadapt.setup import make, make_methods
 from tests.support import TEXTS, corpora, parsed_batch, tiny_encoder
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -47,7 +49,7 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path, task: str, at_predictio
     corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
     again = model.predict_texts([UnlabelledText(r.id, "", r.text) for r in corpus.records])
     assert model.setting.task.score(corpus.records, again) == metrics["target_test"]
-    assert [m.__class__.__name__ for m in model.setting.methods] == ["Lisa"]
+    assert [m.__class__.__name__ for m in model.setting.methods.values()] == ["Lisa"]
     for text, prediction in zip(TEXTS, model.predict(TEXTS), strict=True):
         assert all(0 <= s.start < s.end <= len(text) for s in prediction.spans)
 
@@ -66,13 +68,39 @@ def test_graph_supervision_leaves_a_stock_model(tmp_path: Path) -> None:
         torch.testing.assert_close(logits, ours(batch).logits, atol=1e-5, rtol=1e-4)
 
 
-def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path) -> None:
-    domadapt.train([*corpora(tmp_path), f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
-    description = tmp_path / "run" / "model" / "domadapt.json"
-    hostile = description.read_text(encoding="utf-8").replace("domadapt.tasks.extraction.Extraction", "os.system")
-    description.write_text(hostile, encoding="utf-8")
-    with pytest.raises(ValueError, match="'os.system' outside domadapt"):
-        domadapt.load(description.parent)
+FOREIGN = [
+    lambda d, mark: d["task"].update(_target_="os.system"),
+    lambda d, mark: d["task"].update(_target_="domadapt.training.os.makedirs", name=mark),
+    lambda d, mark: d["task"].update(_target_="domadapt.prediction.Path.touch", self=mark),
+    lambda d, mark: d["task"].update(types={"_target_": "os.makedirs", "name": mark}),
+    lambda d, mark: d["parser"].update(name=[{"_target_": "domadapt.prediction.Path", "_args_": [mark]}]),
+]
+
+
+@pytest.mark.parametrize("change", FOREIGN)
+def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path, change: Callable[..., None]) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    description = {
+        "format": 1,
+        "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
+        "backbone": {"_target_": "domadapt.encoder.Encoder", "trainable": "all"},
+        "parser": {"_target_": "domadapt.syntax.parser.SpacyParser", "name": "shipped"},
+        "methods": {},
+    }
+    mark = tmp_path / "mark"
+    change(description, str(mark))
+    (folder / "domadapt.json").write_text(json.dumps(description), encoding="utf-8")
+    with pytest.raises(ValueError, match="outside domadapt; a model folder can name any code"):
+        domadapt.load(folder)
+    assert not mark.exists()
+
+
+def test_two_methods_can_not_share_a_loss() -> None:
+    settings = "layer: 0, head: 1, at_prediction: predicted, weight: 1"
+    second = f"+injection.second={{_target_: domadapt.injection.lisa.Lisa, {settings}}}"
+    with pytest.raises(ValueError, match="another method has this name, or one of the losses"):
+        make_methods(domadapt.compose("train", ["injection=lisa", second]))
 
 
 def test_the_recurrent_baseline_takes_no_methods(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ Post-training follows Gururangan et al. 2020 (https://aclanthology.org/2020.acl-
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
@@ -19,7 +20,7 @@ from tqdm import tqdm
 
 from domadapt.data.batches import BucketSampler, Example, Step
 from domadapt.files import replace_atomic
-from domadapt.method import Method
+from domadapt.method import Method, in_range
 
 if TYPE_CHECKING:
     from domadapt.setup import Setting
@@ -52,6 +53,9 @@ class MaskedLanguageModel(Method):
         weight: float,
     ) -> None:
         super().__init__({"masked_lm": weight})
+        in_range("masked_lm.epochs", epochs, 0)
+        in_range("masked_lm.batch_size", batch_size, 1)
+        in_range("masked_lm.masked", masked, 1e-6, 1.0)
         self.epochs, self.batch_size = epochs, batch_size
         self.learning_rate, self.head_learning_rate = learning_rate, head_learning_rate
         self.masked, self.use_source = masked, use_source
@@ -86,13 +90,16 @@ class MaskedLanguageModel(Method):
                 module.load_state_dict(part, strict=name == "head")
             curve = tensors["curve"].tolist()
         else:
-            curve = self._post_train(encoder, examples, setting)
+            with encoder.stock_attention():  # cached for runs with other injections, too
+                curve = self._post_train(encoder, examples, setting)
             tensors = {
                 f"{name}.{k}": v.detach().cpu().contiguous()
                 for name, module in trained.items()
                 for k, v in module.state_dict().items()
             }
-            replace_atomic(path, lambda part: save_file({**tensors, "curve": torch.tensor(curve)}, part))
+            replace_atomic(
+                path, lambda part: save_file({**tensors, "curve": torch.tensor(curve, dtype=torch.float64)}, part)
+            )
         return {"masked_lm/post_training_loss": curve, "masked_lm/post_training_texts": len(examples)}
 
     def _key(self, encoder: Any, examples: Sequence[Example], setting: "Setting") -> str:
@@ -100,6 +107,7 @@ class MaskedLanguageModel(Method):
         settings = (self.epochs, self.learning_rate, self.head_learning_rate, self.batch_size, self.masked)
         digest = hashlib.sha256(repr(settings).encode())
         digest.update(f"{setting.seed} {setting.precision} {setting.device.type} {torch.__version__}".encode())
+        digest.update(f"{torch.get_num_threads()} {Path(__file__).read_text(encoding='utf-8')}".encode())
         for name, parameter in encoder.base.named_parameters():
             digest.update(f"{name} {parameter.requires_grad}".encode())
             digest.update(parameter.detach().cpu().numpy().tobytes())

@@ -1,12 +1,14 @@
 """A cell is one run; its key says what could change its numbers."""
 
 import hashlib
+import inspect
 import json
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 # Code that can change no number of a run.
@@ -31,14 +33,15 @@ LEFT_OUT = (
 
 
 def cell_key(cfg: DictConfig) -> str:
-    """16 hex digits of the resolved configuration (less paths and tracking), the package's code and the data files.
+    """16 hex digits of the resolved configuration (less paths and tracking), the code and the files it names.
 
     Args:
         cfg: a composed ``train.yaml``.
     """
     config: Any = OmegaConf.to_container(cfg, resolve=True)
     kept = {name: value for name, value in config.items() if name not in LEFT_OUT}
-    content = json.dumps([kept, package_fingerprint(), data_fingerprint(kept.get("data"))], sort_keys=True)
+    # Files count by their content, wherever they lie.
+    content = json.dumps([_by_content(kept), package_fingerprint(), _hash(Path(str(files("domadapt.shipped"))))])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -60,17 +63,24 @@ def package_fingerprint() -> str:
     return digest.hexdigest()
 
 
-def data_fingerprint(data: Any) -> str:
-    """Hash of the contents of every file and folder that a data configuration names; the shipped ones if none."""
-    named = _paths(data) or {Path(str(files("domadapt.shipped")))}
+def _by_content(value: Any, name: str = "") -> Any:
+    """A configuration with the names of files, folders and foreign code replaced by hashes of their content."""
+    if isinstance(value, dict):
+        return {key: _by_content(value[key], key) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_by_content(item, name) for item in value]
+    if name == "_target_" and not str(value).startswith("domadapt."):
+        return [value, _hash(Path(str(inspect.getsourcefile(get_object(str(value).rpartition(".")[0])))))]
+    named = isinstance(value, str) and (name in ("root", "name", "path") or name.endswith("_path"))
+    if named and Path(value).exists() and (name != "name" or "/" in value):
+        return _hash(Path(value))
+    return value
+
+
+def _hash(path: Path) -> str:
+    """Of a file, or of all files in a folder with their names."""
     digest = hashlib.sha256()
-    for path in sorted(f for p in named for f in ([p] if p.is_file() else p.rglob("*.json*"))):
-        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    inside = sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+    for file in [path] if path.is_file() else inside:
+        digest.update(file.relative_to(path).as_posix().encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
-
-
-def _paths(data: Any) -> set[Path]:
-    if isinstance(data, dict):
-        return {path for name, value in data.items() for path in _paths(value) if name != "_target_"}
-    path = Path(data) if isinstance(data, str) and data and "\0" not in data else None
-    return {path} if (path and path.is_absolute() and path.exists()) or (path and path.is_file()) else set()

@@ -23,6 +23,8 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[tuple[str, DictConf
         overrides: what the user gave on the command line; they hold for every cell.
     """
     common = [o for o in overrides if not o.lstrip("+~").startswith(("experiment=", "benchmark.", "seed="))]
+    if any(o.lstrip("+").startswith("seed=") for o in overrides):
+        raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
     pairs = cfg.benchmark.get("pairs") or [None]
     result = []
     for pair in pairs:

@@ -80,7 +80,7 @@ def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
     """
     import transformers
 
-    setting = build(cfg)
+    setting, _ = build(cfg)
     label_of = [_piece_labels(e) for e in [*setting.source, *setting.dev]]
     rows = [
         {"input_ids": e.input_ids, "attention_mask": [1] * len(e.input_ids), "labels": labels}
@@ -121,13 +121,13 @@ def _piece_labels(example: Any) -> list[int]:
 def injection_cost(folder: Path, injection: str) -> dict[str, float]:
     """Time of a training step with an injection over one without, on the same labelled batches."""
     overrides = ["experiment=camera_laptop", f"paths.cache={folder}/cache", f"injection={injection}"]
-    setting = build(compose("train", overrides))
+    setting, _ = build(compose("train", overrides))
     steps = step_batches(setting)
     with_injection = stepper(setting, setting.methods, steps)
-    plain = build(compose("train", overrides))
+    plain, _ = build(compose("train", overrides))
     for module in plain.encoder.attention_layers():
         object.__setattr__(module, "domadapt_hook", None)
-    return paired(with_injection, stepper(plain, [], steps))
+    return paired(with_injection, stepper(plain, {}, steps))
 
 
 def step_batches(setting: Setting) -> list[Step]:
@@ -136,9 +136,9 @@ def step_batches(setting: Setting) -> list[Step]:
     return [Step(setting.collator([setting.source[i] for i in indices])) for indices in sampler][:10]
 
 
-def stepper(setting: Setting, methods: Sequence[Method], steps: Sequence[Step]) -> Callable[[], None]:
+def stepper(setting: Setting, methods: dict[str, Method], steps: Sequence[Step]) -> Callable[[], None]:
     """A function that takes one optimizer step on each batch."""
-    setting.methods = list(methods)
+    setting.methods = methods
     module = Adapter(setting, 2e-4, 0.01, 0.1, 1.0, 1000).train()
     optimizer = module.configure_optimizers()["optimizer"]
 
@@ -206,7 +206,7 @@ def main() -> None:
     cfg = compose("train", ["experiment=camera_laptop"])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        setting = build(cfg)
+        setting, _ = build(cfg)
         contents = [r.text for r in setting.domains.source_train] + [t.text for t in setting.domains.unlabeled.texts]
         texts = [UnlabelledText(str(i), "", content) for i, content in enumerate(contents)]
         parts: dict[str, Callable[[], Any]] = {

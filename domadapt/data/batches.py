@@ -23,6 +23,7 @@ class Example:
 
     index: int
     input_ids: list[int]
+    words: IntArray  # (words, 2) character ranges
     alignment: Alignment
     parse: Parse | None = None
     label: int | None = None
@@ -127,6 +128,7 @@ def encode(
             Example(
                 i,
                 ids,
+                words[i],
                 alignment,
                 parses[i] if parses is not None else None,
                 labels[i] if labels is not None else None,

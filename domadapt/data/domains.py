@@ -40,6 +40,8 @@ def unlabelled(texts: Iterable[str]) -> Iterator[UnlabelledText]:
     >>> [text.id for text in unlabelled(["Fast.", "Slow."])]
     ['0', '1']
     """
+    if isinstance(texts, str):
+        raise ValueError(f"texts={texts[:40]!r}: expected a list of texts, got one; write [text]")
     for number, text in enumerate(texts):
         try:
             text.encode("utf-8")
@@ -152,7 +154,11 @@ def hold_out(records: tuple[Record, ...], share: float, seed: int) -> tuple[tupl
     >>> [len(part) for part in hold_out(records, 0.1, seed=0)]
     [9, 1]
     """
-    count = max(1, round(share * len(records)))
+    if not 0 < share < 1 or len(records) < 2:
+        raise ValueError(
+            f"dev_share={share} of {len(records)} records: expected a share between 0 and 1, of at least 2 records"
+        )
+    count = min(max(1, round(share * len(records))), len(records) - 1)
     chosen = set(np.random.default_rng(seed).permutation(len(records))[:count].tolist())
     rest = tuple(r for i, r in enumerate(records) if i not in chosen)
     return rest, tuple(r for i, r in enumerate(records) if i in chosen)

@@ -10,6 +10,8 @@ from domadapt.data.domains import Domains, SealedTest, TargetUnlabeled, hold_out
 from domadapt.data.readers import read
 from domadapt.data.records import Record
 
+PATHS = ("path", "dev_path", "test_path", "train_path")
+
 
 def shipped(source: str, target: str, root: str | None = None) -> Domains:
     """The corpora that travel with the package: folders of train, dev, test and unlabeled JSONL.
@@ -131,6 +133,9 @@ def my_files(source: dict[str, str | None], target: dict[str, str | None], dev_s
             raise ValueError(
                 f"data.{name}.path is not set: give the {name}'s file, for example data.{name}.path=reviews.jsonl"
             )
+        for key in PATHS:
+            if group.get(key) and not Path(str(group[key])).is_file():  # before training, not after it
+                raise ValueError(f"data.{name}.{key}={group[key]}: no such file")
     warnings: Counter[str] = Counter()
 
     def part(group: dict[str, str | None], key: str, labelled: bool) -> tuple[Record, ...]:

@@ -6,8 +6,8 @@ words is masked: their node input is a learned vector instead of :math:`W h_i`, 
 
 .. math:: z_i = \mathrm{GNN}(\{W h_j\}_{j \notin M}, \text{tree})_i, \quad i \in M
 
-is what the tree around a word tells about it and never a copy of it. The encoder is asked to agree with the tree, in
-contrast with the batch's other masked words (InfoNCE, van den Oord et al. 2018):
+is what the tree around a word tells about it and not its own node input. The encoder is asked to agree with the tree,
+in contrast with the batch's other masked words (InfoNCE, van den Oord et al. 2018):
 
 .. math:: L_{agree} = -\frac1{|M|} \sum_{i \in M} \log
           \frac{\exp(\cos(P h_i, z_i) / \tau)}{\sum_{j \in M} \exp(\cos(P h_i, z_j) / \tau)}.
@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
 from domadapt.encoder import Output
-from domadapt.method import Method
+from domadapt.method import Method, in_range
 from domadapt.syntax.alignment import IGNORED, pool_words
 from domadapt.syntax.graphs import edge_types
 
@@ -70,6 +70,11 @@ class GraphSupervision(Method):
             raise ValueError(f"gnn.convolution={convolution!r}: expected gatv2 or gcn")
         if not 0 < masked < 1:
             raise ValueError(f"gnn.masked={masked}: expected a share between 0 and 1, both excluded")
+        in_range("gnn.depth", depth, 1)
+        in_range("gnn.temperature", temperature, 1e-3, 1e3)
+        in_range("gnn.width", width, 4)
+        if width % 4:
+            raise ValueError(f"gnn.width={width}: expected a multiple of 4, the number of attention heads")
         self.convolution, self.width, self.depth = convolution, width, depth
         self.masked, self.temperature = masked, temperature
 

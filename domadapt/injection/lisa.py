@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
 from domadapt.encoder import Output
-from domadapt.method import Method
+from domadapt.method import Method, in_range
 from domadapt.syntax.alignment import IGNORED
 
 
@@ -49,6 +49,8 @@ class Lisa(Method):
         super().__init__({"lisa/head": weight})
         if at_prediction not in ("predicted", "parser"):
             raise ValueError(f"lisa.at_prediction={at_prediction!r}: expected predicted or parser")
+        in_range("lisa.layer", layer, 0)
+        in_range("lisa.head", head, 0)
         self.layer, self.head = layer, head
         self.parses_at_prediction = at_prediction == "parser"
         self._scores: Tensor | None = None

@@ -1,5 +1,6 @@
 """Where dependency parses come from: a spaCy pipeline, or a CoNLL-U file."""
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -71,10 +72,7 @@ class SpacyParser:
         self.pipeline = name
         self.batch_size = batch_size
         self._nlp = load_pipeline(name)
-        meta = self._nlp.meta
-        import spacy
-
-        self.name = f"spacy-{spacy.__version__}/{meta['lang']}_{meta['name']}-{meta['version']}"
+        self.name = pipeline_name(self._nlp)
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """Parse a stream of texts in order; memory does not grow with its length."""
@@ -113,14 +111,15 @@ class ConlluParser:
     """
 
     def __init__(self, path: str | Path) -> None:
-        import hashlib
-
         self.path = Path(path)
         if not self.path.is_file():
             raise ValueError(f"{path}: no such CoNLL-U file; set parser.path to a file of parses of your texts")
         content = self.path.read_bytes()
         self.name = f"conllu/{hashlib.sha256(content).hexdigest()[:16]}"
-        self._parses = dict(read_conllu(content.decode("utf-8"), str(path)))
+        try:
+            self._parses = dict(read_conllu(content.decode("utf-8"), str(path)))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: byte {error.start} is not UTF-8; re-encode the file with iconv") from None
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """The stored parse of each text, its words placed in the text as it is written there."""
@@ -160,6 +159,18 @@ def load_pipeline(name: str) -> "Language":
     if "parser" not in nlp.pipe_names:
         raise ValueError(f"parser.name={name!r}: its components {nlp.pipe_names} include no dependency parser")
     return nlp
+
+
+def pipeline_name(nlp: "Language") -> str:
+    """Name, version and content of a pipeline: spaCy calls every self-trained one `pipeline-0.0.0`."""
+    import spacy
+
+    digest = hashlib.sha256()
+    folder = nlp.path
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()) if folder else ():
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    meta = nlp.meta
+    return f"spacy-{spacy.__version__}/{meta['lang']}_{meta['name']}-{meta['version']}/{digest.hexdigest()[:12]}"
 
 
 def owner_doc(nlp: "Language", text: str, words: Sequence[tuple[int, int]]) -> "Doc":
@@ -202,7 +213,7 @@ def read_conllu(content: str, source: str) -> Iterator[tuple[str, Parse]]:
     [('Go on', [[0, 2], [3, 5]], [0, 0])]
     """
     text, rows, first = "", list[list[str]](), 1
-    for number, line in enumerate([*content.splitlines(), ""], start=1):
+    for number, line in enumerate([*content.replace("\r\n", "\n").split("\n"), ""], start=1):
         if line.startswith("# text ="):
             text = " ".join(line.removeprefix("# text =").split())
         elif line.startswith("#"):

@@ -1,5 +1,6 @@
 """One label a text: sentence or document classification, by the backbone's stock sequence head."""
 
+from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -26,7 +27,9 @@ class Classification:
     headline = "macro_f1"
 
     def __init__(self, labels: list[str] | None = None) -> None:
-        self.labels = list(labels or [])
+        if isinstance(labels, str):
+            raise ValueError(f"task.labels={labels!r}: expected a list, such as task.labels=[negative,positive]")
+        self.labels = [str(label) for label in labels or []]
 
     def learn_labels(self, records: Sequence[Record]) -> None:
         """Sorted labels of the source, unless the configuration names them."""
@@ -48,7 +51,17 @@ class Classification:
                 hint = f"did you mean {close[0]!r}?" if close else "rename it, or add it to task.labels"
                 raise ValueError(f"record {r.id!r} of {r.domain!r}: label {r.label!r}, expected {self.labels}; {hint}")
 
-    def targets(self, records: Sequence[Record], words: Sequence[IntArray]) -> dict[str, list[Any]]:
+    def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
+        """Records with a label: some formats have texts without one, such as reviews of three stars."""
+        labelled = tuple(r for r in records if r.label is not None)
+        if labelled and len(labelled) < len(records):  # none at all is an error, told by check
+            warnings["record without a label, left out"] += len(records) - len(labelled)
+            return labelled
+        return records
+
+    def targets(
+        self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]
+    ) -> dict[str, list[Any]]:
         """Class ids."""
         return {"labels": [self.labels.index(str(r.label)) for r in records]}
 

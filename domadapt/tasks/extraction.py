@@ -1,10 +1,10 @@
 """Spans in a text, such as aspect and opinion terms: BIO tags on words, by the backbone's stock token head."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -27,7 +27,9 @@ class Extraction:
     headline = "span_f1"
 
     def __init__(self, types: list[str] | None = None) -> None:
-        self.types = list(types or [])
+        if isinstance(types, str):
+            raise ValueError(f"task.types={types!r}: expected a list, such as task.types=[aspect,opinion]")
+        self.types = [str(kind) for kind in types or []]
         self.labels = tag_names(self.types)
 
     def learn_labels(self, records: Sequence[Record]) -> None:
@@ -53,11 +55,18 @@ class Extraction:
                         f"rename it, or add it to task.types"
                     )
 
-    def targets(self, records: Sequence[Record], words: Sequence[IntArray]) -> dict[str, list[Any]]:
+    def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
+        """All: a record without annotation is an error, told by :meth:`check`."""
+        return records
+
+    def targets(
+        self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]
+    ) -> dict[str, list[Any]]:
         """Tag ids of words; a span that starts or ends inside a word takes the whole word."""
         ids = {name: i for i, name in enumerate(self.labels)}
         tagged = [
-            bio_tags(tuple((int(s), int(e)) for s, e in w), r.spans or ()) for r, w in zip(records, words, strict=True)
+            bio_tags(tuple((int(start), int(end)) for start, end in ranges), record.spans or (), warnings)
+            for record, ranges in zip(records, words, strict=True)
         ]
         return {"word_tags": [np.array([ids[t] for t in tags], dtype=np.int64) for tags in tagged]}
 
@@ -69,17 +78,16 @@ class Extraction:
         return total / (batch.word_tags != IGNORED).sum().clamp(min=1)
 
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
-        """The likeliest tag of each word, joined to spans; truncated words are outside any span."""
+        """The likeliest tag of each word, joined to spans; whitespace does not end a span."""
         confidence, best = word_logits(output, batch).float().softmax(-1).max(-1)
-        best = torch.where(batch.node_first_piece >= 0, best, 0)
-        counts = batch.words.tolist()
-        parts = zip(best.cpu().split(counts), confidence.cpu().split(counts), words, strict=True)
+        read = batch.node_first_piece >= 0  # not whitespace, not truncated
+        parts = zip(*(t.cpu().split(batch.words.tolist()) for t in (best, confidence, read)), words, strict=True)
         return [
             Prediction(
-                spans=spans_of([self.labels[t] for t in tags.tolist()], ranges),
-                confidence=float(sure.mean()) if len(sure) else 1.0,
+                spans=spans_of([self.labels[t] for t in tags[seen].tolist()], ranges[seen.numpy()]),
+                confidence=float(sure[seen].mean()) if seen.any() else 1.0,
             )
-            for tags, sure, ranges in parts
+            for tags, sure, seen, ranges in parts
         ]
 
     def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:

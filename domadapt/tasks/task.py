@@ -1,5 +1,6 @@
 """The contract of a task: what is predicted, its loss, its scores."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -47,8 +48,13 @@ class Task(Protocol):
     def check(self, records: Sequence[Record]) -> None:
         """Refuse records without the task's labels, or with unknown ones."""
 
-    def targets(self, records: Sequence[Record], words: Sequence[IntArray]) -> dict[str, list[object]]:
-        """Keyword arguments of :func:`domadapt.data.batches.encode` that carry the labels."""
+    def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
+        """Records that the task can learn from or be scored on; what is left out is counted."""
+
+    def targets(
+        self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]
+    ) -> dict[str, list[object]]:
+        """Keyword arguments of :func:`domadapt.data.batches.encode` that carry the labels; oddities are counted."""
 
     def loss(self, output: Output, batch: Batch) -> Tensor:
         """Scalar loss of a labelled batch."""

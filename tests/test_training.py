@@ -1,0 +1,144 @@
+"""What a run promises besides its numbers: the same again, kept models, keys that change with what could matter."""
+
+from pathlib import Path
+
+import pytest
+
+import domadapt
+from domadapt.benchmarking.cells import cell_key
+from domadapt.data.domains import hold_out
+from domadapt.data.records import Record
+from tests.support import corpora, records, write_jsonl
+
+
+def run(folder: Path, name: str, *more: str) -> dict:
+    return domadapt.train([*corpora(folder), f"paths.run={folder}/{name}", f"paths.cache={folder}/cache", *more])
+
+
+def test_a_finished_run_is_not_repeated_and_not_overwritten(tmp_path: Path) -> None:
+    first = run(tmp_path, "run")
+    (tmp_path / "run" / "predictions.jsonl").unlink()
+    assert run(tmp_path, "run") == first
+    assert not (tmp_path / "run" / "predictions.jsonl").exists()
+    with pytest.raises(ValueError, match="holds the results of another run"):
+        run(tmp_path, "run", "seed=2")
+
+
+def test_post_training_from_the_cache_changes_no_number(tmp_path: Path) -> None:
+    """Cold with LISA, warm with LISA, and warm from a run without it: one result."""
+    methods = ["adaptation=masked_lm", "injection=lisa", "injection.lisa.layer=1"]
+    cold = run(tmp_path, "cold", *methods)
+    warm = run(tmp_path, "warm", *methods)
+    for cached in (tmp_path / "cache").glob("masked-lm-*"):
+        cached.unlink()
+    run(tmp_path, "plain", "adaptation=masked_lm")
+    from_plain = run(tmp_path, "from_plain", *methods)
+    for other in (warm, from_plain):
+        assert (other["curve"], other["stages"], other["target_test"]) == (
+            cold["curve"],
+            cold["stages"],
+            cold["target_test"],
+        )
+
+
+def test_trouble_with_the_test_keeps_the_model(tmp_path: Path) -> None:
+    overrides = corpora(tmp_path)
+    write_jsonl(tmp_path / "test.jsonl", [row | {"label": "odd"} for row in records("laptop", 3)])
+    with pytest.raises(ValueError, match="label 'odd', expected"):
+        domadapt.train([*overrides, "task=classification", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/c"])
+    assert domadapt.load(tmp_path / "run" / "model").predict(["Fine."])
+
+
+def test_the_test_may_be_the_unlabelled_text(tmp_path: Path) -> None:
+    metrics = run(tmp_path, "run", f"data.target.test_path={tmp_path}/target.jsonl", "task=classification")
+    assert metrics["target_test_sizes"] == {"all": 20, "clean": 0}
+    assert metrics["target_test_clean"] is None
+
+
+def test_a_missing_file_is_told_before_training(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"data.target.test_path=nope.jsonl: no such file"):
+        run(tmp_path, "run", "data.target.test_path=nope.jsonl")
+
+
+def test_texts_without_labels_are_counted(tmp_path: Path) -> None:
+    overrides = corpora(tmp_path)
+    rows = records("camera", 24)
+    for row in rows[::4]:
+        del row["label"]
+    write_jsonl(tmp_path / "source.jsonl", rows)
+    metrics = domadapt.train(
+        [*overrides, "task=classification", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
+    )
+    assert metrics["counts"]["warnings"]["record without a label, left out"] == 6
+
+
+def test_spans_off_word_boundaries_are_counted(tmp_path: Path) -> None:
+    overrides = corpora(tmp_path)
+    rows = records("camera", 24)
+    rows[0]["spans"][0]["end"] -= 1
+    write_jsonl(tmp_path / "source.jsonl", rows)
+    metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    assert metrics["counts"]["warnings"]["span off word boundaries, snapped outward"] == 1
+
+
+def test_a_key_follows_what_could_change_a_number(tmp_path: Path) -> None:
+    overrides = corpora(tmp_path)
+
+    def key(*more: str) -> str:
+        return cell_key(domadapt.compose("train", [*overrides, *more]))
+
+    first = key()
+    assert key("paths.runs=elsewhere", "method=other") == first
+    assert key("seed=2") != first
+    assert key("adaptation=masked_lm") != first
+    moved = tmp_path / "moved"
+    here = [o for o in corpora(moved) if "path=" in o]
+    assert key(*here) == first  # the same corpora elsewhere
+    write_jsonl(tmp_path / "target.jsonl", records("laptop", 20, 9))
+    assert key() != first
+    parses = tmp_path / "a.conllu"
+    parses.write_text("# text = a\n", encoding="utf-8")
+    before = key("parser=conllu", f"parser.path={parses}")
+    parses.write_text("# text = b\n", encoding="utf-8")
+    assert key("parser=conllu", f"parser.path={parses}") != before
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("trainer.epochs=abc", "trainer.epochs='abc': expected a whole number from 1"),
+        ("trainer.gradient_clip=0", "trainer.gradient_clip=0: expected a number from"),
+        ("trainer.warmup=2", "trainer.warmup=2: expected a number from 0 to 1"),
+        ("trainer.threads=-1", "trainer.threads=-1"),
+        ("trainer.device=foo", "device='foo': expected auto or cpu"),
+        ("trainer.precision=16", "trainer.precision='16': expected auto, 32 or bf16-mixed"),
+        ("max_pieces=600", "max_pieces=600: expected 3 to 512"),
+        ("max_pieces=2", "max_pieces=2: expected 3 or more"),
+        ("seed=-1", "seed=-1: expected a whole number"),
+        ("train_on=both", "train_on='both': expected source, or target"),
+        ("task.types=aspect", "task.types='aspect': expected a list"),
+        ("data.dev_share=2", "dev_share=2 of 24 records"),
+        ("backbone.trainable=some", "backbone.trainable='some'"),
+        ("injection=gnn injection.gnn.width=10", "gnn.width=10: expected a multiple of 4"),
+        ("injection=gnn injection.gnn.temperature=0", "gnn.temperature=0"),
+        ("injection=lisa injection.lisa.layer=a", "lisa.layer='a': expected a whole number from 0"),
+        ("injection=lisa injection.lisa.weight=x", "weight of lisa/head='x'"),
+        ("adaptation=masked_lm adaptation.masked_lm.batch_size=0", "masked_lm.batch_size=0"),
+        ("adaptation=masked_lm adaptation.masked_lm.masked=0", "masked_lm.masked=0"),
+    ],
+)
+def test_settings_out_of_range_are_told_in_one_line(tmp_path: Path, setting: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        run(tmp_path, "run", *setting.split())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_single_text_is_not_a_list_of_texts(tmp_path: Path) -> None:
+    run(tmp_path, "run")
+    with pytest.raises(ValueError, match="expected a list of texts"):
+        domadapt.predict(tmp_path / "run" / "model", "The lens")
+
+
+def test_holding_out_needs_something_to_keep() -> None:
+    with pytest.raises(ValueError, match="of 1 records"):
+        hold_out((Record("1", "d", "a"),), 0.5, 0)
