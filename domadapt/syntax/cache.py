@@ -20,7 +20,8 @@ from domadapt.syntax.parser import Parse, Parser, Text
 
 log = logging.getLogger(__name__)
 CHUNK = 512  # texts looked up, parsed and written together: bounds memory whatever the stream's length
-CHECKSUM, WORDS = struct.Struct("<I"), struct.Struct("<I")  # the head of an entry
+CHECKSUM, WORDS = struct.Struct("<I"), struct.Struct("<I")  # the head of an entry; its numbers follow
+NUMBERS = CHECKSUM.size + WORDS.size
 
 
 class ParseCache:
@@ -123,12 +124,15 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def text_key(text: Text) -> bytes:
     """16 bytes that name a text and its owner's tokens; the pipeline is in the file's name."""
-    words = b"" if text.words is None else np.asarray(text.words, dtype=np.int64).tobytes() + b"\x00words"
-    return hashlib.blake2b(text.text.encode("utf-8") + b"\x00" + words, digest_size=16).digest()
+    content = text.text.encode("utf-8")
+    if text.words is None:
+        return hashlib.blake2b(content, digest_size=16).digest()
+    tokens = np.asarray(text.words, dtype=np.int64).tobytes()
+    return hashlib.blake2b(content + b"\x00" + tokens, digest_size=16, person=b"tokens").digest()
 
 
 def pack(key: bytes, parse: Parse) -> bytes:
-    """A parse as bytes: header, (words, 3) int32 of start, end, head, then names.
+    """A parse as bytes: checksum, count, (words, 3) int64 of start, end, head, then names.
 
     >>> key = bytes(16)
     >>> parse = Parse(np.array([[0, 2]]), np.array([0]), ("ROOT",), ("VB",))
@@ -137,22 +141,19 @@ def pack(key: bytes, parse: Parse) -> bytes:
     >>> unpack(key, pack(key, parse)[:-1] + b"?") is None
     True
     """
-    numbers = np.column_stack([parse.words.reshape(-1, 2), parse.heads]).astype("<i4")
-    names = "\x1e".join(["\x1f".join(parse.relations), "\x1f".join(parse.tags)]).encode()
-    body = numbers.tobytes() + names
-    words = WORDS.pack(len(parse.heads))
-    return CHECKSUM.pack(zlib.crc32(key + words + body)) + words + body
+    numbers = np.column_stack([parse.words.reshape(-1, 2), parse.heads]).astype("<i8").tobytes()
+    names = "\x1f".join([*parse.relations, *parse.tags]).encode()
+    body = WORDS.pack(len(parse.heads)) + numbers + names
+    return CHECKSUM.pack(zlib.crc32(body, zlib.crc32(key))) + body
 
 
 def unpack(key: bytes, blob: bytes) -> Parse | None:
     """The parse in a blob; None if any byte of it, or of its key, has changed."""
-    head = CHECKSUM.size
-    if len(blob) < head + WORDS.size or zlib.crc32(blob[head:], zlib.crc32(key)) != CHECKSUM.unpack_from(blob)[0]:
+    if len(blob) < NUMBERS or zlib.crc32(blob[CHECKSUM.size :], zlib.crc32(key)) != CHECKSUM.unpack_from(blob)[0]:
         return None
-    (words,) = WORDS.unpack_from(blob, head)
-    body = blob[head + WORDS.size :]
-    numbers = np.frombuffer(body, "<i4", 3 * words).reshape(-1, 3).astype(np.int64)
-    relations, tags = body[12 * words :].decode().split("\x1e")
+    (words,) = WORDS.unpack_from(blob, CHECKSUM.size)
     if not words:
-        return Parse(numbers[:, :2], numbers[:, 2], (), ())
-    return Parse(numbers[:, :2], numbers[:, 2], tuple(relations.split("\x1f")), tuple(tags.split("\x1f")))
+        return Parse(np.empty((0, 2), np.int64), np.empty(0, np.int64), (), ())
+    numbers = np.frombuffer(blob, "<i8", 3 * words, NUMBERS).reshape(-1, 3)
+    names = tuple(blob[NUMBERS + numbers.nbytes :].decode().split("\x1f"))
+    return Parse(numbers[:, :2], numbers[:, 2], names[:words], names[words:])
