@@ -54,9 +54,12 @@ class ParseCache:
         while chunk := list(islice(stream, CHUNK * (8 if processes > 1 else 1))):
             keys = [text_key(text) for text in chunk]
             found = self._read(keys)
-            missing = {key: text for key, text in zip(keys, chunk, strict=True) if key not in found}
-            if missing:
-                fresh = dict(zip(missing, self.parser.parse(missing.values(), processes), strict=True))
+            if len(found) < len(keys):
+                missing = {key: text for key, text in zip(keys, chunk, strict=True) if key not in found}
+                # A repeated text makes fewer entries than keys without any being missing.
+                fresh = dict(
+                    zip(missing, self.parser.parse(missing.values(), processes) if missing else (), strict=True)
+                )
                 self.parsed += len(fresh)
                 self._write(fresh)
                 found.update(fresh)
