@@ -82,7 +82,7 @@ def test_every_target_exists(path: Path) -> None:
 
 @pytest.mark.parametrize("verb", sorted(path.stem for path in CONF.glob("*.yaml")))
 def test_every_verb_composes(verb: str) -> None:
-    OmegaConf.to_container(compose(verb), resolve=True)
+    assert OmegaConf.to_container(compose(verb), resolve=True)
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
