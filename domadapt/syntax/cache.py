@@ -20,8 +20,7 @@ from domadapt.syntax.parser import Parse, Parser, Text
 
 log = logging.getLogger(__name__)
 CHUNK = 512  # texts looked up, parsed and written together: bounds memory whatever the stream's length
-CHECKSUM, WORDS = struct.Struct("<I"), struct.Struct("<I")  # the head of an entry; its numbers follow
-NUMBERS = CHECKSUM.size + WORDS.size
+HEADER = struct.Struct("<II")  # of an entry: checksum, words
 
 
 class ParseCache:
@@ -135,7 +134,7 @@ def text_key(text: Text) -> bytes:
 
 
 def pack(key: bytes, parse: Parse) -> bytes:
-    """A parse as bytes: checksum, count, (words, 3) int64 of start, end, head, then names.
+    """A parse as bytes: checksum, count, (words, 3) int32 of start, end, head, then names.
 
     >>> key = bytes(16)
     >>> parse = Parse(np.array([[0, 2]]), np.array([0]), ("ROOT",), ("VB",))
@@ -144,19 +143,21 @@ def pack(key: bytes, parse: Parse) -> bytes:
     >>> unpack(key, pack(key, parse)[:-1] + b"?") is None
     True
     """
-    numbers = np.column_stack([parse.words.reshape(-1, 2), parse.heads]).astype("<i8").tobytes()
+    numbers = np.column_stack([parse.words.reshape(-1, 2), parse.heads]).astype("<i4").tobytes()
     names = "\x1f".join([*parse.relations, *parse.tags]).encode()
-    body = WORDS.pack(len(parse.heads)) + numbers + names
-    return CHECKSUM.pack(zlib.crc32(body, zlib.crc32(key))) + body
+    body = struct.pack("<I", len(parse.heads)) + numbers + names
+    return struct.pack("<I", zlib.crc32(body, zlib.crc32(key))) + body
 
 
 def unpack(key: bytes, blob: bytes) -> Parse | None:
     """The parse in a blob; None if any byte of it, or of its key, has changed."""
-    if len(blob) < NUMBERS or zlib.crc32(blob[CHECKSUM.size :], zlib.crc32(key)) != CHECKSUM.unpack_from(blob)[0]:
+    if len(blob) < HEADER.size:
         return None
-    (words,) = WORDS.unpack_from(blob, CHECKSUM.size)
+    checksum, words = HEADER.unpack_from(blob)
+    if zlib.crc32(blob[4:], zlib.crc32(key)) != checksum:  # everything behind the checksum, the count included
+        return None
     if not words:
         return Parse(np.empty((0, 2), np.int64), np.empty(0, np.int64), (), ())
-    numbers = np.frombuffer(blob, "<i8", 3 * words, NUMBERS).reshape(-1, 3)
-    names = tuple(blob[NUMBERS + numbers.nbytes :].decode().split("\x1f"))
+    numbers = np.frombuffer(blob, "<i4", 3 * words, HEADER.size).astype(np.int64).reshape(-1, 3)
+    names = tuple(blob[HEADER.size + 12 * words :].decode().split("\x1f"))
     return Parse(numbers[:, :2], numbers[:, 2], names[:words], names[words:])
