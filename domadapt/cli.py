@@ -12,6 +12,7 @@ domadapt VERB [overrides]      label one domain, work in another
 
   train       one run: fit on the source, adapt to the target, select, test
   benchmark   every pair, method and seed of an experiment, then the table
+  bundle      an experiment's runs as one file, for a GPU machine without network
   predict     label your own text with a trained model
   parse       fill the parse cache
   report      one HTML file from run folders
@@ -34,6 +35,13 @@ def train(cfg: Any, overrides: list[str]) -> None:
 def benchmark(cfg: Any, overrides: list[str]) -> None:
     """All cells of an experiment; prints the table."""
     from domadapt.benchmarking.loop import benchmark as run
+
+    run(cfg, overrides)
+
+
+def bundle(cfg: Any, overrides: list[str]) -> None:
+    """Pack all cells of an experiment; prints what is in the file."""
+    from domadapt.bundling.bundle import bundle as run
 
     run(cfg, overrides)
 
@@ -62,6 +70,7 @@ def report(cfg: Any, overrides: list[str]) -> None:
 VERBS: dict[str, Callable[[Any, list[str]], None]] = {
     "train": train,
     "benchmark": benchmark,
+    "bundle": bundle,
     "predict": predict,
     "parse": parse,
     "report": report,
