@@ -20,6 +20,7 @@ from pytorch_lightning.callbacks import Callback, TQDMProgressBar
 from torch import Tensor
 
 from domadapt.benchmarking.cells import cell_key, run_folder
+from domadapt.benchmarking.launching import threads_of_a_job
 from domadapt.data.batches import StepLoader
 from domadapt.data.domains import SealedTest
 from domadapt.data.records import Record
@@ -254,8 +255,8 @@ def _reproducible(cfg: DictConfig) -> None:
     pl.seed_everything(cfg.seed, verbose=False)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
-    if cfg.trainer.threads:
-        torch.set_num_threads(cfg.trainer.threads)
+    if threads := cfg.trainer.threads or min(threads_of_a_job(), torch.get_num_threads()):
+        torch.set_num_threads(threads)
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     # Lightning's advice on loader workers: batches are collated faster than a worker could be reached.
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
