@@ -41,11 +41,13 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
     import hydra
     from hydra.errors import HydraException
 
+    from domadapt.messages import user_error
+
     with initialized():
         try:
             return hydra.compose(config, list(overrides), return_hydra_config=with_hydra)
         except HydraException as problem:
-            raise ValueError(str(problem)) from problem
+            raise ValueError(user_error(problem, config) or str(problem)) from problem
 
 
 def train(overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:
