@@ -16,6 +16,7 @@ import torch
 from omegaconf import DictConfig
 
 from domadapt.benchmarking.cells import cell_key, run_folder
+from domadapt.benchmarking.launching import threads_of_a_job
 from domadapt.benchmarking.status import Busy, Status, run_lock
 from domadapt.files import write_atomic
 from domadapt.final_evaluation import final_evaluation
@@ -159,8 +160,8 @@ def _reproducible(cfg: DictConfig) -> None:
     pl.seed_everything(cfg.seed, verbose=False)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
-    if cfg.trainer.threads:
-        torch.set_num_threads(cfg.trainer.threads)
+    if threads := cfg.trainer.threads or min(threads_of_a_job(), torch.get_num_threads()):
+        torch.set_num_threads(threads)
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     # Lightning's advice on loader workers: batches are collated faster than a worker could be reached.
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")
