@@ -22,24 +22,21 @@ NO_NUMBERS = {
     "prediction.py",
     "progress.py",
 }
-NO_NUMBERS |= {"provenance.py", "resolvers.py", "streams.py", "treebank.py", "verbs.py"}
-LEFT_OUT = (
-    "paths",
-    "tracking",
-    "method",
-    "pair",
-    "benchmark",
-)  # where a run is written, who watches it, what it is called
+NO_NUMBERS |= {"provenance.py", "resolvers.py", "streams.py", "treebank.py", "verbs.py", "files.py"}
+NO_NUMBERS |= {"auditing", "bundling", "statistics", "tracking"}
+# Where a run is written, who watches it, what it is called.
+LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
 
 
 def cell_key(cfg: DictConfig) -> str:
-    """16 hex digits of the resolved configuration (less paths and tracking), the code and the files it names.
+    """16 hex digits of the resolved configuration (less paths, tracking and threads), the code and the files it names.
 
     Args:
         cfg: a composed ``train.yaml``.
     """
     config: Any = OmegaConf.to_container(cfg, resolve=True)
     kept = {name: value for name, value in config.items() if name not in LEFT_OUT}
+    kept["trainer"] = {name: value for name, value in kept["trainer"].items() if name != "threads"}
     # Files count by their content, wherever they lie.
     content = json.dumps([_by_content(kept), package_fingerprint(), _hash(Path(str(files("domadapt.shipped"))))])
     return hashlib.sha256(content.encode()).hexdigest()[:16]

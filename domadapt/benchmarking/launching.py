@@ -22,8 +22,10 @@ class Job:
     Args:
         arguments: the command's, which metrics.json quotes.
         parent: the launching process.
+        wait: for cells that another process is at.
     """
 
+    wait: bool = True
     arguments: tuple[str, ...] = field(default_factory=lambda: tuple(sys.argv[1:]))
     parent: int = field(default_factory=os.getpid)
 
@@ -37,12 +39,12 @@ class Job:
             logging.basicConfig(format="%(message)s", level=logging.INFO)
             logging.captureWarnings(True)
         try:
-            return train(cfg)
+            return train(cfg, self.wait)
         except Exception as error:
             return portable(error)
 
 
-def launch(jobs: Sequence[Sequence[str]], first: int = 0) -> list[dict[str, Any] | Exception]:
+def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> list[dict[str, Any] | Exception]:
     """Run `domadapt train` once for each list of overrides.
 
     The first job's configuration says which launcher takes them all: ``launcher=joblib``,
@@ -51,6 +53,7 @@ def launch(jobs: Sequence[Sequence[str]], first: int = 0) -> list[dict[str, Any]
     Args:
         jobs: the overrides of each.
         first: number of the first job, for launchers that number them.
+        wait: for cells that another process is at; False returns :class:`~domadapt.benchmarking.status.Busy` for them.
 
     Returns:
         For each job, in order, the content of its metrics.json, or the exception that ended it. Where the launcher
@@ -65,10 +68,10 @@ def launch(jobs: Sequence[Sequence[str]], first: int = 0) -> list[dict[str, Any]
     if not jobs:
         return []
     with initialized():
-        return _launch([[*_inherited(), *QUIET, *job] for job in jobs], first)
+        return _launch([[*_inherited(), *QUIET, *job] for job in jobs], first, wait)
 
 
-def _launch(jobs: list[list[str]], first: int) -> list[dict[str, Any] | Exception]:
+def _launch(jobs: list[list[str]], first: int, wait: bool) -> list[dict[str, Any] | Exception]:
     from hydra._internal.callbacks import Callbacks
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.plugins import Plugins
@@ -78,7 +81,7 @@ def _launch(jobs: list[list[str]], first: int) -> list[dict[str, Any] | Exceptio
 
     cfg = compose("train", jobs[0], with_hydra=True)
     context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks(cfg))
-    launcher = Plugins.instance().instantiate_launcher(context, Job(), cfg)
+    launcher = Plugins.instance().instantiate_launcher(context, Job(wait=wait), cfg)
     with _without_listing():
         try:
             returned = launcher.launch(jobs, first)
@@ -89,6 +92,24 @@ def _launch(jobs: list[list[str]], first: int) -> list[dict[str, Any] | Exceptio
             stopped.__cause__ = error
             return [stopped] * len(jobs)
     return [job._return_value for job in returned]
+
+
+def jobs_at_once(overrides: Sequence[str]) -> tuple[int, str]:
+    """How many jobs the configured launcher runs at a time, as far as it says, and its name.
+
+    Args:
+        overrides: of any job.
+    """
+    from domadapt.api import compose, initialized
+
+    with initialized():
+        settings = compose("train", [*_inherited(), *overrides], with_hydra=True).hydra
+    jobs, name = settings.launcher.get("n_jobs"), str(settings.runtime.choices["hydra/launcher"])
+    if not jobs:
+        return int(settings.launcher.get("array_parallelism") or 1), name
+    import joblib
+
+    return int(joblib.effective_n_jobs(jobs)), name
 
 
 def _inherited() -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -247,7 +248,7 @@ class StepLoader:
     """Pairs each source batch with the next batch of an endless stream of target text.
 
     One pass is one epoch of the source. The target stream goes on from where the last epoch left it, reshuffled at
-    each of its own ends.
+    each of its own ends. Both follow from the number of the epoch alone: a resumed run sees what it would have seen.
 
     Args:
         source: labelled examples.
@@ -256,6 +257,9 @@ class StepLoader:
         batch_size: source texts a step.
         target_batch_size: target texts a step.
         seed: order of both.
+
+    Attributes:
+        epoch: which pass comes next.
     """
 
     def __init__(
@@ -267,28 +271,28 @@ class StepLoader:
         target_batch_size: int,
         seed: int,
     ) -> None:
-        self.source, self.target, self.collator = source, target, collator
+        self.source, self.target, self.collator = source, target or (), collator
         self.sampler = BucketSampler([len(e.input_ids) for e in source], batch_size, seed)
+        self.target_sampler = BucketSampler([len(e.input_ids) for e in self.target], target_batch_size, seed + 1)
         self.epoch = 0
-        self._target_batches = self._stream(target_batch_size, seed + 1) if target else None
 
     def __len__(self) -> int:
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[Step]:
         self.sampler.set_epoch(self.epoch)
-        self.epoch += 1
+        target = self._target_batches(self.epoch * len(self))
         for indices in self.sampler:
-            source = self.collator([self.source[i] for i in indices])
-            yield Step(source, next(self._target_batches) if self._target_batches else None)
+            yield Step(self.collator([self.source[i] for i in indices]), next(target) if self.target else None)
 
-    def _stream(self, batch_size: int, seed: int) -> Iterator[Batch]:
-        assert self.target is not None
-        sampler = BucketSampler([len(e.input_ids) for e in self.target], batch_size, seed)
-        while True:
-            for indices in sampler:
+    def _target_batches(self, step: int) -> Iterator[Batch]:
+        """The endless stream, from the batch of a step on."""
+        done, skipped = divmod(step, max(1, len(self.target_sampler)))
+        for epoch in count(done):
+            self.target_sampler.set_epoch(epoch)
+            for indices in islice(self.target_sampler, skipped, None):
                 yield self.collator([self.target[i] for i in indices])
-            sampler.set_epoch(sampler.epoch + 1)
+            skipped = 0
 
 
 def in_order(examples: Sequence[Example], collator: Collator, batch_size: int) -> DataLoader[Any]:

@@ -77,6 +77,11 @@ class Extraction:
         total = F.cross_entropy(logits, batch.word_tags, ignore_index=IGNORED, reduction="sum")
         return total / (batch.word_tags != IGNORED).sum().clamp(min=1)
 
+    def rows(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """One row a word that has a piece."""
+        read = batch.node_first_piece >= 0
+        return word_logits(output, batch)[read], None if batch.word_tags is None else batch.word_tags[read]
+
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """The likeliest tag of each word, joined to spans; whitespace does not end a span."""
         confidence, best = word_logits(output, batch).float().softmax(-1).max(-1)
