@@ -100,8 +100,8 @@ class Extraction:
         found = {(i, s) for i, p in enumerate(predictions) for s in p.spans}
         scores: Scores = {}
         for kind in self.types:
-            both = ({(i, s) for i, s in items if s.type == kind} for items in (gold, found))
-            scores |= set_scores(*both, kind)
+            own_gold, own_found = ({(i, s) for i, s in spans if s.type == kind} for spans in (gold, found))
+            scores |= set_scores(own_gold, own_found, kind)
         if self.average == "micro":
             return set_scores(gold, found, "span") | scores
         return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))} | scores
