@@ -6,6 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from domadapt.redact import hidden
 from domadapt.resolvers import register
 
 
@@ -37,7 +38,7 @@ def _composed(config: str, overrides: Sequence[str], error: type[Exception]) -> 
     import hydra
 
     try:
-        return hydra.compose(config, list(overrides))
+        return hydra.compose(config, hidden(overrides))
     except error as problem:
         raise ValueError(str(problem)) from problem
 

@@ -17,6 +17,7 @@ import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
+from pytorch_lightning.loggers.logger import Logger
 from torch import Tensor
 
 from domadapt.benchmarking.cells import cell_key, run_folder
@@ -28,9 +29,11 @@ from domadapt.files import write_atomic
 from domadapt.module import Adapter
 from domadapt.prediction import save_model
 from domadapt.provenance import hardware, versions
+from domadapt.redact import redact, redacted
 from domadapt.setup import Setting, build, check_numbers, make, plain
 from domadapt.tasks.scores import Scores
 from domadapt.tasks.task import Prediction
+from domadapt.tracking.tracker import flat, tracking
 
 log = logging.getLogger(__name__)
 FORMAT = 1  # of metrics.json
@@ -71,7 +74,8 @@ class KeepBest(Callback):
                 "selection": value,
             }
         )
-        module.log_dict({"source_dev/" + k: v for k, v in scores.items()})
+        for logger in trainer.loggers:
+            logger.log_metrics(flat(self.curve[-1]), trainer.global_step)
         if self.best is None or value > self.curve[self.best]["selection"]:
             self.best = len(self.curve) - 1
             self.kept = {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
@@ -98,8 +102,15 @@ def train(cfg: DictConfig) -> dict[str, Any]:
             log.info("%s is finished: not run again", folder)
             return metrics
         raise ValueError(f"paths.run={folder}: holds the results of another run; name another folder, or move that one")
-    clock = [time.perf_counter()]
     check_numbers(cfg)
+    with tracking(cfg, key, folder) as tracker:
+        metrics = _run(cfg, key, folder, tracker.logger)
+        tracker.finish(metrics)
+    return metrics
+
+
+def _run(cfg: DictConfig, key: str, folder: Path, logger: Logger | None) -> dict[str, Any]:
+    clock = [time.perf_counter()]
     _reproducible(cfg)
     setting, sealed = build(cfg)
     folder.mkdir(parents=True, exist_ok=True)
@@ -112,7 +123,7 @@ def train(cfg: DictConfig) -> dict[str, Any]:
     for method in setting.methods.values():
         stages |= method.prepare(setting.encoder, setting)
     clock.append(time.perf_counter())
-    keeper = fit(cfg, setting)
+    keeper = fit(cfg, setting, logger)
     save_model(setting, cfg, folder / "model")  # before the test: whatever is wrong with it, the model is kept
     clock.append(time.perf_counter())
     known = Counter(setting.warnings)
@@ -123,7 +134,7 @@ def train(cfg: DictConfig) -> dict[str, Any]:
     metrics = {"format": FORMAT, "key": key, **summary(cfg, setting, keeper), **scores, "stages": stages}
     spans = [end - start for start, end in pairwise(clock)]
     metrics["seconds"] = dict(zip(("build", "prepare", "fit", "evaluate"), spans, strict=True))
-    write_atomic(finished, json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
+    write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
     return metrics
 
 
@@ -148,14 +159,14 @@ def summary(cfg: DictConfig, setting: Setting, keeper: KeepBest) -> dict[str, An
             "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
             "warnings": dict(setting.warnings),
         },
-        "config": plain(cfg),
+        "config": redacted(plain(cfg)),
         "versions": versions(),
         "hardware": hardware(setting.device, setting.precision),
-        "command": shlex.join(["domadapt", *sys.argv[1:]]),
+        "command": redact(shlex.join(["domadapt", *sys.argv[1:]])),
     }
 
 
-def fit(cfg: DictConfig, setting: Setting) -> KeepBest:
+def fit(cfg: DictConfig, setting: Setting, logger: Logger | None = None) -> KeepBest:
     """Train with Lightning and put the chosen epoch's weights back."""
     options = cfg.trainer
     loader = StepLoader(
@@ -176,7 +187,8 @@ def fit(cfg: DictConfig, setting: Setting) -> KeepBest:
         max_epochs=options.epochs,
         precision=setting.precision,  # type: ignore[arg-type]
         deterministic="warn",
-        logger=make(cfg.tracking) or False,
+        logger=logger or False,
+        log_every_n_steps=1,  # the tracker thins out
         callbacks=callbacks,
         enable_checkpointing=False,
         enable_model_summary=False,

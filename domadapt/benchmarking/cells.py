@@ -22,7 +22,7 @@ NO_NUMBERS = {
     "prediction.py",
     "progress.py",
 }
-NO_NUMBERS |= {"provenance.py", "resolvers.py", "streams.py", "treebank.py", "verbs.py"}
+NO_NUMBERS |= {"provenance.py", "redact.py", "resolvers.py", "streams.py", "tracking", "treebank.py", "verbs.py"}
 LEFT_OUT = (
     "paths",
     "tracking",

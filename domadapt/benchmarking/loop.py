@@ -9,7 +9,9 @@ from omegaconf import DictConfig
 from domadapt.api import compose
 from domadapt.benchmarking.cells import cell_key, run_folder
 from domadapt.progress import progress
+from domadapt.redact import redact
 from domadapt.reporting.tables import text_table
+from domadapt.tracking.tracker import track_benchmark
 from domadapt.training import train
 
 log = logging.getLogger(__name__)
@@ -67,8 +69,9 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
             done.append(metrics)
         except Exception as error:  # reported at the end; the other cells go on
             log.log(logging.ERROR, "%s failed: %s", name, error, exc_info=not isinstance(error, ValueError))
-            failed.append(f"{name} [{cell_key(cell)}]: {type(error).__name__}: {error}")
+            failed.append(redact(f"{name} [{cell_key(cell)}]: {type(error).__name__}: {error}"))
     print(text_table(done))
+    track_benchmark(cfg, done)
     if failed:
         raise RuntimeError(f"{len(failed)} of {len(todo)} cells failed:\n" + "\n".join(failed))
     return done
