@@ -13,6 +13,7 @@ import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
+from pytorch_lightning.loggers.logger import Logger
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -24,6 +25,7 @@ from domadapt.files import replace_atomic, write_atomic
 from domadapt.module import Adapter
 from domadapt.selection.validator import Evidence, Validator, all_validators
 from domadapt.setup import Setting
+from domadapt.tracking.tracker import flat
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +100,8 @@ class Epochs(Callback):
                 "selection": values.get(self.validators[0].name),
             }
         )
-        module.log_dict({"source_dev/" + k: v for k, v in evidence.source_dev.items()})
+        for logger in trainer.loggers:
+            logger.log_metrics(flat(self.curve[-1]), trainer.global_step)
         state = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
         replace_atomic(self._weights(epoch), lambda part: save_file(state, part))
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
@@ -126,7 +129,7 @@ class Epochs(Callback):
 
 
 def fit(
-    cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Status, tracker: Any
+    cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Status, logger: Logger | None
 ) -> tuple[Epochs, Adapter]:
     """Train, from the last checkpoint of an earlier attempt if there is one.
 
@@ -136,7 +139,7 @@ def fit(
         folder: for checkpoints.
         key: of the cell; another cell's checkpoint is not resumed.
         status: told of every step.
-        tracker: a Lightning logger, or None.
+        logger: hears of losses and scores.
     """
     options = cfg.trainer
     loader = StepLoader(
@@ -158,7 +161,8 @@ def fit(
         max_epochs=options.epochs,
         precision=setting.precision,  # type: ignore[arg-type]
         deterministic="warn",
-        logger=tracker or False,
+        logger=logger or False,
+        log_every_n_steps=1,  # the tracker thins out
         callbacks=callbacks,
         plugins=[checkpoint.SafeCheckpointIO()],
         enable_checkpointing=False,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from domadapt.data.batches import Step
 from domadapt.method import Method
 from domadapt.setup import Setting
+from domadapt.tracking.tracker import STEP_LOSSES
 
 
 class Adapter(pl.LightningModule):
@@ -91,6 +92,9 @@ class Adapter(pl.LightningModule):
 
     def _record(self, losses: dict[str, Tensor]) -> None:
         names = list(losses)
-        for name, value in zip(names, torch.stack([losses[n].detach().float() for n in names]).tolist(), strict=True):
+        values = dict(zip(names, torch.stack([losses[n].detach().float() for n in names]).tolist(), strict=True))
+        for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.seen += 1
+        if self.logger:
+            self.logger.log_metrics({STEP_LOSSES + name: value for name, value in values.items()}, self.global_step + 1)
