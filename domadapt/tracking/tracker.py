@@ -202,7 +202,7 @@ def make_tracker(config: Any) -> Tracker | None:
     Raises:
         ValueError: it is not there, or is none.
     """
-    tracker = make(config)
+    tracker = make(config) or None
     if not isinstance(tracker, Tracker | None):
         raise ValueError(f"tracking={redacted(plain(config))}: expected tracking=none or a domadapt.tracking Tracker")
     return tracker
