@@ -7,6 +7,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from domadapt.redact import hidden
 from domadapt.resolvers import register
 
 
@@ -45,7 +46,7 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
 
     with initialized():
         try:
-            return hydra.compose(config, list(overrides), return_hydra_config=with_hydra)
+            return hydra.compose(config, hidden(overrides), return_hydra_config=with_hydra)
         except HydraException as problem:
             raise ValueError(user_error(problem, config) or str(problem)) from problem
 

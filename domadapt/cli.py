@@ -74,7 +74,9 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
 
 def main() -> None:
     """Entry point of the `domadapt` command. Exits with 2 after a user's error, told in one line."""
-    arguments = sys.argv[1:]
+    from domadapt.redact import hidden
+
+    arguments = hidden(sys.argv[1:])
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE)
         return
@@ -108,11 +110,14 @@ def _run(verb: str, arguments: list[str]) -> None:
     from domadapt.benchmarking.launching import portable
     from domadapt.benchmarking.search import check_search
     from domadapt.messages import lengthen, quote
+    from domadapt.redact import Redacting
     from domadapt.resolvers import register
 
     def job(cfg: Any) -> object:
         register()  # again: a launcher may run this in a process of its own
         logging.captureWarnings(True)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(Redacting())
         sys.argv[1:] = arguments  # what metrics.json quotes
         settings = HydraConfig.get()
         overrides = list(settings.overrides.task)
@@ -147,9 +152,10 @@ def _one_line(verb: str) -> Iterator[None]:
         raise SystemExit(0) from None
     except Exception as error:
         from domadapt.messages import user_error
+        from domadapt.redact import redact
 
         line = None if "DOMADAPT_TRACEBACK" in os.environ else user_error(error, verb)
         if line is None:
             raise
-        print(f"domadapt {verb}: {line}", file=sys.stderr)
+        print(f"domadapt {verb}: {redact(line)}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -11,19 +11,10 @@ from typing import Any
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
-# Code that can change no number of a run.
-NO_NUMBERS = {
-    "reporting",
-    "benchmarking",
-    "api.py",
-    "cli.py",
-    "conllu.py",
-    "messages.py",
-    "prediction.py",
-    "progress.py",
-}
-NO_NUMBERS |= {"provenance.py", "resolvers.py", "streams.py", "treebank.py", "verbs.py", "files.py"}
-NO_NUMBERS |= {"auditing", "bundling", "statistics", "tracking"}
+# Code that can change no number of a run: files, and whole rooms.
+NO_NUMBERS = {"api.py", "cli.py", "conllu.py", "files.py", "messages.py", "prediction.py", "progress.py"}
+NO_NUMBERS |= {"provenance.py", "redact.py", "resolvers.py", "streams.py", "treebank.py", "verbs.py"}
+NO_NUMBERS |= {"auditing", "benchmarking", "bundling", "reporting", "statistics", "tracking"}
 # Where a run is written, who watches it, what it is called.
 LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
 

@@ -12,7 +12,9 @@ from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
 from domadapt.benchmarking.status import Busy
 from domadapt.messages import user_error
+from domadapt.redact import redact
 from domadapt.reporting.tables import text_table
+from domadapt.tracking.tracker import track_benchmark
 from domadapt.training import finished
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     done = [metrics for cell in todo if (metrics := finished(cell.folder, cell.key)) is not None]
     if done:
         print(text_table(done))
+        track_benchmark(cfg, done)
     here = [watch.metrics[cell.name] for cell in todo if cell.name in watch.metrics.keys() - watch.before]
     if here:
         wall, work = time.monotonic() - started, sum(sum(metrics["seconds"].values()) for metrics in here)
@@ -78,4 +81,4 @@ def run(todo: Sequence[Cell]) -> list[tuple[Cell, Exception]]:
 
 def _told(error: Exception) -> str:
     """One line for a user's error, the kind of it before any other."""
-    return user_error(error, "train") or f"{type(error).__name__}: {error}"
+    return redact(user_error(error, "train") or f"{type(error).__name__}: {error}")

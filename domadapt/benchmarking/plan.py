@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 from domadapt.api import compose
 from domadapt.benchmarking.cells import cell_key, run_folder
 from domadapt.benchmarking.status import read_status
+from domadapt.messages import lengthen
 from domadapt.reporting.runs import read_metrics
 
 FINISHED, STARTED, WAITING = "finished", "started", "waiting"
@@ -100,7 +101,7 @@ def _listed(pair: Any) -> list[str]:
     """A pair's overrides: none, one, or a list."""
     if pair is None:
         return []
-    return [pair] if isinstance(pair, str) else [str(override) for override in pair]
+    return [lengthen(override) for override in ([pair] if isinstance(pair, str) else pair)]
 
 
 @dataclass(frozen=True, slots=True)
