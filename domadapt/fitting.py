@@ -13,6 +13,7 @@ import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
+from pytorch_lightning.loggers.logger import Logger
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -22,8 +23,10 @@ from domadapt.data.batches import StepLoader
 from domadapt.evaluate import evaluate
 from domadapt.files import replace_atomic, write_atomic
 from domadapt.module import Adapter
+from domadapt.ranks import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
 from domadapt.selection.validator import Evidence, Validator, all_validators
 from domadapt.setup import Setting
+from domadapt.tracking.tracker import flat
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +48,7 @@ class Epochs(Callback):
         self.folder, self.setting, self.validators = folder, setting, validators
         self.batch_size, self.status = batch_size, status
         self.curve: list[dict[str, Any]] = []
-        self.random: dict[str, Any] = {}
+        self.random: list[dict[str, Any]] = []
 
     @property
     def last(self) -> Path:
@@ -65,29 +68,38 @@ class Epochs(Callback):
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Resumed: go on with the random numbers that would have come."""
         if self.random:
-            set_random_state(self.random)
+            set_random_state(self.random[trainer.global_rank])
+        elif trainer.global_rank:
+            pl.seed_everything(seed_of_rank(self.setting.seed, trainer.global_rank), verbose=False)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
         """Say how far it is."""
-        self.status.note(
-            epoch=trainer.current_epoch + 1,
-            epochs=trainer.max_epochs,
-            step=trainer.global_step,
-            steps=int(trainer.estimated_stepping_batches),
-        )
+        if trainer.is_global_zero:
+            self.status.note(
+                epoch=trainer.current_epoch + 1,
+                epochs=trainer.max_epochs,
+                step=trainer.global_step,
+                steps=int(trainer.estimated_stepping_batches),
+            )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Score, keep the weights, and write the checkpoint, in this order: a kill in between repeats the epoch."""
         assert isinstance(module, Adapter)
-        losses = module.mean_losses()
+        losses = mean_over_ranks(module.mean_losses(), trainer)
         if not math.isfinite(losses["total"]):
             raise ValueError(
                 f"the loss is {losses['total']} in epoch {trainer.current_epoch + 1} ({losses}); "
                 f"lower trainer.learning_rate, or the weight of the loss that grew"
             )
+        epoch = trainer.current_epoch + 1
+        if trainer.is_global_zero:
+            self._score(epoch, losses, trainer, module)
+        trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
+        trainer.save_checkpoint(self.last)  # by rank 0, but all take part
+
+    def _score(self, epoch: int, losses: dict[str, float], trainer: pl.Trainer, module: Adapter) -> None:
         evidence = self.evidence()
         values = {v.name: v(evidence) for v in self.validators if not v.bound}
-        epoch = trainer.current_epoch + 1
         self.curve.append(
             {
                 "epoch": epoch,
@@ -98,11 +110,10 @@ class Epochs(Callback):
                 "selection": values.get(self.validators[0].name),
             }
         )
-        module.log_dict({"source_dev/" + k: v for k, v in evidence.source_dev.items()})
+        for logger in trainer.loggers:
+            logger.log_metrics(flat(self.curve[-1]), trainer.global_step)
         state = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
         replace_atomic(self._weights(epoch), lambda part: save_file(state, part))
-        trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
-        trainer.save_checkpoint(self.last)
 
     def evidence(self) -> Evidence:
         """What validators see of the present weights."""
@@ -114,8 +125,8 @@ class Epochs(Callback):
         return Evidence(scores, task.headline, dev.probabilities, dev.classes, target.probabilities)
 
     def state_dict(self) -> dict[str, Any]:
-        """For the checkpoint: the curve, and the state of every random generator."""
-        return {"curve": json.dumps(self.curve), "random": random_state()}
+        """For the checkpoint: the curve, and the state of every process's random generators."""
+        return {"curve": json.dumps(self.curve), "random": of_all_ranks(random_state())}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From the checkpoint."""
@@ -126,7 +137,7 @@ class Epochs(Callback):
 
 
 def fit(
-    cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Status, tracker: Any
+    cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Status, logger: Logger | None
 ) -> tuple[Epochs, Adapter]:
     """Train, from the last checkpoint of an earlier attempt if there is one.
 
@@ -136,7 +147,7 @@ def fit(
         folder: for checkpoints.
         key: of the cell; another cell's checkpoint is not resumed.
         status: told of every step.
-        tracker: a Lightning logger, or None.
+        logger: hears of losses and scores.
     """
     options = cfg.trainer
     loader = StepLoader(
@@ -152,15 +163,15 @@ def fit(
     epochs = Epochs(folder, setting, list(all_validators(cfg.selection)), options.evaluation_batch_size, status)
     resumed = resumable(epochs, key)
     callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
+    started = trainer_options(options, setting.device)
     trainer = pl.Trainer(
-        accelerator="cpu" if setting.device.type == "cpu" else "auto",
-        devices=1,
         max_epochs=options.epochs,
         precision=setting.precision,  # type: ignore[arg-type]
         deterministic="warn",
-        logger=tracker or False,
+        logger=logger if logger and options.devices == 1 else False,
+        log_every_n_steps=1,  # the tracker thins out
         callbacks=callbacks,
-        plugins=[checkpoint.SafeCheckpointIO()],
+        **started | {"plugins": [checkpoint.SafeCheckpointIO(), *started["plugins"]]},
         enable_checkpointing=False,
         enable_model_summary=False,
         enable_progress_bar=not setting.quiet,
@@ -168,7 +179,12 @@ def fit(
     module.train()  # pretrained models come in evaluation mode, and Lightning leaves them in it: no dropout
     pl.seed_everything(setting.seed, verbose=False)  # training's randomness, whatever a method's stage has used
     loader.epoch = resumed
-    trainer.fit(module, train_dataloaders=loader, ckpt_path=epochs.last if resumed else None)
+    with as_one_process():
+        trainer.fit(module, train_dataloaders=loader, ckpt_path=epochs.last if resumed else None)
+    if options.devices > 1:  # they are gone, and what they knew is in the checkpoint
+        epochs.load_state_dict(checkpoint.load(epochs.last)["callbacks"]["Epochs"])
+        for line in epochs.curve[resumed:] if logger else ():  # a tracker stays in the process that started it
+            logger.log_metrics(flat(line), line["step"])
     return epochs, module
 
 

@@ -20,6 +20,7 @@ from domadapt.data.records import Record
 from domadapt.encoder import EncoderLike
 from domadapt.method import Method
 from domadapt.progress import progress, quiet
+from domadapt.ranks import check_devices
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.graphs import relation_vocabulary
@@ -148,6 +149,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         ValueError: naming the setting, its value, what was expected and the fix.
     """
     device = pick_device(cfg.trainer.device)
+    check_devices(cfg.trainer, device)
     domains: Domains = make(cfg.data)
     if cfg.train_on not in ("source", "target"):
         raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")

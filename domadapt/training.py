@@ -14,15 +14,19 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig
+from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.benchmarking.cells import cell_key, run_folder
+from domadapt.benchmarking.launching import threads_of_a_job
 from domadapt.benchmarking.status import Busy, Status, run_lock
 from domadapt.files import write_atomic
 from domadapt.final_evaluation import final_evaluation
 from domadapt.fitting import fit
 from domadapt.prediction import save_model
 from domadapt.provenance import hardware, versions
-from domadapt.setup import Setting, build, check_numbers, make, plain
+from domadapt.redact import redact, redacted
+from domadapt.setup import Setting, build, check_numbers, plain
+from domadapt.tracking.tracker import tracking
 
 log = logging.getLogger(__name__)
 FORMAT = 1  # of metrics.json
@@ -57,7 +61,9 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
             return metrics
         status = Status(folder, key)
         try:
-            metrics = _run(cfg, key, folder, status)
+            with tracking(cfg, key, folder, status.attempts) as tracker:
+                metrics = _run(cfg, key, folder, status, tracker.logger)
+                tracker.finish(metrics)
         except BaseException as error:
             status.failed(error)
             raise
@@ -89,7 +95,7 @@ def finished(folder: Path, key: str) -> dict[str, Any] | None:
     return metrics
 
 
-def _run(cfg: DictConfig, key: str, folder: Path, status: Status) -> dict[str, Any]:
+def _run(cfg: DictConfig, key: str, folder: Path, status: Status, logger: Logger | None) -> dict[str, Any]:
     with status.during("build"):
         _reproducible(cfg)
         setting, sealed = build(cfg)
@@ -102,7 +108,7 @@ def _run(cfg: DictConfig, key: str, folder: Path, status: Status) -> dict[str, A
         for method in setting.methods.values():
             stages |= method.prepare(setting.encoder, setting)
     with status.during("fit"):
-        epochs, adapter = fit(cfg, setting, folder / "checkpoint", key, status, make(cfg.tracking))
+        epochs, adapter = fit(cfg, setting, folder / "checkpoint", key, status, logger)
         chosen = epochs.validators[0]
         epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen), adapter)
         save_model(setting, cfg, folder / "model")  # before the test: whatever is wrong with it, the model is kept
@@ -139,10 +145,10 @@ def summary(cfg: DictConfig, setting: Setting, curve: list[dict[str, Any]]) -> d
             "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
             "warnings": dict(setting.warnings),
         },
-        "config": plain(cfg),
+        "config": redacted(plain(cfg)),
         "versions": versions(),
         "hardware": hardware(setting.device, setting.precision),
-        "command": shlex.join(["domadapt", *sys.argv[1:]]),
+        "command": redact(shlex.join(["domadapt", *sys.argv[1:]])),
     }
 
 
@@ -159,8 +165,8 @@ def _reproducible(cfg: DictConfig) -> None:
     pl.seed_everything(cfg.seed, verbose=False)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
-    if cfg.trainer.threads:
-        torch.set_num_threads(cfg.trainer.threads)
+    if threads := cfg.trainer.threads or min(threads_of_a_job(), torch.get_num_threads()):
+        torch.set_num_threads(threads)
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     # Lightning's advice on loader workers: batches are collated faster than a worker could be reached.
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")

@@ -12,6 +12,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from domadapt.files import write_atomic
+from domadapt.redact import redact
 
 EVERY = 2.0  # seconds between two notes
 
@@ -95,7 +96,7 @@ class Status:
 
     def failed(self, error: BaseException) -> None:
         """Leave the reason behind."""
-        self._write({"stage": "failed", "error": f"{type(error).__name__}: {error}"[:2000]})
+        self._write({"stage": "failed", "error": redact(f"{type(error).__name__}: {error}")[:2000]})
 
     def finished(self) -> None:
         """There is a metrics.json now."""

@@ -13,7 +13,7 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from omegaconf import DictConfig
 
-from domadapt.benchmarking.loop import cells
+from domadapt.benchmarking.plan import cells
 from domadapt.bundling.backbone import bundled_backbone
 from domadapt.bundling.corpora import Files, read_all
 from domadapt.bundling.libraries import copy_foreign, copy_libraries, copy_package
@@ -49,7 +49,7 @@ def bundle(cfg: DictConfig, overrides: Sequence[str] = ()) -> Path:
         copy_package(folder / "site")
         copy_libraries(folder / "site")
         packing = Packing(folder, Path(cfg.paths.cache))
-        packed = [{"name": name, "config": packing.cell(cell)} for name, cell in progress(todo, "pack", None, "cell")]
+        packed = [{"name": c.name, "config": packing.cell(c.config)} for c in progress(todo, "pack", len(todo), "cell")]
         packing.parse()
         content = {"format": FORMAT, "command": shlex.join(["domadapt", *sys.argv[1:]]), "cells": packed}
         (folder / "cells.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")

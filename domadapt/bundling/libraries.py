@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -58,12 +59,13 @@ def copy_libraries(site: Path) -> None:
 
 
 def copy_package(site: Path) -> None:
-    """Copy this package, without its configurations (cells are composed) and without its corpora and its parser."""
-    home = Path(__file__).parents[1]
-    for path in sorted(home.rglob("*")):
-        inside = path.relative_to(home)
-        if path.is_file() and "__pycache__" not in inside.parts and inside.parts[0] not in ("conf", "shipped"):
-            _copy(path, site / "domadapt" / inside)
+    """Copy this package without its corpora and its parser."""
+    # In a checkout the configurations lie beside the package, in an installed wheel inside it.
+    for home, place in ((Path(__file__).parents[1], "."), (Path(str(files("domadapt.conf"))), "conf")):
+        for path in sorted(home.rglob("*")):
+            inside = path.relative_to(home)
+            if path.is_file() and "__pycache__" not in inside.parts and inside.parts[0] not in ("conf", "shipped"):
+                _copy(path, site / "domadapt" / place / inside)
     (site / "domadapt" / "shipped").mkdir(parents=True, exist_ok=True)
     (site / "domadapt" / "shipped" / "__init__.py").touch()
     ours = distribution("domadapt")

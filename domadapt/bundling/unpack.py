@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
@@ -31,7 +32,7 @@ def main() -> None:
     chosen = [argument.partition("=")[2] for argument in sys.argv[1:] if argument.startswith("unpack=")]
     try:
         folder = unpacked(bundle, Path(chosen[-1]) if chosen else bundle.parent)
-    except (OSError, BadZipFile) as error:
+    except (OSError, EOFError, NotImplementedError, BadZipFile, zlib.error) as error:  # what damage can raise
         sys.exit(f"{bundle.name} can't be unpacked: {error}; copy it again, or choose a place with unpack=FOLDER")
     site = str(folder / "site")
     path = os.pathsep.join([site, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -49,7 +50,7 @@ def unpacked(bundle: Path, home: Path) -> Path:
 
     Raises:
         OSError: no room, or no right to write.
-        BadZipFile: the file is damaged: every entry has a checksum.
+        BadZipFile: the file is damaged: every entry has a checksum. Damage can also raise what unpacking raises.
     """
     with bundle.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()

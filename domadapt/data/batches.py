@@ -75,14 +75,22 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One training step's batches: labelled text, and unlabelled target text where a method reads it."""
+    """One training step's batches: labelled text, and unlabelled target text where a method reads it.
+
+    Attributes:
+        source_weight: what the losses of this process's share count for, so that their mean over all processes is the
+            loss of the whole batch; 1 with one process.
+        target_weight: the same of the target batch.
+    """
 
     source: Batch
     target: Batch | None = None
+    source_weight: float = 1.0
+    target_weight: float = 1.0
 
     def to(self, device: torch.device | str) -> "Step":
         """The same step on another device."""
-        return Step(self.source.to(device), self.target.to(device) if self.target is not None else None)
+        return replace(self, source=self.source.to(device), target=self.target.to(device) if self.target else None)
 
 
 @dataclass(slots=True)
@@ -247,6 +255,8 @@ class BucketSampler(Sampler[list[int]]):
 class StepLoader:
     """Pairs each source batch with the next batch of an endless stream of target text.
 
+    Of several processes that train together, each gets its share of the same batches: see :func:`share_of`.
+
     One pass is one epoch of the source. The target stream goes on from where the last epoch left it, reshuffled at
     each of its own ends. Both follow from the number of the epoch alone: a resumed run sees what it would have seen.
 
@@ -281,18 +291,51 @@ class StepLoader:
 
     def __iter__(self) -> Iterator[Step]:
         self.sampler.set_epoch(self.epoch)
+        ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
+        rank, world = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if ranks else (0, 1)
         target = self._target_batches(self.epoch * len(self))
         for indices in self.sampler:
-            yield Step(self.collator([self.source[i] for i in indices]), next(target) if self.target else None)
+            source, source_weight = share_of([self.source[i] for i in indices], rank, world)
+            if not self.target:
+                yield Step(self.collator(source), None, source_weight)
+                continue
+            texts, target_weight = share_of(next(target), rank, world)
+            yield Step(self.collator(source), self.collator(texts), source_weight, target_weight)
 
-    def _target_batches(self, step: int) -> Iterator[Batch]:
+    def _target_batches(self, step: int) -> Iterator[list[Example]]:
         """The endless stream, from the batch of a step on."""
         done, skipped = divmod(step, max(1, len(self.target_sampler)))
         for epoch in count(done):
             self.target_sampler.set_epoch(epoch)
             for indices in islice(self.target_sampler, skipped, None):
-                yield self.collator([self.target[i] for i in indices])
+                yield [self.target[i] for i in indices]
             skipped = 0
+
+
+def share_of(examples: Sequence[Example], rank: int, world: int) -> tuple[list[Example], float]:
+    """One process's part of a batch, and its weight.
+
+    Losses are means over rows: tagged words, classified texts, or pieces. Means over parts of unlike size, each times
+    its part of the rows times the number of parts, have the mean over the whole batch as their mean. A process for
+    which no text is left gets one that counts for nothing, because all must take part in every step.
+
+    Args:
+        examples: the whole batch.
+        rank: of the process.
+        world: number of processes.
+    """
+    if world == 1:
+        return list(examples), 1.0
+    own = list(examples[rank::world])
+    if not own:
+        return [examples[0]], 0.0
+    return own, world * sum(map(_rows, own)) / max(1, sum(map(_rows, examples)))
+
+
+def _rows(example: Example) -> int:
+    if example.word_tags is not None:
+        return int((example.alignment.word_first_pieces() >= 0).sum())
+    return 1 if example.label is not None else len(example.input_ids)
 
 
 def in_order(examples: Sequence[Example], collator: Collator, batch_size: int) -> DataLoader[Any]:

@@ -2,16 +2,20 @@
 
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
 import domadapt
 from domadapt.bundling import bundle as bundling
 from domadapt.reporting.runs import read_runs
+from domadapt.syntax.cache import ParseCache
+from domadapt.syntax.deferred import DeferredParser
 from tests.support import corpora
 
 # Stands for a method of a user's own; on the other machine it takes its process down, as running out of memory would.
@@ -34,11 +38,15 @@ METHODS: dict[str, list[str]] = {
 }
 
 
-def pack(folder: Path, methods: dict[str, list[str]]) -> tuple[Path, list[str]]:
-    overrides = [*corpora(folder), f"output={folder}/there/bundle.pyz", "benchmark.seeds=[1]"]
-    cfg = domadapt.compose("bundle", [o for o in overrides if "paths.runs" not in o])
-    cfg.benchmark.methods = methods
-    return bundling.bundle(cfg, overrides), overrides
+def pack(folder: Path, name: str) -> tuple[Path, list[str]]:
+    """A bundle of a small problem, in a folder of its own, and the overrides of its cells."""
+    overrides = corpora(folder)
+    matrix = [f"output={folder}/there/{name}", "benchmark.seeds=[1]"]
+    cfg = domadapt.compose("bundle", [*overrides, *matrix])
+    cfg.benchmark.methods = METHODS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        return bundling.bundle(cfg, [*overrides, *matrix]), overrides
 
 
 def run(python: Path, bundle: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -51,9 +59,7 @@ def run(python: Path, bundle: Path, *arguments: str) -> subprocess.CompletedProc
 def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     folder = tmp_path_factory.mktemp("packed")
     (folder / "crash.py").write_text(CRASH, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
-        return pack(folder, METHODS)
+    return pack(folder, "bundle.pyz")
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +87,8 @@ def test_its_runs_are_read_here_and_equal_runs_made_here(
     bundle, overrides = packed
     runs = {metrics["method"]: metrics for metrics in read_runs(bundle.parent / "runs").runs}
     assert runs.keys() == METHODS.keys() - {"crash", "wrong"}
-    common = [o for o in overrides if not o.startswith(("output=", "benchmark.", "paths.runs="))]
     for method in ("source_only", "gnn"):
-        here = domadapt.train([*common, *METHODS[method], f"paths.runs={tmp_path}"])
+        here = domadapt.train([*overrides, *METHODS[method], f"paths.runs={tmp_path}"])
         there = runs[method]
         assert (there["curve"], there["target_test"]) == (here["curve"], here["target_test"])
         assert there["key"] != here["key"]  # another backbone file, another parser
@@ -105,27 +110,33 @@ def test_a_model_from_a_bundle_predicts_here(packed: Any, ran: Any) -> None:
     assert len(domadapt.predict(folder / "model", ["The lens is sharp."])) == 1
 
 
-def test_finished_cells_are_not_run_again(packed: Any, ran: Any, bare_python: Path) -> None:
-    metrics = sorted((packed[0].parent / "runs").rglob("metrics.json"))
-    before = [path.stat().st_mtime_ns for path in metrics]
-    again = run(bare_python, packed[0], "cells=2", "runs=runs")
-    assert "6 cells, 4 of them finished" in again.stdout
-    assert again.returncode == 1
-    assert [path.stat().st_mtime_ns for path in metrics] == before
+def test_a_second_run_makes_what_is_missing_and_names_a_text_without_a_parse(
+    packed: tuple[Path, list[str]], ran: subprocess.CompletedProcess[str], bare_python: Path
+) -> None:
+    home = packed[0].parent
+    before = {path: path.stat().st_mtime_ns for path in (home / "runs").rglob("metrics.json")}
+    [unpacked] = home.glob("bundle-*")
+    cache = unpacked / "cache" / "parses-of-all.sqlite"
+    shuffled = ParseCache(deferred_parser(unpacked, "gnn_shuffled_trees"), unpacked / "cache")
+    shuffled.close()
+    shuffled.path.rename(cache)
+    [gone] = (home / "runs" / "source_to_target" / "gnn_shuffled_trees").iterdir()
+    shutil.rmtree(gone)
+    again = run(bare_python, packed[0], "cells=1", "runs=runs")
+    cache.replace(shuffled.path)
+    assert "6 cells, 3 of them finished, 1 at once" in again.stdout
+    assert "3 of 6 cells finished, 3 failed" in again.stdout
+    assert "texts have no cached parse, and shuffled-0/spacy-" in again.stdout
+    assert "the first is 'The lens of number 0 is great.'" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in (home / "runs").rglob("metrics.json")} == {
+        path: time for path, time in before.items() if gone not in path.parents
+    }
 
 
-def test_a_text_without_a_parse_is_named(packed: Any, ran: Any, bare_python: Path) -> None:
-    [unpacked] = packed[0].parent.glob("bundle-*")
-    for cache in (unpacked / "cache").glob("parses-*"):
-        cache.rename(cache.with_suffix(".away"))
-    try:
-        missed = run(bare_python, packed[0], "cells=1", "runs=others")
-    finally:
-        for cache in (unpacked / "cache").glob("*.away"):
-            cache.rename(cache.with_suffix(".sqlite"))
-    assert missed.returncode == 1
-    assert "texts have no cached parse, and spacy-" in missed.stdout
-    assert "the first is 'The lens of number 0 is great.'" in missed.stdout
+def deferred_parser(unpacked: Path, method: str) -> DeferredParser:
+    cells = json.loads((unpacked / "cells.json").read_text(encoding="utf-8"))["cells"]
+    [parser] = [cell["config"]["parser"] for cell in cells if cell["config"]["method"] == method]
+    return DeferredParser(parser["name"], parser["parser"])
 
 
 def test_arguments_are_checked(packed: Any, bare_python: Path) -> None:
@@ -137,8 +148,10 @@ def test_arguments_are_checked(packed: Any, bare_python: Path) -> None:
 
 
 def test_a_damaged_file_is_refused(packed: Any, bare_python: Path, tmp_path: Path) -> None:
+    with ZipFile(packed[0]) as archive:
+        largest = max(archive.infolist(), key=lambda entry: entry.compress_size)
     content = bytearray(packed[0].read_bytes())
-    content[len(content) // 2] ^= 1
+    content[largest.header_offset + largest.compress_size // 2] ^= 1
     (tmp_path / "bundle.pyz").write_bytes(content)
     refused = run(bare_python, tmp_path / "bundle.pyz")
     assert refused.returncode == 1
@@ -146,14 +159,12 @@ def test_a_damaged_file_is_refused(packed: Any, bare_python: Path, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["bundle.pyz"]
 
 
-def test_the_same_content_makes_the_same_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_content_makes_the_same_file(packed: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """So that a bundle made again finds its unpacked folder, and with it the finished runs."""
-    first, _ = pack(tmp_path, {"source_only": []})
-    content = first.read_bytes()
-    again, _ = pack(tmp_path, {"source_only": []})
-    assert again.read_bytes() == content
+    again, _ = pack(packed[0].parents[1], "again.pyz")
+    assert again.read_bytes() == packed[0].read_bytes()
     told = capsys.readouterr().out
-    assert "libraries" in told and "1 cells" in told and "MB; there: python bundle.pyz runs=runs" in told
+    assert "libraries" in told and "6 cells" in told and "MB; there: python again.pyz runs=runs" in told
 
 
 def test_a_large_bundle_is_warned_of(
@@ -173,5 +184,5 @@ def test_nothing_of_this_machine_is_in_it(packed: tuple[Path, list[str]]) -> Non
     for cell in cells:
         assert str(packed[0].parents[1]) not in json.dumps(cell["config"]["data"])
         assert cell["config"]["paths"] == {"runs": "runs", "run": None, "cache": "cache"}
-        assert cell["config"]["tracking"] is None
+        assert not cell["config"]["tracking"]
     assert {path.name for path in (unpacked / "site" / "domadapt" / "shipped").rglob("*")} == {"__init__.py"}
