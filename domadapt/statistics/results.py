@@ -26,7 +26,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Significance:
     """A paired permutation test, two-sided unless said otherwise.
 
     Attributes:
@@ -58,8 +58,8 @@ class Difference:
 
     other: str
     interval: Interval | None
-    seeds: Test
-    items: Test
+    seeds: Significance
+    items: Significance
     reason: str = ""
 
 
@@ -119,8 +119,8 @@ class OverallDifference:
 
     other: str
     interval: Interval | None
-    runs: Test
-    pairs: Test
+    runs: Significance
+    pairs: Significance
     replicability: Replicability
     replicability_items: Replicability
     reason: str = ""
