@@ -107,7 +107,6 @@ def diagram(ranking: Ranking, ink: str = "#1f2328") -> "Figure | None":
             ax=axes,
             label_fmt_left="{label} ({rank:.2f})",
             label_fmt_right="({rank:.2f}) {label}",
-            label_props={"color": ink, "fontweight": "normal"},
             elbow_props={"color": ink},
             marker_props={"color": ink},
             crossbar_props={"color": ink, "linewidth": 3},
