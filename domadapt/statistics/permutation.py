@@ -48,6 +48,8 @@ def sign_flip(
     >>> sign_flip([1.0, 2.0, 3.0], [1 / 3] * 3), sign_flip([1.0, 2.0, 3.0], [1 / 3] * 3, "greater")
     (0.25, 0.125)
     """
+    if len(differences) == 1:  # scipy wants two: one that never counts changes nothing
+        differences, weights = [*differences, 0.0], [*weights, 0.0]
     order = np.lexsort((weights, differences))  # a fixed one: random swaps must not depend on the caller's
     scale = np.asarray(weights, dtype=float)[order]
 

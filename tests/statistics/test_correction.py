@@ -1,7 +1,7 @@
 """Holm's correction against worked examples."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domadapt.statistics.correction import corrected, holm
@@ -20,6 +20,7 @@ def test_holland_and_copenhaver() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+@settings(max_examples=10, deadline=None)  # statsmodels collects garbage in every call
 def test_in_any_order_between_p_and_bonferroni(p_values: list[float]) -> None:
     found = holm(p_values)
     assert all(p <= q <= min(1, p * len(p_values)) * (1 + 1e-12) for p, q in zip(p_values, found, strict=True))

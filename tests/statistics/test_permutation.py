@@ -19,6 +19,7 @@ def made(counts: np.ndarray, average: str = "macro", digest: str = "d") -> Items
 def test_enumerated_by_hand() -> None:
     # |±1 ±2 ±4| >= |1 + 2 - 4| = 1 for all 8 signs; 1 + 2 + 4 = 7 for 2 of them; 7 one-sided for 1.
     assert sign_flip([1, 2, -4], [1, 1, 1]) == 1.0
+    assert (sign_flip([3], [1], "greater"), sign_flip([-3], [1], "greater"), sign_flip([3], [1])) == (0.5, 1.0, 1.0)
     assert sign_flip([1, 2, 4], [1, 1, 1]) == 2 / 8
     assert sign_flip([1, 2, 4], [1, 1, 1], "greater") == 1 / 8
     # Sums of ±1 ±2 ±4 that are at least 5: 7, 5. With the weights 1, 2, 1: sums of ±1 ±4 ±4 at least 9: one.
@@ -38,7 +39,7 @@ def test_fishers_darwin_data() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 4)), min_size=2, max_size=7),
+    st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 4)), min_size=1, max_size=7),
     st.randoms(use_true_random=False),
 )
 @settings(max_examples=30, deadline=None)
