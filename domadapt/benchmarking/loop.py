@@ -8,6 +8,7 @@ from omegaconf import DictConfig
 
 from domadapt.api import compose
 from domadapt.benchmarking.cells import cell_key, run_folder
+from domadapt.messages import lengthen
 from domadapt.progress import progress
 from domadapt.reporting.tables import text_table
 from domadapt.training import train
@@ -28,9 +29,10 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[tuple[str, DictConf
     pairs = cfg.benchmark.get("pairs") or [None]
     result = []
     for pair in pairs:
+        own_pair = [lengthen(o) for o in ([pair] if isinstance(pair, str) else pair or [])]  # one override, or a list
         for name, added in cfg.benchmark.methods.items():
             for seed in cfg.benchmark.seeds:
-                own = [f"experiment={cfg.benchmark.experiment}", *([pair] if pair else []), *added, f"seed={seed}"]
+                own = [f"experiment={cfg.benchmark.experiment}", *own_pair, *added, f"seed={seed}"]
                 cell = compose("train", [*own, *common])
                 result.append((f"{cell.pair} {name} seed {seed}", cell))
     return result
