@@ -103,16 +103,22 @@ def verdict(result: Audit) -> str:
     >>> print(verdict(Audit("camera", "laptop", {}, {}, ())))
     camera → laptop: nothing was found that would make a score mean something else than it says.
     """
-    count = {severity: sum(f.severity == severity for f in result.findings) for severity in SEVERITIES}
+    return " ".join([headline(result), *(f.text for f in result.findings if f.severity != "note")])
+
+
+def headline(result: Audit) -> str:
+    """The verdict in a sentence.
+
+    >>> headline(Audit("camera", "laptop", {}, {}, (Finding("gap", "severe", 1.0, "None."),)))
+    "camera → laptop: scores can't be taken as they stand (severe findings: 1, warnings: 0)."
+    """
     pair = f"{result.source} → {result.target}"
-    told = [f.text for f in result.findings if f.severity != "note"]
-    if not told:
-        return f"{pair}: nothing was found that would make a score mean something else than it says."
-    head = {
-        True: f"{pair}: scores can't be taken as they stand ({count['severe']} severe, {count['warning']} warnings).",
-        False: f"{pair}: scores need companions ({count['warning']} warnings, none severe).",
-    }[count["severe"] > 0]
-    return " ".join([head, *told])
+    severe, warnings = (sum(f.severity == severity for f in result.findings) for severity in SEVERITIES[:2])
+    if severe:
+        return f"{pair}: scores can't be taken as they stand (severe findings: {severe}, warnings: {warnings})."
+    if warnings:
+        return f"{pair}: scores need companions (severe findings: 0, warnings: {warnings})."
+    return f"{pair}: nothing was found that would make a score mean something else than it says."
 
 
 def only(parts: Parts, kind: str | None) -> Parts:

@@ -2,13 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from domadapt.auditing.finding import EXAMPLES, Finding, percent, shown
-from domadapt.auditing.normal import identity
+from domadapt.auditing.normal import letters
 from domadapt.auditing.parts import SIDES, Part, Parts
 from domadapt.data.records import Record
 
 OFTEN = 0.01  # of the labelled texts: from here on conflicts are a warning
+
+SEVERE = 0.1
 
 Spans = frozenset[tuple[str, int, str]]
 
@@ -16,7 +19,7 @@ Spans = frozenset[tuple[str, int, str]]
 def spans_of(record: Record) -> Spans:
     """Spans in a form that does not depend on case, whitespace and tokenisation."""
     return frozenset(
-        (span.type, len(identity(record.text[: span.start])), identity(record.text[span.start : span.end]))
+        (span.type, len(letters(record.text[: span.start])), letters(record.text[span.start : span.end]))
         for span in record.spans or ()
     )
 
@@ -59,23 +62,24 @@ def _spans(parts: list[Part], name: str, across: bool) -> Iterator[Finding]:
 
 
 def _difference(group: list[Record]) -> str:
-    first, second = sorted({spans_of(r) for r in group}, key=sorted)[:2]
+    first, second = list({spans_of(record): record for record in group}.values())[:2]
     only = (
-        f"{'once' if side is first else 'then'} {', '.join(f'{shown(t, 30)} ({shown(k, 20)})' for k, _, t in diff)}"
-        for side, diff in ((first, sorted(first - second)), (second, sorted(second - first)))
-        if diff
+        [
+            f"{shown(record.text[s.start : s.end], 30)} ({shown(s.type, 20)})"
+            for s in record.spans or ()
+            if not spans_of(replace(record, spans=(s,))) <= spans_of(other)
+        ]
+        for record, other in ((first, second), (second, first))
     )
-    return f"{shown(group[0].text)}: {'; '.join(only)}"
+    return f"{shown(first.text)}: in one {', in another '.join(', '.join(spans) or 'nothing' for spans in only)}"
 
 
-def _finding(
-    what: str, name: str, found: list[list[Record]], groups: int, total: int, examples: list[str]
-) -> Finding:
+def _finding(what: str, name: str, found: list[list[Record]], groups: int, total: int, examples: list[str]) -> Finding:
     texts = sum(len(group) for group in found)
     share = texts / total
     return Finding(
         "conflicts",
-        "warning" if share >= OFTEN else "note",
+        "severe" if share >= SEVERE else "warning" if share >= OFTEN else "note",
         share,
         f"Of {groups} texts that are labelled more than once in the {name}, {len(found)} carry different {what} "
         f"({texts} of {total} records, {percent(share)}): no model can get all of them right.",

@@ -1,4 +1,4 @@
-"""Texts that occur twice, letter case, whitespace and tokenisation aside: across parts, and within one."""
+"""Texts that occur twice, case, whitespace, punctuation and tokenisation aside: across parts, and within one."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from domadapt.data.records import Record
 # Which texts a repetition spoils: the earlier in this list is counted, the later is where its texts turn up again.
 ORDER = (TEST, SOURCE_TEST, DEV, TARGET_TRAIN, UNLABELLED, TRAIN)
 SEVERE = 0.05  # of the texts whose score it spoils
+FEW = 0.002  # of them: below it, short phrases that everybody writes
 WITHIN = 0.05  # of a part's texts: below it, repeats are worth a note
 
 
@@ -20,7 +21,7 @@ def repeated(records: tuple[Record, ...], others: set[str]) -> list[int]:
         records: such as the target test.
         others: :func:`~domadapt.auditing.normal.identity` of texts, such as those that training reads.
 
-    >>> repeated((Record("1", "d", "Good ."), Record("2", "d", "Bad.")), {"good."})
+    >>> repeated((Record("1", "d", "Good ."), Record("2", "d", "Bad.")), {"good"})
     [0]
     """
     return [i for i, key in enumerate(Part("target test", records).keys) if key in others]
@@ -58,7 +59,14 @@ def consequence(counted: str, others: str) -> tuple[bool, str]:
             if others == TRAIN
             else (False, "the checkpoint is chosen on text that adaptation reads too")
         )
-    return False, "source and target share text" if others == TRAIN else "the same text in both"
+    return False, "the same text in both parts"
+
+
+def severity(share: float, texts: int) -> str:
+    """How bad it is that this share of a test, or of the texts that choose the checkpoint, is known beforehand."""
+    if share >= SEVERE and texts > 1:
+        return "severe"
+    return "warning" if share >= FEW and texts > 1 else "note"
 
 
 def _across(counted: Part, others: Part) -> Iterator[Finding]:
@@ -72,7 +80,7 @@ def _across(counted: Part, others: Part) -> Iterator[Finding]:
     spoils, why = consequence(counted.name, others.name)
     yield Finding(
         "duplicates",
-        ("severe" if share >= SEVERE else "warning") if spoils else ("warning" if share >= SEVERE else "note"),
+        severity(share, len(found)) if spoils else "warning" if share >= SEVERE and len(found) > 1 else "note",
         share,
         f"{len(found)} of {len(counted.records)} texts of the {counted.name} ({percent(share)}) stand in the "
         f"{others.name} too ({same} letter by letter): {why}.",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from domadapt.auditing.duplicates import SEVERE, consequence, pairs
+from domadapt.auditing.duplicates import consequence, pairs, severity
 from domadapt.auditing.finding import EXAMPLES, Finding, percent, shown
 from domadapt.auditing.parts import Part, Parts
 
@@ -33,7 +33,7 @@ def similar_pairs(keys: Sequence[str], seed: int = 1) -> list[tuple[int, int, fl
     Returns:
         Positions, the smaller first, and similarity.
 
-    >>> [(a, b) for a, b, _ in similar_pairs(["thebatterylastsfortwodays.", "ahinge", "thebatterylastsfortwodays!"])]
+    >>> [(a, b) for a, b, _ in similar_pairs(["thebatterylastsfortwodays", "ahinge", "batterylastsfortwodays"])]
     [(0, 2)]
     """
     from zlib import crc32
@@ -99,7 +99,7 @@ def _across(counted: Part, others: Part, near: dict[str, set[str]]) -> Iterator[
     spoils, why = consequence(counted.name, others.name)
     yield Finding(
         "near duplicates",
-        ("severe" if share >= SEVERE else "warning" if share >= SEVERE / 5 else "note") if spoils else "note",
+        severity(share, len(found)) if spoils else "note",
         share,
         f"{len(found)} more of {len(counted.keys)} texts of the {counted.name} ({percent(share)}) have a near "
         f"duplicate in the {others.name} (Jaccard {SIMILAR} or more): {why}.",

@@ -9,19 +9,30 @@ from typing import Final
 _BRACKETS: Final = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 _BRACKET: Final = re.compile("|".join(_BRACKETS), re.IGNORECASE)
 _QUOTES: Final = str.maketrans({**dict.fromkeys("‘’‚‛`´", "'"), **dict.fromkeys('“”„‟"', "''")})
+_NO_LETTER: Final = re.compile(r"[\W_]+")
 _BEFORE_CONTRACTION: Final = re.compile(r" (?=n't\b)", re.IGNORECASE)
 _AROUND_PUNCTUATION: Final = re.compile(r" ?([^\w ]) ?")
 _WORD: Final = re.compile(r"\w+(?:'\w+)*")
 
 
-def identity(text: str) -> str:
-    """What two copies of a text share: letters without case, marks without their spelling, and no whitespace at all.
+def letters(text: str) -> str:
+    """The letters and digits of a text, without case.
 
-    >>> identity("The `` lens '' is n't\\tsharp -LRB- much -RRB- .") == identity('the “lens” isn’t sharp (much).')
-    True
+    >>> letters("The ``lens'' -LRB- a 50 mm -RRB- is n't .")
+    'thelensa50mmisnt'
     """
-    plain = _BRACKET.sub(lambda m: _BRACKETS[m[0].lower()], text).translate(_QUOTES)
-    return "".join(unicodedata.normalize("NFKC", plain).translate(_QUOTES).casefold().split())
+    return _NO_LETTER.sub("", unicodedata.normalize("NFKC", _BRACKET.sub(" ", text)).casefold())
+
+
+def identity(text: str) -> str:
+    """What two copies of a text share: its letters and digits without case; of a text without any, its marks.
+
+    >>> identity("The `` lens '' is n't\\tsharp -LRB- much -RRB- .") == identity('the “lens” isn’t sharp (much)')
+    True
+    >>> identity(": - )")
+    ':-)'
+    """
+    return letters(text) or "".join(text.split())
 
 
 def without_tokenisation(text: str) -> str:
@@ -37,7 +48,7 @@ def without_tokenisation(text: str) -> str:
 def words(text: str) -> list[str]:
     """Lower-case words, the same whether the text came raw or tokenised.
 
-    >>> words("It is n't FAST , but cheap ."), words("It isn't fast, but cheap.") == words("It is n't fast , but cheap .")
-    (['it', "isn't", 'fast', 'but', 'cheap'], True)
+    >>> words("It is n't FAST , but cheap ."), words("It isn't FAST, but cheap.")
+    (['it', "isn't", 'fast', 'but', 'cheap'], ['it', "isn't", 'fast', 'but', 'cheap'])
     """
     return _WORD.findall(without_tokenisation(text).casefold())

@@ -1,7 +1,7 @@
 """Dependency paths from opinions to aspects: what the target shares with the source when it shares no terms.
 
 Klein et al. (2022), Opinion-based Relational Pivoting for Cross-domain Aspect Term Extraction: few aspect terms are
-shared between domains, nearly all paths are.
+shared between domains, nearly all paths are: between devices, laptops and restaurants 87 to 97 % of occurrences.
 """
 
 from collections import Counter
@@ -18,6 +18,7 @@ from domadapt.syntax.parser import Parse, Parser
 
 FROM, TO = "opinion", "aspect"
 LONGEST: Final = 4  # arcs of a path; longer ones seldom relate the two
+SHORT: Final = 2  # arcs of most; the published shares are of about these
 
 
 def path(parse: Parse, start: int, end: int) -> tuple[str, ...] | None:
@@ -64,9 +65,7 @@ def path_counts(records: Sequence[Record], parses: Iterable[Parse]) -> Counter[t
 
 def paths(parts: Parts, parser: Parser) -> Iterator[Finding]:
     """Share of the target's opinion-to-aspect paths that the source has, where both annotate opinions and aspects."""
-    both = [
-        [r for r in parts.records(side) if {FROM, TO} <= {span.type for span in r.spans or ()}] for side in SIDES
-    ]
+    both = [[r for r in parts.records(side) if {FROM, TO} <= {span.type for span in r.spans or ()}] for side in SIDES]
     if not all(both):
         return
     source, target = (
@@ -77,14 +76,17 @@ def paths(parts: Parts, parser: Parser) -> Iterator[Finding]:
         return
     tokens = sum(count for way, count in target.items() if way in source) / target.total()
     types = sum(way in source for way in target) / len(target)
+    short = Counter({way: count for way, count in target.items() if len(way) <= SHORT})
+    share = sum(count for way, count in short.items() if way in source) / max(1, short.total())
     yield Finding(
         "paths",
         "note",
         1 - tokens,
         f"{percent(tokens)} of the {target.total()} dependency paths from an opinion to its nearest aspect in "
-        f"{shown(parts.target)} occur in {shown(parts.source)} ({percent(types)} of the {len(target)} different ones; "
-        f"at most {LONGEST} arcs, parser {shown(parser.name)}).",
-        {"tokens": tokens, "types": types, "paths": target.total(), "different": len(target)},
+        f"{shown(parts.target)} occur in {shown(parts.source)}, {percent(share)} of the {short.total()} of at most "
+        f"{SHORT} arcs ({percent(types)} of the {len(target)} different ones; at most {LONGEST} arcs; parser "
+        f"{shown(parser.name)}).",
+        {"tokens": tokens, "short": share, "types": types, "paths": target.total(), "different": len(target)},
         tuple(f"{count} × {shown(' '.join(way))}" for way, count in target.most_common(5)),
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from textwrap import wrap
 
-from domadapt.auditing.audit import Audit
+from domadapt.auditing.audit import Audit, headline
 from domadapt.auditing.finding import SEVERITIES, percent
 from domadapt.reporting.visible import visible
 
@@ -22,14 +22,16 @@ def text_audit(audit: Audit, width: int = WIDTH) -> str:
         audit: what was found.
         width: of a line, in characters.
 
-    >>> print(text_audit(Audit("camera", "laptop", {"target test": 7}, {}, (), {}, "Nothing."), 40))
-    camera → laptop
+    >>> found = (Finding("encoding", "note", 0.1, "1 of 7 texts holds U+FFFD."),)
+    >>> print(text_audit(Audit("camera", "laptop", {"target test": 7}, {}, found)))
+    camera → laptop: nothing was found that would make a score mean something else than it says.
     <BLANKLINE>
-      target test      7 texts
+      target test        7 texts
     <BLANKLINE>
-    Nothing.
+    Notes (1)
+      1. [encoding] 1 of 7 texts holds U+FFFD.
     """
-    lines = [f"{audit.source} → {audit.target}", "", *_parts(audit)]
+    lines = [*wrap(headline(audit), width), "", *_parts(audit)]
     count = 0
     for severity in SEVERITIES:
         found = [f for f in audit.findings if f.severity == severity]
@@ -44,8 +46,6 @@ def text_audit(audit: Audit, width: int = WIDTH) -> str:
     if audit.mended:
         lines += ["", "Mended by the readers, or left out"]
         lines += [f"  {what} ({number} times)" for what, number in audit.mended.items()]
-    if not any(f.severity != "note" for f in audit.findings):
-        lines += ["", audit.verdict]
     return "\n".join(visible(line) for line in lines)
 
 
@@ -53,4 +53,4 @@ def _parts(audit: Audit) -> Iterator[str]:
     for name, texts in audit.parts.items():
         written = audit.surfaces.get(name)
         told = f", {percent(written['cased'])} cased, {percent(written['tokenised'])} tokenised" if written else ""
-        yield f"  {name:<17}{texts} texts{told}"
+        yield f"  {name:<19}{texts} texts{told}"

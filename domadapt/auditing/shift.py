@@ -1,7 +1,8 @@
-"""Labels, spans and lengths that are distributed otherwise in the target: each with a test and the size of the effect."""
+"""Labels, spans and lengths that are distributed otherwise in the target: each with a test and the effect's size."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -50,37 +51,45 @@ def shift(parts: Parts) -> Iterator[Finding]:
 
 
 def _labels(parts: Parts) -> Iterator[Finding]:
-    counts = [Counter(r.label for r in parts.records(side) if r.label is not None) for side in SIDES]
-    if not all(counts):
-        return
-    source, target = counts
-    unknown = sorted(target.keys() - source.keys(), key=str)
-    if unknown:
+    source, target = (Counter(str(r.label) for r in parts.records(side) if r.label is not None) for side in SIDES)
+    if source and target:
+        unknown = sorted(target.keys() - source.keys())
         missed = sum(target[label] for label in unknown)
-        yield Finding(
-            "label shift",
-            "severe",
-            missed / target.total(),
-            f"{missed} labelled texts of {shown(parts.target)} carry labels that no text of {shown(parts.source)} has "
-            f"({', '.join(shown(str(label), 30) for label in unknown[:5])}): no model can learn them there.",
-            {"texts": missed, "of": target.total()},
-        )
-    labels = sorted(source.keys() | target.keys(), key=str)
+        if unknown:
+            yield Finding(
+                "label shift",
+                "severe",
+                missed / target.total(),
+                f"{missed} labelled texts of {shown(parts.target)} carry labels that no text of {shown(parts.source)} "
+                f"has ({', '.join(shown(label, 30) for label in unknown[:5])}): no model can learn them there.",
+                {"texts": missed, "of": target.total()},
+            )
+        yield from _moved(shown(parts.source), source, shown(parts.target), target, told_anyway=True)
+    for side in SIDES:
+        counts = {p.name: Counter(str(r.label) for r in p.records if r.label is not None) for p in parts.labelled[side]}
+        for a, b in combinations([name for name in counts if counts[name]], 2):
+            yield from _moved(f"the {a}", counts[a], f"the {b}", counts[b], told_anyway=False)
+
+
+def _moved(name: str, first: Counter[str], other: str, second: Counter[str], told_anyway: bool) -> Iterator[Finding]:
+    labels = sorted(first.keys() | second.keys())
     if len(labels) < 2:
         return
-    effect, p = cramers_v([[count[label] for label in labels] for count in counts])
-    shares = {label: (source[label] / source.total(), target[label] / target.total()) for label in labels}
+    effect, p = cramers_v([[count[label] for label in labels] for count in (first, second)])
+    shares = {label: (first[label] / first.total(), second[label] / second.total()) for label in labels}
     most = sorted(labels, key=lambda label: -abs(shares[label][0] - shares[label][1]))[:4]
-    told = ", ".join(f"{shown(str(n), 30)} {percent(shares[n][0])} against {percent(shares[n][1])}" for n in most)
+    told = ", ".join(f"{shown(n, 30)} {percent(shares[n][0])} against {percent(shares[n][1])}" for n in most)
     moved = p < SURE and effect >= SMALL_V
+    if not moved and not told_anyway:
+        return
     yield Finding(
         "label shift",
         "warning" if moved else "note",
         effect,
-        f"{'Labels shift' if moved else 'Labels hardly shift'} from {shown(parts.source)} to {shown(parts.target)}: "
-        f"{told} (Cramér's V {effect:.2f}, p {_p(p)})."
+        f"{'Labels shift' if moved else 'Labels hardly shift'} from {name} to {other}: {told} (Cramér's V "
+        f"{effect:.2f}, p {_p(p)})."
         + (" Part of any loss is this: report macro F1, and accuracy only beside it." if moved else ""),
-        {"cramers_v": effect, "p": p, **{f"share_{side}_{n}": shares[n][i] for n in most for i, side in enumerate(SIDES)}},
+        {"cramers_v": effect, "p": p} | {f"{n} {i}": shares[n][j] for n in most for j, i in enumerate(SIDES)},
     )
 
 
@@ -122,7 +131,7 @@ def _lengths(parts: Parts) -> Iterator[Finding]:
         a, b = parts.get(first), parts.get(second)
         if a is None or b is None or ((first, second) == (TRAIN, TEST) and parts.get(UNLABELLED) is not None):
             continue
-        lengths = [np.array([len(words) for words in part.words]) for part in (a, b)]
+        lengths = [[float(len(words)) for words in part.words] for part in (a, b)]
         effect, p = cliffs_delta(lengths[0], lengths[1])
         middle = [int(np.median(length)) for length in lengths]
         moved = p < SURE and abs(effect) >= SMALL_DELTA

@@ -62,9 +62,7 @@ def preparation(parts: Parts) -> Iterator[Finding]:
     """Parts that are cased or tokenised in two ways; within one domain nothing excuses it."""
     known = {part.name: surface(part) for part in parts.texts}
     for what, verb in (("cased", "hold an upper-case letter"), ("tokenised", "are tokenised")):
-        told = {
-            name: getattr(found, what) for name, found in known.items() if what == "cased" or found.judged >= FEW
-        }
+        told = {name: getattr(found, what) for name, found in known.items() if what == "cased" or found.judged >= FEW}
         for side in ("source", "target"):
             names = [part.name for part in parts.side(side) if part.name in told]
             for a, b in combinations(names, 2):
@@ -77,9 +75,7 @@ def preparation(parts: Parts) -> Iterator[Finding]:
             yield _finding(parts, what, verb, a, b, told, one_domain=False)
 
 
-def _finding(
-    parts: Parts, what: str, verb: str, a: str, b: str, told: dict[str, float], one_domain: bool
-) -> Finding:
+def _finding(parts: Parts, what: str, verb: str, a: str, b: str, told: dict[str, float], one_domain: bool) -> Finding:
     where = f"Two parts of {shown(getattr(parts, a.split()[0]))}" if one_domain else "Source and target"
     remedy = {
         (

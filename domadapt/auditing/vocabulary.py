@@ -1,4 +1,8 @@
-"""How much of the target's words, and of its terms, the source has ever shown."""
+"""How much of the target's words, and of its terms, the source has ever shown.
+
+Published for comparison: of the occurrences of aspect terms, devices, laptops and restaurants share 7 to 12 % with each
+other, devices and laptops 42 % (Klein et al. 2022).
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -49,10 +53,11 @@ def _terms(parts: Parts, source_words: Counter[str]) -> Iterator[Finding]:
         yield Finding(
             "terms",
             "note",
-            1 - types,
+            1 - tokens,
             f"Of the {len(target)} different {shown(kind, 30)} terms of {shown(parts.target)}, {percent(types)} are "
-            f"terms of {shown(parts.source)} too ({percent(tokens)} of their occurrences; {percent(common)} of the "
-            f"terms of both); {percent(seen)} of the occurrences are made of words that the source's texts hold. "
+            f"terms of {shown(parts.source)} too, which is {percent(tokens)} of their occurrences ({percent(common)} "
+            f"of the different terms of both); {percent(seen)} of the occurrences are made of words that the source's "
+            f"texts hold. "
             f"Commonest new ones: {', '.join(shown(term, 30) for term in missed) or 'none'}.",
             {"types": types, "tokens": tokens, "jaccard": common, "words_seen": seen, "terms": len(target)},
         )
