@@ -53,9 +53,7 @@ def check_devices(options: DictConfig, device: torch.device) -> None:
     """
     found = torch.cuda.device_count() if device.type == "cuda" else None
     if type(options.devices) is not int or options.devices < 1 or (found and options.devices > found):
-        raise ValueError(
-            f"trainer.devices={options.devices!r}: expected a whole number from 1{f' to {found}' * bool(found)}"
-        )
+        raise ValueError(f"trainer.devices={options.devices!r}: expected a whole number from 1{f' to {found}' * bool(found)}")
     known = options.strategy == "auto" or any(word in str(options.strategy) for word in ("spawn", "fork"))
     if options.devices > 1 and not known:
         raise ValueError(
