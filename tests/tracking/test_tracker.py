@@ -40,8 +40,6 @@ class Fake(Tracker):
             raise OSError(28, "No space left on device")
 
 
-
-
 def trained(folder: Path, name: str, *more: str) -> Metrics:
     return domadapt.train([*corpora(folder), f"paths.run={folder}/{name}", f"paths.cache={folder}/cache", *more])
 
@@ -58,7 +56,9 @@ def test_a_tracker_hears_everything_and_changes_nothing(tmp_path: Path) -> None:
     fake = Fake.heard
     in_files = trained(tmp_path, "csv", "tracking=csv")
     assert numbers(plain) == numbers(watched) == numbers(in_files)
-    weights = [(tmp_path / name / "model/encoder/model.safetensors").read_bytes() for name in ("plain", "watched", "csv")]
+    weights = [
+        (tmp_path / name / "model/encoder/model.safetensors").read_bytes() for name in ("plain", "watched", "csv")
+    ]
     assert weights[0] == weights[1] == weights[2]
 
     kinds = [kind for kind, _ in fake]
