@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ domadapt VERB [overrides]      label one domain, work in another
   benchmark   every pair, method and seed of an experiment, then the table
   predict     label your own text with a trained model
   parse       fill the parse cache
+  audit       what is wrong with the corpora, before you believe a score
   report      one HTML file from run folders
 
 Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.path=b.txt injection=[lisa,gnn]
@@ -23,12 +25,15 @@ Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.pat
 """
 
 
-def train(cfg: Any, overrides: list[str]) -> None:
-    """One run; prints its scores."""
+def train(cfg: Any, overrides: list[str]) -> float:
+    """One run; prints its scores, and returns what a sweeper may search by."""
+    from domadapt.benchmarking.search import objective
     from domadapt.reporting.tables import text_table
     from domadapt.training import train as run
 
-    print(text_table([run(cfg)]))
+    metrics = run(cfg)
+    print(text_table([metrics]))
+    return objective(metrics)
 
 
 def benchmark(cfg: Any, overrides: list[str]) -> None:
@@ -52,6 +57,13 @@ def parse(cfg: Any, overrides: list[str]) -> None:
     parse_files(cfg)
 
 
+def audit(cfg: Any, overrides: list[str]) -> None:
+    """Audit corpora; prints the findings, worst first."""
+    from domadapt.auditing.verb import audit_corpora
+
+    print(audit_corpora(cfg))
+
+
 def report(cfg: Any, overrides: list[str]) -> None:
     """Write report.html."""
     from domadapt.reporting.report import report as run
@@ -59,11 +71,12 @@ def report(cfg: Any, overrides: list[str]) -> None:
     print(run(cfg.runs, cfg.output))
 
 
-VERBS: dict[str, Callable[[Any, list[str]], None]] = {
+VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "train": train,
     "benchmark": benchmark,
     "predict": predict,
     "parse": parse,
+    "audit": audit,
     "report": report,
 }
 
@@ -103,11 +116,13 @@ def _run(verb: str, arguments: list[str]) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
+    from domadapt.benchmarking.launching import portable
+    from domadapt.benchmarking.search import check_search
     from domadapt.messages import lengthen, quote
     from domadapt.redact import Redacting
     from domadapt.resolvers import register
 
-    def job(cfg: Any) -> None:
+    def job(cfg: Any) -> object:
         register()  # again: a launcher may run this in a process of its own
         logging.captureWarnings(True)
         for handler in logging.getLogger().handlers:
@@ -116,10 +131,14 @@ def _run(verb: str, arguments: list[str]) -> None:
         settings = HydraConfig.get()
         overrides = list(settings.overrides.task)
         if settings.mode == RunMode.MULTIRUN:
-            VERBS[verb](cfg, overrides)  # one failed job must not end the sweep
-            return
+            try:
+                check_search(cfg, verb)
+                return VERBS[verb](cfg, overrides)
+            except Exception as error:  # one failed job must not end the sweep, whose sweeper tells the first alone
+                logging.getLogger(__name__).error("%s: %s: %s", shlex.join(overrides), type(error).__name__, error)
+                raise portable(error) from None
         with _one_line(verb):
-            VERBS[verb](cfg, overrides)
+            return VERBS[verb](cfg, overrides)
 
     register()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do

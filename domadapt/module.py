@@ -53,13 +53,16 @@ class Adapter(pl.LightningModule):
         losses = {"task": self.task.loss(source, step.source)}
         for method in self.added:
             losses |= method.batch_losses(source, step.source)
+        losses = {name: step.source_weight * value for name, value in losses.items()}
         if step.target is not None and self.target_readers:
             target = self.encoder(step.target)
             for method in self.target_readers:
                 for name, value in method.batch_losses(target, step.target).items():
-                    losses[name] = losses[name] + value
+                    losses[name] = losses[name] + step.target_weight * value
         for method in self.added:
-            losses |= method.step_losses(self.encoder, step)
+            own = method.step_losses(self.encoder, step)
+            weight = step.source_weight if step.target is None else step.target_weight
+            losses |= {name: weight * value for name, value in own.items()}
         total = torch.stack([self.weights[name] * value for name, value in losses.items()]).sum()
         self._record({**losses, "total": total})
         return total

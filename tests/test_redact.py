@@ -15,7 +15,7 @@ PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="=$'\""), max_si
 
 
 @pytest.mark.parametrize(
-    "name", ["WANDB_API_KEY", "hub.token", "apikey", "db.password", "CLIENT_SECRET"]
+    "name", ["WANDB_API_KEY", "hub.token", "apikey", "db.password", "CLIENT_SECRET", "x.AUTH_TOKEN"]
 )
 def test_names_of_secrets(name: str) -> None:
     assert is_secret(name)
@@ -40,7 +40,7 @@ def test_other_text_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["+a.api_key={}", "a.token='{}' seed=1", "--password {}", "--my-key={},x"]
+    "command", ["+a.api_key={}", "a.token='{}' seed=1", "--password {}", "--my-secret={}", "KEY={},x"]
 )
 def test_a_secret_that_is_given_by_name_is_struck_out(command: str) -> None:
     assert redact(command.format(SECRET)) == command.replace("'{}'", "{}").format(HIDDEN)

@@ -75,7 +75,7 @@ def test_a_sweep_leaves_an_offline_run_a_cell_and_no_secret(tmp_path: Path) -> N
     given = [o for o in corpora(tmp_path) if "epochs" not in o]
     sweep = ["train", "-m", *given, "trainer.epochs=2", f"paths.cache={tmp_path}/cache", "seed=1,2"]
     done = subprocess.run(
-        [sys.executable, "-m", "domadapt.cli", *sweep, "tracking=wandb_offline", f"+tracking.api_key={GIVEN}"],
+        [sys.executable, "-m", "domadapt", *sweep, "tracking=wandb_offline", f"+tracking.api_key={GIVEN}"],
         env=environment(tmp_path, WANDB_API_KEY=KEY, MY_PASSWORD=KEY[::-1]),
         cwd=tmp_path,
         capture_output=True,
@@ -128,12 +128,10 @@ def test_wandb_is_imported_only_if_asked_for(tmp_path: Path) -> None:
     ("spoil", "told"),
     [
         ("mode, steps = 'online', 3", "no key (set WANDB_API_KEY, or `wandb login`); runs are kept offline in"),
-        ("mode, steps = 'online', 3; os.environ['WANDB_API_KEY'] = 'short'", "API key must have 40+ characters"),
         (
             f"mode, steps = 'online', 3; os.environ.update(WANDB_API_KEY={KEY!r}, WANDB_BASE_URL='http://127.0.0.1:9')",
             "connection refused; runs are kept offline in",
         ),
-        ("mode, steps = 'offline', 3; folder.joinpath('wandb').write_text('')", "has stopped: "),
         (
             "mode, steps = 'offline', 900; import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2**18, 2**18))",
             "file too large",
@@ -143,7 +141,7 @@ def test_wandb_is_imported_only_if_asked_for(tmp_path: Path) -> None:
             "File too large; the run goes on",
         ),
     ],
-    ids=["no key", "bad key", "no server", "a file in place of the folder", "disk fills", "disk is full"],
+    ids=["no key", "no server", "disk fills", "disk is full"],
 )
 def test_trouble_is_told_once_and_stops_nothing(tmp_path: Path, spoil: str, told: str) -> None:
     done = script(tmp_path, spoil + textwrap.dedent(FOLLOW) + "print('the run went on')")
@@ -237,7 +235,7 @@ def test_a_benchmark_shows_tables_figures_and_report(tmp_path: Path) -> None:
     found = records(tmp_path, run)
     about = of("run", found)[0]
     assert (about["run_group"], about["job_type"], about["display_name"]) == ("mine", "benchmark", "summary")
-    logged = {key for line in of("history", found) for key in line["item"]}
+    logged = {key.partition(".")[0] for line in of("history", found) for key in line["item"]}
     assert {"results", "table/a_b", "bars/a_b"} <= logged
     assert len(list(run.rglob("media/**/*.png"))) == 1
     table = next(path for path in run.rglob("media/**/results*.json"))
