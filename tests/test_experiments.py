@@ -1,9 +1,11 @@
 """Every experiment: its matrix composes, its controls are methods of it, and a user's own files run."""
 
-import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from omegaconf import OmegaConf
 
 from domadapt.api import compose
@@ -12,7 +14,8 @@ from domadapt.messages import lengthen
 from domadapt.setup import make
 from tests.support import records, write_jsonl
 
-EXPERIMENTS = sorted(path.stem for path in (Path(__file__).parents[1] / "conf" / "experiment").glob("*.yaml"))
+CONF = Path(__file__).parents[1] / "conf"
+EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
 PAIRS = {"aspect_opinion": 6, "joint_absa": 4, "amazon_reviews": 12, "camera_laptop": 1, "my_matrix": 1}
 
 
@@ -46,9 +49,8 @@ def test_my_matrix_runs_as_soon_as_paths_are_given(tmp_path: Path, capsys: pytes
     (tmp_path / "b.txt").write_text(texts, encoding="utf-8")
     given = ["experiment=my_matrix", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt"]
     small = ["backbone=tiny_random", "trainer.epochs=1", "trainer.device=cpu", "benchmark.seeds=[1]", "source.name=a"]
-    less = ["~benchmark.methods.gnn", "~benchmark.methods.gnn_shuffled_trees"]
-    middle = ["injection.lisa.layer=1", "~benchmark.methods.lisa", "~benchmark.methods.lisa_shuffled_trees"]
-    overrides = [lengthen(o) for o in [*given, *small, *less, *middle[1:], f"paths.runs={tmp_path}/runs"]]
+    less = [f"~benchmark.methods.{name}" for name in ("lisa", "gnn", "lisa_shuffled_trees", "gnn_shuffled_trees")]
+    overrides = [lengthen(o) for o in [*given, *small, *less, f"paths.runs={tmp_path}/runs"]]
     done = benchmark(compose("benchmark", overrides), overrides)
     assert [metrics["method"] for metrics in done] == ["source_only", "masked_lm"]
     assert all(metrics["target_test"] is None for metrics in done)
@@ -59,8 +61,9 @@ def test_my_matrix_runs_as_soon_as_paths_are_given(tmp_path: Path, capsys: pytes
 def test_a_pair_may_be_a_list_of_overrides(tmp_path: Path) -> None:
     for name in ("hotels", "spas"):
         write_jsonl(tmp_path / f"{name}.jsonl", records(name, 4))
-    pair = "[source.name=hotels,source.path={0}/hotels.jsonl,target.name=spas,target.path={0}/spas.jsonl]"
-    overrides = ["experiment=my_matrix", f"benchmark.pairs=[{pair.format(tmp_path)}]", "benchmark.seeds=[1]"]
+    source = f'"source.name=hotels","source.path={tmp_path}/hotels.jsonl"'
+    target = f'"target.name=spas","target.path={tmp_path}/spas.jsonl"'
+    overrides = ["experiment=my_matrix", f"benchmark.pairs=[[{source},{target}]]", "benchmark.seeds=[1]"]
     found = cells(compose("benchmark", overrides), overrides)
     assert {cell.pair for _, cell in found} == {"hotels_to_spas"}
     assert {cell.data.source.path for _, cell in found} == {f"{tmp_path}/hotels.jsonl"}
@@ -68,13 +71,10 @@ def test_a_pair_may_be_a_list_of_overrides(tmp_path: Path) -> None:
 
 def test_a_copy_of_my_matrix_is_an_experiment(tmp_path: Path) -> None:
     """As its comment says: another name in the file, and the folder on the command line."""
-    import hydra
-
-    text = (Path(__file__).parents[1] / "conf" / "experiment" / "my_matrix.yaml").read_text(encoding="utf-8")
-    folder = tmp_path / "experiment"
-    folder.mkdir()
-    (folder / "hotels.yaml").write_text(text.replace("my_matrix", "hotels"), encoding="utf-8")
-    with hydra.initialize_config_dir(str(tmp_path), version_base="1.3"):
-        overrides = ["hydra.searchpath=[pkg://domadapt.conf]", "experiment=hotels"]
-        matrix = hydra.compose("benchmark", overrides)
-    assert json.loads(json.dumps(OmegaConf.to_container(matrix.benchmark)))["experiment"] == "hotels"
+    text = (CONF / "experiment" / "my_matrix.yaml").read_text(encoding="utf-8")
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "hotels.yaml").write_text(text.replace("my_matrix", "hotels"), encoding="utf-8")
+    given = ["benchmark", "--config-dir", str(tmp_path), "experiment=hotels", "--cfg", "job", "--package", "benchmark"]
+    command = [sys.executable, "-c", "from domadapt.cli import main; main()", *given]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert yaml.safe_load(shown)["experiment"] == "hotels"

@@ -73,6 +73,10 @@ class Classification:
         assert batch.labels is not None
         return F.cross_entropy(output.logits.float(), batch.labels)
 
+    def rows(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """One row a text."""
+        return output.logits, batch.labels
+
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """The likeliest class of each text and its probability."""
         confidence, best = output.logits.float().softmax(-1).max(-1)

@@ -81,6 +81,11 @@ class Extraction:
         total = F.cross_entropy(logits, batch.word_tags, ignore_index=IGNORED, reduction="sum")
         return total / (batch.word_tags != IGNORED).sum().clamp(min=1)
 
+    def rows(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """One row a word that has a piece."""
+        read = batch.node_first_piece >= 0
+        return word_logits(output, batch)[read], None if batch.word_tags is None else batch.word_tags[read]
+
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """The likeliest tag of each word, joined to spans; whitespace does not end a span."""
         confidence, best = word_logits(output, batch).float().softmax(-1).max(-1)
@@ -100,8 +105,8 @@ class Extraction:
         found = {(i, s) for i, p in enumerate(predictions) for s in p.spans}
         scores: Scores = {}
         for kind in self.types:
-            both = ({(i, s) for i, s in items if s.type == kind} for items in (gold, found))
-            scores |= set_scores(*both, kind)
+            own_gold, own_found = ({(i, s) for i, s in spans if s.type == kind} for spans in (gold, found))
+            scores |= set_scores(own_gold, own_found, kind)
         if self.average == "micro":
             return set_scores(gold, found, "span") | scores
         return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))} | scores
