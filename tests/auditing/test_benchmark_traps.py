@@ -76,7 +76,7 @@ def test_tags_with_b_and_i_are_no_trap_but_sentences_without_terms_are(pair: str
     found = list(annotation(aspects(pair)))
     assert [f.text for f in found if "touches" in f.text] == []
     empty = one(found, "without any span")
-    assert (empty.severity, empty.numbers["device empty"]) == ("warning", 2335)
+    assert (empty.severity, empty.numbers["device empty"] > 1700) == ("warning", True)
 
 
 def test_device_text_is_lower_cased() -> None:
