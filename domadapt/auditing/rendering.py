@@ -22,6 +22,7 @@ def text_audit(audit: Audit, width: int = WIDTH) -> str:
         audit: what was found.
         width: of a line, in characters.
 
+    >>> from domadapt.auditing.finding import Finding
     >>> found = (Finding("encoding", "note", 0.1, "1 of 7 texts holds U+FFFD."),)
     >>> print(text_audit(Audit("camera", "laptop", {"target test": 7}, {}, found)))
     camera → laptop: nothing was found that would make a score mean something else than it says.
