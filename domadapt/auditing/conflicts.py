@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from domadapt.auditing.finding import EXAMPLES, Finding, percent, shown
-from domadapt.auditing.normal import letters
 from domadapt.auditing.parts import SIDES, Part, Parts
+from domadapt.data.normal import letters
 from domadapt.data.records import Record
 
 OFTEN = 0.01  # of the labelled texts: from here on conflicts are a warning
