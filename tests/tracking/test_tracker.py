@@ -80,12 +80,12 @@ def test_a_tracker_hears_everything_and_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fails", ["start", "log", "end"])
 def test_a_tracker_that_fails_is_told_of_once(tmp_path: Path, fails: str, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "domadapt.tracking"):
-        with tracking(_cfg(tmp_path, fails=[fails]), "0" * 16, tmp_path) as tracker:
-            assert tracker.logger is not None
-            for step in range(1, 6):
-                tracker.logger.log_metrics({"source_dev/span_f1": 0.5}, step)
-            tracker.finish({"target_test": None})
+    caplog.set_level(logging.WARNING, "domadapt.tracking")
+    with tracking(_cfg(tmp_path, fails=[fails]), "0" * 16, tmp_path) as tracker:
+        assert tracker.logger is not None
+        for step in range(1, 6):
+            tracker.logger.log_metrics({"source_dev/span_f1": 0.5}, step)
+        tracker.finish({"target_test": None})
     told = [r.getMessage() for r in caplog.records if r.name.startswith("domadapt.tracking")]
     assert len(told) == 1
     assert "Fake has stopped: OSError: [Errno 28] No space left on device; the run goes on" in told[0]
