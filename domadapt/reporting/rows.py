@@ -40,13 +40,13 @@ def rows(pair: Pair) -> list[Row]:
 
 
 def detail_names(pair: Pair) -> list[str]:
-    """Scores shown beside the headline: F1 of each span type, or accuracy.
+    """Scores shown beside the headline: F1 of each span type, or of accuracy and macro F1 the one that it is not.
 
-    Where they come from: ``<type>_f1`` of the extraction task, ``accuracy`` of the classification task.
+    Where they come from: ``<type>_f1`` of the extraction task, ``accuracy`` and ``macro_f1`` of the classification task.
     """
     tests = [run["target_test"] for method in pair.methods for run in method.runs if run["target_test"]]
     if pair.task == "classification":
-        return ["accuracy"] if any("accuracy" in test for test in tests) else []
+        return [n for n in ("accuracy", "macro_f1") if n != pair.headline and any(n in test for test in tests)]
     return sorted({n for test in tests for n in test if n.endswith("_f1") and n != pair.headline})
 
 

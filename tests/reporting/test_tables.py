@@ -81,6 +81,13 @@ def test_clean_column_only_where_it_differs(make_metrics: Any) -> None:
     assert "clean: without test texts that also occur" in text
 
 
+def test_a_score_is_not_shown_twice(make_metrics: Any) -> None:
+    run = make_metrics("source_only", 1, 0.75, task="classification", headline="accuracy")
+    run["target_test"] = {"accuracy": 0.75, "macro_f1": 0.5}
+    header = text_table([run]).splitlines()[1]
+    assert (header.count("accuracy"), header.count("macro F1")) == (0, 1)  # the headline's column is called score
+
+
 def test_classification_shows_accuracy(make_metrics: Any) -> None:
     run = make_metrics("source_only", 1, 0.5, task="classification", headline="macro_f1")
     run["target_test"] = {"macro_f1": 0.5, "accuracy": 0.75, "negative_f1": 0.1}
