@@ -63,11 +63,12 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
         try:
             with tracking(cfg, key, folder, status.attempts) as tracker:
                 metrics = _run(cfg, key, folder, status, tracker.logger)
+                # The truth first: the tracker may take its time over the last uploads.
+                write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
                 tracker.finish(metrics)
         except BaseException as error:
             status.failed(error)
             raise
-        write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
         shutil.rmtree(folder / "checkpoint", ignore_errors=True)
         status.finished()
     return metrics

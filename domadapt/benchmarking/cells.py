@@ -67,8 +67,15 @@ def _by_content(value: Any, name: str = "") -> Any:
 
 def _hash(path: Path) -> str:
     """Of a file, or of all files in a folder with their names."""
-    digest = hashlib.sha256()
     inside = sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    for file in [path] if path.is_file() else inside:
+    files = [path] if path.is_file() else inside
+    return _hash_files(path, tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
+
+
+@lru_cache(maxsize=64)
+def _hash_files(path: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
+    """A benchmark asks for the same folder once a cell; time and size say whether it is the same."""
+    digest = hashlib.sha256()
+    for file, _, _ in files:
         digest.update(file.relative_to(path).as_posix().encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
