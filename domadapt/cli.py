@@ -53,10 +53,10 @@ def parse(cfg: Any, overrides: list[str]) -> None:
 
 
 def report(cfg: Any, overrides: list[str]) -> None:
-    """Write report.html."""
+    """Write report.html, and what goes beside it."""
     from domadapt.reporting.report import report as run
 
-    print(run(cfg.runs, cfg.output))
+    print(run(cfg.runs, cfg.output, list(cfg.formats), cfg.audit, bool(cfg.attention), cfg.baseline))
 
 
 VERBS: dict[str, Callable[[Any, list[str]], None]] = {

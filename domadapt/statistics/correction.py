@@ -32,6 +32,8 @@ def corrected(table: Sequence[Significance]) -> list[Significance]:
     result = list(table)
     for i, value in zip(tested, values, strict=True):
         smallest = reachable(table[i].count) * len(tested)
-        reason = f"Holm over {len(tested)} tests: {table[i].count} {table[i].unit} reach no corrected p below {smallest:.2g}"
+        reason = (
+            f"Holm over {len(tested)} tests: {table[i].count} {table[i].unit} reach no corrected p below {smallest:.2g}"
+        )
         result[i] = replace(table[i], p_holm=value, reason=reason if smallest > ALPHA else "")
     return result

@@ -80,7 +80,9 @@ def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str)
     smallest = reachable(count)
     if smallest > ALPHA:
         needed = ceil(log2(2 / ALPHA))
-        reason = f"{count} {unit}: no p below {smallest:.2g} can be reached by swapping them, {needed} are needed for 0.05"
+        reason = (
+            f"{count} {unit}: no p below {smallest:.2g} can be reached by swapping them, {needed} are needed for 0.05"
+        )
         return Significance(None, None, unit, count, reason)
     return Significance(sign_flip(differences, weights), None, unit, count)
 

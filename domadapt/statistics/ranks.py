@@ -155,6 +155,8 @@ def _rows(matrix: FloatArray) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in np.minimum(matrix, 1.0).tolist())
 
 
-def _untested(methods: Sequence[str], pairs: Sequence[str], ranks: Sequence[float] | FloatArray, reason: str) -> Ranking:
+def _untested(
+    methods: Sequence[str], pairs: Sequence[str], ranks: Sequence[float] | FloatArray, reason: str
+) -> Ranking:
     numbers = tuple(float(r) for r in ranks)
     return Ranking(tuple(methods), tuple(pairs), numbers, None, None, None, (), (), reason)
