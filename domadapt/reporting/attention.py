@@ -13,6 +13,7 @@ from domadapt.reporting.layout import SILENT
 from domadapt.syntax.parser import Parse
 
 Weights = NDArray[np.float32]
+LEAST = 0.1  # share of a word's attention that is drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def as_parse(weights: Weights, parse: Parse) -> tuple[Parse, int, int]:
     names, heads = [], best.astype(np.int64)
     agree = of = 0
     for word, (head, relation) in enumerate(zip(parse.heads.tolist(), parse.relations, strict=True)):
-        names.append(SILENT if relation == SILENT or share[word] == 0 else f"{100 * share[word]:.0f}")
+        names.append(SILENT if relation == SILENT or share[word] < LEAST else f"{100 * share[word]:.0f}")
         if relation != SILENT and head != word:
             of += 1
             agree += int(best[word] == head)

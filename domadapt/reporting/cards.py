@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from domadapt.reporting.attention import Attention, as_parse, attention
+from domadapt.reporting.attention import LEAST, Attention, as_parse, attention
 from domadapt.reporting.blocks import Block, Card, Cards, Text, counted
 from domadapt.reporting.examples import Comparison, Example, Labels, compare
 from domadapt.reporting.groups import Pair
@@ -92,7 +92,8 @@ def _drawn(pair: Pair, seen: Attention | str) -> str:
         looks = (
             f" The second drawing is the adapted model's attention in layer {seen.layer + 1}, head {seen.head + 1} of "
             f"{seen.heads}, the head that attends most to syntactic heads in these texts: an arrow points at a word "
-            f"and comes from the word that it looks at most, with the percentage of its attention."
+            f"and comes from the word that it looks at most, with the percentage of its attention "
+            f"where that is {100 * LEAST:.0f} or more."
         )
     return (
         f"Each sentence is drawn at the seed that changed most. {spans}Above the words: the shipped parser's relations; "

@@ -71,7 +71,7 @@ def _scores(pair: Pair, statistics: Statistics) -> Section:
             f"{row.method.name} {100 * score.mean:.1f}" for row, score in bars
         )
         text = tuple((row.method.name, score.mean, f"{100 * score.mean:.1f}") for row, score in bars)
-        blocks.append(Figure(bar_svg(pair, alt, statistics), f"{pair.name}: {pair.headline} on the target test.", text))
+        blocks.append(Figure(bar_svg(pair, alt, statistics), "", text))
     else:
         blocks.append(Text("No bars: the target test has no labels."))
     blocks.append(table(pair, statistics))

@@ -12,7 +12,7 @@ from domadapt.reporting.visible import visible
 
 LONGEST = 65_000  # characters; GitHub takes no comment above 65,536
 WIDTH = 30  # of a bar of text
-SAFE = re.compile(r"(?!_|www\.|~)(?:(?!://|//)[\w.,;:%()–→±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&", re.IGNORECASE)
+SAFE = re.compile(r"(?!_|www\.|~)(?:(?!://|//)[\w.,;:%()–→↑↓±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&", re.IGNORECASE)
 
 
 def markdown(title: str, sections: Sequence[Section], longest: int = LONGEST) -> str:
@@ -95,7 +95,7 @@ def _block(block: Block) -> Iterable[str]:
             notes = [f"- {harmless(note)}" for note in numbered(block)]
             return [*title, *table_lines(block), *(["", *notes] if notes else [])]
         case Figure(_, caption, text):
-            return [*_bars(text), harmless(caption)] if text else []
+            return [*_bars(text), *([harmless(caption)] if caption else [])] if text else []
         case Listing(title, items, is_code):
             shown = (code(item) if is_code else harmless(item) for item in items)
             return ["<details><summary>" + _escaped(title) + "</summary>", "", *(f"- {i}" for i in shown), "</details>"]

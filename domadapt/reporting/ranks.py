@@ -32,7 +32,6 @@ def rank_svg(ranking: Ranking, alt: str) -> str:
         scikit_posthocs.critical_difference_diagram(
             dict(zip(names, ranking.mean_ranks, strict=True)),
             pd.DataFrame(ranking.pairwise, index=names, columns=names),
-            cd=ranking.critical_difference,
             ax=axes,
             left_only=True,
             label_fmt_left="{label} ({rank:.2f})  ",

@@ -56,7 +56,8 @@ def report(
     statistics = compare(pairs, baseline)
     if {"html", "markdown"} & set(formats):
         sections = contents(found, pairs, statistics, read_audits(chosen, audit), SpacyParser(), attention)
-        title = f"Domain adaptation: {counted(len(found.runs), 'run')} on {counted(len(pairs), 'pair')}"
+        runs_read = sum(len(method.runs) for pair in pairs for method in pair.methods)
+        title = f"Domain adaptation: {counted(runs_read, 'run')} on {counted(len(pairs), 'pair')}"
         if "html" in formats:
             write_atomic(output, page(title, sections))
         if "markdown" in formats:

@@ -177,7 +177,7 @@ def _over_pairs(overall: Overall) -> str:
         parts.append(f"on other pairs of this kind: p = {p:.2g}")
     if (count := difference.replicability.count) is not None:
         parts.append(f"the gain is real on at least {count} of {difference.replicability.of} pairs, 95 % confidence")
-    return f"{text} ({'; '.join(parts)})." if parts else f"{text}."
+    return "; ".join([text, *parts]) + "."
 
 
 def _standing(lines: dict[str, Row], role: str) -> str:
