@@ -78,16 +78,13 @@ def read_items(run: Metrics) -> Items | str:
     path = Path(run.get("folder", ""), "predictions.jsonl")
     if not path.is_file():
         return f"{path.parent}: no predictions.jsonl"
-    rows = sorted(_rows(path, run["task"]))
+    rows = sorted(_rows(path, run["task"]), key=lambda row: row[:2])
     if run["task"] == "classification":
-        kinds = sorted({label for _, _, (label, _), _ in rows if label is not None})
-        counts, average = _class_counts([(gold[0], found[0]) for _, _, gold, found in rows], kinds), "macro"
+        kinds, average = sorted({label for row in rows for label in row[2]}), "macro"
     else:
         kinds = sorted(name.removesuffix("_support") for name in test if name.endswith("_support"))
-        counts = _span_counts([(gold[1], found[1]) for _, _, gold, found in rows], kinds)
         average = str((run["config"].get("task") or {}).get("average", "macro"))
-    same = hashlib.sha256(repr([row[:3] for row in rows]).encode("utf-8", "surrogatepass"))
-    items = Items(same.hexdigest(), counts, average)
+    items = Items(_digest(rows), _counts(rows, kinds), average)
     stored = test.get(run["headline"])
     if stored is None or abs(items.score - stored) > EXACT:
         raise ValueError(
@@ -97,51 +94,44 @@ def read_items(run: Metrics) -> Items | str:
     return items
 
 
-Spans = tuple[tuple[int, int, str], ...]
-Labels = tuple[str | None, Spans]
+Row = tuple[str, str, set[Any], set[Any]]  # name, text, gold and predicted: (start, end, type) of spans, or a class
 
 
-def _rows(path: Path, task: str) -> list[tuple[str, str, Labels, Labels]]:
-    """Name, digest of the text, gold and predicted labels of every item."""
+def _rows(path: Path, task: str) -> list[Row]:
     rows = []
     with path.open(encoding="utf-8", newline="\n") as file:
         for number, line in enumerate(file, start=1):
             try:
                 row = json.loads(line)
-                text = hashlib.sha256(row["text"].encode("utf-8", "surrogatepass")).hexdigest()
-                rows.append((str(row["id"]), text, _labels(row["gold"], task), _labels(row["predicted"], task)))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                gold, found = _labels(row["gold"], task), _labels(row["predicted"], task)
+                rows.append((str(row["id"]), str(row["text"]), gold, found))
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ValueError(
                     f"{path}:{number}: not a prediction ({type(error).__name__}: {error}); run that cell again"
                 ) from error
     return rows
 
 
-def _labels(value: dict[str, Any], task: str) -> Labels:
+def _labels(value: dict[str, Any], task: str) -> set[Any]:
     if task == "classification":
-        return str(value["label"]), ()
-    return None, tuple(sorted({(int(s["start"]), int(s["end"]), str(s["type"])) for s in value["spans"]}))
+        return {value["label"]}
+    return {(s["start"], s["end"], s["type"]) for s in value["spans"]}
 
 
-def _class_counts(labels: Sequence[tuple[str | None, str | None]], kinds: Sequence[str]) -> CountArray:
-    counts = np.zeros((len(labels), len(kinds), 3), dtype=np.float32)
+def _digest(rows: Sequence[Row]) -> str:
+    digest = hashlib.sha256()
+    for name, text, gold, _ in rows:
+        digest.update(repr((name, text, sorted(gold, key=repr))).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _counts(rows: Sequence[Row], kinds: Sequence[str]) -> CountArray:
+    counts = np.zeros((len(rows), len(kinds), 3), dtype=np.float32)
     place = {kind: i for i, kind in enumerate(kinds)}
-    for item, (gold, found) in enumerate(labels):
-        if gold == found:
-            counts[item, place[str(gold)], 0] = 1
-        else:
-            counts[item, place[str(gold)], 2] = 1
-            if found in place:
-                counts[item, place[found], 1] = 1
-    return counts
-
-
-def _span_counts(spans: Sequence[tuple[Spans, Spans]], kinds: Sequence[str]) -> CountArray:
-    counts = np.zeros((len(spans), len(kinds), 3), dtype=np.float32)
-    place = {kind: i for i, kind in enumerate(kinds)}
-    for item, (gold, found) in enumerate(spans):
-        for column, group in enumerate((set(gold) & set(found), set(found) - set(gold), set(gold) - set(found))):
-            for _, _, kind in group:
+    for item, (_, _, gold, found) in enumerate(rows):
+        for column, group in enumerate((gold & found, found - gold, gold - found)):
+            for label in group:
+                kind = label[2] if isinstance(label, tuple) else label
                 if kind in place:
                     counts[item, place[kind], column] += 1
     return counts

@@ -48,13 +48,14 @@ def sign_flip(
     >>> sign_flip([1.0, 2.0, 3.0], [1 / 3] * 3), sign_flip([1.0, 2.0, 3.0], [1 / 3] * 3, "greater")
     (0.25, 0.125)
     """
-    scale = np.asarray(weights, dtype=float)
+    order = np.lexsort((weights, differences))  # a fixed one: random swaps must not depend on the caller's
+    scale = np.asarray(weights, dtype=float)[order]
 
     def statistic(values: FloatArray, axis: int) -> FloatArray:
         return np.asarray((values * scale).sum(axis=axis).round(12))
 
     result = stats.permutation_test(
-        (np.asarray(differences, dtype=float),),
+        (np.asarray(differences, dtype=float)[order],),
         statistic,
         permutation_type="samples",
         vectorized=True,
@@ -74,16 +75,23 @@ def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str)
         unit: what the differences are of: ``seeds``, ``runs`` or ``pairs``.
 
     >>> runs_test([0.01, 0.02, 0.03], [1 / 3] * 3, "seeds").reason
-    '3 seeds: no p below 0.25 can be reached by swapping them, 6 are needed for 0.05'
+    'too few seeds (3): swapping them gives no p below 0.25, 6 are needed for 0.05'
     """
     count = len(differences)
     smallest = reachable(count)
     if smallest > ALPHA:
         needed = ceil(log2(2 / ALPHA))
+<<<<<<< HEAD
         reason = (
             f"{count} {unit}: no p below {smallest:.2g} can be reached by swapping them, {needed} are needed for 0.05"
         )
         return Significance(None, None, unit, count, reason)
+=======
+        few = (
+            f"too few {unit} ({count}): swapping them gives no p below {smallest:.2g}, {needed} are needed for 0.05"
+        )
+        return Significance(None, None, unit, count, few)
+>>>>>>> statistics
     return Significance(sign_flip(differences, weights), None, unit, count)
 
 

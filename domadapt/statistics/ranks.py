@@ -50,14 +50,14 @@ def rank(methods: Sequence[str], pairs: Sequence[str], scores: FloatArray) -> Ra
     if not count:
         return _untested(methods, pairs, (), "no pair has all methods")
     ranks = mean_ranks(scores)
-    order = np.argsort(ranks, kind="stable")
+    order = sorted(range(width), key=lambda i: (ranks[i], methods[i]))
     names, ranks, scores = [methods[i] for i in order], ranks[order], scores[:, order]
     smallest = max(1 / factorial(width) ** (count - 1), 1 / (RESAMPLES + 1))
     if smallest > ALPHA:
-        reason = f"{count} pairs with {width} methods: no p below {smallest:.2g} can be reached by Friedman's test"
-        return _untested(names, pairs, ranks, reason)
+        reason = f"too few pairs ({count}): with {width} methods Friedman's test gives no p below {smallest:.2g}"
+        return _untested(names, pairs, ranks.tolist(), reason)
     if (np.ptp(scores, axis=1) == 0).all():
-        return _untested(names, pairs, ranks, "all methods have the same scores")
+        return _untested(names, pairs, ranks.tolist(), "all methods have the same scores")
     statistic = float(stats.friedmanchisquare(*scores.T).statistic)
     p = _friedman_p(scores)
     if p > ALPHA:
@@ -68,7 +68,7 @@ def rank(methods: Sequence[str], pairs: Sequence[str], scores: FloatArray) -> Ra
     studentized = float(stats.studentized_range.ppf(1 - ALPHA, width, np.inf))
     difference = studentized / 2**0.5 * (width * (width + 1) / (6 * count)) ** 0.5
     nemenyi = scikit_posthocs.posthoc_nemenyi_friedman(scores).to_numpy()
-    wilcoxon = ()
+    wilcoxon: tuple[tuple[float, ...], ...] = ()
     if reachable(count) * width * (width - 1) / 2 <= ALPHA:
         wilcoxon = _rows(_wilcoxon_holm(scores))
     return Ranking(
@@ -105,6 +105,7 @@ def diagram(ranking: Ranking, ink: str = "#1f2328") -> "Figure | None":
             dict(zip(shown, ranking.mean_ranks, strict=True)),
             pandas.DataFrame(pairwise, index=shown, columns=shown),
             ax=axes,
+            cd=ranking.critical_difference,
             label_fmt_left="{label} ({rank:.2f})",
             label_fmt_right="({rank:.2f}) {label}",
             elbow_props={"color": ink},
@@ -124,7 +125,7 @@ def _friedman_p(scores: FloatArray) -> float:
 
     def statistic(*columns: FloatArray, axis: int) -> FloatArray:
         # Friedman's chi-squared up to a factor that swapping within pairs does not change.
-        return np.asarray(sum((column.mean(axis=axis) - expected) ** 2 for column in columns).round(12))  # type: ignore[union-attr]
+        return np.asarray(sum((column.mean(axis=axis) - expected) ** 2 for column in columns).round(12))
 
     result = stats.permutation_test(
         tuple(ranks.T),
@@ -155,8 +156,13 @@ def _rows(matrix: FloatArray) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in np.minimum(matrix, 1.0).tolist())
 
 
+<<<<<<< HEAD
 def _untested(
     methods: Sequence[str], pairs: Sequence[str], ranks: Sequence[float] | FloatArray, reason: str
 ) -> Ranking:
     numbers = tuple(float(r) for r in ranks)
     return Ranking(tuple(methods), tuple(pairs), numbers, None, None, None, (), (), reason)
+=======
+def _untested(methods: Sequence[str], pairs: Sequence[str], ranks: Sequence[float], reason: str) -> Ranking:
+    return Ranking(tuple(methods), tuple(pairs), tuple(ranks), None, None, None, (), (), reason)
+>>>>>>> statistics

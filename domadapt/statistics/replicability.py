@@ -5,7 +5,7 @@ https://aclanthology.org/Q17-1033: counting the pairs with p < 0.05 counts too m
 a gain on at least u of N pairs?) give a count that is too high at most once in twenty times.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import stats
@@ -43,28 +43,31 @@ def fisher(p_values: Sequence[float]) -> FloatArray:
     return np.maximum.accumulate(found)
 
 
-def replicability(p_values: Mapping[str, float], smallest: Mapping[str, float], unit: str) -> Replicability:
+def replicability(
+    names: Sequence[str], p_values: Sequence[float], smallest: Sequence[float], unit: str
+) -> Replicability:
     """Count and name the pairs with a gain.
 
     Args:
-        p_values: one-sided, of each pair that could be tested.
-        smallest: what each pair's test could at best have given.
+        names: (N,) of the pairs that could be tested.
+        p_values: (N,) one-sided.
+        smallest: (N,) what each pair's test could at best have given.
         unit: of these tests.
 
     Returns:
         The count; or a reason where no p-values, however small, could have made it more than 0.
+
+    >>> replicability(["a", "b", "c"], [0.01, 0.5, 0.02], [0.001] * 3, "test items").pairs
+    ('a', 'c')
     """
-    names = list(p_values)
     if not names:
         return Replicability(None, None, (), 0, unit, f"no pair could be tested over {unit}")
-    values, best = [p_values[n] for n in names], [smallest[n] for n in names]
-    by_fisher = int((fisher(values) <= ALPHA).sum()) if fisher(best)[0] <= ALPHA else None
-    if bonferroni(best)[0] > ALPHA:
+    by_fisher = int((fisher(p_values) <= ALPHA).sum()) if fisher(smallest)[0] <= ALPHA else None
+    if bonferroni(smallest)[0] > ALPHA:
         reason = (
-            f"{len(names)} pairs, and no test over {unit} could give p below {min(best):.2g}: "
-            f"{ALPHA / len(names):.2g} is needed to count one"
+            f"too few {unit}: no test over them could give p below {min(smallest):.2g}, "
+            f"and {ALPHA / len(names):.2g} is needed to count one of {len(names)} pairs"
         )
         return Replicability(None, by_fisher, (), len(names), unit, reason)
-    count = int((bonferroni(values) <= ALPHA).sum())
-    which = tuple(n for n, p in zip(names, holm(values), strict=True) if p <= ALPHA)
-    return Replicability(count, by_fisher, which, len(names), unit)
+    which = tuple(name for name, p in zip(names, holm(p_values), strict=True) if p <= ALPHA)
+    return Replicability(int((bonferroni(p_values) <= ALPHA).sum()), by_fisher, which, len(names), unit)

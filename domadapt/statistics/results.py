@@ -4,7 +4,7 @@ Scores and differences are shares (0.52 is 52 percent). Where a number is None, 
 words that can be printed in its place.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Significance:
         p_holm: the same after Holm's correction over the table; None with ``p``.
         unit: what changes sides under the null hypothesis: ``seeds``, ``test items``, ``runs`` or ``pairs``.
         count: how many of them there were.
-        reason: why ``p`` is None.
+        reason: why ``p`` is None; beside a ``p``, why ``p_holm`` could not have been below 0.05.
     """
 
     p: float | None
@@ -89,7 +89,7 @@ class Replicability:
         count: lower bound on the number of pairs with a gain, right with 95 % confidence; by Bonferroni's combination,
             which allows any dependence between pairs. None where the tests could not have found any.
         count_fisher: the same by Fisher's combination: sharper, needs independent pairs.
-        pairs: names of the pairs with a gain after Holm's correction; may be fewer than ``count``.
+        pairs: names of the pairs with a gain, by Holm's correction: as many as ``count``.
         of: how many pairs were looked at.
         unit: of the one-sided tests that went in: ``seeds`` or ``test items``.
         reason: why ``count`` is None.
@@ -108,7 +108,7 @@ class OverallDifference:
     """One method less another, over the pairs that have both.
 
     Attributes:
-        other: role or name of the baseline, name of the control; empty where there is none.
+        other: name of the baseline or control (several where it differs by pair); empty where there is none.
         interval: of the mean difference over these pairs (as they are), each pair counting the same.
         runs: unit is a (pair, seed): is there a difference on at least one of these pairs?
         pairs: unit is a pair: would there be one on other pairs of this kind?
@@ -192,7 +192,7 @@ class Statistics:
     cells: tuple[Cell, ...]
     overall: tuple[Overall, ...]
     ranking: Ranking
-    messages: tuple[str, ...] = field(default=())
+    messages: tuple[str, ...] = ()
 
     def cell(self, pair: str, method: str) -> Cell:
         """One method on one pair.
