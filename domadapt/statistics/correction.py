@@ -31,14 +31,7 @@ def corrected(table: Sequence[Significance]) -> list[Significance]:
     values = holm([p for test in table if (p := test.p) is not None])
     result, many = list(table), len(tested)
     for i, value in zip(tested, values, strict=True):
-<<<<<<< HEAD
-        smallest = reachable(table[i].count) * len(tested)
-        reason = (
-            f"Holm over {len(tested)} tests: {table[i].count} {table[i].unit} reach no corrected p below {smallest:.2g}"
-        )
-=======
         smallest = reachable(table[i].count) * many
         reason = f"too few {table[i].unit} ({table[i].count}) to reach p below {smallest:.2g} after Holm over {many}"
->>>>>>> statistics
         result[i] = replace(table[i], p_holm=value, reason=reason if smallest > ALPHA else "")
     return result

@@ -81,17 +81,10 @@ def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str)
     smallest = reachable(count)
     if smallest > ALPHA:
         needed = ceil(log2(2 / ALPHA))
-<<<<<<< HEAD
-        reason = (
-            f"{count} {unit}: no p below {smallest:.2g} can be reached by swapping them, {needed} are needed for 0.05"
-        )
-        return Significance(None, None, unit, count, reason)
-=======
         few = (
             f"too few {unit} ({count}): swapping them gives no p below {smallest:.2g}, {needed} are needed for 0.05"
         )
         return Significance(None, None, unit, count, few)
->>>>>>> statistics
     return Significance(sign_flip(differences, weights), None, unit, count)
 
 

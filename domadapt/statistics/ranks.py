@@ -156,13 +156,5 @@ def _rows(matrix: FloatArray) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(row) for row in np.minimum(matrix, 1.0).tolist())
 
 
-<<<<<<< HEAD
-def _untested(
-    methods: Sequence[str], pairs: Sequence[str], ranks: Sequence[float] | FloatArray, reason: str
-) -> Ranking:
-    numbers = tuple(float(r) for r in ranks)
-    return Ranking(tuple(methods), tuple(pairs), numbers, None, None, None, (), (), reason)
-=======
 def _untested(methods: Sequence[str], pairs: Sequence[str], ranks: Sequence[float], reason: str) -> Ranking:
     return Ranking(tuple(methods), tuple(pairs), tuple(ranks), None, None, None, (), (), reason)
->>>>>>> statistics
