@@ -14,7 +14,7 @@ domadapt VERB [overrides]      label one domain, work in another
   benchmark   every pair, method and seed of an experiment, then the table
   predict     label your own text with a trained model
   parse       fill the parse cache
-  report      one HTML file from run folders
+  report      one HTML file from run folders: domadapt report runs/mine
 
 Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.path=b.txt injection=[lisa,gnn]
   domadapt VERB --help      the verb's settings and what can be chosen
@@ -101,7 +101,7 @@ def _run(verb: str, arguments: list[str]) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    from domadapt.messages import lengthen, quote
+    from domadapt.messages import lengthen, positional, quote
     from domadapt.resolvers import register
 
     def job(cfg: Any) -> None:
@@ -119,7 +119,8 @@ def _run(verb: str, arguments: list[str]) -> None:
     register()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
     tidy = quote if verb in ("predict", "parse") else lengthen
-    given = [tidy(argument) for argument in arguments[1:]]
+    words = positional(arguments[1:]) if verb == "report" else arguments[1:]
+    given = [tidy(argument) for argument in words]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
     given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))
     # Hydra's other way of logging opens a file in the working folder, whatever else it is told.

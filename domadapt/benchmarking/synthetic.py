@@ -51,9 +51,7 @@ def _text(random: np.random.Generator) -> tuple[str, list[dict[str, Any]]]:
     return " ".join(words), spans
 
 
-def _row(
-    name: str, text: str, gold: list[dict[str, Any]], skill: float, random: np.random.Generator
-) -> dict[str, Any]:
+def _row(name: str, text: str, gold: list[dict[str, Any]], skill: float, random: np.random.Generator) -> dict[str, Any]:
     found = [span for span in gold if random.random() < skill]
     if random.random() > skill:
         found.append({"start": 0, "end": len(text.split()[0]), "type": "aspect"})

@@ -123,5 +123,6 @@ def published_and_clean(pairs: Sequence[Pair]) -> Table | Text:
 
 def _head(audit: "Audit") -> str:
     counts = {s: sum(f.severity == s for f in audit.findings) for s in ("severe", "warning", "note")}
-    severe = "Scores can't be taken as they stand" if counts["severe"] else "Scores need companions"
-    return f"{severe}: {counts['severe']} severe, {counted(counts['warning'], 'warning')}, {counted(counts['note'], 'note')}."
+    stand = "Scores can't be taken as they stand" if counts["severe"] else "Scores need companions"
+    told = [f"{counts['severe']} severe", counted(counts["warning"], "warning"), counted(counts["note"], "note")]
+    return f"{stand}: {', '.join(told)}."

@@ -44,8 +44,8 @@ def calibration(pair: Pair) -> list[Block]:
     with drawing():
         svg = element(_diagram([(m, known[m.name]) for m in drawn]), alt)
     caption = (
-        f"Share of {unit} that are right, against the model's confidence, target test, seeds pooled. On the dotted line "
-        f"a model is as sure as it should be; below it, too sure. Larger dots hold more {unit}."
+        f"Share of {unit} that are right, against the model's confidence, target test, seeds pooled. On the dotted "
+        f"line a model is as sure as it should be; below it, too sure. Larger dots hold more {unit}."
     )
     return [Figure(svg, caption), errors]
 

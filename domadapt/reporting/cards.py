@@ -96,8 +96,8 @@ def _drawn(pair: Pair, seen: Attention | str) -> str:
             f"where that is {100 * LEAST:.0f} or more."
         )
     return (
-        f"Each sentence is drawn at the seed that changed most. {spans}Above the words: the shipped parser's relations; "
-        f"arrows with a name come from a word in the line above (↑) or below (↓). Arcs to punctuation are left out, "
+        f"Each sentence is drawn at the seed that changed most. {spans}Above the words: the shipped parser's "
+        f"relations; arrows with a name come from a word in the line above (↑) or below (↓). Arcs to punctuation are left out, "
         f"texts are cut after {LONGEST_TEXT} characters, and characters that draw nothing or turn the direction are "
         f"written as code points.{looks}"
     )

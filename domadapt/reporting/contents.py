@@ -22,7 +22,7 @@ from domadapt.syntax.parser import Parser
 
 EXAMPLES = 10  # of each kind and pair
 CARDS = 80  # in the whole report: each is 10 kB with both drawings
-DETAILED = 40  # pairs with curves, calibration and examples
+DETAILED = 24  # pairs with curves, calibration and examples
 
 
 def contents(
@@ -90,7 +90,9 @@ def details(pairs: Sequence[Pair], parser: Parser, attention: bool) -> list[Sect
     most = min(EXAMPLES, max(1, CARDS // (2 * len(shown))))
     intro: list[Block] = []
     if len(pairs) > len(shown):
-        left = f"{len(pairs) - len(shown)} of {counted(len(pairs), 'pair')} have no details here, so that the file stays small"
+        left = (
+            f"{len(pairs) - len(shown)} of {counted(len(pairs), 'pair')} have no details, so that the file stays small"
+        )
         intro.append(Text(f"{left}: report on their folders alone to see them.", "warning"))
     if most < EXAMPLES:
         intro.append(

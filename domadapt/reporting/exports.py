@@ -142,7 +142,7 @@ def _method(pair: Pair, row: Row, statistics: Statistics) -> Record:
         "seeds": len(row.method.seeds),
         **_ends("score", row.target),
         "score_clean": row.clean.mean if row.clean else None,
-        **{name: value for name, value in row.details.items()},
+        **row.details,
         "source_score": row.source,
         "gap_closed": row.gap_closed,
         "gap_reason": row.gap_reason or None,

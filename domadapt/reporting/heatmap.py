@@ -32,8 +32,8 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> Section:
     gaps.notes.extend(reasons)
     parts: list[Block] = [
         Text(
-            "100 is the ceiling, 0 is source_only; green is better than source_only, red is worse. A colour is no test: "
-            "which of these differences are more than chance, the next section says.",
+            "100 is the ceiling, 0 is source_only; green is better than source_only, red is worse. A colour is no "
+            "test: which of these differences are more than chance, the next section says.",
             "soft",
         )
     ]

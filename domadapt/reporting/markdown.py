@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from domadapt.reporting.blocks import Block, Cards, Figure, Listing, Section, Table, Text, numbered
 from domadapt.reporting.visible import visible
 
-LONGEST = 65_000  # characters; GitHub takes no comment above 65,536
+LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
 WIDTH = 30  # of a bar of text
 SAFE = re.compile(r"(?!_|www\.|~)(?:(?!://|//)[\w.,;:%()–→↑↓±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&", re.IGNORECASE)
 
@@ -21,7 +21,7 @@ def markdown(title: str, sections: Sequence[Section], longest: int = LONGEST) ->
     Args:
         title: its heading.
         sections: in their order.
-        longest: characters; what would go beyond is left out, the last of the smaller sections first, and counted.
+        longest: bytes; what would go beyond is left out, the last of the smaller sections first, and counted.
 
     Returns:
         Markdown as GitHub reads it.
@@ -29,14 +29,14 @@ def markdown(title: str, sections: Sequence[Section], longest: int = LONGEST) ->
     written = [_section(section) for section in sections]
     left_out = 0
     for index in reversed(range(len(sections))):
-        if sum(map(len, written)) <= longest - 400:
+        if sum(len(part.encode()) for part in written) <= longest - 400:
             break
         if sections[index].level > 2:
             written[index], left_out = "", left_out + 1
     text = f"# {harmless(title)}\n\n" + "".join(written)
-    if len(text) > longest - 300:
-        cut = text.rfind("\n", 0, longest - 300)
-        text = text[:cut] + f"\n\nCut here: {len(text) - cut} more characters are in the HTML report.\n"
+    if len(text.encode()) > longest - 300:
+        kept = text.encode()[: longest - 300].decode(errors="ignore").rpartition("\n\n")[0]
+        text = kept + f"\n\nCut here: {len(text) - len(kept)} more characters are in the HTML report.\n\n"
     if left_out:
         text += f"Left out to fit into a pull request: {left_out} sections; the HTML report has them.\n"
     return text

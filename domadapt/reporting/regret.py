@@ -17,8 +17,8 @@ def regret(pairs: Sequence[Pair]) -> Section:
     """
     tables = [table for pair in pairs if (table := regret_table(pair)) is not None]
     about = (
-        "A validator chooses which epoch's model is kept. The oracle looks at target test labels, so it is only a bound; "
-        "the difference to it is what choosing without them costs. In brackets: the mean epoch chosen. "
+        "A validator chooses which epoch's model is kept. The oracle looks at target test labels, so it is only a "
+        "bound; the difference to it is what choosing without them costs. In brackets: the mean epoch chosen. "
         "The validator that each run really used is marked *."
     )
     if not tables:

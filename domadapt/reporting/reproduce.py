@@ -23,7 +23,8 @@ def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
     blocks: list[Block] = [
         Text(
             "Each line is one run: its command, and its key, the fingerprint of settings, data and code that its "
-            "folder is named after. The same command with the same versions on the same hardware gives the same numbers."
+            "folder is named after. The same command with the same versions on the same hardware gives the same "
+            "numbers."
         )
     ]
     for pair in pairs:

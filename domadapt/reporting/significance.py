@@ -131,8 +131,8 @@ def _over_pairs(overall: Sequence[Overall]) -> list[Block]:
         tables.append(
             Text(
                 "p, some pair: is there a difference on at least one of these pairs, each trained model being one "
-                "observation? p, other pairs: would there be one on other pairs of this kind? Real on: the least number "
-                "of pairs with a gain, right with 95 % confidence (Dror et al. 2017).",
+                "observation? p, other pairs: would there be one on other pairs of this kind? Real on: the least "
+                "number of pairs with a gain, right with 95 % confidence (Dror et al. 2017).",
                 "soft",
             )
         )
@@ -155,8 +155,8 @@ def _ranking(ranking: Ranking) -> list[Block]:
         return [table, Text(f"No critical difference: {ranking.reason}.")]
     told = f"Friedman's test over {over}: p = {ranking.p:.3f}" if ranking.p is not None else ranking.reason
     words = (
-        f"{told}. Critical difference {ranking.critical_difference:.2f} (Nemenyi, 0.05): methods joined by a bar are not "
-        f"told apart."
+        f"{told}. Critical difference {ranking.critical_difference:.2f} (Nemenyi, 0.05): methods joined by a bar are "
+        f"not told apart."
     )
     svg = rank_svg(ranking, f"Critical-difference diagram. {'; '.join(f'{n} {r}' for n, r in rows)}")
     text = tuple((name, rank / len(rows), f"{rank:.2f}") for name, rank in zip(ranking.methods, ranking.mean_ranks))

@@ -99,7 +99,7 @@ def _shrink(root: ElementTree.Element) -> None:
                     name, re.sub(r"\s+", " ", NUMBER.sub(lambda m: f"{float(m[0]):.1f}", item.get(name, ""))).strip()
                 )
         if "style" in item.attrib:
-            item.set("style", FONTS.sub("", item.get("style", "")).strip("; "))
+            item.set("style", FONTS.sub("", item.get("style", "")).strip("; ").replace("; ", ";").replace(": ", ":"))
     for parent in reversed(list(root.iter())):
         for child in list(parent):
             if child.tag == f"{{{SVG}}}g" and not len(child):
