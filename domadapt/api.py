@@ -1,20 +1,37 @@
 """The verbs as Python functions."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
+from domadapt.redact import hidden
 from domadapt.resolvers import register
 
 
-def compose(config: str = "train", overrides: Sequence[str] = ()) -> DictConfig:
+@contextmanager
+def initialized() -> Iterator[None]:
+    """Hydra, ready to compose: inside a verb as it is, with the user's --config-dir, else set up for this block."""
+    import hydra
+    from hydra.core.global_hydra import GlobalHydra
+
+    register()
+    if GlobalHydra.instance().is_initialized():
+        yield
+    else:
+        with hydra.initialize_config_module("domadapt.conf", version_base="1.3"):
+            yield
+
+
+def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bool = False) -> DictConfig:
     """Compose a configuration outside the command line.
 
     Args:
         config: name of a top-level yaml: train, benchmark, predict, parse, report.
         overrides: as on the command line.
+        with_hydra: keep Hydra's own settings, under ``hydra``.
 
     Raises:
         ValueError: an override that the configuration does not know.
@@ -23,23 +40,15 @@ def compose(config: str = "train", overrides: Sequence[str] = ()) -> DictConfig:
     7
     """
     import hydra
-    from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException
 
-    register()
-    if GlobalHydra.instance().is_initialized():  # inside a verb: keep the user's --config-dir
-        return _composed(config, overrides, HydraException)
-    with hydra.initialize_config_module("domadapt.conf", version_base="1.3"):
-        return _composed(config, overrides, HydraException)
+    from domadapt.messages import user_error
 
-
-def _composed(config: str, overrides: Sequence[str], error: type[Exception]) -> DictConfig:
-    import hydra
-
-    try:
-        return hydra.compose(config, list(overrides))
-    except error as problem:
-        raise ValueError(str(problem)) from problem
+    with initialized():
+        try:
+            return hydra.compose(config, hidden(overrides), return_hydra_config=with_hydra)
+        except HydraException as problem:
+            raise ValueError(user_error(problem, config) or str(problem)) from problem
 
 
 def train(overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,12 +24,15 @@ Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.pat
 """
 
 
-def train(cfg: Any, overrides: list[str]) -> None:
-    """One run; prints its scores."""
+def train(cfg: Any, overrides: list[str]) -> float:
+    """One run; prints its scores, and returns what a sweeper may search by."""
+    from domadapt.benchmarking.search import objective
     from domadapt.reporting.tables import text_table
     from domadapt.training import train as run
 
-    print(text_table([run(cfg)]))
+    metrics = run(cfg)
+    print(text_table([metrics]))
+    return objective(metrics)
 
 
 def benchmark(cfg: Any, overrides: list[str]) -> None:
@@ -59,7 +63,7 @@ def report(cfg: Any, overrides: list[str]) -> None:
     print(run(cfg.runs, cfg.output, list(cfg.formats), cfg.audit, bool(cfg.attention), cfg.baseline))
 
 
-VERBS: dict[str, Callable[[Any, list[str]], None]] = {
+VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "train": train,
     "benchmark": benchmark,
     "predict": predict,
@@ -70,7 +74,9 @@ VERBS: dict[str, Callable[[Any, list[str]], None]] = {
 
 def main() -> None:
     """Entry point of the `domadapt` command. Exits with 2 after a user's error, told in one line."""
-    arguments = sys.argv[1:]
+    from domadapt.redact import hidden
+
+    arguments = hidden(sys.argv[1:])
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE)
         return
@@ -101,20 +107,29 @@ def _run(verb: str, arguments: list[str]) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
+    from domadapt.benchmarking.launching import portable
+    from domadapt.benchmarking.search import check_search
     from domadapt.messages import lengthen, positional, quote
+    from domadapt.redact import Redacting
     from domadapt.resolvers import register
 
-    def job(cfg: Any) -> None:
+    def job(cfg: Any) -> object:
         register()  # again: a launcher may run this in a process of its own
         logging.captureWarnings(True)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(Redacting())
         sys.argv[1:] = arguments  # what metrics.json quotes
         settings = HydraConfig.get()
         overrides = list(settings.overrides.task)
         if settings.mode == RunMode.MULTIRUN:
-            VERBS[verb](cfg, overrides)  # one failed job must not end the sweep
-            return
+            try:
+                check_search(cfg, verb)
+                return VERBS[verb](cfg, overrides)
+            except Exception as error:  # one failed job must not end the sweep, whose sweeper tells the first alone
+                logging.getLogger(__name__).error("%s: %s: %s", shlex.join(overrides), type(error).__name__, error)
+                raise portable(error) from None
         with _one_line(verb):
-            VERBS[verb](cfg, overrides)
+            return VERBS[verb](cfg, overrides)
 
     register()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
@@ -138,9 +153,10 @@ def _one_line(verb: str) -> Iterator[None]:
         raise SystemExit(0) from None
     except Exception as error:
         from domadapt.messages import user_error
+        from domadapt.redact import redact
 
         line = None if "DOMADAPT_TRACEBACK" in os.environ else user_error(error, verb)
         if line is None:
             raise
-        print(f"domadapt {verb}: {line}", file=sys.stderr)
+        print(f"domadapt {verb}: {redact(line)}", file=sys.stderr)
         raise SystemExit(2) from None

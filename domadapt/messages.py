@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from importlib.metadata import metadata
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,9 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"{error.full_key} is not set: give {error.full_key}=VALUE; domadapt {verb} --help says what it is"
     if isinstance(error, MissingConfigException) and error.options:
         group, _, option = str(error.missing_cfg_file).rpartition("/")
+        extra = option.partition("_")[0]
+        if group.startswith("hydra/") and extra in (metadata("domadapt").get_all("Provides-Extra") or ()):
+            return f"{group.removeprefix('hydra/')}={option} is an extra: pip install 'domadapt[{extra}]'"
         return f"{group}={option}: there is no such option; expected one of {', '.join(error.options)}"
     if isinstance(error, OverrideParseException):
         return f"{error.override}: {_flat(error)}; put a value with special characters into quotes: \"key='a=b, c'\""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from domadapt.data.batches import Step
 from domadapt.method import Method
 from domadapt.setup import Setting
+from domadapt.tracking.tracker import STEP_LOSSES
 
 
 class Adapter(pl.LightningModule):
@@ -52,13 +53,16 @@ class Adapter(pl.LightningModule):
         losses = {"task": self.task.loss(source, step.source)}
         for method in self.added:
             losses |= method.batch_losses(source, step.source)
+        losses = {name: step.source_weight * value for name, value in losses.items()}
         if step.target is not None and self.target_readers:
             target = self.encoder(step.target)
             for method in self.target_readers:
                 for name, value in method.batch_losses(target, step.target).items():
-                    losses[name] = losses[name] + value
+                    losses[name] = losses[name] + step.target_weight * value
         for method in self.added:
-            losses |= method.step_losses(self.encoder, step)
+            own = method.step_losses(self.encoder, step)
+            weight = step.source_weight if step.target is None else step.target_weight
+            losses |= {name: weight * value for name, value in own.items()}
         total = torch.stack([self.weights[name] * value for name, value in losses.items()]).sum()
         self._record({**losses, "total": total})
         return total
@@ -91,6 +95,9 @@ class Adapter(pl.LightningModule):
 
     def _record(self, losses: dict[str, Tensor]) -> None:
         names = list(losses)
-        for name, value in zip(names, torch.stack([losses[n].detach().float() for n in names]).tolist(), strict=True):
+        values = dict(zip(names, torch.stack([losses[n].detach().float() for n in names]).tolist(), strict=True))
+        for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.seen += 1
+        if self.logger:
+            self.logger.log_metrics({STEP_LOSSES + name: value for name, value in values.items()}, self.global_step + 1)

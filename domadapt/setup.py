@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytorch_lightning as pl
 import torch
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
@@ -19,6 +20,7 @@ from domadapt.data.records import Record
 from domadapt.encoder import EncoderLike
 from domadapt.method import Method
 from domadapt.progress import progress, quiet
+from domadapt.ranks import check_devices
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.graphs import relation_vocabulary
@@ -36,6 +38,7 @@ class Setting:
         source: labelled training examples.
         dev: labelled examples that choose the checkpoint.
         target: unlabelled target examples; empty if no method reads target text.
+        validation: a sample of them that validators read, always there.
         cache: folder of what runs share: parses, post-trained encoders.
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
@@ -55,6 +58,7 @@ class Setting:
     source: list[Example] = field(default_factory=list)
     dev: list[Example] = field(default_factory=list)
     target: list[Example] = field(default_factory=list)
+    validation: list[Example] = field(default_factory=list)
     relations: dict[str, int] = field(default_factory=dict)
     truncation: dict[str, Truncation] = field(default_factory=dict)
     warnings: Counter[str] = field(default_factory=Counter)
@@ -110,7 +114,8 @@ def check_numbers(cfg: DictConfig) -> None:
     Raises:
         ValueError: naming the setting, its value and its range.
     """
-    whole = {name: cfg.trainer[name] for name in ("epochs", "batch_size", "target_batch_size", "evaluation_batch_size")}
+    sizes = ("batch_size", "target_batch_size", "evaluation_batch_size", "validation_texts")
+    whole = {name: cfg.trainer[name] for name in ("epochs", *sizes)}
     for name, value in {**{f"trainer.{k}": v for k, v in whole.items()}, "max_pieces": cfg.max_pieces}.items():
         if type(value) is not int or value < 1:
             raise ValueError(f"{name}={value!r}: expected a whole number from 1")
@@ -144,6 +149,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         ValueError: naming the setting, its value, what was expected and the fix.
     """
     device = pick_device(cfg.trainer.device)
+    check_devices(cfg.trainer, device)
     domains: Domains = make(cfg.data)
     if cfg.train_on not in ("source", "target"):
         raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
@@ -183,7 +189,8 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         cache=Path(cfg.paths.cache),
         warnings=domains.warnings,
     )
-    _read_parts(setting)
+    _read_parts(setting, cfg.trainer.validation_texts)
+    pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
     for method in methods.values():
         method.attach(encoder, len(setting.relations))
     return setting, sealed
@@ -209,7 +216,7 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
     return methods
 
 
-def _read_parts(setting: Setting) -> None:
+def _read_parts(setting: Setting, validation_texts: int) -> None:
     domains, methods = setting.domains, setting.methods.values()
     parses = any(m.reads_parses for m in methods)
     reads_target = any(m.reads_target for m in methods)
@@ -218,6 +225,11 @@ def _read_parts(setting: Setting) -> None:
     setting.dev = setting.examples(domains.source_dev, "source dev", at_prediction, labelled=True)
     if reads_target:
         setting.target = setting.examples(domains.unlabeled.texts, "target unlabelled", parses, labelled=False)
+    texts = domains.unlabeled.texts
+    if len(texts) > validation_texts:  # the same sample for every seed and method
+        chosen = np.random.default_rng(0).choice(len(texts), validation_texts, replace=False)
+        texts = tuple(texts[i] for i in sorted(chosen.tolist()))
+    setting.validation = setting.examples(texts, "target validation", at_prediction, labelled=False)
     seen = (name for e in [*setting.source, *setting.target] if e.parse for name in e.parse.relations)
     setting.relations = relation_vocabulary(seen)
     setting.collator.relations = setting.relations

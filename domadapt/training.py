@@ -2,134 +2,132 @@
 
 import json
 import logging
-import math
 import os
 import shlex
+import shutil
 import sys
-import time
 import warnings
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig
-from pytorch_lightning.callbacks import Callback, TQDMProgressBar
-from torch import Tensor
+from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.benchmarking.cells import cell_key, run_folder
-from domadapt.data.batches import StepLoader
-from domadapt.data.domains import SealedTest
-from domadapt.data.records import Record
-from domadapt.evaluate import predict_examples
+from domadapt.benchmarking.launching import threads_of_a_job
+from domadapt.benchmarking.status import Busy, Status, run_lock
 from domadapt.files import write_atomic
-from domadapt.module import Adapter
+from domadapt.final_evaluation import final_evaluation
+from domadapt.fitting import fit
 from domadapt.prediction import save_model
 from domadapt.provenance import hardware, versions
-from domadapt.setup import Setting, build, check_numbers, make, plain
-from domadapt.tasks.scores import Scores
-from domadapt.tasks.task import Prediction
+from domadapt.redact import redact, redacted
+from domadapt.setup import Setting, build, check_numbers, plain
+from domadapt.tracking.tracker import tracking
 
 log = logging.getLogger(__name__)
 FORMAT = 1  # of metrics.json
 
 
-class KeepBest(Callback):
-    """Score every epoch on source dev and keep the weights with the best value.
-
-    Args:
-        setting: what the run works with.
-        validator: see :mod:`domadapt.selection`.
-        batch_size: of evaluation.
-    """
-
-    def __init__(self, setting: Setting, validator: Any, batch_size: int) -> None:
-        self.setting, self.validator, self.batch_size = setting, validator, batch_size
-        self.kept: dict[str, Tensor] = {}
-        self.curve: list[dict[str, Any]] = []
-        self.best: int | None = None
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Evaluate, and keep the weights if they are the best so far; the earlier epoch wins a tie."""
-        assert isinstance(module, Adapter)
-        losses = module.mean_losses()
-        if not math.isfinite(losses["total"]):
-            raise ValueError(
-                f"the loss is {losses['total']} in epoch {trainer.current_epoch + 1} ({losses}); "
-                f"lower trainer.learning_rate, or the weight of the loss that grew"
-            )
-        scores = source_dev_scores(self.setting, self.batch_size)
-        value = self.validator(scores, self.setting.task.headline)
-        self.curve.append(
-            {
-                "epoch": trainer.current_epoch + 1,
-                "step": trainer.global_step,
-                "losses": losses,
-                "source_dev": scores,
-                "selection": value,
-            }
-        )
-        module.log_dict({"source_dev/" + k: v for k, v in scores.items()})
-        if self.best is None or value > self.curve[self.best]["selection"]:
-            self.best = len(self.curve) - 1
-            self.kept = {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
-
-
-def train(cfg: DictConfig) -> dict[str, Any]:
-    """Train, select and test one configuration.
+def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
+    """Train, select and test one configuration; go on from the last checkpoint of a run that was killed.
 
     Args:
         cfg: a composed ``train.yaml``.
+        wait: if another process runs this cell, wait for its result.
 
     Returns:
         The content of the run folder's ``metrics.json``. A finished run is not repeated.
 
     Raises:
         ValueError: naming the setting or file, its value, what was expected and the fix.
+        Busy: another process runs this cell, and ``wait`` is False.
     """
-    key = cell_key(cfg)
-    folder = run_folder(cfg)
-    finished = folder / "metrics.json"
-    if finished.is_file():
-        metrics: dict[str, Any] = json.loads(finished.read_text(encoding="utf-8"))
-        if metrics.get("key") == key:
-            log.info("%s is finished: not run again", folder)
-            return metrics
-        raise ValueError(f"paths.run={folder}: holds the results of another run; name another folder, or move that one")
-    clock = [time.perf_counter()]
+    key, folder = cell_key(cfg), run_folder(cfg)
+    if (metrics := finished(folder, key)) is not None:
+        log.info("%s is finished: not run again", folder)
+        return metrics
     check_numbers(cfg)
-    _reproducible(cfg)
-    setting, sealed = build(cfg)
-    folder.mkdir(parents=True, exist_ok=True)
-    for message, count in sorted(setting.warnings.items()):
-        log.warning("%s (%d times)", message, count)
-    for module in (setting.encoder, *setting.methods.values()):
-        module.to(setting.device)
-    clock.append(time.perf_counter())
-    stages: dict[str, Any] = {}
-    for method in setting.methods.values():
-        stages |= method.prepare(setting.encoder, setting)
-    clock.append(time.perf_counter())
-    keeper = fit(cfg, setting)
-    save_model(setting, cfg, folder / "model")  # before the test: whatever is wrong with it, the model is kept
-    clock.append(time.perf_counter())
-    known = Counter(setting.warnings)
-    scores = final_evaluation(cfg, setting, sealed, folder)
-    for message, count in sorted((setting.warnings - known).items()):
-        log.warning("%s (%d times)", message, count)
-    clock.append(time.perf_counter())
-    metrics = {"format": FORMAT, "key": key, **summary(cfg, setting, keeper), **scores, "stages": stages}
-    spans = [end - start for start, end in pairwise(clock)]
-    metrics["seconds"] = dict(zip(("build", "prepare", "fit", "evaluate"), spans, strict=True))
-    write_atomic(finished, json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
+    if wait:
+        try:
+            return train(cfg, wait=False)
+        except Busy as busy:
+            log.info("%s; waiting for its result", busy)
+    with run_lock(folder, wait):
+        if (metrics := finished(folder, key)) is not None:  # by the process that held the lock
+            return metrics
+        status = Status(folder, key)
+        try:
+            with tracking(cfg, key, folder, status.attempts) as tracker:
+                metrics = _run(cfg, key, folder, status, tracker.logger)
+                tracker.finish(metrics)
+        except BaseException as error:
+            status.failed(error)
+            raise
+        write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
+        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+        status.finished()
     return metrics
 
 
-def summary(cfg: DictConfig, setting: Setting, keeper: KeepBest) -> dict[str, Any]:
+def finished(folder: Path, key: str) -> dict[str, Any] | None:
+    """A run folder's results, if it has them; a damaged file is moved aside.
+
+    Raises:
+        ValueError: they are of another cell.
+    """
+    path = folder / "metrics.json"
+    if not path.is_file():
+        return None
+    try:
+        metrics: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = metrics.get("key")
+    except (ValueError, AttributeError) as error:
+        aside = path.with_name("metrics.json.damaged")
+        log.warning("%s: not whole (%s); moved to %s, and the run is made again", path, error, aside.name)
+        path.replace(aside)
+        return None
+    if found != key:
+        raise ValueError(f"paths.run={folder}: holds the results of another run; name another folder, or move that one")
+    return metrics
+
+
+def _run(cfg: DictConfig, key: str, folder: Path, status: Status, logger: Logger | None) -> dict[str, Any]:
+    with status.during("build"):
+        _reproducible(cfg)
+        setting, sealed = build(cfg)
+        for message, count in sorted(setting.warnings.items()):
+            log.warning("%s (%d times)", message, count)
+        for module in (setting.encoder, *setting.methods.values()):
+            module.to(setting.device)
+    stages: dict[str, Any] = {}
+    with status.during("prepare"):
+        for method in setting.methods.values():
+            stages |= method.prepare(setting.encoder, setting)
+    with status.during("fit"):
+        epochs, adapter = fit(cfg, setting, folder / "checkpoint", key, status, logger)
+        chosen = epochs.validators[0]
+        epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen), adapter)
+        save_model(setting, cfg, folder / "model")  # before the test: whatever is wrong with it, the model is kept
+    with status.during("evaluate"):
+        known = Counter(setting.warnings)
+        scores = final_evaluation(setting, sealed, epochs, lambda epoch: epochs.restore(epoch, adapter), folder)
+        if chosen.bound:
+            save_model(setting, cfg, folder / "model")
+        for message, count in sorted((setting.warnings - known).items()):
+            log.warning("%s (%d times)", message, count)
+    told = summary(cfg, setting, epochs.curve)
+    if chosen.bound:
+        told["method"] += "+oracle_selection"
+    took = {"seconds": status.seconds, "attempts": status.attempts}
+    return {"format": FORMAT, "key": key, **told, **scores, "stages": stages, **took}
+
+
+def summary(cfg: DictConfig, setting: Setting, curve: list[dict[str, Any]]) -> dict[str, Any]:
     """What metrics.json says of a run besides its scores: what was run, on what, and what was chosen."""
-    assert keeper.best is not None
     return {
         "source": setting.domains.source,
         "target": setting.domains.target,
@@ -138,8 +136,7 @@ def summary(cfg: DictConfig, setting: Setting, keeper: KeepBest) -> dict[str, An
         "method": cfg.method,
         "role": role(cfg),
         "seed": cfg.seed,
-        "selection": {"validator": keeper.validator.name, "epoch": keeper.curve[keeper.best]["epoch"]},
-        "curve": keeper.curve,
+        "curve": curve,
         "counts": {
             "source_train": len(setting.domains.source_train),
             "source_dev": len(setting.domains.source_dev),
@@ -148,96 +145,10 @@ def summary(cfg: DictConfig, setting: Setting, keeper: KeepBest) -> dict[str, An
             "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
             "warnings": dict(setting.warnings),
         },
-        "config": plain(cfg),
+        "config": redacted(plain(cfg)),
         "versions": versions(),
         "hardware": hardware(setting.device, setting.precision),
-        "command": shlex.join(["domadapt", *sys.argv[1:]]),
-    }
-
-
-def fit(cfg: DictConfig, setting: Setting) -> KeepBest:
-    """Train with Lightning and put the chosen epoch's weights back."""
-    options = cfg.trainer
-    loader = StepLoader(
-        setting.source,
-        setting.target or None,
-        setting.collator,
-        options.batch_size,
-        options.target_batch_size,
-        setting.seed,
-    )
-    steps = len(loader) * options.epochs
-    module = Adapter(setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps)
-    keeper = KeepBest(setting, make(cfg.selection), options.evaluation_batch_size)
-    callbacks: list[Callback] = [keeper] if setting.quiet else [keeper, TQDMProgressBar(leave=False)]
-    trainer = pl.Trainer(
-        accelerator="cpu" if setting.device.type == "cpu" else "auto",
-        devices=1,
-        max_epochs=options.epochs,
-        precision=setting.precision,  # type: ignore[arg-type]
-        deterministic="warn",
-        logger=make(cfg.tracking) or False,
-        callbacks=callbacks,
-        enable_checkpointing=False,
-        enable_model_summary=False,
-        enable_progress_bar=not setting.quiet,
-    )
-    module.train()  # pretrained models come in evaluation mode, and Lightning leaves them in it: no dropout
-    pl.seed_everything(setting.seed, verbose=False)  # training's randomness, whatever a method's stage has used
-    trainer.fit(module, train_dataloaders=loader)
-    module.load_state_dict(keeper.kept)
-    module.to(setting.device)
-    return keeper
-
-
-def source_dev_scores(setting: Setting, batch_size: int) -> Scores:
-    """Scores on the source's dev part."""
-    records = setting.domains.source_dev
-    predictions = predict_examples(setting.encoder, setting.dev, setting, batch_size, "source dev")
-    return setting.task.score(records, predictions)
-
-
-def final_evaluation(cfg: DictConfig, setting: Setting, sealed: SealedTest | None, folder: Path) -> dict[str, Any]:
-    """Open the sealed test, once, after training and selection are over."""
-    batch_size = cfg.trainer.evaluation_batch_size
-    result: dict[str, Any] = {"source_dev": source_dev_scores(setting, batch_size)}
-    if setting.domains.source_test:
-        result["source_test"] = _scores(setting, setting.domains.source_test, "source test", batch_size)[0]
-    if sealed is None:
-        return {**result, "target_test": None}
-    records = setting.task.usable(sealed.open(), setting.warnings)
-    result["target_test"], predictions = _scores(setting, records, "target test", batch_size)
-    seen = {r.text for r in setting.domains.unlabeled.texts} | {r.text for r in setting.domains.source_train}
-    clean = [i for i, r in enumerate(records) if r.text not in seen]
-    result["target_test_clean"] = (
-        setting.task.score([records[i] for i in clean], [predictions[i] for i in clean]) if clean else None
-    )
-    result["target_test_sizes"] = {"all": len(records), "clean": len(clean)}
-    lines = [json.dumps(_row(r, p), ensure_ascii=False) for r, p in zip(records, predictions, strict=True)]
-    write_atomic(folder / "predictions.jsonl", "".join(line + "\n" for line in lines))
-    return result
-
-
-def _scores(
-    setting: Setting, records: tuple[Record, ...], part: str, batch_size: int
-) -> tuple[Scores, list[Prediction]]:
-    parses = any(m.parses_at_prediction for m in setting.methods.values())
-    examples = setting.examples(records, part, parses, labelled=True)
-    predictions = predict_examples(setting.encoder, examples, setting, batch_size, part)
-    return setting.task.score(records, predictions), predictions
-
-
-def _row(record: Record, prediction: Prediction) -> dict[str, Any]:
-    def spans(items: Any) -> list[dict[str, Any]]:
-        return [{"start": s.start, "end": s.end, "type": s.type} for s in items or ()]
-
-    return {
-        "id": record.id,
-        "text": record.text,
-        "words": record.words,
-        "gold": {"label": record.label, "spans": spans(record.spans)},
-        "predicted": {"label": prediction.label, "spans": spans(prediction.spans)},
-        "confidence": round(prediction.confidence, 4),
+        "command": redact(shlex.join(["domadapt", *sys.argv[1:]])),
     }
 
 
@@ -254,8 +165,8 @@ def _reproducible(cfg: DictConfig) -> None:
     pl.seed_everything(cfg.seed, verbose=False)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
-    if cfg.trainer.threads:
-        torch.set_num_threads(cfg.trainer.threads)
+    if threads := cfg.trainer.threads or min(threads_of_a_job(), torch.get_num_threads()):
+        torch.set_num_threads(threads)
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     # Lightning's advice on loader workers: batches are collated faster than a worker could be reached.
     warnings.filterwarnings("ignore", message=".*does not have many workers.*")

@@ -75,3 +75,48 @@ def corpora(folder: Path, target_shift: int = 5) -> list[str]:
         "trainer.target_batch_size=4",
         f"paths.runs={folder}/runs",
     ]
+
+
+def joint_corpus(root: Path, repeated: int = 0) -> Path:
+    """A benchmark folder with a small ``joint_absa/``: 12 train and 6 test sentences a domain.
+
+    Args:
+        root: the folder.
+        repeated: test sentences whose words are those of a training sentence.
+    """
+    for domain, polarities in (("rest", ["POS", "NEG", "NEU"]), ("device", ["POS", "NEG"]), ("laptop", ["POS"])):
+        for name, count in (("train", 12), ("test", 6)):
+            rows = []
+            for i in range(count):
+                number = f"{i}" if name == "train" or i < repeated else f"{i}th"
+                tokens = ["The", domain, PARTS[i % len(PARTS)], "of", "number", number, "."]
+                tags = ["O", f"B-{polarities[i % len(polarities)]}", f"I-{polarities[i % len(polarities)]}", *"OOOO"]
+                rows.append({"id": f"{domain}-{name}-{i}", "domain": domain, "tokens": tokens, "tags": tags})
+            write_jsonl(root / "joint_absa" / f"{domain}.{name}.jsonl", rows)
+    return root
+
+
+def amazon_corpus(root: Path) -> Path:
+    """A benchmark folder with a small ``amazon_reviews/``: 20 labelled and 10 unlabelled reviews a domain."""
+    for domain in ("books", "dvd", "electronics", "kitchen"):
+        labelled = [{k: v for k, v in row.items() if k != "spans"} for row in records(domain, 20)]
+        raw = [{"id": f"{domain}-raw-{i}", "domain": domain, "text": f"A {domain} of {i} pages."} for i in range(10)]
+        write_jsonl(root / "amazon_reviews" / f"{domain}.labeled.jsonl", labelled)
+        write_jsonl(root / "amazon_reviews" / f"{domain}.unlabeled_substitute.jsonl", raw)
+    return root
+
+
+def fdu_corpus(root: Path) -> Path:
+    """A benchmark folder with a small ``amazon_reviews_fdu/``: 10 train, 4 test, 5 unlabelled reviews a domain."""
+    for domain in ("camera_photo", "electronics", "software"):
+        for name, count in (("train", 10), ("test", 4)):
+            rows = []
+            for i in range(count):
+                text = f"{PARTS[i % len(PARTS)]} number {i} is n't bad ."
+                label = "positive" if i % 2 else "negative"
+                row = {"id": f"{domain}-{name}-{i}", "domain": domain, "text": text, "label": label}
+                rows.append(row | {"text_detok": text.replace(" n't", "n't").replace(" .", ".")})
+            write_jsonl(root / "amazon_reviews_fdu" / f"{domain}.{name}.jsonl", rows)
+        raw = [{"id": f"{domain}-{i}", "domain": domain, "text": f"The {i} Shots, or None."} for i in range(5)]
+        write_jsonl(root / "amazon_reviews_fdu" / f"{domain}.unlabeled.jsonl", raw)
+    return root

@@ -11,7 +11,7 @@ import domadapt
 from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabeled, UnlabelledText
 from domadapt.data.records import Record
 from domadapt.setup import build
-from tests.support import corpora, records, write_jsonl
+from tests.support import amazon_corpus, corpora, joint_corpus, records, write_jsonl
 
 
 def scrambled(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -37,7 +37,9 @@ def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Pat
         metrics.append(run)
     assert len(weights[0]) == 2
     assert weights[0] == weights[1]
-    assert metrics[0]["selection"] == metrics[1]["selection"]
+    blind = [{n: c["epoch"] for n, c in m["selection"]["choices"].items() if n != "oracle"} for m in metrics]
+    assert blind[0] == blind[1] and set(blind[0]) == {"source_dev", "entropy", "infomax"}
+    assert metrics[0]["selection"]["epoch"] == metrics[1]["selection"]["epoch"]
     assert metrics[0]["curve"] == metrics[1]["curve"]
     assert metrics[0]["target_test"] != metrics[1]["target_test"]
 
@@ -93,6 +95,57 @@ def test_nothing_that_training_works_with_leads_to_target_labels(tmp_path: Path)
     assert any(isinstance(thing, TargetUnlabeled) for thing in found)
     assert not [thing for thing in found if isinstance(thing, SealedTest) or isfunction(thing)]
     assert {thing.domain for thing in found if isinstance(thing, Record)} == {"source"}
+
+
+def problem(folder: Path, data: str) -> list[str]:
+    """A small invented form of a research corpus, and the overrides that point to it."""
+    root, task = (joint_corpus, "extraction") if data == "joint_absa" else (amazon_corpus, "classification")
+    small = ["backbone=tiny_random", "trainer.epochs=1", "trainer.device=cpu", "trainer.batch_size=8"]
+    pair = "data.pair=" + ("rest_to_device" if data == "joint_absa" else "books_to_dvd")
+    return [f"data={data}", pair, f"data.root={root(folder)}", f"task={task}", *small, f"paths.cache={folder}/cache"]
+
+
+TARGET_FILES = {"joint_absa": "joint_absa/device.*.jsonl", "amazon_reviews": "amazon_reviews/dvd.labeled.jsonl"}
+
+
+@pytest.mark.parametrize("data", TARGET_FILES)
+def test_target_labels_of_a_research_corpus_change_nothing(tmp_path: Path, data: str) -> None:
+    weights: list[list[bytes]] = []
+    scores: list[list[object]] = []
+    for name in ("true", "swapped"):
+        folder = tmp_path / name
+        overrides = [*problem(folder, data), "adaptation=masked_lm", f"paths.run={folder}/run"]
+        overrides += ["task.types=[POS,NEG,NEU]"] if data == "joint_absa" else []
+        if name == "swapped":
+            for path in folder.glob(TARGET_FILES[data]):
+                text = path.read_text(encoding="utf-8").replace('"positive"', '"negative"').replace("-POS", "-NEG")
+                path.write_text(text, encoding="utf-8")
+        metrics = domadapt.train(overrides)
+        weights.append([path.read_bytes() for path in sorted((folder / "run" / "model").rglob("*.safetensors"))])
+        scores.append([(point["epoch"], point["losses"], point["source_dev"]) for point in metrics["curve"]])
+        scores[-1].append(metrics["selection"]["epoch"])
+        assert metrics["target_test"]
+    assert weights[0] == weights[1]
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("data", TARGET_FILES)
+def test_nothing_of_a_research_corpus_leads_to_target_labels(tmp_path: Path, data: str) -> None:
+    setting, sealed = build(domadapt.compose("train", [*problem(tmp_path, data), "adaptation=masked_lm"]))
+    assert isinstance(sealed, SealedTest)
+    found = reachable(setting, {}).values()
+    assert any(isinstance(thing, TargetUnlabeled) for thing in found)
+    assert not [thing for thing in found if isinstance(thing, SealedTest) or isfunction(thing)]
+    assert {thing.domain for thing in found if isinstance(thing, Record)} == {setting.domains.source}
+
+
+def test_the_reviews_ceiling_cannot_reach_its_test(tmp_path: Path) -> None:
+    setting, sealed = build(domadapt.compose("train", [*problem(tmp_path, "amazon_reviews"), "train_on=target"]))
+    assert sealed is not None
+    learnt = {thing.id for thing in reachable(setting, {}).values() if isinstance(thing, Record)}
+    tested = {record.id for record in sealed.open()}
+    assert (len(learnt), len(tested)) == (16, 4)
+    assert not learnt & tested
 
 
 def test_the_ceiling_is_marked(tmp_path: Path) -> None:

@@ -11,35 +11,23 @@ from typing import Any
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
-# Code that can change no number of a run.
-NO_NUMBERS = {
-    "reporting",
-    "benchmarking",
-    "api.py",
-    "cli.py",
-    "conllu.py",
-    "messages.py",
-    "prediction.py",
-    "progress.py",
-}
-NO_NUMBERS |= {"provenance.py", "resolvers.py", "streams.py", "treebank.py", "verbs.py"}
-LEFT_OUT = (
-    "paths",
-    "tracking",
-    "method",
-    "pair",
-    "benchmark",
-)  # where a run is written, who watches it, what it is called
+# Code that can change no number of a run: files, and whole rooms.
+NO_NUMBERS = {"api.py", "cli.py", "conllu.py", "files.py", "messages.py", "prediction.py", "progress.py"}
+NO_NUMBERS |= {"provenance.py", "redact.py", "resolvers.py", "streams.py", "treebank.py", "verbs.py"}
+NO_NUMBERS |= {"auditing", "benchmarking", "bundling", "reporting", "statistics", "tracking"}
+# Where a run is written, who watches it, what it is called.
+LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
 
 
 def cell_key(cfg: DictConfig) -> str:
-    """16 hex digits of the resolved configuration (less paths and tracking), the code and the files it names.
+    """16 hex digits of the resolved configuration (less paths, tracking and threads), the code and the files it names.
 
     Args:
         cfg: a composed ``train.yaml``.
     """
     config: Any = OmegaConf.to_container(cfg, resolve=True)
     kept = {name: value for name, value in config.items() if name not in LEFT_OUT}
+    kept["trainer"] = {name: value for name, value in kept["trainer"].items() if name != "threads"}
     # Files count by their content, wherever they lie.
     content = json.dumps([_by_content(kept), package_fingerprint(), _hash(Path(str(files("domadapt.shipped"))))])
     return hashlib.sha256(content.encode()).hexdigest()[:16]
@@ -79,8 +67,15 @@ def _by_content(value: Any, name: str = "") -> Any:
 
 def _hash(path: Path) -> str:
     """Of a file, or of all files in a folder with their names."""
-    digest = hashlib.sha256()
     inside = sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    for file in [path] if path.is_file() else inside:
+    files = [path] if path.is_file() else inside
+    return _hash_files(path, tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
+
+
+@lru_cache(maxsize=64)
+def _hash_files(path: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
+    """A benchmark asks for the same folder once a cell; time and size say whether it is the same."""
+    digest = hashlib.sha256()
+    for file, _, _ in files:
         digest.update(file.relative_to(path).as_posix().encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()

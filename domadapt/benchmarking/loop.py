@@ -1,39 +1,23 @@
-"""A plain loop over cells: every pair × method × seed of an experiment."""
+"""Run a benchmark: print the plan, hand the unfinished cells to the launcher, then the table and the failures."""
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from omegaconf import DictConfig
 
-from domadapt.api import compose
-from domadapt.benchmarking.cells import cell_key, run_folder
-from domadapt.progress import progress
+from domadapt.benchmarking.launching import jobs_at_once, launch
+from domadapt.benchmarking.live import Watch
+from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
+from domadapt.benchmarking.status import Busy
+from domadapt.messages import user_error
+from domadapt.redact import redact
 from domadapt.reporting.tables import text_table
-from domadapt.training import train
+from domadapt.tracking.tracker import track_benchmark
+from domadapt.training import finished
 
 log = logging.getLogger(__name__)
-
-
-def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[tuple[str, DictConfig]]:
-    """Name and configuration of every cell.
-
-    Args:
-        cfg: a composed ``benchmark.yaml``.
-        overrides: what the user gave on the command line; they hold for every cell.
-    """
-    common = [o for o in overrides if not o.lstrip("+~").startswith(("experiment=", "benchmark.", "seed="))]
-    if any(o.lstrip("+").startswith("seed=") for o in overrides):
-        raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
-    pairs = cfg.benchmark.get("pairs") or [None]
-    result = []
-    for pair in pairs:
-        for name, added in cfg.benchmark.methods.items():
-            for seed in cfg.benchmark.seeds:
-                own = [f"experiment={cfg.benchmark.experiment}", *([pair] if pair else []), *added, f"seed={seed}"]
-                cell = compose("train", [*own, *common])
-                result.append((f"{cell.pair} {name} seed {seed}", cell))
-    return result
 
 
 def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -50,25 +34,51 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
         RuntimeError: some cells failed; says which and why.
     """
     todo = cells(cfg, overrides)
-    finished = sum((run_folder(cell) / "metrics.json").is_file() for _, cell in todo)
-    log.info("%d cells, %d of them finished", len(todo), finished)
-    done, failed = [], []
-    for name, cell in progress(todo, "benchmark", len(todo), "cell"):
-        try:
-            metrics = train(cell)
-            score = (metrics["target_test"] or {}).get(metrics["headline"])
-            log.info(
-                "%s: %s %s, %.0f s",
-                name,
-                metrics["headline"],
-                "-" if score is None else f"{100 * score:.1f}",
-                sum(metrics["seconds"].values()),
-            )
-            done.append(metrics)
-        except Exception as error:  # reported at the end; the other cells go on
-            log.log(logging.ERROR, "%s failed: %s", name, error, exc_info=not isinstance(error, ValueError))
-            failed.append(f"{name} [{cell_key(cell)}]: {type(error).__name__}: {error}")
-    print(text_table(done))
-    if failed:
-        raise RuntimeError(f"{len(failed)} of {len(todo)} cells failed:\n" + "\n".join(failed))
+    at_once, launcher = jobs_at_once(todo[0].overrides)
+    print(plan(todo, at_once, launcher), flush=True)
+    started = time.monotonic()
+    with Watch(todo) as watch:
+        errors = run(todo)
+    done = [metrics for cell in todo if (metrics := finished(cell.folder, cell.key)) is not None]
+    if done:
+        print(text_table(done))
+        track_benchmark(cfg, done)
+    here = [watch.metrics[cell.name] for cell in todo if cell.name in watch.metrics.keys() - watch.before]
+    if here:
+        wall, work = time.monotonic() - started, sum(sum(metrics["seconds"].values()) for metrics in here)
+        print(f"{len(here)} cells in {duration(wall)}; one after the other they took {duration(work)}", flush=True)
+    if errors:
+        told = [f"{cell.name} [{cell.key}]: {_told(error)}" for cell, error in errors]
+        raise RuntimeError(
+            f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:\n"
+            + "\n".join(told)
+        )
     return done
+
+
+def run(todo: Sequence[Cell]) -> list[tuple[Cell, Exception]]:
+    """Run the unfinished cells; those that another process is at come last, and are waited for.
+
+    Args:
+        todo: cells in their order.
+
+    Returns:
+        The cells that failed, with their errors.
+    """
+    waiting = [cell for cell in todo if cell.state() != FINISHED]
+    results = launch([cell.overrides for cell in waiting], wait=False)
+    errors = {cell.name: (cell, e) for cell, e in zip(waiting, results, strict=True) if isinstance(e, Exception)}
+    busy = [cell for cell, error in errors.values() if isinstance(error, Busy)]
+    if busy:
+        log.info("%d cells are run by another process: waiting for them", len(busy))
+        again = launch([cell.overrides for cell in busy], wait=True)
+        for cell, result in zip(busy, again, strict=True):
+            del errors[cell.name]
+            if isinstance(result, Exception):
+                errors[cell.name] = (cell, result)
+    return list(errors.values())
+
+
+def _told(error: Exception) -> str:
+    """One line for a user's error, the kind of it before any other."""
+    return redact(user_error(error, "train") or f"{type(error).__name__}: {error}")

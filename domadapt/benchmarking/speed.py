@@ -18,6 +18,7 @@ import torch
 from domadapt.api import compose
 from domadapt.data.batches import BucketSampler, Step
 from domadapt.data.domains import UnlabelledText
+from domadapt.evaluate import predict_examples
 from domadapt.method import Method
 from domadapt.module import Adapter
 from domadapt.prediction import load
@@ -25,7 +26,7 @@ from domadapt.progress import progress
 from domadapt.setup import Setting, build
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline
-from domadapt.training import source_dev_scores, train
+from domadapt.training import train
 
 ROUNDS = 5
 
@@ -105,7 +106,8 @@ def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
     )
     trainer.pop_callback(transformers.PrinterCallback)
     elapsed = seconds(trainer.train)
-    score = source_dev_scores(setting, 64)["span_f1"]
+    predictions = predict_examples(setting.encoder, setting.dev, setting, 64, "source dev")
+    score = setting.task.score(setting.domains.source_dev, predictions)["span_f1"]
     return len(training) * trainer.args.num_train_epochs / elapsed, score
 
 

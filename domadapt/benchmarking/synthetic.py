@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-WORDS = "the battery screen hinge keyboard is was feels great poor bright flimsy and but very in my on it".split()
+WORDS = ("the", "battery", "screen", "hinge", "is", "feels", "great", "poor", "bright", "flimsy", "and", "but", "in", "it")
 STANDING = ("rnn_from_scratch", "source_only", "in_domain")
 BINS = 10
 
@@ -95,7 +95,8 @@ def _metrics(
     return {
         "format": 1, "key": f"{pair:04d}{number:04d}", "source": f"source{pair}", "target": f"target{pair}",
         "task": "extraction", "headline": "span_f1", "method": name, "role": role, "seed": number,
-        "source_dev": {"span_f1": 0.75}, "source_test": None, "target_test": test, "target_test_clean": _scores(rows[1:]),
+        "source_dev": {"span_f1": 0.75}, "source_test": None, "target_test": test,
+        "target_test_clean": _scores(rows[1:]),
         "target_test_sizes": {"all": len(rows), "clean": len(rows) - 1}, "curve": curve,
         "selection": {"validator": "source_dev", "epoch": 2, "gap": 0.02, "choices": choices},
         "calibration": {"error": 0.1, "bins": bins}, "config": config, "attempts": 1,

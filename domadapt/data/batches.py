@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -74,14 +75,22 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One training step's batches: labelled text, and unlabelled target text where a method reads it."""
+    """One training step's batches: labelled text, and unlabelled target text where a method reads it.
+
+    Attributes:
+        source_weight: what the losses of this process's share count for, so that their mean over all processes is the
+            loss of the whole batch; 1 with one process.
+        target_weight: the same of the target batch.
+    """
 
     source: Batch
     target: Batch | None = None
+    source_weight: float = 1.0
+    target_weight: float = 1.0
 
     def to(self, device: torch.device | str) -> "Step":
         """The same step on another device."""
-        return Step(self.source.to(device), self.target.to(device) if self.target is not None else None)
+        return replace(self, source=self.source.to(device), target=self.target.to(device) if self.target else None)
 
 
 @dataclass(slots=True)
@@ -246,8 +255,10 @@ class BucketSampler(Sampler[list[int]]):
 class StepLoader:
     """Pairs each source batch with the next batch of an endless stream of target text.
 
+    Of several processes that train together, each gets its share of the same batches: see :func:`share_of`.
+
     One pass is one epoch of the source. The target stream goes on from where the last epoch left it, reshuffled at
-    each of its own ends.
+    each of its own ends. Both follow from the number of the epoch alone: a resumed run sees what it would have seen.
 
     Args:
         source: labelled examples.
@@ -256,6 +267,9 @@ class StepLoader:
         batch_size: source texts a step.
         target_batch_size: target texts a step.
         seed: order of both.
+
+    Attributes:
+        epoch: which pass comes next.
     """
 
     def __init__(
@@ -267,28 +281,61 @@ class StepLoader:
         target_batch_size: int,
         seed: int,
     ) -> None:
-        self.source, self.target, self.collator = source, target, collator
+        self.source, self.target, self.collator = source, target or (), collator
         self.sampler = BucketSampler([len(e.input_ids) for e in source], batch_size, seed)
+        self.target_sampler = BucketSampler([len(e.input_ids) for e in self.target], target_batch_size, seed + 1)
         self.epoch = 0
-        self._target_batches = self._stream(target_batch_size, seed + 1) if target else None
 
     def __len__(self) -> int:
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[Step]:
         self.sampler.set_epoch(self.epoch)
-        self.epoch += 1
+        ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
+        rank, world = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if ranks else (0, 1)
+        target = self._target_batches(self.epoch * len(self))
         for indices in self.sampler:
-            source = self.collator([self.source[i] for i in indices])
-            yield Step(source, next(self._target_batches) if self._target_batches else None)
+            source, source_weight = share_of([self.source[i] for i in indices], rank, world)
+            if not self.target:
+                yield Step(self.collator(source), None, source_weight)
+                continue
+            texts, target_weight = share_of(next(target), rank, world)
+            yield Step(self.collator(source), self.collator(texts), source_weight, target_weight)
 
-    def _stream(self, batch_size: int, seed: int) -> Iterator[Batch]:
-        assert self.target is not None
-        sampler = BucketSampler([len(e.input_ids) for e in self.target], batch_size, seed)
-        while True:
-            for indices in sampler:
-                yield self.collator([self.target[i] for i in indices])
-            sampler.set_epoch(sampler.epoch + 1)
+    def _target_batches(self, step: int) -> Iterator[list[Example]]:
+        """The endless stream, from the batch of a step on."""
+        done, skipped = divmod(step, max(1, len(self.target_sampler)))
+        for epoch in count(done):
+            self.target_sampler.set_epoch(epoch)
+            for indices in islice(self.target_sampler, skipped, None):
+                yield [self.target[i] for i in indices]
+            skipped = 0
+
+
+def share_of(examples: Sequence[Example], rank: int, world: int) -> tuple[list[Example], float]:
+    """One process's part of a batch, and its weight.
+
+    Losses are means over rows: tagged words, classified texts, or pieces. Means over parts of unlike size, each times
+    its part of the rows times the number of parts, have the mean over the whole batch as their mean. A process for
+    which no text is left gets one that counts for nothing, because all must take part in every step.
+
+    Args:
+        examples: the whole batch.
+        rank: of the process.
+        world: number of processes.
+    """
+    if world == 1:
+        return list(examples), 1.0
+    own = list(examples[rank::world])
+    if not own:
+        return [examples[0]], 0.0
+    return own, world * sum(map(_rows, own)) / max(1, sum(map(_rows, examples)))
+
+
+def _rows(example: Example) -> int:
+    if example.word_tags is not None:
+        return int((example.alignment.word_first_pieces() >= 0).sum())
+    return 1 if example.label is not None else len(example.input_ids)
 
 
 def in_order(examples: Sequence[Example], collator: Collator, batch_size: int) -> DataLoader[Any]:

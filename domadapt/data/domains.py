@@ -8,6 +8,7 @@ the final evaluation. The in-domain ceiling is a run of its own, asked for by na
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -101,6 +102,20 @@ class SealedTest:
         return load()
 
 
+class Ceiling(NamedTuple):
+    """What the in-domain ceiling works with: labelled target records, and a test of its own where it needs one.
+
+    Attributes:
+        train, dev: labelled target records.
+        test: the test records that ``train`` and ``dev`` leave, where they are taken from the test itself; None where
+            they are not, and the ceiling is tested on what every other run is tested on.
+    """
+
+    train: tuple[Record, ...]
+    dev: tuple[Record, ...]
+    test: SealedTest | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Domains:
     """One adaptation problem.
@@ -110,7 +125,7 @@ class Domains:
         source_train, source_dev, source_test: labelled records; dev chooses the checkpoint.
         unlabeled: target text.
         test: the sealed target test; None where the user has no labels at all.
-        ceiling: loads labelled target (train, dev) records for the in-domain ceiling; None where there are none.
+        ceiling: loads labelled target records for the in-domain ceiling; None where there are none.
         warnings: what readers mended, counted.
     """
 
@@ -121,7 +136,7 @@ class Domains:
     source_test: tuple[Record, ...]
     unlabeled: TargetUnlabeled
     test: SealedTest | None
-    ceiling: Callable[[], tuple[tuple[Record, ...], tuple[Record, ...]]] | None = None
+    ceiling: Callable[[], Ceiling] | None = None
     warnings: Counter[str] = field(default_factory=Counter)
 
     def in_domain(self) -> "Domains":
@@ -135,8 +150,8 @@ class Domains:
                 f"train_on=target: there is no labelled training data for {self.target!r}; "
                 f"give data.target.train_path, or leave the in-domain ceiling out"
             )
-        train, dev = self.ceiling()
-        return replace(self, source_train=train, source_dev=dev, source_test=(), ceiling=None)
+        train, dev, test = self.ceiling()
+        return replace(self, source_train=train, source_dev=dev, source_test=(), test=test or self.test, ceiling=None)
 
 
 def hold_out(records: tuple[Record, ...], share: float, seed: int) -> tuple[tuple[Record, ...], tuple[Record, ...]]:

@@ -2,11 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from domadapt.data.domains import Domains, SealedTest, TargetUnlabeled, hold_out
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled, hold_out
 from domadapt.data.readers import read
 from domadapt.data.records import Record
 
@@ -37,7 +37,7 @@ def shipped(source: str, target: str, root: str | None = None) -> Domains:
         part(source, "test", True),
         TargetUnlabeled.from_records(target, part(target, "unlabeled", False)),
         SealedTest(target, lambda: part(target, "test", True)),
-        lambda: (part(target, "train", True), part(target, "dev", True)),
+        lambda: Ceiling(part(target, "train", True), part(target, "dev", True)),
         warnings,
     )
 
@@ -87,21 +87,15 @@ def aspect_opinion(root: str | None, pair: str, split: int, dev_share: float, re
         (),
         TargetUnlabeled.from_records(target, part(target, unlabeled, False)),
         SealedTest(target, lambda: part(target, ids["target_test"], True)),
-        lambda: hold_out(part(target, ids["target_unlabeled"], True), dev_share, seed=split),
+        lambda: Ceiling(*hold_out(part(target, ids["target_unlabeled"], True), dev_share, seed=split)),
         warnings,
     )
 
 
 def sentences(root: str | None, source: str, target: str, dev_share: float) -> Domains:
     """Sentence polarity, cameras to laptops (`camera_laptop_sentences` of the benchmark folder)."""
-    folder = benchmark_folder(root, "camera_laptop_sentences")
     warnings: Counter[str] = Counter()
-
-    def part(file: str, domain: str, labelled: bool) -> tuple[Record, ...]:
-        corpus = read(folder / file, domain=domain, labelled=labelled)
-        warnings.update(corpus.warnings)
-        return corpus.records
-
+    part = part_reader(benchmark_folder(root, "camera_laptop_sentences"), warnings)
     train, dev = hold_out(part("camera.labeled.jsonl", source, True), dev_share, seed=1)
     return Domains(
         source,
@@ -111,7 +105,7 @@ def sentences(root: str | None, source: str, target: str, dev_share: float) -> D
         (),
         TargetUnlabeled.from_records(target, part("laptop.unlabeled.jsonl", target, False)),
         SealedTest(target, lambda: part("laptop.test_se14.jsonl", target, True)),
-        lambda: hold_out(part("laptop.labeled_train.jsonl", target, True), dev_share, seed=1),
+        lambda: Ceiling(*hold_out(part("laptop.labeled_train.jsonl", target, True), dev_share, seed=1)),
         warnings,
     )
 
@@ -158,7 +152,9 @@ def my_files(source: dict[str, str | None], target: dict[str, str | None], dev_s
         part(source, "test_path", True),
         TargetUnlabeled.from_records(domain, part(target, "path", False)),
         SealedTest(domain, lambda: part(target, "test_path", True)) if target.get("test_path") else None,
-        (lambda: hold_out(part(target, "train_path", True), dev_share, seed=1)) if target.get("train_path") else None,
+        (lambda: Ceiling(*hold_out(part(target, "train_path", True), dev_share, seed=1)))
+        if target.get("train_path")
+        else None,
         warnings,
     )
 
@@ -178,3 +174,29 @@ def benchmark_folder(root: str | None, name: str) -> Path:
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder; DOMADAPT_BENCHMARK_DATA (or data.root) must hold {name}/")
     return folder
+
+
+def part_reader(folder: Path, warnings: Counter[str]) -> Callable[[str, str, bool], tuple[Record, ...]]:
+    """A function that reads ``(file, domain, labelled)`` from a folder and counts what is mended."""
+
+    def part(file: str, domain: str, labelled: bool) -> tuple[Record, ...]:
+        corpus = read(folder / file, domain=domain, labelled=labelled)
+        warnings.update(corpus.warnings)
+        return corpus.records
+
+    return part
+
+
+def two_of(pair: str, domains: Sequence[str]) -> tuple[str, str]:
+    """Source and target of ``SOURCE_to_TARGET``.
+
+    Raises:
+        ValueError: not two different ones of the domains.
+
+    >>> two_of("books_to_dvd", ["books", "dvd", "kitchen"])
+    ('books', 'dvd')
+    """
+    known = {f"{source}_to_{target}": (source, target) for source in domains for target in domains if source != target}
+    if pair not in known:
+        raise ValueError(f"data.pair={pair!r}: expected SOURCE_to_TARGET of two of {', '.join(domains)}")
+    return known[pair]

@@ -56,7 +56,7 @@ def cost(pairs: Sequence[Pair]) -> Section:
             for c in found
         ],
         [
-            "seconds: build, prepare and fit, as recorded on the machine of each run; what a cache already held cost none"
+            "seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none"
         ],
     )
     blocks: list[Block] = [table]

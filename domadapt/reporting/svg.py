@@ -95,9 +95,10 @@ def _shrink(root: ElementTree.Element) -> None:
             item.attrib.pop("id", None)
         for name in ("d", "x", "y", "transform", "points"):
             if name in item.attrib:
-                item.set(
-                    name, re.sub(r"\s+", " ", NUMBER.sub(lambda m: f"{float(m[0]):.1f}", item.get(name, ""))).strip()
-                )
+                short = NUMBER.sub(lambda found: f"{float(found[0]):.1f}", item.get(name, ""))
+                item.set(name, " ".join(short.split()))
+        if item.get("transform", "").startswith("rotate(-0"):
+            del item.attrib["transform"]
         if "style" in item.attrib:
             item.set("style", FONTS.sub("", item.get("style", "")).strip("; ").replace("; ", ";").replace(": ", ":"))
     for parent in reversed(list(root.iter())):

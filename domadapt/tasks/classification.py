@@ -21,14 +21,17 @@ class Classification:
 
     Args:
         labels: names of the classes; None takes those of the source's training records.
+        headline: the score that runs are compared by, ``macro_f1`` or ``accuracy``.
     """
 
     kind = "sequence"
-    headline = "macro_f1"
 
-    def __init__(self, labels: list[str] | None = None) -> None:
+    def __init__(self, labels: list[str] | None = None, headline: str = "macro_f1") -> None:
         if isinstance(labels, str):
             raise ValueError(f"task.labels={labels!r}: expected a list, such as task.labels=[negative,positive]")
+        if headline not in ("macro_f1", "accuracy"):
+            raise ValueError(f"task.headline={headline!r}: expected macro_f1 or accuracy")
+        self.headline = headline
         self.labels = [str(label) for label in labels or []]
 
     def learn_labels(self, records: Sequence[Record]) -> None:
@@ -69,6 +72,10 @@ class Classification:
         """Mean cross entropy over texts."""
         assert batch.labels is not None
         return F.cross_entropy(output.logits.float(), batch.labels)
+
+    def rows(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """One row a text."""
+        return output.logits, batch.labels
 
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """The likeliest class of each text and its probability."""

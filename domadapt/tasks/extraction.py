@@ -21,14 +21,18 @@ class Extraction:
 
     Args:
         types: span types; None takes those of the source's training records.
+        average: what ``span_f1`` is: ``macro``, the mean of each type's F1, or ``micro``, the F1 of all spans together.
     """
 
     kind = "token"
     headline = "span_f1"
 
-    def __init__(self, types: list[str] | None = None) -> None:
+    def __init__(self, types: list[str] | None = None, average: str = "macro") -> None:
         if isinstance(types, str):
             raise ValueError(f"task.types={types!r}: expected a list, such as task.types=[aspect,opinion]")
+        if average not in ("macro", "micro"):
+            raise ValueError(f"task.average={average!r}: expected macro or micro")
+        self.average = average
         self.types = [str(kind) for kind in types or []]
         self.labels = tag_names(self.types)
 
@@ -77,6 +81,11 @@ class Extraction:
         total = F.cross_entropy(logits, batch.word_tags, ignore_index=IGNORED, reduction="sum")
         return total / (batch.word_tags != IGNORED).sum().clamp(min=1)
 
+    def rows(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """One row a word that has a piece."""
+        read = batch.node_first_piece >= 0
+        return word_logits(output, batch)[read], None if batch.word_tags is None else batch.word_tags[read]
+
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """The likeliest tag of each word, joined to spans; whitespace does not end a span."""
         confidence, best = word_logits(output, batch).float().softmax(-1).max(-1)
@@ -91,14 +100,16 @@ class Extraction:
         ]
 
     def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:
-        """Exact-span F1 of each type, and their mean."""
+        """Exact-span F1 of each type, and their average; a span counts only with its type."""
+        gold = {(i, s) for i, r in enumerate(records) for s in r.spans or ()}
+        found = {(i, s) for i, p in enumerate(predictions) for s in p.spans}
         scores: Scores = {}
         for kind in self.types:
-            gold = {(i, s) for i, r in enumerate(records) for s in r.spans or () if s.type == kind}
-            found = {(i, s) for i, p in enumerate(predictions) for s in p.spans if s.type == kind}
-            scores |= set_scores(gold, found, kind)
-        mean = float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))
-        return {"span_f1": mean} | scores
+            own_gold, own_found = ({(i, s) for i, s in spans if s.type == kind} for spans in (gold, found))
+            scores |= set_scores(own_gold, own_found, kind)
+        if self.average == "micro":
+            return set_scores(gold, found, "span") | scores
+        return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))} | scores
 
 
 def tag_names(types: Sequence[str]) -> list[str]:

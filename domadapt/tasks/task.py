@@ -59,6 +59,9 @@ class Task(Protocol):
     def loss(self, output: Output, batch: Batch) -> Tensor:
         """Scalar loss of a labelled batch."""
 
+    def rows(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """(rows, classes) logits of what is classified, texts or words, and (rows,) classes of a labelled batch."""
+
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """One prediction a text; ``words`` are those of the batch's texts, in its order."""
 

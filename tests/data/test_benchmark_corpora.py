@@ -35,6 +35,12 @@ LABELLED = {
     "camera_laptop_sentences/laptop.labeled_train.jsonl": 1786,
     "camera_laptop_sentences/laptop.test_se14.jsonl": 284,
     **{f"amazon_reviews/{name}.labeled.jsonl": 2000 for name in ("books", "dvd", "electronics", "kitchen")},
+    "amazon_reviews_fdu/camera_photo.train.jsonl": 1359,
+    "amazon_reviews_fdu/camera_photo.test.jsonl": 383,
+    "amazon_reviews_fdu/electronics.train.jsonl": 1562,
+    "amazon_reviews_fdu/electronics.test.jsonl": 397,
+    "amazon_reviews_fdu/software.train.jsonl": 1300,
+    "amazon_reviews_fdu/software.test.jsonl": 393,
 }
 UNLABELLED = {
     "camera_laptop_sentences/camera.unlabeled.jsonl": 539,
@@ -43,6 +49,9 @@ UNLABELLED = {
     "amazon_reviews/dvd.unlabeled_substitute.jsonl": 6959,
     "amazon_reviews/electronics.unlabeled_substitute.jsonl": 6299,
     "amazon_reviews/kitchen.unlabeled_substitute.jsonl": 6983,
+    "amazon_reviews_fdu/camera_photo.unlabeled.jsonl": 803,
+    "amazon_reviews_fdu/electronics.unlabeled.jsonl": 1338,
+    "amazon_reviews_fdu/software.unlabeled.jsonl": 372,
 }
 DAMAGE = "text damaged by an earlier decoding (U+FFFD), kept"
 

@@ -40,6 +40,27 @@ def test_extraction_scores_a_hand_counted_example() -> None:
     assert (scores["aspect_f1"], scores["opinion_f1"], scores["span_f1"]) == (0.0, 1.0, 0.5)
 
 
+def test_micro_average_counts_all_spans_together() -> None:
+    gold = [Record("1", "d", "bread and soup and staff", spans=(Span(0, 5, "POS"), Span(10, 14, "NEG")))]
+    predicted = [Prediction(spans=(Span(0, 5, "POS"), Span(10, 14, "POS"), Span(19, 24, "POS")))]
+    micro = Extraction(["POS", "NEG", "NEU"], average="micro").score(gold, predicted)
+    macro = Extraction(["POS", "NEG", "NEU"]).score(gold, predicted)
+    assert (micro["span_precision"], micro["span_recall"], micro["span_support"]) == (1 / 3, 1 / 2, 2)
+    assert micro["span_f1"] == pytest.approx(0.4)  # 2 * 1 right of 3 found and 2 gold
+    assert macro["span_f1"] == pytest.approx(0.5 / 3)  # POS 1/2, NEG and NEU 0
+    assert {k: v for k, v in micro.items() if not k.startswith("span_")}.items() <= macro.items()
+    with pytest.raises(ValueError, match="task.average='mean': expected macro or micro"):
+        Extraction(average="mean")
+
+
+def test_classification_is_compared_by_what_is_asked_for() -> None:
+    task = Classification(["bad", "good"], headline="accuracy")
+    assert (task.headline, Classification().headline) == ("accuracy", "macro_f1")
+    assert task.headline in task.score([Record("1", "d", "a", label="good")], [Prediction(label="good")])
+    with pytest.raises(ValueError, match="task.headline='f1': expected macro_f1 or accuracy"):
+        Classification(headline="f1")
+
+
 tags = st.lists(st.sampled_from(["O", "B-aspect", "I-aspect", "B-opinion", "I-opinion"]), max_size=12)
 
 

@@ -1,0 +1,179 @@
+"""Cells through any Hydra launcher: in this process, in several, on a cluster."""
+
+import logging
+import os
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from domadapt.resolvers import register
+
+# Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
+QUIET = ("hydra.hydra_logging.root=null", "hydra.job_logging.root=null")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a launcher calls with each composed ``train.yaml``, here or in a process of its own.
+
+    Args:
+        arguments: the command's, which metrics.json quotes.
+        parent: the launching process.
+        wait: for cells that another process is at.
+    """
+
+    wait: bool = True
+    arguments: tuple[str, ...] = field(default_factory=lambda: tuple(sys.argv[1:]))
+    parent: int = field(default_factory=os.getpid)
+
+    def __call__(self, cfg: Any) -> dict[str, Any] | Exception:
+        """Metrics of the cell, or its error: returned, since not every launcher survives one that is raised."""
+        from domadapt.training import train
+
+        register()
+        if os.getpid() != self.parent:
+            sys.argv[1:] = self.arguments
+            logging.basicConfig(format="%(message)s", level=logging.INFO)
+            logging.captureWarnings(True)
+        if os.getppid() == self.parent:
+            end_with(self.parent)
+        try:
+            return train(cfg, self.wait)
+        except Exception as error:
+            return portable(error)
+
+
+@lru_cache
+def end_with(parent: int) -> None:
+    """End this worker process when its parent has gone: a sweep that was killed must not go on in its workers."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> list[dict[str, Any] | Exception]:
+    """Run `domadapt train` once for each list of overrides.
+
+    The first job's configuration says which launcher takes them all: ``launcher=joblib``,
+    ``hydra.launcher.n_jobs=2``. Inside a verb, ``--config-dir`` and the verb's ``hydra.…`` settings hold for the jobs.
+
+    Args:
+        jobs: the overrides of each.
+        first: number of the first job, for launchers that number them.
+        wait: for cells that another process is at; False returns :class:`~domadapt.benchmarking.status.Busy` for them.
+
+    Returns:
+        For each job, in order, the content of its metrics.json, or the exception that ended it. Where the launcher
+        itself stopped (a worker was killed, a node went away), that one exception for every job: those that finished
+        have their metrics.json.
+
+    Raises:
+        ValueError: the overrides can't be composed, or the launcher is not installed.
+    """
+    from domadapt.api import initialized
+
+    if not jobs:
+        return []
+    with initialized():
+        return _launch([[*_inherited(), *QUIET, *job] for job in jobs], first, wait)
+
+
+def _launch(jobs: list[list[str]], first: int, wait: bool) -> list[dict[str, Any] | Exception]:
+    from hydra._internal.callbacks import Callbacks
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.plugins import Plugins
+    from hydra.types import HydraContext
+
+    from domadapt.api import compose
+
+    cfg = compose("train", jobs[0], with_hydra=True)
+    context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks(cfg))
+    launcher = Plugins.instance().instantiate_launcher(context, Job(wait=wait), cfg)
+    with _without_listing():
+        try:
+            returned = launcher.launch(jobs, first)
+        except Exception as error:
+            stopped = RuntimeError(
+                f"the launcher stopped: {type(error).__name__}: {error}; what finished is kept: run it again"
+            )
+            stopped.__cause__ = error
+            return [stopped] * len(jobs)
+    return [job._return_value for job in returned]
+
+
+def jobs_at_once(overrides: Sequence[str]) -> tuple[int, str]:
+    """How many jobs the configured launcher runs at a time, as far as it says, and its name.
+
+    Args:
+        overrides: of any job.
+    """
+    from domadapt.api import compose, initialized
+
+    with initialized():
+        settings = compose("train", [*_inherited(), *overrides], with_hydra=True).hydra
+    jobs, name = settings.launcher.get("n_jobs"), str(settings.runtime.choices["hydra/launcher"])
+    if not jobs:
+        return int(settings.launcher.get("array_parallelism") or 1), name
+    import joblib
+
+    return int(joblib.effective_n_jobs(jobs)), name
+
+
+def _inherited() -> list[str]:
+    """The verb's `hydra.…` settings, which its own overrides do not hold."""
+    from hydra.core.hydra_config import HydraConfig
+
+    if not HydraConfig.initialized():
+        return ["hydra/job_logging=stdout"]  # the default opens a file in the working folder
+    return [o for o in HydraConfig.get().overrides.hydra if not o.startswith("hydra.mode=")]
+
+
+@contextmanager
+def _without_listing() -> Iterator[None]:
+    """Launchers list every job's overrides before they start: the plan has said it."""
+    loggers = [logging.getLogger(name) for name in ("hydra", "hydra_plugins")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def portable(error: Exception) -> Exception:
+    """The error, or if a process can't hand it to another, one of the nearest built-in kind that says the same.
+
+    >>> portable(ValueError("seed=x")).args
+    ('seed=x',)
+    """
+    try:
+        pickle.loads(pickle.dumps(error))  # made here a moment ago
+    except Exception:
+        kind = next(kind for kind in (ValueError, OSError, RuntimeError, Exception) if isinstance(error, kind))
+        text = str(error) if kind is ValueError else f"{type(error).__name__}: {error}"
+        return kind(text).with_traceback(error.__traceback__)
+    return error
+
+
+def threads_of_a_job() -> int:
+    """This job's share of the machine's cores, where its launcher runs ``n_jobs`` at once; else 0."""
+    from hydra.core.hydra_config import HydraConfig
+
+    jobs = HydraConfig.get().launcher.get("n_jobs") if HydraConfig.initialized() else None
+    if not jobs:
+        return 0
+    import joblib
+
+    return int(max(1, joblib.cpu_count() // joblib.effective_n_jobs(jobs)))

@@ -1,0 +1,147 @@
+"""The state of a benchmark's cells, read from their run folders while they run: a live table, or a line a cell."""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from domadapt.benchmarking.plan import Cell, duration
+from domadapt.benchmarking.status import read_status
+
+log = logging.getLogger(__name__)
+EVERY = 1.0  # seconds between two looks
+MARKS = {"finished": "●", "running": "◐", "failed": "✗", "waiting": "·"}
+SILENT = 60.0  # seconds after which a cell that says nothing is not taken for running
+
+
+class Watch:
+    """While the block runs, show how far its cells are.
+
+    Args:
+        cells: of the benchmark.
+        console: where; None takes standard error.
+    """
+
+    def __init__(self, cells: Sequence[Cell], console: Console | None = None) -> None:
+        self.cells = list(cells)
+        self.console = console or Console(stderr=True)
+        self.started = time.time()
+        self.metrics: dict[str, dict[str, Any]] = {}
+        self.before: set[str] = set()
+        self._stop = threading.Event()
+
+    def __enter__(self) -> "Watch":
+        self.look()
+        self.before = set(self.metrics)  # finished before this sweep began
+        self._thread = threading.Thread(target=self._show, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def look(self) -> list[Cell]:
+        """Read the results that have come since the last look; returns their cells."""
+        new = []
+        for cell in self.cells:
+            path = cell.folder / "metrics.json"
+            if cell.name not in self.metrics and path.is_file():
+                try:
+                    self.metrics[cell.name] = json.loads(path.read_text(encoding="utf-8"))
+                    new.append(cell)
+                except ValueError:
+                    continue  # damaged: the run will be made again
+        return new
+
+    def state(self, cell: Cell) -> tuple[str, dict[str, Any]]:
+        """One of :data:`MARKS`, and what the cell says of itself."""
+        if cell.name in self.metrics:
+            return "finished", {}
+        status = read_status(cell.folder)
+        if status.get("stage") == "failed":
+            return ("failed" if status["updated"] >= self.started else "waiting"), status
+        return ("running" if status.get("updated", 0.0) > time.time() - SILENT else "waiting"), status
+
+    def table(self) -> Group:
+        """Mean score so far and a mark a seed, method by pair; then the cells that run."""
+        pairs = list(dict.fromkeys(cell.pair for cell in self.cells))
+        table = Table()
+        table.add_column("method")
+        for pair in pairs:
+            table.add_column(pair.replace("_to_", "\n→ "), justify="right")
+        running = []
+        for method in dict.fromkeys(cell.method for cell in self.cells):
+            row = []
+            for pair in pairs:
+                own = [cell for cell in self.cells if (cell.method, cell.pair) == (method, pair)]
+                states = [self.state(cell) for cell in own]
+                scores = [score for cell in own if (score := headline(self.metrics.get(cell.name))) is not None]
+                mean = f"{100 * sum(scores) / len(scores):.1f} " if scores else ""
+                row.append(Text(mean + "".join(MARKS[state] for state, _ in states)))
+                running += [(c, status) for c, (state, status) in zip(own, states, strict=True) if state == "running"]
+            table.add_row(Text(method), *row)
+        return Group(
+            table,
+            Text(self._caption()),
+            *(Text(f"{MARKS['running']} {cell.name}: {told(status)}") for cell, status in running),
+        )
+
+    def _caption(self) -> str:
+        done, here = len(self.metrics), len(self.metrics) - len(self.before)
+        elapsed = time.time() - self.started
+        left = duration(elapsed / here * (len(self.cells) - done)) + " left" if here else "no cell finished yet"
+        return f"{done} of {len(self.cells)} cells, {duration(elapsed)}, {left}"
+
+    def _show(self) -> None:
+        if self.console.is_terminal:
+            with Live(console=self.console, auto_refresh=False) as live:
+                while True:
+                    stopped = self._stop.wait(EVERY)
+                    self.look()
+                    live.update(self.table(), refresh=True)
+                    if stopped:
+                        return
+        while True:
+            stopped = self._stop.wait(EVERY)
+            for cell in self.look():
+                log.info(line(cell, self.metrics[cell.name], self._caption()))
+            if stopped:
+                return
+
+
+def told(status: dict[str, Any]) -> str:
+    """A status in words.
+
+    >>> told({"stage": "fit", "epoch": 2, "epochs": 3, "step": 50, "steps": 120})
+    'fit, epoch 2 of 3, step 50 of 120'
+    """
+    words = [str(status.get("stage"))]
+    if status.get("stage") == "fit":
+        words += [f"{name} {status[name]} of {status[name + 's']}" for name in ("epoch", "step") if name in status]
+    return ", ".join(words)
+
+
+def headline(metrics: dict[str, Any] | None) -> float | None:
+    """A run's headline score on the target test, where it has one."""
+    scores = (metrics or {}).get("target_test") or {}
+    value = scores.get((metrics or {}).get("headline"))
+    return None if value is None else float(value)
+
+
+def line(cell: Cell, metrics: dict[str, Any], caption: str) -> str:
+    """What a log says of a finished cell."""
+    score = headline(metrics)
+    shown = "-" if score is None else f"{100 * score:.1f}"
+    seconds = duration(sum(metrics["seconds"].values()))
+    return f"{cell.name}: {metrics['headline']} {shown}, {seconds} ({caption})"

@@ -1,0 +1,190 @@
+"""What a benchmark is going to do: its cells, which of them are finished, and how long the others may take."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from omegaconf import DictConfig
+
+from domadapt.api import compose
+from domadapt.benchmarking.cells import cell_key, run_folder
+from domadapt.benchmarking.status import read_status
+from domadapt.messages import lengthen
+from domadapt.reporting.runs import read_metrics
+
+FINISHED, STARTED, WAITING = "finished", "started", "waiting"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a benchmark.
+
+    Attributes:
+        method: its name in the matrix.
+        seed: of the run.
+        overrides: what `domadapt train` is given.
+        config: as composed from them.
+    """
+
+    method: str
+    seed: int
+    overrides: tuple[str, ...]
+    config: DictConfig
+
+    @property
+    def pair(self) -> str:
+        """``SOURCE_to_TARGET``."""
+        return str(self.config.pair)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.pair} {self.method} seed {self.seed}"
+
+    @cached_property
+    def key(self) -> str:
+        """See :func:`domadapt.benchmarking.cells.cell_key`."""
+        return cell_key(self.config)
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where it is written."""
+        return run_folder(self.config)
+
+    def state(self) -> str:
+        """``finished``, ``started`` (to be resumed, if nobody is at it now) or ``waiting``."""
+        if (self.folder / "metrics.json").is_file():
+            return FINISHED
+        return STARTED if read_status(self.folder).get("key") == self.key else WAITING
+
+
+def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[Cell]:
+    """Every cell of a benchmark, seed by seed.
+
+    Args:
+        cfg: a composed ``benchmark.yaml``.
+        overrides: what the user gave on the command line; they hold for every cell.
+
+    Raises:
+        ValueError: seeds are given in two ways, a method is not in the matrix, or two are one and the same cell.
+    """
+    common = [o for o in overrides if not o.lstrip("+~").startswith(("experiment=", "benchmark.", "seed="))]
+    if any(o.lstrip("+").startswith("seed=") for o in overrides):
+        raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
+    methods = dict(cfg.benchmark.methods)
+    only = cfg.benchmark.get("only") or list(methods)
+    if unknown := [name for name in only if name not in methods]:
+        raise ValueError(f"benchmark.only={unknown}: no such method in the matrix; expected some of {[*methods]}")
+    composed = []
+    for pair in cfg.benchmark.get("pairs") or [None]:
+        for method in only:
+            own = (f"experiment={cfg.benchmark.experiment}", *_listed(pair), *methods[method], *common)
+            composed.append((str(method), own, compose("train", [*own, f"seed={cfg.benchmark.seeds[0]}"])))
+    result = []
+    for seed in cfg.benchmark.seeds:  # outermost: a benchmark that is stopped early has something of everything
+        for method, own, config in composed:
+            one = config.copy()
+            one.seed = seed
+            result.append(Cell(method, seed, (*own, f"seed={seed}"), one))
+    twice = [folder for folder, count in Counter(cell.folder for cell in result).items() if count > 1]
+    if twice:
+        names = ", ".join(cell.name for cell in result if cell.folder == twice[0])
+        raise ValueError(f"benchmark: {names} are one and the same run ({twice[0]}); drop one, or change its settings")
+    return result
+
+
+def _listed(pair: Any) -> list[str]:
+    """A pair's overrides: none, one, or a list."""
+    if pair is None:
+        return []
+    return [lengthen(override) for override in ([pair] if isinstance(pair, str) else pair)]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long cells may take, one after the other.
+
+    Attributes:
+        seconds: of those that are still to be run and have a finished like.
+        of: how many these are.
+        unknown: how many have none.
+    """
+
+    seconds: float
+    of: int
+    unknown: int
+
+
+def estimate(todo: Sequence[Cell]) -> Estimate:
+    """From the median of finished cells of the same method and the same kind of data.
+
+    Args:
+        todo: all cells of a benchmark.
+    """
+    took: dict[tuple[str, str], list[float]] = {}
+    for runs in {Path(cell.config.paths.runs) for cell in todo}:
+        for path in runs.glob("*/*/*/metrics.json"):
+            try:
+                metrics = read_metrics(path)
+                kind = metrics["method"], str(metrics["config"]["data"]["_target_"])
+                took.setdefault(kind, []).append(sum(metrics["seconds"].values()))
+            except (ValueError, KeyError, AttributeError):
+                continue  # of another version; it is no news here
+    waiting = [cell for cell in todo if cell.state() != FINISHED]
+    known = [took[kind] for cell in waiting if (kind := (cell.config.method, cell.config.data._target_)) in took]
+    return Estimate(sum(median(values) for values in known), len(known), len(waiting) - len(known))
+
+
+def plan(todo: Sequence[Cell], at_once: int, launcher: str) -> str:
+    """The plan in words, printed before the first cell starts.
+
+    Args:
+        todo: all cells.
+        at_once: how many run at a time.
+        launcher: its name.
+    """
+    count = Counter(cell.state() for cell in todo)
+    pairs, methods = {cell.pair for cell in todo}, {cell.method for cell in todo}
+    seeds = {cell.seed for cell in todo}
+    lines = [
+        f"{len(todo)} cells: {len(pairs)} pairs × {len(methods)} methods × {len(seeds)} seeds; "
+        f"launcher {launcher}, {at_once} at once"
+    ]
+    if count[FINISHED]:
+        lines.append(f"  {count[FINISHED]} finished: not run again")
+    if count[STARTED]:
+        lines.append(f"  {count[STARTED]} started: go on from their last checkpoint")
+    if count[WAITING]:
+        lines.append(f"  {count[WAITING]} to run")
+    guess = estimate(todo)
+    if guess.of:
+        rest = f", and {guess.unknown} whose like has not been run yet" if guess.unknown else ""
+        lines.append(f"  about {duration(guess.seconds / at_once)} for {guess.of} of them{rest}")
+    elif guess.unknown:
+        lines.append("  no estimate: nothing like them is finished yet")
+    lines.append(f"  shared: {shared(Path(todo[0].config.paths.cache))}")
+    return "\n".join(lines)
+
+
+def shared(cache: Path) -> str:
+    """What the cache folder holds for cells to share."""
+    parses = [path for path in cache.glob("*.sqlite*") if path.suffix == ".sqlite"]
+    encoders = len(list(cache.glob("masked-lm-*.safetensors")))
+    size = sum(path.stat().st_size for path in cache.glob("*") if path.is_file())
+    return f"parses of {len(parses)} parsers, {encoders} post-trained encoders, {size / 1e6:.0f} MB in {cache}"
+
+
+def duration(seconds: float) -> str:
+    """For people.
+
+    >>> duration(40), duration(600), duration(8000)
+    ('40 s', '10 min', '2 h 13 min')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

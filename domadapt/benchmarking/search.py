@@ -1,0 +1,45 @@
+"""What a sweeper that searches, such as Optuna's, gets to see of a run: the chosen validator's value, nothing else."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from omegaconf import DictConfig
+
+
+def objective(metrics: Mapping[str, Any]) -> float:
+    """The chosen validator's value at the epoch it chose.
+
+    >>> curve = [{"epoch": 1, "selection": 0.2}, {"epoch": 2, "selection": 0.7}]
+    >>> objective({"selection": {"validator": "source_dev", "epoch": 2}, "curve": curve})
+    0.7
+    """
+    chosen = metrics["selection"]["epoch"]
+    return float(next(point["selection"] for point in metrics["curve"] if point["epoch"] == chosen))
+
+
+def check_search(cfg: DictConfig, verb: str) -> None:
+    """Refuse a search that target labels would lead, and one over what has no value.
+
+    Args:
+        cfg: the job's configuration.
+        verb: the job's.
+
+    Raises:
+        ValueError: with the fix. Nothing is refused outside of a search.
+    """
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    settings = HydraConfig.get()
+    if settings.mode != RunMode.MULTIRUN or settings.runtime.choices["hydra/sweeper"] == "basic":
+        return
+    if verb != "train":
+        raise ValueError(f"sweeper: {verb} has no value to search by; search with domadapt train")
+    from domadapt.setup import make
+
+    validator = make(cfg.selection)
+    if getattr(validator, "bound", False):
+        raise ValueError(
+            f"selection={validator.name}: reads target labels, which no search may; "
+            f"choose a validator that does not, such as selection=source_dev"
+        )

@@ -1,0 +1,118 @@
+"""Sentiment of whole reviews, over Amazon's product groups."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled, hold_out
+from domadapt.data.errors import MISSING, DataError, Location
+from domadapt.data.lowercase import lowercased
+from domadapt.data.readers import read
+from domadapt.data.records import Record
+from domadapt.data.sources import benchmark_folder, part_reader, two_of
+
+DOMAINS = ("books", "dvd", "electronics", "kitchen")
+FDU_DOMAINS = ("camera_photo", "electronics", "software")
+
+
+def amazon_reviews(root: str | None, pair: str, dev_share: float, ceiling_share: float, test: str) -> Domains:
+    """Multi-domain sentiment (Blitzer, Dredze and Pereira 2007): 1000 positive and 1000 negative reviews a domain.
+
+    The published test is all of the target's labelled reviews, which leaves the in-domain ceiling none to learn from.
+    So the ceiling, and no other run, is tested on a random share and trained on the rest. It is printed beside runs
+    that are tested on all; ``test=ceiling`` tests every run on that share, for a gap between like and like.
+
+    Args:
+        root: the benchmark folder that holds ``amazon_reviews/``.
+        pair: ``SOURCE_to_TARGET`` of books, dvd, electronics, kitchen.
+        dev_share: share of labelled reviews held out as dev: 400 of the source's 2000; the ceiling's of what it has.
+        ceiling_share: share of the target's labelled reviews that the ceiling is tested on.
+        test: ``all``, or ``ceiling``: the share that the ceiling is tested on.
+
+    Raises:
+        ValueError: the folder is missing, or there is no such pair or choice.
+    """
+    source, target = two_of(pair, DOMAINS)
+    if test not in ("all", "ceiling"):
+        raise ValueError(f"data.test={test!r}: expected all or ceiling")
+    warnings: Counter[str] = Counter()
+    part = part_reader(benchmark_folder(root, "amazon_reviews"), warnings)
+
+    def labelled() -> tuple[Record, ...]:
+        return part(f"{target}.labeled.jsonl", target, True)
+
+    def ceilings_test() -> tuple[Record, ...]:
+        return hold_out(labelled(), ceiling_share, seed=1)[1]
+
+    def ceiling() -> Ceiling:
+        rest, _ = hold_out(labelled(), ceiling_share, seed=1)
+        return Ceiling(*hold_out(rest, dev_share, seed=1), SealedTest(target, ceilings_test))
+
+    train, dev = hold_out(part(f"{source}.labeled.jsonl", source, True), dev_share, seed=1)
+    return Domains(
+        source,
+        target,
+        train,
+        dev,
+        (),
+        TargetUnlabeled.from_records(target, part(f"{target}.unlabeled_substitute.jsonl", target, False)),
+        SealedTest(target, labelled if test == "all" else ceilings_test),
+        ceiling,
+        warnings,
+    )
+
+
+def amazon_reviews_fdu(root: str | None, pair: str, dev_share: float, lowercase: bool) -> Domains:
+    """Multi-domain sentiment (Liu, Qiu and Huang 2017): three product groups with a test each.
+
+    Its labelled text was published tokenised and lower-cased, its unlabelled text as written: a model could tell the
+    two by their spaces and capitals. So ``text_detok`` is read, and the unlabelled text is lower-cased, too.
+
+    Args:
+        root: the benchmark folder that holds ``amazon_reviews_fdu/``.
+        pair: ``SOURCE_to_TARGET`` of camera_photo, electronics, software.
+        dev_share: share of labelled training reviews held out as dev.
+        lowercase: whether the unlabelled text is lower-cased as the labelled text is.
+
+    Raises:
+        ValueError: the folder is missing, or there is no such pair.
+    """
+    source, target = two_of(pair, FDU_DOMAINS)
+    folder = benchmark_folder(root, "amazon_reviews_fdu")
+    warnings: Counter[str] = Counter()
+
+    def part(domain: str, name: str) -> tuple[Record, ...]:
+        return detokenised(folder / f"{domain}.{name}.jsonl", domain, warnings)
+
+    train, dev = hold_out(part(source, "train"), dev_share, seed=1)
+    texts = part_reader(folder, warnings)(f"{target}.unlabeled.jsonl", target, False)
+    return Domains(
+        source,
+        target,
+        train,
+        dev,
+        part(source, "test"),
+        TargetUnlabeled.from_records(target, tuple(map(lowercased, texts)) if lowercase else texts),
+        SealedTest(target, lambda: part(target, "test")),
+        lambda: Ceiling(*hold_out(part(target, "train"), dev_share, seed=1)),
+        warnings,
+    )
+
+
+def detokenised(path: Path, domain: str, warnings: Counter[str]) -> tuple[Record, ...]:
+    """Labelled records with ``text_detok``, where tokenisation is undone, for their text.
+
+    Raises:
+        DataError: a record has no such field.
+    """
+    corpus = read(path, domain=domain)
+    warnings.update(corpus.warnings)
+    lines = path.read_bytes().decode("utf-8-sig").split("\n")
+    records = []
+    for record, line in zip(corpus.records, corpus.lines, strict=True):
+        text = json.loads(lines[line - 1]).get("text_detok", MISSING)
+        if not isinstance(text, str) or not text.strip():
+            raise DataError(Location(path, line), "text_detok", text, "a text", "add it, or use data=my_files")
+        records.append(replace(record, text=text))
+    return tuple(records)

@@ -1,0 +1,59 @@
+"""Aspect terms with their polarity in one tag, over devices, laptops and restaurants."""
+
+from collections import Counter
+from dataclasses import replace
+
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled, hold_out
+from domadapt.data.records import Record
+from domadapt.data.sources import benchmark_folder, part_reader, two_of
+
+DOMAINS = ("device", "laptop", "rest")
+
+
+def joint_absa(root: str | None, pair: str, dev_share: float, terms_only: bool) -> Domains:
+    """Cross-domain aspect-based sentiment analysis (Gong, Yu and Xia 2020, BERT-UDA).
+
+    Train and test are as published. The target's train sentences, without their tags, are the unlabelled text; dev is
+    held out from the source's. Spans are POS, NEG and NEU; devices have no NEU.
+
+    Args:
+        root: the benchmark folder that holds ``joint_absa/``.
+        pair: ``SOURCE_to_TARGET`` of device, laptop, rest.
+        dev_share: share of the source's training sentences held out as dev.
+        terms_only: every span is an ``aspect``, whatever its polarity: aspect extraction (AE).
+
+    Raises:
+        ValueError: the folder is missing, or there is no such pair.
+    """
+    source, target = two_of(pair, DOMAINS)
+    warnings: Counter[str] = Counter()
+    read = part_reader(benchmark_folder(root, "joint_absa"), warnings)
+
+    def part(domain: str, name: str, labelled: bool) -> tuple[Record, ...]:
+        records = read(f"{domain}.{name}.jsonl", domain, labelled)
+        return tuple(map(without_polarity, records)) if terms_only else records
+
+    train, dev = hold_out(part(source, "train", True), dev_share, seed=1)
+    return Domains(
+        source,
+        target,
+        train,
+        dev,
+        part(source, "test", True),
+        TargetUnlabeled.from_records(target, part(target, "train", False)),
+        SealedTest(target, lambda: part(target, "test", True)),
+        lambda: Ceiling(*hold_out(part(target, "train", True), dev_share, seed=1)),
+        warnings,
+    )
+
+
+def without_polarity(record: Record) -> Record:
+    """The same record with ``aspect`` as the only span type.
+
+    >>> from domadapt.data.records import Span
+    >>> without_polarity(Record("1", "rest", "good bread", spans=(Span(5, 10, "POS"),))).spans
+    (Span(start=5, end=10, type='aspect'),)
+    """
+    if record.spans is None:
+        return record
+    return replace(record, spans=tuple(replace(span, type="aspect") for span in record.spans))

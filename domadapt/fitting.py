@@ -1,0 +1,238 @@
+"""Train with Lightning; every epoch is scored by all validators and can be gone back to, or gone on from."""
+
+import json
+import logging
+import math
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from omegaconf import DictConfig
+from pytorch_lightning.callbacks import Callback, TQDMProgressBar
+from pytorch_lightning.loggers.logger import Logger
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from domadapt import checkpoint
+from domadapt.benchmarking.status import Status
+from domadapt.data.batches import StepLoader
+from domadapt.evaluate import evaluate
+from domadapt.files import replace_atomic, write_atomic
+from domadapt.module import Adapter
+from domadapt.ranks import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
+from domadapt.selection.validator import Evidence, Validator, all_validators
+from domadapt.setup import Setting
+from domadapt.tracking.tracker import flat
+
+log = logging.getLogger(__name__)
+
+
+class Epochs(Callback):
+    """What is known of the epochs so far: the curve, each one's weights, and a checkpoint to resume from.
+
+    Args:
+        folder: for weights and checkpoint; the caller deletes it when the cell is finished.
+        setting: what the run works with.
+        validators: the chosen one first.
+        batch_size: of evaluation.
+        status: told of every step.
+    """
+
+    def __init__(
+        self, folder: Path, setting: Setting, validators: list[Validator], batch_size: int, status: Status
+    ) -> None:
+        self.folder, self.setting, self.validators = folder, setting, validators
+        self.batch_size, self.status = batch_size, status
+        self.curve: list[dict[str, Any]] = []
+        self.random: list[dict[str, Any]] = []
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint to resume from."""
+        return self.folder / "last.safetensors"
+
+    def best(self, validator: Validator) -> int:
+        """The epoch that a validator chooses; the earlier one wins a tie."""
+        values = [line["validators"][validator.name] for line in self.curve]
+        return int(self.curve[int(np.argmax(values))]["epoch"])
+
+    def restore(self, epoch: int, module: Adapter) -> None:
+        """Put an epoch's weights back."""
+        module.load_state_dict(load_file(self._weights(epoch)))
+        module.to(self.setting.device)
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Resumed: go on with the random numbers that would have come."""
+        if self.random:
+            set_random_state(self.random[trainer.global_rank])
+        elif trainer.global_rank:
+            pl.seed_everything(seed_of_rank(self.setting.seed, trainer.global_rank), verbose=False)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
+        """Say how far it is."""
+        if trainer.is_global_zero:
+            self.status.note(
+                epoch=trainer.current_epoch + 1,
+                epochs=trainer.max_epochs,
+                step=trainer.global_step,
+                steps=int(trainer.estimated_stepping_batches),
+            )
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Score, keep the weights, and write the checkpoint, in this order: a kill in between repeats the epoch."""
+        assert isinstance(module, Adapter)
+        losses = mean_over_ranks(module.mean_losses(), trainer)
+        if not math.isfinite(losses["total"]):
+            raise ValueError(
+                f"the loss is {losses['total']} in epoch {trainer.current_epoch + 1} ({losses}); "
+                f"lower trainer.learning_rate, or the weight of the loss that grew"
+            )
+        epoch = trainer.current_epoch + 1
+        if trainer.is_global_zero:
+            self._score(epoch, losses, trainer, module)
+        trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
+        trainer.save_checkpoint(self.last)  # by rank 0, but all take part
+
+    def _score(self, epoch: int, losses: dict[str, float], trainer: pl.Trainer, module: Adapter) -> None:
+        evidence = self.evidence()
+        values = {v.name: v(evidence) for v in self.validators if not v.bound}
+        self.curve.append(
+            {
+                "epoch": epoch,
+                "step": trainer.global_step,
+                "losses": losses,
+                "source_dev": evidence.source_dev,
+                "validators": values,
+                "selection": values.get(self.validators[0].name),
+            }
+        )
+        for logger in trainer.loggers:
+            logger.log_metrics(flat(self.curve[-1]), trainer.global_step)
+        state = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
+        replace_atomic(self._weights(epoch), lambda part: save_file(state, part))
+
+    def evidence(self) -> Evidence:
+        """What validators see of the present weights."""
+        setting, task = self.setting, self.setting.task
+        dev = evaluate(setting.encoder, setting.dev, setting, self.batch_size, "source dev")
+        target = evaluate(setting.encoder, setting.validation, setting, self.batch_size, "target validation")
+        assert dev.classes is not None
+        scores = task.score(setting.domains.source_dev, dev.predictions)
+        return Evidence(scores, task.headline, dev.probabilities, dev.classes, target.probabilities)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For the checkpoint: the curve, and the state of every process's random generators."""
+        return {"curve": json.dumps(self.curve), "random": of_all_ranks(random_state())}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """From the checkpoint."""
+        self.curve, self.random = json.loads(state_dict["curve"]), state_dict["random"]
+
+    def _weights(self, epoch: int) -> Path:
+        return self.folder / f"epoch={epoch}.safetensors"
+
+
+def fit(
+    cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Status, logger: Logger | None
+) -> tuple[Epochs, Adapter]:
+    """Train, from the last checkpoint of an earlier attempt if there is one.
+
+    Args:
+        cfg: a composed ``train.yaml``.
+        setting: what the run works with.
+        folder: for checkpoints.
+        key: of the cell; another cell's checkpoint is not resumed.
+        status: told of every step.
+        logger: hears of losses and scores.
+    """
+    options = cfg.trainer
+    loader = StepLoader(
+        setting.source,
+        setting.target or None,
+        setting.collator,
+        options.batch_size,
+        options.target_batch_size,
+        setting.seed,
+    )
+    steps = len(loader) * options.epochs
+    module = Adapter(setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps)
+    epochs = Epochs(folder, setting, list(all_validators(cfg.selection)), options.evaluation_batch_size, status)
+    resumed = resumable(epochs, key)
+    callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
+    started = trainer_options(options, setting.device)
+    trainer = pl.Trainer(
+        max_epochs=options.epochs,
+        precision=setting.precision,  # type: ignore[arg-type]
+        deterministic="warn",
+        logger=logger if logger and options.devices == 1 else False,
+        log_every_n_steps=1,  # the tracker thins out
+        callbacks=callbacks,
+        **started | {"plugins": [checkpoint.SafeCheckpointIO(), *started["plugins"]]},
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        enable_progress_bar=not setting.quiet,
+    )
+    module.train()  # pretrained models come in evaluation mode, and Lightning leaves them in it: no dropout
+    pl.seed_everything(setting.seed, verbose=False)  # training's randomness, whatever a method's stage has used
+    loader.epoch = resumed
+    with as_one_process():
+        trainer.fit(module, train_dataloaders=loader, ckpt_path=epochs.last if resumed else None)
+    if options.devices > 1:  # they are gone, and what they knew is in the checkpoint
+        epochs.load_state_dict(checkpoint.load(epochs.last)["callbacks"]["Epochs"])
+        for line in epochs.curve[resumed:] if logger else ():  # a tracker stays in the process that started it
+            logger.log_metrics(flat(line), line["step"])
+    return epochs, module
+
+
+def resumable(epochs: Epochs, key: str) -> int:
+    """How many epochs an earlier attempt at the same cell has left; anything else there is deleted.
+
+    Args:
+        epochs: knows the folder.
+        key: of the cell.
+    """
+    owner = epochs.folder / "key"
+    done = 0
+    if owner.is_file() and owner.read_text(encoding="utf-8") == key and epochs.last.is_file():
+        try:
+            state = checkpoint.load(epochs.last)
+            done = len(json.loads(state["callbacks"]["Epochs"]["curve"]))
+            for epoch in range(1, done + 1):
+                load_file(epochs._weights(epoch))
+        except Exception as error:  # whatever is wrong with it, the run can be made again
+            log.warning("%s: the checkpoint is damaged (%s); this run starts over", epochs.folder, error)
+            done = 0
+    if done:
+        log.info("%s: resumed after epoch %d", epochs.folder.parent, done)
+        return done
+    shutil.rmtree(epochs.folder, ignore_errors=True)
+    write_atomic(owner, key)
+    return 0
+
+
+def random_state() -> dict[str, Any]:
+    """Of Python, NumPy and torch, as numbers and tensors."""
+    name, keys, *rest = np.random.get_state()
+    state: dict[str, Any] = {
+        "python": random.getstate(),
+        "numpy": (str(name), torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest),
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Go on as :func:`random_state` found it."""
+    random.setstate(state["python"])
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), *rest))
+    generator: Tensor = state["torch"]
+    torch.set_rng_state(generator.cpu())
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda"]])

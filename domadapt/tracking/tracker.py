@@ -1,0 +1,250 @@
+"""What a tracker is, and the hold that training has of one: it follows a run, and nothing that befalls it ends one."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from pytorch_lightning.loggers.logger import Logger
+from pytorch_lightning.utilities import rank_zero_only
+
+from domadapt.redact import redact, redacted
+from domadapt.setup import make, plain
+
+log = logging.getLogger(__name__)
+Metrics = dict[str, Any]
+STEP_LOSSES = "loss/"  # begins the names of what is logged every step, rather than once an epoch
+NOT_TRACKED = ("paths", "tracking", "benchmark")  # of a configuration: not what a run is, but where, and beside which
+NOT_FINAL = ("config", "curve", "versions", "hardware")  # of metrics.json: no results
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a tracker is told of a run.
+
+    Attributes:
+        pair: names of source and target.
+        method: what the run is called in tables.
+        seed: of the run.
+        key: of the cell.
+        attempt: 1, and one more for every time that the run was killed and started again.
+        config: plain dicts without secrets, without paths of the home folder.
+        folder: the run's own.
+        home: the folder that the run shares with its sweep; its own if that was named by hand.
+    """
+
+    pair: str
+    method: str
+    seed: int
+    key: str
+    attempt: int
+    config: dict[str, Any]
+    folder: Path
+    home: Path
+
+    @property
+    def name(self) -> str:
+        """As it is listed: pair and seed."""
+        return f"{self.pair}/seed={self.seed}"
+
+
+class Tracker:
+    """Follows runs. Whatever a method raises is told in one line, and the run goes on without its tracker.
+
+    Args:
+        every: steps between two losses; what is scored once an epoch is always told.
+    """
+
+    def __init__(self, every: int = 10) -> None:
+        if type(every) is not int or every < 1:
+            raise ValueError(f"tracking.every={every!r}: expected a whole number of steps from 1")
+        self.every = every
+
+    def start(self, run: Run) -> None:
+        """A run begins, or goes on after it was killed."""
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        """Numbers of a training step."""
+
+    def end(self, metrics: Metrics | None) -> None:
+        """The run is over.
+
+        Args:
+            metrics: content of ``metrics.json``; None if the run failed or was stopped.
+        """
+
+    def benchmark(self, home: Path, metrics: Sequence[Metrics], report: Path | None) -> None:
+        """An experiment is through.
+
+        Args:
+            home: folder of the sweep's runs.
+            metrics: of its runs.
+            report: the HTML file.
+        """
+
+
+class Watch(Logger):
+    """A tracker as training holds it: a Lightning logger that never raises, and says once why it has stopped.
+
+    Args:
+        tracker: None if nothing watches.
+    """
+
+    def __init__(self, tracker: Tracker | None) -> None:
+        super().__init__()
+        self.tracker, self.metrics = tracker, None
+        self._failed = False
+
+    @property
+    def logger(self) -> Logger | None:
+        """For the Lightning Trainer."""
+        return self if self.tracker else None
+
+    @property
+    def name(self) -> str:
+        """Lightning's name for folders of its own; it makes none here."""
+        return type(self.tracker).__name__
+
+    @property
+    def version(self) -> str:
+        """As above."""
+        return ""
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """The tracker was given the whole configuration when the run began."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Numbers of a step; losses of every so many steps only."""
+        if self.tracker is None:
+            return
+        tracker, at = self.tracker, step or 0
+        told = {k: v for k, v in metrics.items() if not k.startswith(STEP_LOSSES) or at % tracker.every == 0}
+        if told:
+            self.attempt(lambda: tracker.log(told, at))
+
+    def finish(self, metrics: Metrics) -> None:
+        """The run has succeeded.
+
+        Args:
+            metrics: content of ``metrics.json``.
+        """
+        self.metrics = metrics  # type: ignore[assignment]
+
+    def attempt(self, action: Callable[[], object]) -> None:
+        """Do something with the tracker, unless it has failed before."""
+        if self._failed:
+            return
+        try:
+            action()
+        except Exception as error:  # training does not depend on anybody watching
+            self._failed = True
+            log.warning("%s has stopped: %s; the run goes on, metrics.json will have it all", self.name, reason(error))
+
+    def close(self) -> None:
+        """Once, at the end of the run; also after a failure, so that no run is left open for the next to write into."""
+        if self.tracker is None:
+            return
+        tracker, metrics = self.tracker, self.metrics
+        if self._failed:
+            with suppress(Exception):
+                tracker.end(metrics)
+        self.attempt(lambda: tracker.end(metrics))
+
+
+@contextmanager
+def tracking(cfg: DictConfig, key: str, folder: Path, attempt: int = 1) -> Iterator[Watch]:
+    """Track a run, whichever way it ends.
+
+    Args:
+        cfg: a composed ``train.yaml``.
+        key: of the cell.
+        folder: of the run.
+        attempt: how often the run was started, this time included.
+
+    Yields:
+        Its ``logger`` is for the Lightning Trainer; its ``finish`` is told the results.
+    """
+    watch = Watch(make_tracker(cfg.tracking))
+    if watch.tracker and not getattr(
+        rank_zero_only, "rank", 0
+    ):  # of several processes on one run, the first is watched
+        run = describe(cfg, key, folder, attempt)
+        tracker = watch.tracker
+        watch.attempt(lambda: tracker.start(run))
+    else:
+        watch.tracker = None
+    try:
+        yield watch
+    finally:
+        watch.close()
+
+
+def track_benchmark(cfg: DictConfig, metrics: Sequence[Metrics], report: Path | None = None) -> None:
+    """Show an experiment's tables, figures and report where its runs are shown.
+
+    Args:
+        cfg: a composed ``benchmark.yaml``.
+        metrics: of its runs.
+        report: the HTML file, if there is one.
+    """
+    watch = Watch(make_tracker(cfg.tracking))
+    if (tracker := watch.tracker) is not None and metrics:
+        watch.attempt(lambda: tracker.benchmark(Path(cfg.paths.runs), metrics, report))
+
+
+def make_tracker(config: Any) -> Tracker | None:
+    """The tracker of a configuration.
+
+    Raises:
+        ValueError: it is not there, or is none.
+    """
+    tracker = make(config) or None
+    if not isinstance(tracker, Tracker | None):
+        raise ValueError(f"tracking={redacted(plain(config))}: expected tracking=none or a domadapt.tracking Tracker")
+    return tracker
+
+
+def describe(cfg: DictConfig, key: str, folder: Path, attempt: int) -> Run:
+    """A run, as trackers may know it."""
+    config = {name: value for name, value in plain(cfg).items() if name not in NOT_TRACKED}
+    home = folder if cfg.paths.run else Path(cfg.paths.runs)
+    pair, method = str(cfg.pair), str(cfg.method)
+    return Run(pair, method, int(cfg.seed), key, attempt, _away_from_home(redacted(config)), folder, home)
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """The numbers among nested values, by names with slashes.
+
+    >>> flat({"epoch": 1, "source_dev": {"span_f1": 0.5}, "selection": None})
+    {'epoch': 1, 'source_dev/span_f1': 0.5}
+    """
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def final(metrics: Metrics) -> dict[str, float]:
+    """The results in ``metrics.json``, flat."""
+    return flat({name: value for name, value in metrics.items() if name not in NOT_FINAL})
+
+
+def reason(error: BaseException) -> str:
+    """An error on one line."""
+    told = " ".join(redact(str(error)).split())
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__
+
+
+def _away_from_home(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _away_from_home(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_away_from_home(item) for item in value]
+    return value.replace(str(Path.home()), "~") if isinstance(value, str) and Path.home() != Path("/") else value

@@ -1,0 +1,208 @@
+"""Runs in W&B, online or kept in files for `wandb sync`."""
+
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from domadapt.files import write_atomic
+from domadapt.tracking.tracker import Metrics, Run, Tracker, final, reason
+
+log = logging.getLogger(__name__)
+ROOM = 2**18  # bytes that must fit on the disk for a run to begin
+UNREACHABLE: set[str] = set()  # servers that this process has waited for in vain: the sweep's next runs do not
+
+
+class WeightsAndBiases(Tracker):
+    """One W&B run a run: group is the benchmark, job type the method, name the pair and seed.
+
+    A run that was killed goes on under the same id, kept in the run folder. Offline, each attempt is a folder of its
+    own, which `wandb sync` joins by the id.
+
+    Args:
+        mode: ``online`` or ``offline``; the environment's WANDB_MODE goes first.
+        project: W&B project.
+        entity: user or team; None is the key's default.
+        group: runs that belong together.
+        every: steps between two losses.
+        models: keep every run's model as an artifact.
+        report: keep a benchmark's report as an artifact.
+        folder: where W&B's own files go; None is beside the runs.
+        init_timeout: seconds to wait for a server before the run is kept offline.
+        finish_timeout: seconds to wait for the last uploads.
+        api_key: better left to WANDB_API_KEY or `wandb login`.
+    """
+
+    def __init__(
+        self,
+        mode: str = "offline",
+        project: str = "domadapt",
+        entity: str | None = None,
+        group: str | None = None,
+        every: int = 10,
+        models: bool = False,
+        report: bool = True,
+        folder: str | None = None,
+        init_timeout: float = 30.0,
+        finish_timeout: float = 60.0,
+        api_key: str | None = None,
+    ) -> None:
+        super().__init__(every)
+        if mode not in ("online", "offline"):
+            raise ValueError(f"tracking.mode={mode!r}: expected online or offline")
+        try:
+            import wandb
+        except ImportError as error:
+            raise ValueError(f"tracking=wandb: {error}: pip install 'wandb>=0.31'") from None
+        self.wandb: Any = wandb
+        self.mode, self.project, self.entity, self.group = os.environ.get("WANDB_MODE", mode), project, entity, group
+        self.models, self.report, self.folder = models, report, folder
+        self.init_timeout, self.finish_timeout, self.api_key = init_timeout, finish_timeout, api_key
+        self.run: Any = None
+        self.described: Run | None = None
+
+    def start(self, run: Run) -> None:
+        """Open the run, or go on with it."""
+        self.described = run
+        self._open(
+            run.home, id=kept_id(run.folder, run.key), name=run.name, job_type=run.method, config=dict(run.config)
+        )
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        """Numbers of a step. W&B's own counter of calls is no step: an attempt begins it anew."""
+        if self.run:
+            self.run.log({**metrics, "step": step})
+
+    def end(self, metrics: Metrics | None) -> None:
+        """The summary holds the results of the chosen epoch; then finish, so that no other run goes on in this one."""
+        try:
+            if self.run and metrics and self.described:
+                self.run.summary.update(final(metrics))
+                if self.models:
+                    self._artifact(f"model-{self.described.key}", "model", self.described.folder / "model")
+        finally:
+            self._finish(failed=metrics is None)
+
+    def benchmark(self, home: Path, metrics: Sequence[Metrics], report: Path | None) -> None:
+        """A run named summary: the tables, the figures, and the report as an artifact."""
+        from domadapt.tracking.wandb_summary import show
+
+        self._open(home, name="summary", job_type="benchmark", config={})
+        try:
+            show(self.wandb, self.run, metrics)
+            if self.report and report and report.is_file():
+                self._artifact(f"report-{self.group or 'benchmark'}", "report", report)
+        finally:
+            self._finish(failed=False)
+
+    def _open(self, home: Path, **described: Any) -> None:
+        folder = Path(self.folder or os.environ.get("WANDB_DIR") or home).absolute()
+        room_for_a_run(folder)  # W&B would go elsewhere without a word
+        wandb = self.wandb
+        wandb.setup(settings=wandb.Settings(silent=True))
+        mode, server = self.mode, os.environ.get("WANDB_BASE_URL", "the W&B server")
+        described |= {"project": self.project, "entity": self.entity, "group": self.group, "dir": str(folder)}
+        if mode == "online" and server in UNREACHABLE:
+            mode = "offline"
+        elif mode == "online" and not (self.api_key or wandb.login(prompt=False, verify=False)):
+            UNREACHABLE.add(server)
+            mode = "offline"
+            log.warning("W&B has no key (set WANDB_API_KEY, or `wandb login`): runs are kept offline in %s", folder)
+        try:
+            self.run = wandb.init(resume="allow", settings=self._settings(mode), **described)
+        except Exception as error:
+            if mode != "online":
+                raise
+            UNREACHABLE.add(server)
+            log.warning("%s gave no answer (%s): runs are kept offline in %s", server, reason(error), folder)
+            self.run = wandb.init(resume="allow", settings=self._settings("offline"), **described)
+        self.run.define_metric("step", hidden=True)
+        self.run.define_metric("*", step_metric="step")
+        if mode == "online" and self.run.url:
+            log.info("W&B: %s", self.run.url)
+
+    def _settings(self, mode: str) -> Any:
+        return self.wandb.Settings(
+            mode=mode,
+            api_key=self.api_key,
+            reinit="create_new",  # never write into a run that somebody has left open
+            init_timeout=self.init_timeout,
+            finish_timeout=self.finish_timeout,
+            finish_timeout_raises=True,
+            silent=True,
+            # Nothing of the machine, the command line, the repository or the terminal goes along.
+            console="off",
+            disable_code=True,
+            disable_git=True,
+            x_disable_meta=True,
+            x_disable_machine_info=True,
+            x_disable_stats=True,
+            x_transaction_log_flush_interval=2.0,  # seconds that a killed run may lose
+        )
+
+    def _artifact(self, name: str, kind: str, path: Path) -> None:
+        artifact = self.wandb.Artifact(re.sub(r"[^\w.-]", "_", name), type=kind)
+        if path.is_dir():
+            artifact.add_dir(str(path), skip_cache=True, policy="immutable")
+        else:
+            artifact.add_file(str(path), skip_cache=True, policy="immutable")
+        self.run.log_artifact(artifact)
+
+    def _finish(self, failed: bool) -> None:
+        run, self.run = self.run, None
+        if run is None:
+            return
+        folder = Path(run.settings.sync_dir)
+        try:
+            run.finish(exit_code=int(failed))
+        except TimeoutError:
+            log.warning("W&B has not taken everything: `wandb sync --include-online %s` sends the rest", folder)
+            return
+        except Exception:
+            with suppress(Exception):
+                self.wandb.teardown()  # its service has died; the next run gets another
+            raise
+        if problem := unwritten(folder):
+            log.warning("W&B could not write all of %s (%s); metrics.json has it all", folder, problem)
+
+
+def kept_id(folder: Path, key: str) -> str:
+    """The W&B id of a run folder: the cell's key, and a part of its own, so that a run made anew is a new run."""
+    path = folder / "wandb-id"
+    if path.is_file() and (kept := path.read_text(encoding="utf-8").strip()).startswith(key):
+        return kept
+    made = f"{key}-{uuid.uuid4().hex[:6]}"  # from the system: the seed's random numbers are the training's
+    write_atomic(path, made)
+    return made
+
+
+def room_for_a_run(folder: Path) -> None:
+    """See whether a run can be written there.
+
+    Raises:
+        OSError: it can't.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"\0" * ROOM)
+        file.flush()
+
+
+def unwritten(folder: Path) -> str | None:
+    """What W&B's service says in its log, and nowhere else, of records that it could not write."""
+    if shutil.disk_usage(folder).free < ROOM:
+        return "the disk is full"
+    with suppress(OSError):
+        for line in (folder / "logs" / "debug-internal.log").read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError):
+                record = json.loads(line)
+                if record.get("level") == "ERROR" and "failed to save" in str(record.get("msg")):
+                    return str(record["msg"]).rpartition(": ")[2]
+    return None

@@ -1,0 +1,71 @@
+"""Ctrl-C in a joblib sweep ends its workers, and what is finished stays finished."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support import corpora
+
+DEADLINE = 300  # seconds after which something hangs
+SEEDS = 40  # more cells than are ever finished before the first is seen
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {DEADLINE} s"
+        time.sleep(0.05)
+
+
+def alive(mark: str) -> list[str]:
+    """Command lines of processes that have inherited the mark."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue  # it has just ended, or is not ours
+    return found
+
+
+def test_control_c_leaves_no_process_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    seeds = ",".join(map(str, range(1, SEEDS + 1)))
+    mark = f"SWEEP_OF={tmp_path}"
+    command = [sys.executable, "-c", "from domadapt.cli import main; main()", "train", *corpora(tmp_path)]
+    environment = {**os.environ, "SWEEP_OF": str(tmp_path)}
+    with (tmp_path / "log").open("w") as log:
+        sweep = subprocess.Popen(
+            [*command, "-m", "launcher=joblib", "hydra.launcher.n_jobs=2", f"seed={seeds}"],
+            stdout=log,
+            stderr=log,
+            cwd=tmp_path,
+            env=environment,
+            start_new_session=True,
+        )
+        finished: list[Path] = []
+        wait_until(
+            lambda: bool(finished.extend((tmp_path / "runs").rglob("metrics.json")) or finished or sweep.poll()),
+            "the first cell",
+        )
+        assert sweep.poll() is None, (tmp_path / "log").read_text()
+        assert len(alive(mark)) >= 3  # this one and two workers: what is to end
+        os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does
+        assert sweep.wait(DEADLINE) == 130
+    assert "domadapt train: stopped" in (tmp_path / "log").read_text()
+    wait_until(lambda: not alive(mark), f"the end of {alive(mark)}")
+
+    kept = list((tmp_path / "runs").rglob("metrics.json"))
+    assert 1 <= len(kept) < SEEDS
+    done = json.loads(kept[0].read_text())
+    written = kept[0].stat().st_mtime_ns
+    again = subprocess.run(
+        [*command, f"seed={done['seed']}"], capture_output=True, text=True, cwd=tmp_path, check=True, env=environment
+    )
+    assert "is finished: not run again" in again.stderr
+    assert kept[0].stat().st_mtime_ns == written

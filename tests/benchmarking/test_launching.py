@@ -1,0 +1,141 @@
+"""The same cells through every launcher."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import MissingConfigException
+
+from domadapt.api import compose
+from domadapt.benchmarking.cells import cell_key
+from domadapt.benchmarking.launching import launch, portable, threads_of_a_job
+from domadapt.data.records import DataError, Location
+from domadapt.messages import user_error
+from tests.support import corpora
+
+# Two that must succeed, around one that must fail and stop nothing.
+SEEDS = (1, -2, 3)
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return [*corpora(tmp_path_factory.mktemp("problem")), "trainer.epochs=1", "trainer.threads=0"]
+
+
+@pytest.fixture(scope="module")
+def in_process(problem: list[str], tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    runs = tmp_path_factory.mktemp("runs")
+    return launch([[*problem, f"seed={seed}", f"paths.runs={runs}"] for seed in SEEDS])
+
+
+# Their results go into a file: what a launcher prints is its own affair.
+PROGRAM = """
+import sys, json, pathlib
+from domadapt.benchmarking.launching import launch
+
+if __name__ == "__main__":
+    results = launch(json.loads(sys.argv.pop()))
+    told = [f"{type(r).__name__}: {r}" if isinstance(r, Exception) else r for r in results]
+    pathlib.Path(sys.argv.pop()).write_text(json.dumps(told))
+"""
+
+
+def without_clock(metrics: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in metrics.items() if k not in ("seconds", "config", "attempts", "command")}
+
+
+def test_one_failed_job_stops_no_other(in_process: list[Any]) -> None:
+    first, failed, last = in_process
+    assert (first["seed"], last["seed"]) == (1, 3)
+    assert isinstance(failed, ValueError)
+    assert "seed=-2: expected a whole number" in str(failed)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "extra", "settings"),
+    [
+        ("joblib", "joblib", ["hydra.launcher.n_jobs=2"]),
+        ("submitit_local", "submitit", []),
+        ("ray", "ray", ["hydra.launcher.ray.init.num_cpus=2"]),
+    ],
+)
+def test_every_launcher_runs_the_same(
+    problem: list[str], in_process: list[Any], tmp_path: Path, launcher: str, extra: str, settings: list[str]
+) -> None:
+    if find_spec(f"hydra_plugins.hydra_{extra}_launcher") is None:
+        pytest.skip(f"the extra [{extra}] is not installed")
+    jobs = [[*problem, *settings, f"launcher={launcher}", f"seed={s}", f"paths.runs={tmp_path}/runs"] for s in SEEDS]
+    # In a process of its own: what ray and submitit start there, ends with it.
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "results.json"), json.dumps(jobs)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "results.json").read_text())
+    for expected, metrics in ((in_process[0], found[0]), (in_process[2], found[2])):
+        assert without_clock(metrics) == without_clock(json.loads(json.dumps(expected)))
+    assert found[1] == "ValueError: seed=-2: expected a whole number from 0 to 4294967295"
+    assert len(list((tmp_path / "runs").rglob("metrics.json"))) == 2
+    assert not (tmp_path / "outputs").exists() and not (tmp_path / "multirun").exists()
+
+
+def test_jobs_that_share_a_machine_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert threads_of_a_job() == 0  # outside of a sweep: torch's choice
+    monkeypatch.setattr("joblib.cpu_count", lambda *_, **__: 8)
+    monkeypatch.setattr("joblib.effective_n_jobs", lambda jobs: 8 if jobs == -1 else jobs)
+    monkeypatch.setattr(HydraConfig, "initialized", staticmethod(lambda: True))
+    for overrides, share in [
+        (["launcher=in_process"], 0),
+        (["launcher=submitit"], 0),
+        (["launcher=joblib", "hydra.launcher.n_jobs=3"], 2),
+        (["launcher=joblib", "hydra.launcher.n_jobs=-1"], 1),
+        (["launcher=joblib", "hydra.launcher.n_jobs=20"], 1),
+    ]:
+        settings = compose("train", overrides, with_hydra=True).hydra
+        monkeypatch.setattr(HydraConfig, "get", staticmethod(lambda settings=settings: settings))
+        assert threads_of_a_job() == share
+
+
+def test_the_launcher_is_no_part_of_a_cells_key() -> None:
+    plain = compose("train")
+    for overrides in (["launcher=joblib", "hydra.launcher.n_jobs=4"], ["launcher=submitit"], ["sweeper=grid"]):
+        assert cell_key(compose("train", overrides)) == cell_key(plain)
+
+
+def test_an_absent_launcher_is_an_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = MissingConfigException("Could not find it", "hydra/launcher/ray", ["basic"])
+    assert user_error(error, "train") == "launcher=ray is an extra: pip install 'domadapt[ray]'"
+    error = MissingConfigException("Could not find it", "hydra/launcher/rai", ["basic"])
+    assert "expected one of basic" in str(user_error(error, "train"))
+
+
+def test_inside_a_verb_the_users_config_dir_holds_for_the_jobs(problem: list[str], tmp_path: Path) -> None:
+    (tmp_path / "conf/experiment").mkdir(parents=True)
+    (tmp_path / "conf/experiment/own.yaml").write_text("# @package _global_\nmethod: my_own_name\n")
+    program = """
+import sys, json, hydra
+from domadapt.benchmarking.launching import launch
+from domadapt.resolvers import register
+
+def job(cfg):
+    print(json.dumps([metrics["method"] for metrics in launch(json.loads(jobs))]))
+
+register()
+jobs = sys.argv.pop()
+hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name="benchmark")(job)()
+"""
+    jobs = [[*problem, "experiment=own", "launcher=joblib", f"paths.run={tmp_path}/{n}", f"seed={n}"] for n in (1, 2)]
+    command = [sys.executable, "-c", program, f"--config-dir={tmp_path}/conf", "hydra/job_logging=stdout"]
+    done = subprocess.run([*command, json.dumps(jobs)], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == ["my_own_name"] * 2
+
+
+def test_an_error_that_can_not_be_pickled_is_told_in_the_same_words() -> None:
+    error = DataError(Location(Path("a.csv"), 3), "label", "x", "a class", "name one")
+    found = portable(error)
+    assert isinstance(found, ValueError)
+    assert str(found) == str(error)

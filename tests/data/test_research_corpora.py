@@ -1,0 +1,100 @@
+"""The problems that research corpora make: who is in which part, and that nobody is in two. Invented texts."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import domadapt
+from domadapt.data.amazon_reviews import amazon_reviews, amazon_reviews_fdu
+from domadapt.data.domains import Domains
+from domadapt.data.joint_absa import joint_absa
+from tests.support import amazon_corpus, fdu_corpus, joint_corpus
+
+
+def test_joint_absa_takes_train_and_test_as_published(tmp_path: Path) -> None:
+    domains = joint_absa(str(joint_corpus(tmp_path)), "rest_to_device", dev_share=0.25, terms_only=False)
+    assert (len(domains.source_train), len(domains.source_dev), len(domains.source_test)) == (9, 3, 6)
+    assert {t.id for t in domains.unlabeled.texts} == {f"device-train-{i}" for i in range(12)}
+    assert domains.test is not None
+    test = domains.test.open()
+    assert {r.id for r in test} == {f"device-test-{i}" for i in range(6)}
+    assert {s.type for r in test for s in r.spans or ()} == {"POS", "NEG"}
+    ceiling = domains.in_domain()
+    assert {r.id for r in (*ceiling.source_train, *ceiling.source_dev)} == {t.id for t in domains.unlabeled.texts}
+
+
+def test_terms_only_keeps_spans_and_drops_polarity(tmp_path: Path) -> None:
+    root = str(joint_corpus(tmp_path))
+    both = [joint_absa(root, "rest_to_device", 0.25, terms_only) for terms_only in (False, True)]
+    with_polarity, terms = ([(s.start, s.end, s.type) for r in d.source_train for s in r.spans or ()] for d in both)
+    assert {kind for *_, kind in with_polarity} == {"POS", "NEG", "NEU"}
+    assert terms == [(start, end, "aspect") for start, end, _ in with_polarity]
+
+
+def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) -> None:
+    def problem(test: str = "all") -> Domains:
+        return amazon_reviews(str(amazon_corpus(tmp_path)), "books_to_dvd", 0.2, 0.2, test)
+
+    domains, every = problem(), {f"dvd-{i}" for i in range(20)}
+    assert (len(domains.source_train), len(domains.source_dev)) == (16, 4)
+    assert domains.test is not None
+    assert {r.id for r in domains.test.open()} == every
+    assert {t.id for t in domains.unlabeled.texts} == {f"dvd-raw-{i}" for i in range(10)}
+    ceiling = problem().in_domain()
+    assert ceiling.test is not None
+    learnt = {r.id for r in (*ceiling.source_train, *ceiling.source_dev)}
+    tested = {r.id for r in ceiling.test.open()}
+    assert len(tested) == 4
+    assert learnt | tested == every
+    assert not learnt & tested
+    shared = problem("ceiling").test
+    assert shared is not None
+    assert {r.id for r in shared.open()} == tested
+
+
+def test_fdu_text_gives_away_neither_tokens_nor_case(tmp_path: Path) -> None:
+    domains = amazon_reviews_fdu(str(fdu_corpus(tmp_path)), "software_to_camera_photo", 0.2, lowercase=True)
+    texts = [r.text for r in (*domains.source_train, *domains.source_dev, *domains.source_test)]
+    assert len(texts) == 10 + 4
+    assert all(text.endswith("isn't bad.") for text in texts)
+    assert all(t.text == t.text.lower() for t in domains.unlabeled.texts)
+    cased = amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", 0.2, lowercase=False)
+    assert [t.text.lower() for t in cased.unlabeled.texts] == [t.text for t in domains.unlabeled.texts]
+    assert any(t.text != t.text.lower() for t in cased.unlabeled.texts)
+
+
+def test_fdu_text_must_be_detokenised(tmp_path: Path) -> None:
+    path = fdu_corpus(tmp_path) / "amazon_reviews_fdu" / "software.train.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace("text_detok", "title", 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"software\.train\.jsonl:1: text_detok is missing"):
+        amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", 0.2, lowercase=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda root: joint_absa(root, "rest_to_rest", 0.1, False), "data.pair='rest_to_rest': expected SOURCE_to_T"),
+        (lambda root: joint_absa(None, "rest_to_device", 0.1, False), "DOMADAPT_BENCHMARK_DATA"),
+        (lambda root: joint_absa(root, "rest_to_device", 0.1, False), "joint_absa: no such folder"),
+        (lambda root: amazon_reviews(root, "books", 0.2, 0.2, "all"), "two of books, dvd, electronics, kitchen"),
+        (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, 0.2, "half"), "data.test='half': expected all or"),
+        (lambda root: amazon_reviews_fdu(root, "dvd_to_books", 0.2, True), "two of camera_photo, electronics, softw"),
+    ],
+)
+def test_a_wrong_setting_is_told(tmp_path: Path, make: Callable[[str], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(str(tmp_path))
+
+
+def test_clean_leaves_out_test_sentences_that_occur_in_training_text(tmp_path: Path) -> None:
+    """As many restaurant test sentences do; the corpus here repeats two of its six."""
+    settings = ["experiment=joint_absa", "data.pair=rest_to_device", f"data.root={joint_corpus(tmp_path, repeated=2)}"]
+    metrics = domadapt.train(
+        [*settings, "backbone=tiny_random", "trainer.epochs=1", f"paths.run={tmp_path}/run", "trainer.device=cpu"]
+    )
+    assert metrics["target_test_sizes"] == {"all": 6, "clean": 4}
+    assert metrics["target_test_clean"]["span_support"] == 4
+    assert metrics["target_test"]["span_support"] == 6
+    assert metrics["headline"] == "span_f1"

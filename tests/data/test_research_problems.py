@@ -1,0 +1,65 @@
+"""The same problems on the real corpora, where they are: sizes as the corpora's own README counts them."""
+
+import os
+
+import pytest
+
+from domadapt.data.amazon_reviews import DOMAINS, FDU_DOMAINS, amazon_reviews, amazon_reviews_fdu
+from domadapt.data.joint_absa import joint_absa
+
+FOLDER = os.environ.get("DOMADAPT_BENCHMARK_DATA")
+pytestmark = pytest.mark.skipif(
+    not FOLDER, reason="DOMADAPT_BENCHMARK_DATA is unset: it names the folder of the benchmark corpora"
+)
+
+
+@pytest.mark.parametrize(
+    ("pair", "train", "dev", "source_test", "unlabelled", "test", "clean"),
+    [
+        ("rest_to_laptop", 3489, 388, 2158, 3045, 800, 799),
+        ("laptop_to_rest", 2741, 304, 800, 3877, 2158, 1471),  # the README's 697 also take punctuation off
+        ("rest_to_device", 3489, 388, 2158, 2557, 1279, 1279),
+        ("device_to_rest", 2301, 256, 1279, 3877, 2158, 1471),
+    ],
+)
+def test_joint_absa(pair: str, train: int, dev: int, source_test: int, unlabelled: int, test: int, clean: int) -> None:
+    domains = joint_absa(FOLDER, pair, dev_share=0.1, terms_only=False)
+    assert (len(domains.source_train), len(domains.source_dev), len(domains.source_test)) == (train, dev, source_test)
+    assert len(domains.unlabeled.texts) == unlabelled
+    assert domains.test is not None
+    records = domains.test.open()
+    seen = {r.text for r in domains.unlabeled.texts} | {r.text for r in domains.source_train}
+    assert (len(records), sum(r.text not in seen for r in records)) == (test, clean)
+    assert not domains.warnings
+
+
+@pytest.mark.parametrize("target", DOMAINS)
+def test_amazon_reviews(target: str) -> None:
+    sizes = {"books": 7463, "dvd": 6959, "electronics": 6299, "kitchen": 6983}
+    source = next(name for name in DOMAINS if name != target)
+    domains = amazon_reviews(FOLDER, f"{source}_to_{target}", 0.2, 0.2, "all")
+    assert (len(domains.source_train), len(domains.source_dev)) == (1600, 400)
+    assert len(domains.unlabeled.texts) == sizes[target]
+    ceiling = domains.in_domain()
+    assert domains.test is not None
+    assert ceiling.test is not None
+    test, ceilings_test = domains.test.open(), ceiling.test.open()
+    assert len(test) == 2000
+    assert sum(r.label == "positive" for r in test) == 1000
+    assert (len(ceiling.source_train), len(ceiling.source_dev), len(ceilings_test)) == (1280, 320, 400)
+    assert not {t.text for t in domains.unlabeled.texts} & {r.text for r in test}
+
+
+@pytest.mark.parametrize("target", FDU_DOMAINS)
+def test_amazon_reviews_fdu(target: str) -> None:
+    train = {"camera_photo": 1359, "electronics": 1562, "software": 1300}
+    sizes = {"camera_photo": (803, 383), "electronics": (1338, 397), "software": (372, 393)}
+    source = next(name for name in FDU_DOMAINS if name != target)
+    domains = amazon_reviews_fdu(FOLDER, f"{source}_to_{target}", 0.1, lowercase=True)
+    assert len(domains.source_train) + len(domains.source_dev) == train[source]
+    assert len(domains.source_test) == sizes[source][1]
+    assert domains.test is not None
+    assert (len(domains.unlabeled.texts), len(domains.test.open())) == sizes[target]
+    assert not any(" n't" in r.text for r in domains.source_train)
+    ceiling = domains.in_domain()
+    assert len(ceiling.source_train) + len(ceiling.source_dev) == train[target]

@@ -1,0 +1,80 @@
+"""Every experiment: its matrix composes, its controls are methods of it, and a user's own files run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+
+from domadapt.api import compose
+from domadapt.benchmarking.loop import benchmark, cells
+from domadapt.messages import lengthen
+from domadapt.setup import make
+from tests.support import records, write_jsonl
+
+CONF = Path(__file__).parents[1] / "conf"
+EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
+PAIRS = {"aspect_opinion": 6, "joint_absa": 4, "amazon_reviews": 12, "camera_laptop": 1, "my_matrix": 1}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_matrix_composes(name: str) -> None:
+    matrix = compose("benchmark", [f"experiment={name}"])
+    assert matrix.benchmark.experiment == name
+    found = cells(matrix, ["benchmark.seeds=[1]"])
+    configs = [OmegaConf.to_container(cell, resolve=True) for _, cell in found]
+    assert len({(c["pair"], c["method"], c["seed"]) for c in configs}) == len(configs)
+    pairs = {cell.pair for _, cell in found}
+    assert len(pairs) == PAIRS.get(name, len(pairs))
+    assert {cell.method for _, cell in found} == {*matrix.benchmark.methods}  # the matrix's names are the table's
+    for _, cell in found:
+        make(cell.task)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_control_differs_from_its_method_in_the_trees_alone(name: str) -> None:
+    block = compose("benchmark", [f"experiment={name}"]).benchmark
+    assert block.controls.keys() <= block.methods.keys()
+    for method, control in block.controls.items():
+        assert [*block.methods[control]] == [*block.methods[method], "parser=shuffled", f"method={control}"]
+
+
+def test_my_matrix_runs_as_soon_as_paths_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = records("camera", 16)
+    lines = ["text,label", *(f'"{row["text"]}",{row["label"]}' for row in rows)]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    texts = "".join(row["text"] + "\n" for row in records("laptop", 10, 5))
+    (tmp_path / "b.txt").write_text(texts, encoding="utf-8")
+    given = ["experiment=my_matrix", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt"]
+    small = ["backbone=tiny_random", "trainer.epochs=1", "trainer.device=cpu", "benchmark.seeds=[1]", "source.name=a"]
+    less = [f"~benchmark.methods.{name}" for name in ("lisa", "gnn", "lisa_shuffled_trees", "gnn_shuffled_trees")]
+    overrides = [lengthen(o) for o in [*given, *small, *less, f"paths.runs={tmp_path}/runs"]]
+    done = benchmark(compose("benchmark", overrides), overrides)
+    assert [metrics["method"] for metrics in done] == ["source_only", "masked_lm"]
+    assert all(metrics["target_test"] is None for metrics in done)
+    assert {(metrics["source"], metrics["target"]) for metrics in done} == {("a", "target")}
+    assert "masked_lm" in capsys.readouterr().out
+
+
+def test_a_pair_may_be_a_list_of_overrides(tmp_path: Path) -> None:
+    for name in ("hotels", "spas"):
+        write_jsonl(tmp_path / f"{name}.jsonl", records(name, 4))
+    source = f'"source.name=hotels","source.path={tmp_path}/hotels.jsonl"'
+    target = f'"target.name=spas","target.path={tmp_path}/spas.jsonl"'
+    overrides = ["experiment=my_matrix", f"benchmark.pairs=[[{source},{target}]]", "benchmark.seeds=[1]"]
+    found = cells(compose("benchmark", overrides), overrides)
+    assert {cell.pair for _, cell in found} == {"hotels_to_spas"}
+    assert {cell.data.source.path for _, cell in found} == {f"{tmp_path}/hotels.jsonl"}
+
+
+def test_a_copy_of_my_matrix_is_an_experiment(tmp_path: Path) -> None:
+    """As its comment says: another name in the file, and the folder on the command line."""
+    text = (CONF / "experiment" / "my_matrix.yaml").read_text(encoding="utf-8")
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "hotels.yaml").write_text(text.replace("my_matrix", "hotels"), encoding="utf-8")
+    given = ["benchmark", "--config-dir", str(tmp_path), "experiment=hotels", "--cfg", "job", "--package", "benchmark"]
+    command = [sys.executable, "-c", "from domadapt.cli import main; main()", *given]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert yaml.safe_load(shown)["experiment"] == "hotels"
