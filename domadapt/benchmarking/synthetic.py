@@ -6,7 +6,22 @@ from typing import Any
 
 import numpy as np
 
-WORDS = ("the", "battery", "screen", "hinge", "is", "feels", "great", "poor", "bright", "flimsy", "and", "but", "in", "it")
+WORDS = ("the", "battery", "screen", "hinge", "is", "feels", "great", "poor", "bright", "flimsy", "and", "but")
+    "the",
+    "battery",
+    "screen",
+    "hinge",
+    "is",
+    "feels",
+    "great",
+    "poor",
+    "bright",
+    "flimsy",
+    "and",
+    "but",
+    "in",
+    "it",
+)
 STANDING = ("rnn_from_scratch", "source_only", "in_domain")
 BINS = 10
 

@@ -98,8 +98,8 @@ def _drawn(pair: Pair, seen: Attention | str) -> str:
     return (
         f"Each sentence is drawn at the seed that changed most. {spans}Above the words: the shipped parser's "
         f"relations; arrows with a name come from a word in the line above (↑) or below (↓). Arcs to punctuation are "
-        f"left out, texts are cut after {LONGEST_TEXT} characters, and characters that draw nothing or turn the direction "
-        f"are written as code points.{looks}"
+        f"left out, texts are cut after {LONGEST_TEXT} characters, and characters that draw nothing or turn the "
+        f"direction are written as code points.{looks}"
     )
 
 

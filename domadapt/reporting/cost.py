@@ -55,9 +55,7 @@ def cost(pairs: Sequence[Pair]) -> Section:
             ]
             for c in found
         ],
-        [
-            "seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none"
-        ],
+        ["seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none"],
     )
     blocks: list[Block] = [table]
     points = [c for c in found if c.times is not None and c.gain is not None and c.role in ("adapted", "source_only")]

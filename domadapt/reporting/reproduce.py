@@ -1,15 +1,13 @@
 """How to run it again: commands, keys, settings, versions, hardware, and what was cut or mended on the way."""
 
-import re
 from collections.abc import Sequence
 
+from domadapt.redact import redact
 from domadapt.reporting.blocks import Block, Listing, Section, Table, Text, counted
 from domadapt.reporting.groups import Method, Pair
 from domadapt.reporting.ran import counted as said
 from domadapt.reporting.ran import ran, shared_settings
 from domadapt.reporting.runs import RunSet
-
-SECRET = re.compile(r"((?:\w*[._])?(?:api_?key|token|secret|password))(\s*[=:]\s*)\S+", re.IGNORECASE)
 
 
 def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
@@ -41,11 +39,11 @@ def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
         lines = [line for method in pair.methods for line in _differences(method, shared)]
         if lines:
             blocks.append(Listing(f"{pair.name}: settings that not all runs share, and warnings", tuple(lines)))
-    settings = tuple(without_secrets(f"{name}={value}") for name, value in shared.items())
+    settings = tuple(redact(f"{name}={value}") for name, value in shared.items())
     blocks.append(Listing(f"{counted(len(settings), 'setting')} shared by all runs", settings, code=True))
     for name, title in (("versions", "Versions"), ("hardware", "Hardware")):
         lines = [
-            f"{counted(n, 'run')}: {without_secrets(text) or 'not recorded'}" for text, n in said(found.runs, name)
+            f"{counted(n, 'run')}: {redact(text) or 'not recorded'}" for text, n in said(found.runs, name)
         ]
         blocks += [Text(f"{title}. {line}") for line in lines[:3]]
         if len(lines) > 3:
@@ -53,18 +51,9 @@ def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
     return Section("How to reproduce", tuple(blocks))
 
 
-def without_secrets(text: str) -> str:
-    """A setting or command without what looks like a password.
-
-    >>> without_secrets("tracking.api_key=abc seed=1 WANDB_API_KEY=x")
-    'tracking.api_key=⟨left out⟩ seed=1 WANDB_API_KEY=⟨left out⟩'
-    """
-    return SECRET.sub(lambda found: f"{found[1]}{found[2]}⟨left out⟩", text)
-
-
 def _commands(method: Method) -> list[str]:
     return [
-        f"{without_secrets(str(run.get('command', 'not recorded')))}  # {method.name}, seed {run['seed']}, "
+        f"{redact(str(run.get('command', 'not recorded')))}  # {method.name}, seed {run['seed']}, "
         f"key {run.get('key', 'not recorded')}"
         for run in method.runs
     ]
@@ -86,6 +75,6 @@ def _happened(pair: Pair, method: Method, shared: dict[str, str]) -> list[str]:
 
 def _differences(method: Method, shared: dict[str, str]) -> list[str]:
     found = ran(method, shared)
-    own = ", ".join(without_secrets(f"{name}={value}") for name, value in found.differences.items())
+    own = ", ".join(redact(f"{name}={value}") for name, value in found.differences.items())
     warnings = [f"{method.name}: {counted(number, 'time')}: {message}" for message, number in found.warnings.items()]
     return [*([f"{method.name}: {own}"] if own else []), *warnings]
