@@ -88,7 +88,7 @@ def read_items(run: Metrics) -> Items | str:
     stored = test.get(run["headline"])
     if stored is None or abs(items.score - stored) > EXACT:
         raise ValueError(
-            f"{path}: gives {run['headline']} {items.score:.6f}, but metrics.json beside it says {stored}; "
+            f"{path}: gives {run['headline']} {items.score!r}, but metrics.json beside it says {stored!r}; "
             f"the two are not of one run: run that cell again"
         )
     return items

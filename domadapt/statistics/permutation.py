@@ -48,6 +48,8 @@ def sign_flip(
     >>> sign_flip([1.0, 2.0, 3.0], [1 / 3] * 3), sign_flip([1.0, 2.0, 3.0], [1 / 3] * 3, "greater")
     (0.25, 0.125)
     """
+    if len(differences) == 1:  # scipy wants two: one that never counts changes nothing
+        differences, weights = [*differences, 0.0], [*weights, 0.0]
     order = np.lexsort((weights, differences))  # a fixed one: random swaps must not depend on the caller's
     scale = np.asarray(weights, dtype=float)[order]
 
@@ -81,9 +83,7 @@ def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str)
     smallest = reachable(count)
     if smallest > ALPHA:
         needed = ceil(log2(2 / ALPHA))
-        few = (
-            f"too few {unit} ({count}): swapping them gives no p below {smallest:.2g}, {needed} are needed for 0.05"
-        )
+        few = f"too few {unit} ({count}): swapping them gives no p below {smallest:.2g}, {needed} are needed for 0.05"
         return Significance(None, None, unit, count, few)
     return Significance(sign_flip(differences, weights), None, unit, count)
 

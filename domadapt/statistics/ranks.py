@@ -51,6 +51,7 @@ def rank(methods: Sequence[str], pairs: Sequence[str], scores: FloatArray) -> Ra
         return _untested(methods, pairs, (), "no pair has all methods")
     ranks = mean_ranks(scores)
     order = sorted(range(width), key=lambda i: (ranks[i], methods[i]))
+    scores = scores[sorted(range(count), key=lambda i: pairs[i])]  # random swaps must not depend on the caller's order
     names, ranks, scores = [methods[i] for i in order], ranks[order], scores[:, order]
     smallest = max(1 / factorial(width) ** (count - 1), 1 / (RESAMPLES + 1))
     if smallest > ALPHA:
