@@ -7,21 +7,6 @@ from typing import Any
 import numpy as np
 
 WORDS = ("the", "battery", "screen", "hinge", "is", "feels", "great", "poor", "bright", "flimsy", "and", "but")
-    "the",
-    "battery",
-    "screen",
-    "hinge",
-    "is",
-    "feels",
-    "great",
-    "poor",
-    "bright",
-    "flimsy",
-    "and",
-    "but",
-    "in",
-    "it",
-)
 STANDING = ("rnn_from_scratch", "source_only", "in_domain")
 BINS = 10
 
@@ -76,15 +61,16 @@ def _row(name: str, text: str, gold: list[dict[str, Any]], skill: float, random:
 
 
 def _scores(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """F1 of each type, and their mean."""
-    scores = {}
+    """F1 of each type, their mean, and how often each type occurs."""
+    scores, support = dict[str, float](), dict[str, float]()
     for kind in ("aspect", "opinion"):
         gold, predicted = (
             {(i, s["start"], s["end"]) for i, row in enumerate(rows) for s in row[part]["spans"] if s["type"] == kind}
             for part in ("gold", "predicted")
         )
         scores[f"{kind}_f1"] = 2 * len(gold & predicted) / max(len(gold) + len(predicted), 1)
-    return {"span_f1": sum(scores.values()) / 2, **scores}
+        support[f"{kind}_support"] = len(gold)
+    return {"span_f1": sum(scores.values()) / 2, **scores, **support}
 
 
 def _metrics(

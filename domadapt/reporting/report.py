@@ -63,11 +63,19 @@ def report(
         if "markdown" in formats:
             write_atomic(output.with_suffix(".md"), markdown(title, sections))
     records = {"runs": run_records(pairs), "methods": method_records(pairs, statistics)}
+    with_parquet = _installed("pyarrow")
     for name, table in records.items():
         if "csv" in formats:
             write_csv(table, output.with_suffix(f".{name}.csv"))
-        if "parquet" in formats and find_spec("pyarrow"):
+        if "parquet" in formats and with_parquet:
             write_parquet(table, output.with_suffix(f".{name}.parquet"))
-    if "parquet" in formats and not find_spec("pyarrow"):
+    if "parquet" in formats and not with_parquet:
         print(f"no parquet was written: it needs pyarrow ({INSTALL}); or leave it out of formats", file=sys.stderr)
     return output
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:  # a module that was put aside
+        return False

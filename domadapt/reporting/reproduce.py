@@ -42,9 +42,7 @@ def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
     settings = tuple(redact(f"{name}={value}") for name, value in shared.items())
     blocks.append(Listing(f"{counted(len(settings), 'setting')} shared by all runs", settings, code=True))
     for name, title in (("versions", "Versions"), ("hardware", "Hardware")):
-        lines = [
-            f"{counted(n, 'run')}: {redact(text) or 'not recorded'}" for text, n in said(found.runs, name)
-        ]
+        lines = [f"{counted(n, 'run')}: {redact(text) or 'not recorded'}" for text, n in said(found.runs, name)]
         blocks += [Text(f"{title}. {line}") for line in lines[:3]]
         if len(lines) > 3:
             blocks.append(Listing(f"{title}: {len(lines) - 3} more", tuple(lines[3:])))
