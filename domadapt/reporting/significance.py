@@ -111,10 +111,12 @@ def _over_pairs(overall: Sequence[Overall]) -> list[Block]:
         if not found:
             continue
         notes = Notes()
+        title = f"Over pairs, against {found[0][1].other if what == 'baseline' else 'controls'}"
+        left = frozenset((0,) if what == "baseline" else (0, 1))
         rows = [
             [
                 one.method,
-                difference.other,
+                *([difference.other] if what == "control" else []),
                 str(len(one.pairs)),
                 *_interval(difference.interval, difference.reason, notes),
                 _p(difference.runs, notes),
@@ -124,9 +126,10 @@ def _over_pairs(overall: Sequence[Overall]) -> list[Block]:
             ]
             for one, difference in found
         ]
-        header = ["method", what, "pairs", "difference", "interval", "p, some pair", "p, other pairs"]
+        header = ["method", *(["control"] if what == "control" else []), "pairs", "difference", "interval"]
+        header += ["p, some pair", "p, other pairs"]
         header += ["real on (seeds)", "real on (texts)"]
-        tables.append(Table(f"Over pairs, against the {what}", header, rows, notes.texts, left=frozenset((0, 1))))
+        tables.append(Table(title, header, rows, notes.texts, left=left))
     if tables:
         tables.append(
             Text(
