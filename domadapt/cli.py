@@ -15,6 +15,7 @@ domadapt VERB [overrides]      label one domain, work in another
   benchmark   every pair, method and seed of an experiment, then the table
   predict     label your own text with a trained model
   parse       fill the parse cache
+  audit       what is wrong with the corpora, before you believe a score
   report      one HTML file from run folders: domadapt report runs/mine
 
 Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.path=b.txt injection=[lisa,gnn]
@@ -56,6 +57,13 @@ def parse(cfg: Any, overrides: list[str]) -> None:
     parse_files(cfg)
 
 
+def audit(cfg: Any, overrides: list[str]) -> None:
+    """Audit corpora; prints the findings, worst first."""
+    from domadapt.auditing.verb import audit_corpora
+
+    print(audit_corpora(cfg))
+
+
 def report(cfg: Any, overrides: list[str]) -> None:
     """Write report.html, and what goes beside it."""
     from domadapt.reporting.report import report as run
@@ -68,6 +76,7 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "benchmark": benchmark,
     "predict": predict,
     "parse": parse,
+    "audit": audit,
     "report": report,
 }
 

@@ -77,7 +77,7 @@ class Watch:
         """Mean score so far and a mark a seed, method by pair; then the cells that run."""
         pairs = list(dict.fromkeys(cell.pair for cell in self.cells))
         table = Table()
-        table.add_column("method")
+        table.add_column("method", no_wrap=True)
         for pair in pairs:
             table.add_column(pair.replace("_to_", "\n→ "), justify="right")
         running = []

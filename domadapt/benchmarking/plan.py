@@ -35,7 +35,7 @@ class Cell:
     overrides: tuple[str, ...]
     config: DictConfig
 
-    @property
+    @cached_property
     def pair(self) -> str:
         """``SOURCE_to_TARGET``."""
         return str(self.config.pair)

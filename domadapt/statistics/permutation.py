@@ -13,8 +13,8 @@ Three units, three questions:
 - **Test items** (approximate randomisation: Yeh 2000, https://aclanthology.org/C00-2137). If the *trained models* were
   equally good, both sides' answers to one item may be swapped, those of all its seeds together, because seeds see the
   same items. A small p says: these models differ on other texts of this kind. Two seeds of one method differ in this
-  sense, too: it is no evidence for a method, and the more items, the smaller this p for a difference that is noise of
-  training.
+  sense, too (in 13 of 45 comparisons of one method's seeds under ``results/aspect_opinion``, p was below 0.05): it is
+  no evidence for a method, and the more items, the smaller this p for a difference that is noise of training.
 
 Swapping n pairs of numbers gives 2^n results, so no two-sided p below 2^-(n-1): below 6 there is a reason in words.
 """

@@ -1,11 +1,10 @@
-"""Methods ranked over pairs: Friedman's test, critical differences, their diagram.
+"""Methods ranked over pairs: Friedman's test and critical differences.
 
 Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets, https://jmlr.org/papers/v7/demsar06a.html.
 """
 
 from collections.abc import Sequence
 from math import factorial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -13,9 +12,6 @@ from scipy import stats
 from domadapt.statistics.items import FloatArray
 from domadapt.statistics.permutation import ALPHA, RESAMPLES, reachable
 from domadapt.statistics.results import Ranking
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FEWEST_METHODS = 3  # two are compared by a paired test
 
@@ -75,49 +71,6 @@ def rank(methods: Sequence[str], pairs: Sequence[str], scores: FloatArray) -> Ra
     return Ranking(
         tuple(names), tuple(pairs), tuple(ranks.tolist()), statistic, p, difference, _rows(nemenyi), wilcoxon
     )
-
-
-def diagram(ranking: Ranking, ink: str = "#1f2328") -> "Figure | None":
-    """Demšar's critical-difference diagram: methods on the axis of mean ranks, bars over those not told apart.
-
-    Args:
-        ranking: of at least three methods.
-        ink: colour of text and lines.
-
-    Returns:
-        A figure made without pyplot; None where the ranking was not tested (its ``reason`` says why).
-    """
-    if ranking.p is None:
-        return None
-    import pandas
-    import scikit_posthocs
-    from matplotlib.figure import Figure
-
-    from domadapt.reporting.svg import WIDTH, drawing, wrapped
-    from domadapt.reporting.visible import visible
-
-    # Keys must differ, whatever is shown of the names.
-    shown = [f"{wrapped(visible(name), 30, 1)}{' ' * i}" for i, name in enumerate(ranking.methods)]
-    pairwise = ranking.pairwise or tuple((1.0,) * len(shown) for _ in shown)
-    with drawing():
-        figure = Figure(figsize=(WIDTH, 1.1 + 0.17 * len(shown)), layout="constrained", facecolor="none")
-        axes = figure.add_subplot()
-        scikit_posthocs.critical_difference_diagram(
-            dict(zip(shown, ranking.mean_ranks, strict=True)),
-            pandas.DataFrame(pairwise, index=shown, columns=shown),
-            ax=axes,
-            cd=ranking.critical_difference,
-            label_fmt_left="{label} ({rank:.2f})",
-            label_fmt_right="({rank:.2f}) {label}",
-            elbow_props={"color": ink},
-            marker_props={"color": ink},
-            crossbar_props={"color": ink, "linewidth": 3},
-            text_h_margin=0.02,
-        )
-        axes.tick_params(colors=ink)
-        axes.spines["top"].set_color(ink)
-        axes.set_facecolor("none")
-    return figure
 
 
 def _friedman_p(scores: FloatArray) -> float:
