@@ -42,7 +42,7 @@ def rows(pair: Pair) -> list[Row]:
 def detail_names(pair: Pair) -> list[str]:
     """Scores shown beside the headline: F1 of each span type, or of accuracy and macro F1 the one that it is not.
 
-    Where they come from: ``<type>_f1`` of the extraction task, ``accuracy`` and ``macro_f1`` of the classification task.
+    Where they come from: ``<type>_f1`` of extraction, ``accuracy`` and ``macro_f1`` of classification.
     """
     tests = [run["target_test"] for method in pair.methods for run in method.runs if run["target_test"]]
     if pair.task == "classification":
