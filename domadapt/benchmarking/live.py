@@ -1,6 +1,5 @@
 """The state of a benchmark's cells, read from their run folders while they run: a live table, or a line a cell."""
 
-import json
 import logging
 import threading
 import time
@@ -55,13 +54,9 @@ class Watch:
         """Read the results that have come since the last look; returns their cells."""
         new = []
         for cell in self.cells:
-            path = cell.folder / "metrics.json"
-            if cell.name not in self.metrics and path.is_file():
-                try:
-                    self.metrics[cell.name] = json.loads(path.read_text(encoding="utf-8"))
-                    new.append(cell)
-                except ValueError:
-                    continue  # damaged: the run will be made again
+            if cell.name not in self.metrics and (metrics := cell.metrics()) is not None:
+                self.metrics[cell.name] = metrics
+                new.append(cell)
         return new
 
     def state(self, cell: Cell) -> tuple[str, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """What a benchmark is going to do: its cells, which of them are finished, and how long the others may take."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,9 +56,17 @@ class Cell:
         """Where it is written."""
         return run_folder(self.config)
 
+    def metrics(self) -> dict[str, Any] | None:
+        """What its ``metrics.json`` says; None if there is none, or none that is whole."""
+        try:
+            found = json.loads((self.folder / "metrics.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
     def state(self) -> str:
         """``finished``, ``started`` (to be resumed, if nobody is at it now) or ``waiting``."""
-        if (self.folder / "metrics.json").is_file():
+        if self.metrics() is not None:
             return FINISHED
         return STARTED if read_status(self.folder).get("key") == self.key else WAITING
 
