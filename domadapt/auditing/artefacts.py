@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from domadapt.auditing.finding import Finding, percent, shown
-from domadapt.auditing.normal import without_tokenisation
 from domadapt.auditing.parts import TARGET_TRAIN, TEST, TRAIN, UNLABELLED, Part, Parts
+from domadapt.data.normal import without_tokenisation
 
 MOST: Final = 1500  # texts a side
 FEWEST: Final = 40

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from domadapt.auditing.finding import EXAMPLES, Finding, percent, shown
-from domadapt.auditing.normal import letters
 from domadapt.auditing.parts import SIDES, Part, Parts
+from domadapt.data.normal import letters
 from domadapt.data.records import Record
 
 OFTEN = 0.01  # of the labelled texts: from here on conflicts are a warning
 
-SEVERE = 0.1
+SEVERE = 0.1  # of the target's: so much of its score is luck
 
 Spans = frozenset[tuple[str, int, str]]
 
@@ -77,12 +77,16 @@ def _difference(group: list[Record]) -> str:
 def _finding(what: str, name: str, found: list[list[Record]], groups: int, total: int, examples: list[str]) -> Finding:
     texts = sum(len(group) for group in found)
     share = texts / total
+    remedy = {
+        "source": "training is told both",
+        "target": "no model can get all of them right",
+    }.get(name, "the two domains are annotated by different rules, or without care")
     return Finding(
         "conflicts",
-        "severe" if share >= SEVERE else "warning" if share >= OFTEN else "note",
+        "severe" if share >= SEVERE and name == "target" else "warning" if share >= OFTEN else "note",
         share,
         f"Of {groups} texts that are labelled more than once in the {name}, {len(found)} carry different {what} "
-        f"({texts} of {total} records, {percent(share)}): no model can get all of them right.",
+        f"({texts} of {total} records, {percent(share)}): {remedy}.",
         {"conflicting": len(found), "repeated": groups, "records": texts, "of": total},
         tuple(examples[:EXAMPLES]),
     )

@@ -19,7 +19,7 @@ def repeated(records: tuple[Record, ...], others: set[str]) -> list[int]:
 
     Args:
         records: such as the target test.
-        others: :func:`~domadapt.auditing.normal.identity` of texts, such as those that training reads.
+        others: :func:`~domadapt.data.normal.identity` of texts, such as those that training reads.
 
     >>> repeated((Record("1", "d", "Good ."), Record("2", "d", "Bad.")), {"good"})
     [0]

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domadapt.auditing.finding import Finding, shown
-from domadapt.auditing.normal import identity, words
 from domadapt.auditing.parts import SIDES, Parts
+from domadapt.data.normal import identity, words
 
 Labels = Sequence[str] | NDArray[Any]
 

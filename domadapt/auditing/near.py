@@ -27,7 +27,7 @@ def similar_pairs(keys: Sequence[str], seed: int = 1) -> list[tuple[int, int, fl
     """Pairs of different texts whose shingles have a Jaccard similarity of at least 0.8.
 
     Args:
-        keys: different texts, as :func:`~domadapt.auditing.normal.identity` gives them.
+        keys: different texts, as :func:`~domadapt.data.normal.identity` gives them.
         seed: of the hash functions. At most 4 of 10,000 such pairs are missed; no false one is returned.
 
     Returns:

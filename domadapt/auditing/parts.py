@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from domadapt.auditing.normal import identity, words
 from domadapt.data.domains import Domains
+from domadapt.data.normal import identity, words
 from domadapt.data.records import Record
 
 SIDES = ("source", "target")

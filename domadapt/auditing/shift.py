@@ -89,7 +89,8 @@ def _moved(name: str, first: Counter[str], other: str, second: Counter[str], tol
         f"{'Labels shift' if moved else 'Labels hardly shift'} from {name} to {other}: {told} (Cramér's V "
         f"{effect:.2f}, p {_p(p)})."
         + (" Part of any loss is this: report macro F1, and accuracy only beside it." if moved else ""),
-        {"cramers_v": effect, "p": p} | {f"{n} {i}": shares[n][j] for n in most for j, i in enumerate(SIDES)},
+        {"cramers_v": effect, "p": p}
+        | {f"{shown(n, 30)} {i}": shares[n][j] for n in most for j, i in enumerate(SIDES)},
     )
 
 

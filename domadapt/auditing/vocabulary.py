@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from domadapt.auditing.finding import EXAMPLES, Finding, percent, shown
-from domadapt.auditing.normal import words
 from domadapt.auditing.parts import SIDES, Parts
+from domadapt.data.normal import words
 
 UNSEEN = 0.05  # of the target's running words: from here on it is worth a warning
 

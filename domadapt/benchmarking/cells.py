@@ -59,10 +59,13 @@ def _by_content(value: Any, name: str = "") -> Any:
         return [_by_content(item, name) for item in value]
     if name == "_target_" and not str(value).startswith("domadapt."):
         return [value, _hash(Path(str(inspect.getsourcefile(get_object(str(value).rpartition(".")[0])))))]
+    return _hash(Path(value)) if names_file(name, value) else value
+
+
+def names_file(name: str, value: Any) -> bool:
+    """Is a setting the path of a file or folder?"""
     named = isinstance(value, str) and (name in ("root", "name", "path") or name.endswith("_path"))
-    if named and Path(value).exists() and (name != "name" or "/" in value):
-        return _hash(Path(value))
-    return value
+    return named and Path(value).exists() and (name != "name" or "/" in value)
 
 
 def _hash(path: Path) -> str:

@@ -84,6 +84,8 @@ def read_items(run: Metrics) -> Items | str:
     else:
         kinds = sorted(name.removesuffix("_support") for name in test if name.endswith("_support"))
         average = str((run["config"].get("task") or {}).get("average", "macro"))
+    if not kinds:
+        return f"{path.parent}: metrics.json counts no kinds of label"
     items = Items(_digest(rows), _counts(rows, kinds), average)
     stored = test.get(run["headline"])
     if stored is None or abs(items.score - stored) > EXACT:

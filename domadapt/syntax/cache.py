@@ -1,4 +1,4 @@
-"""Parses on disk: parsed once, verified on every load, shared by processes.
+"""Parses and word ranges on disk: made once, verified on every load, shared by processes.
 
 One SQLite file a pipeline. Each entry is one blob with a checksum over key and content; SQLite's write-ahead log makes
 writes atomic and lets several processes read and write at once. An entry that fails its checksum is parsed again.
@@ -9,9 +9,10 @@ import logging
 import sqlite3
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,13 +22,14 @@ from domadapt.syntax.parser import Parse, Parser, Text
 log = logging.getLogger(__name__)
 CHUNK = 512  # texts looked up, parsed and written together: bounds memory whatever the stream's length
 HEADER = struct.Struct("<II")  # of an entry: checksum, words
+Entry = TypeVar("Entry", Parse, IntArray)
 
 
 class ParseCache:
-    """A parser whose parses are kept in a folder.
+    """A parser whose parses and word ranges are kept in a folder. What is there never reaches the parser.
 
     Args:
-        parser: where missing parses come from.
+        parser: where missing entries come from.
         folder: where the cache file lives; made if absent.
 
     Attributes:
@@ -52,22 +54,28 @@ class ParseCache:
         # Worker processes cost a second to start, so a stream's chunks are wide enough to feed them.
         while chunk := list(islice(stream, CHUNK * (8 if processes > 1 else 1))):
             keys = [text_key(text) for text in chunk]
-            found = self._read(keys)
-            if len(found) < len(keys):
-                missing = {key: text for key, text in zip(keys, chunk, strict=True) if key not in found}
-                # A repeated text makes fewer entries than keys without any being missing.
-                fresh = dict(
-                    zip(missing, self.parser.parse(missing.values(), processes) if missing else (), strict=True)
-                )
+            found = self._read("parses", keys, unpack)
+            if missing := _missing(keys, chunk, found):
+                fresh = dict(zip(missing, self.parser.parse(missing.values(), processes), strict=True))
                 self.parsed += len(fresh)
-                self._write(fresh)
+                self._write("parses", {key: pack(key, parse) for key, parse in fresh.items()})
                 found.update(fresh)
             for key in keys:
                 yield found[key]
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
-        """Word ranges, which need no parse and no cache."""
-        return self.parser.tokenize(texts)
+        """Word ranges in order: of a kept parse, else kept by themselves, else from the parser."""
+        stream = iter(texts)
+        while chunk := list(islice(stream, CHUNK)):
+            keys = [text_key(text) for text in chunk]
+            found = {key: parse.words for key, parse in self._read("parses", keys, unpack).items()}
+            found |= self._read("words", [*_missing(keys, chunk, found)], unpack_words)
+            if missing := _missing(keys, chunk, found):
+                fresh = dict(zip(missing, self.parser.tokenize(missing.values()), strict=True))
+                self._write("words", {key: pack_words(key, words) for key, words in fresh.items()})
+                found |= fresh
+            for key in keys:
+                yield found[key]
 
     def close(self) -> None:
         """Close the file; the object can't be used afterwards."""
@@ -89,19 +97,21 @@ class ParseCache:
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
         return _connect(self.path)
 
-    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Parse]:
-        found: dict[bytes, Parse] = {}
+    def _read(
+        self, table: str, keys: Sequence[bytes], unpacked: Callable[[bytes, bytes], Entry | None]
+    ) -> dict[bytes, Entry]:
+        found: dict[bytes, Entry] = {}
         try:
             for start in range(0, len(keys), CHUNK):
                 part = keys[start : start + CHUNK]
                 marks = ",".join("?" * len(part))
-                for key, blob in self._database.execute(f"SELECT key, parse FROM parses WHERE key IN ({marks})", part):
-                    parse = unpack(key, blob)
-                    if parse is None:
+                for key, blob in self._database.execute(f"SELECT * FROM {table} WHERE key IN ({marks})", part):
+                    entry = unpacked(key, blob)
+                    if entry is None:
                         self.damaged += 1
                         log.warning("%s: an entry fails its checksum and is parsed again", self.path)
                     else:
-                        found[key] = parse
+                        found[key] = entry
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError as error:
@@ -110,10 +120,14 @@ class ParseCache:
             self._database = self._start_over(error)
         return found
 
-    def _write(self, parses: dict[bytes, Parse]) -> None:
-        rows = [(key, pack(key, parse)) for key, parse in parses.items()]
+    def _write(self, table: str, blobs: Mapping[bytes, bytes]) -> None:
         with self._database:  # one transaction: all or nothing
-            self._database.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
+            self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", blobs.items())
+
+
+def _missing(keys: Sequence[bytes], texts: Sequence[Text], found: Mapping[bytes, object]) -> dict[bytes, Text]:
+    """Texts without an entry, each once however often it is repeated."""
+    return {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -121,6 +135,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=NORMAL")
     database.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, parse BLOB NOT NULL) WITHOUT ROWID")
+    # Of texts that were tokenised and not parsed.
+    database.execute("CREATE TABLE IF NOT EXISTS words (key BLOB PRIMARY KEY, ranges BLOB NOT NULL) WITHOUT ROWID")
     return database
 
 
@@ -161,3 +177,23 @@ def unpack(key: bytes, blob: bytes) -> Parse | None:
     numbers = np.frombuffer(blob, "<i4", 3 * words, HEADER.size).astype(np.int64).reshape(-1, 3)
     names = tuple(blob[HEADER.size + 12 * words :].decode().split("\x1f"))
     return Parse(numbers[:, :2], numbers[:, 2], names[:words], names[words:])
+
+
+def pack_words(key: bytes, words: IntArray) -> bytes:
+    """Word ranges as bytes: checksum, then (words, 2) int32.
+
+    >>> key = bytes(16)
+    >>> unpack_words(key, pack_words(key, np.array([[0, 2]]))).tolist()
+    [[0, 2]]
+    >>> unpack_words(key, pack_words(key, np.array([[0, 2]]))[:-1] + b"?") is None
+    True
+    """
+    body = words.reshape(-1, 2).astype("<i4").tobytes()
+    return struct.pack("<I", zlib.crc32(body, zlib.crc32(key))) + body
+
+
+def unpack_words(key: bytes, blob: bytes) -> IntArray | None:
+    """The word ranges in a blob; None if any byte of it, or of its key, has changed."""
+    if len(blob) < 4 or zlib.crc32(blob[4:], zlib.crc32(key)) != struct.unpack_from("<I", blob)[0]:
+        return None
+    return np.frombuffer(blob, "<i4", -1, 4).astype(np.int64).reshape(-1, 2)

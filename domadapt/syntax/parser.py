@@ -1,11 +1,13 @@
 """Where dependency parses come from: a spaCy pipeline, or a CoNLL-U file."""
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -71,8 +73,12 @@ class SpacyParser:
     def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
         self.pipeline = name
         self.batch_size = batch_size
-        self._nlp = load_pipeline(name)
-        self.name = pipeline_name(self._nlp)
+        # Where the cache holds every text, a run never loads spaCy: the shipped pipeline's name is told by its files.
+        self.name = shipped_name() if name == SHIPPED else pipeline_name(self._nlp)
+
+    @property
+    def _nlp(self) -> "Language":
+        return load_pipeline(self.pipeline)
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """Parse a stream of texts in order; memory does not grow with its length."""
@@ -149,7 +155,7 @@ def load_pipeline(name: str) -> "Language":
     unneeded = ["ner", "lemmatizer", "attribute_ruler", "entity_linker", "textcat"]
     try:
         if name == SHIPPED:
-            return spacy.load(Path(str(files("domadapt.shipped") / "parser" / "model")))
+            return spacy.load(shipped_folder())
         nlp = spacy.load(name, exclude=unneeded)
     except OSError as error:
         raise ValueError(
@@ -161,16 +167,41 @@ def load_pipeline(name: str) -> "Language":
     return nlp
 
 
+def shipped_folder() -> Path:
+    """Where the pipeline is that travels with the package."""
+    return Path(str(files("domadapt.shipped") / "parser" / "model"))
+
+
+def shipped_name() -> str:
+    """What :func:`pipeline_name` says of the shipped pipeline, without loading it.
+
+    Raises:
+        ValueError: spaCy, whose version is part of the name, is not installed.
+    """
+    try:
+        release = version("spacy")
+    except PackageNotFoundError:
+        raise ValueError(
+            "parser=shipped needs spaCy, which is not installed: pip install 'spacy>=3.8.18,<3.9', "
+            "or make a bundle where it is (domadapt bundle) and run that here"
+        ) from None
+    folder = shipped_folder()
+    return _name(release, json.loads((folder / "meta.json").read_text(encoding="utf-8")), folder)
+
+
 def pipeline_name(nlp: "Language") -> str:
     """Name, version and content of a pipeline: spaCy calls every self-trained one `pipeline-0.0.0`."""
     import spacy
 
+    return _name(spacy.__version__, nlp.meta, nlp.path)
+
+
+def _name(release: str, meta: dict[str, Any], folder: Path | None) -> str:
     digest = hashlib.sha256()
-    folder = nlp.path
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()) if folder else ():
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
-    meta = nlp.meta
-    return f"spacy-{spacy.__version__}/{meta['lang']}_{meta['name']}-{meta['version']}/{digest.hexdigest()[:12]}"
+    if folder is not None:
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"spacy-{release}/{meta['lang']}_{meta['name']}-{meta['version']}/{digest.hexdigest()[:12]}"
 
 
 def owner_doc(nlp: "Language", text: str, words: Sequence[tuple[int, int]]) -> "Doc":

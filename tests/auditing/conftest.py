@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -58,67 +59,45 @@ class Language:
         return Record(name, domain, text, None, label, tuple(spans))
 
 
-@pytest.fixture(scope="session")
-def clean() -> Domains:
-    """Two domains, prepared alike, none of whose texts occurs twice, with a gap between them."""
-    language, rng = Language(), np.random.default_rng(3)
-
-    def part(domain: str, name: str) -> tuple[Record, ...]:
-        return tuple(language.record(rng, domain, f"{domain}-{name}-{i}") for i in range(SIZES[name]))
-
-    test, ceiling = part("laptop", "test"), part("laptop", "ceiling")
-    return Domains(
-        "camera",
-        "laptop",
-        part("camera", "train"),
-        part("camera", "dev"),
-        (),
-        TargetUnlabeled.from_records("laptop", part("laptop", "unlabelled")),
-        SealedTest("laptop", lambda: test),
-        lambda: Ceiling(ceiling, ()),
-    )
-
-
 Change = Callable[[tuple[Record, ...]], Sequence[Record]]
 
 
-@pytest.fixture
-def parts(clean: Domains) -> Parts:
-    """The clean problem, opened."""
-    assert clean.test is not None
-    return gather(reopened(clean))
+@cache
+def corpora() -> dict[str, tuple[Record, ...]]:
+    """Two domains, prepared alike, none of whose texts occurs twice, with a gap between them."""
+    language, rng = Language(), np.random.default_rng(3)
+    domains = {"train": "camera", "dev": "camera", "unlabelled": "laptop", "test": "laptop", "ceiling": "laptop"}
+    return {
+        part: tuple(language.record(rng, domain, f"{part}-{i}") for i in range(SIZES[part]))
+        for part, domain in domains.items()
+    }
 
 
-def reopened(domains: Domains, **changes: Change) -> Domains:
-    """A copy whose test is sealed, with some parts changed: train, dev, unlabelled, test, ceiling."""
-
-    def changed(name: str, records: tuple[Record, ...]) -> tuple[Record, ...]:
-        return tuple(changes[name](records)) if name in changes else records
-
-    key = id(domains)
-    if key not in _OPENED:
-        assert domains.test is not None
-        assert domains.ceiling is not None
-        _OPENED[key] = (domains.test.open(), domains.ceiling().train)
-    test, ceiling = _OPENED[key]
-    unlabelled = tuple(Record(t.id, t.domain, t.text, t.words) for t in domains.unlabeled.texts)
-    return replace(
-        domains,
-        source_train=changed("train", domains.source_train),
-        source_dev=changed("dev", domains.source_dev),
-        unlabeled=TargetUnlabeled.from_records("laptop", changed("unlabelled", unlabelled)),
-        test=SealedTest("laptop", lambda: changed("test", test)),
-        ceiling=lambda: Ceiling(changed("ceiling", ceiling), ()),
+def problem(**changes: Change) -> Domains:
+    """The clean problem, with some parts changed: train, dev, unlabelled, test, ceiling."""
+    part = {name: tuple(changes[name](r)) if name in changes else r for name, r in corpora().items()}
+    return Domains(
+        "camera",
+        "laptop",
+        part["train"],
+        part["dev"],
+        (),
+        TargetUnlabeled.from_records("laptop", part["unlabelled"]),
+        SealedTest("laptop", lambda: part["test"]),
+        lambda: Ceiling(part["ceiling"], ()),
     )
 
 
-_OPENED: dict[int, tuple[tuple[Record, ...], tuple[Record, ...]]] = {}
+@pytest.fixture
+def parts() -> Parts:
+    """The clean problem, opened."""
+    return gather(problem())
 
 
 @pytest.fixture
-def planted(clean: Domains) -> Callable[..., Parts]:
+def planted() -> Callable[..., Parts]:
     """Parts of the clean problem with a trap: `planted(test=lambda records: ...)`."""
-    return lambda **changes: gather(reopened(clean, **changes))
+    return lambda **changes: gather(problem(**changes))
 
 
 def with_text(record: Record, text: str) -> Record:

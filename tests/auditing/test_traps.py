@@ -16,16 +16,15 @@ from domadapt.auditing.encoding import encoding
 from domadapt.auditing.finding import Finding
 from domadapt.auditing.gap import gap
 from domadapt.auditing.near import near_duplicates
-from domadapt.auditing.parts import Parts, gather
+from domadapt.auditing.parts import Parts
 from domadapt.auditing.paths import paths
 from domadapt.auditing.shift import shift
 from domadapt.auditing.surface import preparation
 from domadapt.auditing.vocabulary import vocabulary
-from domadapt.data.domains import Domains
 from domadapt.data.records import Record, Span, from_tokens
 from domadapt.syntax.parser import SpacyParser
 
-from .conftest import reopened, with_text
+from .conftest import corpora, problem, with_text
 
 Plant = Callable[..., Parts]
 Records = tuple[Record, ...]
@@ -47,16 +46,16 @@ def one(findings: Iterable[Finding], *words: str) -> Finding:
     return found[0]
 
 
-def test_a_clean_corpus_gives_no_alarm(clean: Domains) -> None:
-    found = audit(reopened(clean), SpacyParser())
+def test_a_clean_corpus_gives_no_alarm() -> None:
+    found = audit(problem(), SpacyParser())
     assert bad(found.findings) == []
     assert "nothing was found" in verdict(found)
     kinds = {f.kind for f in found.findings}
     assert {"artefacts", "gap", "label shift", "length shift", "paths", "terms", "vocabulary"} <= kinds
 
 
-def test_same_seed_same_numbers(clean: Domains) -> None:
-    first, second = (audit(reopened(clean), seed=5) for _ in range(2))
+def test_same_seed_same_numbers() -> None:
+    first, second = (audit(problem(), seed=5) for _ in range(2))
     assert first.findings == second.findings
 
 
@@ -275,12 +274,12 @@ def test_texts_without_a_span(planted: Plant) -> None:
     assert "somebody may have left them out" in found.text
 
 
-def test_no_gap_to_close(parts: Parts, clean: Domains) -> None:
+def test_no_gap_to_close(parts: Parts, planted: Plant) -> None:
     assert one(gap(parts), "There is a gap to close").numbers["low"] > 0
-    source = (*clean.source_train, *clean.source_dev)
+    source = (*corpora()["train"], *corpora()["dev"])
     order = np.random.default_rng(0).permutation(len(source))
     swapped = [source[i] for i in order]  # target texts that come from the source's own language
-    trap = gather(reopened(clean, test=lambda _: swapped[:100], ceiling=lambda _: [], train=lambda _: swapped[100:]))
+    trap = planted(test=lambda _: swapped[:100], ceiling=lambda _: [], train=lambda _: swapped[100:], dev=lambda _: [])
     found = one(gap(trap), "No gap to close is shown")
     assert found.severity in ("severe", "warning")
     assert found.numbers["low"] <= 0

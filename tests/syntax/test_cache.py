@@ -2,6 +2,8 @@
 
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -10,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import domadapt
 from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import CHUNK, ParseCache, pack, text_key, unpack
-from domadapt.syntax.parser import Parse, SpacyParser, Text
+from domadapt.syntax.parser import Parse, SpacyParser, Text, load_pipeline, pipeline_name
+from tests.support import corpora
 
 
 class ChainParser:
@@ -164,3 +168,33 @@ def test_odd_texts_go_through(tmp_path: Path, content: str) -> None:
     (warm,) = ParseCache(SpacyParser(), tmp_path).parse([text(content)])
     assert same(parse, warm)
     assert ((parse.heads >= 0) & (parse.heads < len(parse.words))).all()
+
+
+def test_word_ranges_are_kept_too(tmp_path: Path) -> None:
+    texts = [text("one two"), text("three"), text("one two"), text("two", ((0, 1), (1, 3)))]
+    cold = list(ParseCache(SpacyParser(), tmp_path).tokenize(texts))
+    again = ChainParser(SpacyParser().name)
+    warm = list(ParseCache(again, tmp_path).tokenize(texts))
+    assert again.seen == 0
+    assert [w.tolist() for w in warm] == [w.tolist() for w in cold]
+    assert warm[3].tolist() == [[0, 1], [1, 3]]
+
+
+def test_word_ranges_of_kept_parses_need_no_parser(tmp_path: Path) -> None:
+    [parse] = ParseCache(ChainParser(), tmp_path).parse([text("one two")])
+    again = ChainParser()
+    [words] = ParseCache(again, tmp_path).tokenize([text("one two")])
+    assert (words.tolist(), again.seen) == (parse.words.tolist(), 0)
+
+
+def test_the_shipped_pipeline_is_named_without_loading_it() -> None:
+    assert SpacyParser().name == pipeline_name(load_pipeline("shipped"))
+
+
+def test_a_warm_run_imports_no_spacy_and_no_wandb(tmp_path: Path) -> None:
+    overrides = [*corpora(tmp_path), "injection=gnn", f"paths.cache={tmp_path}/cache", "trainer.epochs=1"]
+    domadapt.train([*overrides, f"paths.run={tmp_path}/cold"])
+    code = f"import sys, domadapt; domadapt.train({[*overrides, f'paths.run={tmp_path}/warm']!r})\n"
+    code += "print([name for name in ('spacy', 'wandb') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

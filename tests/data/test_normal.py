@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from domadapt.auditing.artefacts import shape
 from domadapt.auditing.encoding import misread
 from domadapt.auditing.near import shingles, similar_pairs
-from domadapt.auditing.normal import identity, letters, without_tokenisation, words
 from domadapt.auditing.surface import is_tokenised
+from domadapt.data.normal import identity, letters, without_tokenisation, words
 
 TEXTS = st.text(max_size=60)
 

@@ -1,0 +1,111 @@
+"""The code that a bundle carries: this package, pure-Python libraries, and methods from outside."""
+
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+
+# What the machine must have, with all that these need. The last two are compiled, and torch-geometric imports them.
+MACHINE = ("torch", "transformers", "scikit-learn", "scipy", "safetensors", "psutil", "xxhash")
+# What a run imports besides, and what these need, so far as it is pure Python.
+CARRIED = ("pytorch-lightning", "torch-geometric", "hydra-core")
+COMPILED = (".so", ".pyd", ".dylib")
+
+
+def needed_by(names: Iterable[str]) -> dict[str, Distribution]:
+    """Installed distributions by name, with all that they require.
+
+    >>> {"hydra-core", "omegaconf"} <= needed_by(["hydra-core"]).keys()
+    True
+    """
+    found: dict[str, Distribution] = {}
+    todo = list(names)
+    while todo:
+        name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
+        if name in found:
+            continue
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:  # of another platform
+            continue
+        requirements = [Requirement(line) for line in found[name].requires or ()]
+        todo += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+    return found
+
+
+def carried() -> list[Distribution]:
+    """Libraries that a run imports, that are pure Python and that the machine can't be expected to have."""
+    there = needed_by(MACHINE)
+    return [d for name, d in sorted(needed_by(CARRIED).items()) if name not in there and _is_pure(d)]
+
+
+def _is_pure(library: Distribution) -> bool:
+    return not any(str(file).endswith(COMPILED) for file in library.files or ())
+
+
+def copy_libraries(site: Path) -> None:
+    """Copy the carried libraries, so that the folder on Python's path makes them importable."""
+    for library in carried():
+        for file in library.files or ():
+            source = Path(str(library.locate_file(file)))
+            if ".." not in file.parts and "__pycache__" not in file.parts and source.is_file():
+                _copy(source, site / file)
+
+
+def copy_package(site: Path) -> None:
+    """Copy this package without its corpora and its parser."""
+    # In a checkout the configurations lie beside the package, in an installed wheel inside it.
+    for home, place in ((Path(__file__).parents[1], "."), (Path(str(files("domadapt.conf"))), "conf")):
+        for path in sorted(home.rglob("*")):
+            inside = path.relative_to(home)
+            if path.is_file() and "__pycache__" not in inside.parts and inside.parts[0] not in ("conf", "shipped"):
+                _copy(path, site / "domadapt" / place / inside)
+    (site / "domadapt" / "shipped").mkdir(parents=True, exist_ok=True)
+    (site / "domadapt" / "shipped" / "__init__.py").touch()
+    ours = distribution("domadapt")
+    metadata = site / f"domadapt-{ours.version}.dist-info" / "METADATA"  # versions in metrics.json come from it
+    metadata.parent.mkdir()
+    metadata.write_text(f"Metadata-Version: 2.1\nName: domadapt\nVersion: {ours.version}\n", encoding="utf-8")
+
+
+def copy_foreign(config: dict[str, Any], site: Path) -> None:
+    """Copy the modules of methods that live outside this package.
+
+    Raises:
+        ValueError: a module has no file that could be copied.
+    """
+    for name in sorted({target.partition(".")[0] for target in targets(config)} - {"domadapt"}):
+        spec = find_spec(name)
+        if spec is None or spec.origin is None:
+            raise ValueError(f"{name}: a _target_ lives in this module, which has no file that a bundle could carry")
+        origin = Path(spec.origin)
+        if origin.name != "__init__.py":
+            _copy(origin, site / origin.name)
+            continue
+        for path in sorted(origin.parent.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                _copy(path, site / name / path.relative_to(origin.parent))
+
+
+def targets(config: Any) -> Iterator[str]:
+    """Every ``_target_`` in a configuration.
+
+    >>> list(targets({"a": [{"_target_": "x.Y", "b": {"_target_": "z.W"}}]}))
+    ['x.Y', 'z.W']
+    """
+    if isinstance(config, dict):
+        yield from (str(value) for key, value in config.items() if key == "_target_")
+        config = list(config.values())
+    for value in config if isinstance(config, list) else ():
+        yield from targets(value)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
