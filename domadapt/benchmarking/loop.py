@@ -10,12 +10,11 @@ from omegaconf import DictConfig
 from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
-from domadapt.benchmarking.status import Busy
+from domadapt.benchmarking.status import Busy, read_results
 from domadapt.messages import user_error
 from domadapt.redact import redact
 from domadapt.reporting.tables import text_table
 from domadapt.tracking.tracker import track_benchmark
-from domadapt.training import finished
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     started = time.monotonic()
     with Watch(todo) as watch:
         errors = run(todo)
-    done = [metrics for cell in todo if (metrics := finished(cell.folder, cell.key)) is not None]
+    done = [metrics for cell in todo if (metrics := read_results(cell.folder, cell.key)) is not None]
     if done:
         print(text_table(done))
         track_benchmark(cfg, done)
