@@ -53,7 +53,7 @@ def save(checkpoint: dict[str, Any], path: Path) -> None:
     """
     tensors: dict[str, Tensor] = {}
     content = json.dumps(_without_tensors(checkpoint, tensors))
-    header = {"format": FORMAT, "content": content, "checksum": _checksum(content, tensors)}
+    header = {FORMAT: f"{_checksum(content, tensors)} {content}"}  # one entry: safetensors would shuffle several
     replace_atomic(path, lambda part: save_file(tensors, part, metadata=header))
 
 
@@ -66,15 +66,16 @@ def load(path: Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
-            if header.get("format") != FORMAT:
-                raise ValueError(f"{path}: format {header.get('format')!r}, expected {FORMAT!r}")
+            if FORMAT not in header:
+                raise ValueError(f"{path}: not a {FORMAT}, but something else or of another version; delete it")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path}: not a whole checkpoint ({error}); delete it") from error
-    if header.get("checksum") != _checksum(header.get("content", ""), tensors):
+    checksum, _, content = header[FORMAT].partition(" ")
+    if checksum != _checksum(content, tensors):
         raise ValueError(f"{path}: damaged, its checksum is another; delete it")
-    content: dict[str, Any] = _with_tensors(json.loads(header["content"]), tensors)
-    return content
+    result: dict[str, Any] = _with_tensors(json.loads(content), tensors)
+    return result
 
 
 def _checksum(content: str, tensors: dict[str, Tensor]) -> str:

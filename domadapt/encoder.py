@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig, AutoTokenizer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -237,6 +238,7 @@ def load_model(name: str, kind: str, labels: list[str]) -> Any:
     }[kind]
     names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
     source = str(model_folder(name))
+    refuse_pickles(source)
     verbosity = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()  # its report of a fresh head reads like a failure
     transformers.logging.disable_progress_bar()
@@ -246,7 +248,6 @@ def load_model(name: str, kind: str, labels: list[str]) -> Any:
             sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
             config.update(sizes)
             return autoclass.from_config(config, attn_implementation=ATTENTION)
-        refuse_pickles(source)
         return autoclass.from_pretrained(
             source,
             config=config,
@@ -255,7 +256,7 @@ def load_model(name: str, kind: str, labels: list[str]) -> Any:
             use_safetensors=True,
             trust_remote_code=False,
         )
-    except OSError as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(unreached(name, error)) from error
     finally:
         transformers.logging.set_verbosity(verbosity)
@@ -299,8 +300,8 @@ def refuse_pickles(folder: str) -> None:
     found = [path for path in Path(folder).glob("*") if path.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl")]
     if found and not any(Path(folder).glob("*.safetensors*")):
         raise ValueError(
-            f"{found[0]}: a pickle, which can run any code when it is read, and no model.safetensors beside it; convert "
-            f"it where you trust it: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+            f"{found[0]}: a pickle, which can run any code when it is read, and no model.safetensors beside it; "
+            f"convert it where you trust it: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
         )
 
 
@@ -308,8 +309,9 @@ def unreached(name: str, error: Exception) -> str:
     """The one line a user needs when a backbone can't be loaded."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return (
-        f"backbone.name={name!r} could not be loaded: it is neither a folder here nor reachable on the Hugging Face "
-        f"hub. Use backbone=minilm (offline), or a folder that holds config.json and model.safetensors. ({reason})"
+        f"backbone.name={name!r} could not be loaded ({reason}). Expected a name on the Hugging Face hub, and the hub "
+        f"within reach, or a folder with config.json and model.safetensors, of a model whose code is part of "
+        f"transformers; backbone=minilm works offline"
     )
 
 

@@ -30,9 +30,12 @@ from domadapt.tracking.tracker import tracking
 
 log = logging.getLogger(__name__)
 FORMAT = 1  # of metrics.json
-# What a run writes, and what is in the two folders that it replaces or deletes as a whole.
+# What a run writes, and what is in the two folders that it replaces or deletes as a whole; key: of older versions.
 FILES = ("metrics.json", "status.json", "predictions.jsonl", "model")
-FOLDERS = {"model": ("domadapt.json", "encoder", "methods.safetensors"), "checkpoint": ("*.safetensors", "key", ".*")}  # key: as of older versions
+FOLDERS = {
+    "model": ("domadapt.json", "encoder", "methods.safetensors"),
+    "checkpoint": ("*.safetensors", "key", ".*"),
+}  # key: as of older versions
 
 
 def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:

@@ -77,6 +77,11 @@ def stopped(process: BaseProcess) -> bool:
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
+def printed(log: Path) -> str:
+    """What a process has printed so far."""
+    return log.read_text() if log.exists() else ""
+
+
 def renamed(log: Path) -> list[str]:
     """Names of what a process has put in place, and of what it was just about to."""
     path = log.with_suffix(".renames")
