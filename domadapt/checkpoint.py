@@ -82,7 +82,7 @@ def _checksum(content: str, tensors: dict[str, Tensor]) -> str:
     total = zlib.crc32(content.encode())
     for name, tensor in sorted(tensors.items()):
         total = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), total)
-        total = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy(), total)
+        total = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, total)
     return f"{total:08x}"
 
 
