@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 if TYPE_CHECKING:
+    from domadapt.api import audit as audit
     from domadapt.api import benchmark as benchmark
     from domadapt.api import compose as compose
     from domadapt.api import parse as parse
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "audit": "domadapt.api",
     "benchmark": "domadapt.api",
     "compose": "domadapt.api",
     "load": "domadapt.prediction",

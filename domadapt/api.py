@@ -29,7 +29,7 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
     """Compose a configuration outside the command line.
 
     Args:
-        config: name of a top-level yaml: train, benchmark, predict, parse, report.
+        config: name of a top-level yaml: train, benchmark, predict, parse, audit, report.
         overrides: as on the command line.
         with_hydra: keep Hydra's own settings, under ``hydra``.
 
@@ -71,6 +71,20 @@ def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
     from domadapt.benchmarking.loop import benchmark as run
 
     return run(compose("benchmark", overrides), overrides)
+
+
+def audit(overrides: Sequence[str] = ()) -> Any:
+    """Look for what is wrong with corpora: ``audit(["data=aspect_opinion", "data.pair=laptops_to_device"])``.
+
+    Args:
+        overrides: as on the command line.
+
+    Returns:
+        The :class:`~domadapt.auditing.audit.Audit`; no file is written unless ``output=`` is given.
+    """
+    from domadapt.auditing.verb import run
+
+    return run(compose("audit", ["output=null", *overrides]))
 
 
 def parse(

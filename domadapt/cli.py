@@ -16,7 +16,8 @@ domadapt VERB [overrides]      label one domain, work in another
   bundle      an experiment's runs as one file, for a GPU machine without network
   predict     label your own text with a trained model
   parse       fill the parse cache
-  report      one HTML file from run folders
+  audit       what is wrong with the corpora, before you believe a score
+  report      one HTML file from run folders: domadapt report runs/mine
 
 Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.path=b.txt injection=[lisa,gnn]
   domadapt VERB --help      the verb's settings and what can be chosen
@@ -64,11 +65,18 @@ def parse(cfg: Any, overrides: list[str]) -> None:
     parse_files(cfg)
 
 
+def audit(cfg: Any, overrides: list[str]) -> None:
+    """Audit corpora; prints the findings, worst first."""
+    from domadapt.auditing.verb import audit_corpora
+
+    print(audit_corpora(cfg))
+
+
 def report(cfg: Any, overrides: list[str]) -> None:
-    """Write report.html."""
+    """Write report.html, and what goes beside it."""
     from domadapt.reporting.report import report as run
 
-    print(run(cfg.runs, cfg.output))
+    print(run(cfg.runs, cfg.output, list(cfg.formats), cfg.audit, bool(cfg.attention), cfg.baseline))
 
 
 VERBS: dict[str, Callable[[Any, list[str]], object]] = {
@@ -77,6 +85,7 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "bundle": bundle,
     "predict": predict,
     "parse": parse,
+    "audit": audit,
     "report": report,
 }
 
@@ -118,7 +127,7 @@ def _run(verb: str, arguments: list[str]) -> None:
 
     from domadapt.benchmarking.launching import portable
     from domadapt.benchmarking.search import check_search
-    from domadapt.messages import lengthen, quote
+    from domadapt.messages import lengthen, positional, quote
     from domadapt.redact import Redacting
     from domadapt.resolvers import register
 
@@ -143,7 +152,8 @@ def _run(verb: str, arguments: list[str]) -> None:
     register()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
     tidy = quote if verb in ("predict", "parse") else lengthen
-    given = [tidy(argument) for argument in arguments[1:]]
+    words = positional(arguments[1:]) if verb == "report" else arguments[1:]
+    given = [tidy(argument) for argument in words]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
     given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))
     # Hydra's other way of logging opens a file in the working folder, whatever else it is told.

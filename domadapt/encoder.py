@@ -101,13 +101,16 @@ class Encoder(nn.Module):
 
     def forward(self, batch: Batch) -> Output:
         """Encode a batch and classify it with the stock head."""
-        out = self.model(
-            input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
-            output_hidden_states=True,
-            piece_heads=batch.piece_heads,
-        )
-        return Output(out.hidden_states[-1], out.logits)
+        # Not output_hidden_states: what transformers needs for it does not survive the way into another process.
+        states: list[Tensor] = []
+        hook = self.base.register_forward_hook(lambda module, inputs, output: states.append(output[0]))
+        try:
+            out = self.model(
+                input_ids=batch.input_ids, attention_mask=batch.attention_mask, piece_heads=batch.piece_heads
+            )
+        finally:
+            hook.remove()
+        return Output(states[0], out.logits)
 
     def states(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """(batch, pieces, width) last states alone, without the task head or parses."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.data.domains import SealedTest
+from domadapt.data.normal import identity
 from domadapt.data.records import Record
 from domadapt.evaluate import Evaluation, calibration, evaluate
 from domadapt.files import write_atomic
@@ -68,8 +69,9 @@ def final_evaluation(
         return {**result, "target_test": None}
     predictions = found[epoch].predictions
     result |= {"target_test": scores[epoch], "calibration": calibration(found[epoch])}
-    seen = {r.text for r in setting.domains.unlabeled.texts} | {r.text for r in setting.domains.source_train}
-    clean = [i for i, r in enumerate(records) if r.text not in seen]
+    texts = [r.text for r in setting.domains.unlabeled.texts] + [r.text for r in setting.domains.source_train]
+    seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
+    clean = [i for i, r in enumerate(records) if identity(r.text) not in seen]
     result["target_test_clean"] = (
         setting.task.score([records[i] for i in clean], [predictions[i] for i in clean]) if clean else None
     )

@@ -5,6 +5,7 @@ import logging
 import math
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,10 +173,11 @@ def fit(
     )
     steps = len(loader) * options.epochs
     module = Adapter(setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps)
-    epochs = Epochs(folder, key, setting, list(all_validators(cfg.selection)), options.evaluation_batch_size, status)
+    # Epochs are scored in the process that trains, where no parser could follow: its cache is an open file.
+    at_hand = replace(setting, parser=None)  # type: ignore[arg-type]
+    epochs = Epochs(folder, key, at_hand, list(all_validators(cfg.selection)), options.evaluation_batch_size, status)
     resumed = resumable(epochs)
     callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
-    started = trainer_options(options, setting.device)
     trainer = pl.Trainer(
         max_epochs=options.epochs,
         precision=setting.precision,  # type: ignore[arg-type]
@@ -183,7 +185,7 @@ def fit(
         logger=logger if logger and options.devices == 1 else False,
         log_every_n_steps=1,  # the tracker thins out
         callbacks=callbacks,
-        **started | {"plugins": [checkpoint.SafeCheckpointIO(), *started["plugins"]]},
+        **trainer_options(options, setting.device),
         enable_checkpointing=False,
         enable_model_summary=False,
         enable_progress_bar=not setting.quiet,
@@ -195,8 +197,9 @@ def fit(
         trainer.fit(module, train_dataloaders=loader, ckpt_path=epochs.last if resumed else None)
     if options.devices > 1:  # they are gone, and what they knew is in the checkpoint
         epochs.load_state_dict(checkpoint.load(epochs.last)["callbacks"]["Epochs"])
-        for line in epochs.curve[resumed:] if logger else ():  # a tracker stays in the process that started it
-            logger.log_metrics(flat(line), line["step"])
+        if logger:  # it has stayed in the process that started it
+            for line in epochs.curve[resumed:]:
+                logger.log_metrics(flat(line), line["step"])
     return epochs, module
 
 

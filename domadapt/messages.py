@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from importlib.metadata import metadata
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 FREE_TEXT = ("input", "model", "output", "text")  # settings of predict and parse that hold a path or a sentence
@@ -30,6 +31,23 @@ def lengthen(argument: str) -> str:
     ('data.source.path=a.csv', 'seed=1')
     """
     return re.sub(r"^(source|target)\.", r"data.\1.", argument)
+
+
+def positional(arguments: Sequence[str]) -> list[str]:
+    """`report runs/x` is short for `report runs=runs/x`: what is no override and no flag is a path.
+
+    A path may hold equals signs, as run folders do (``seed=1-0a1b2c3d``): what exists on disk is a path.
+
+    >>> positional(["runs/x", "output=a.html", "--cfg", "job"])
+    ["runs=['runs/x']", 'output=a.html', '--cfg', 'job']
+    """
+    rest, paths = list[str](), list[str]()
+    for before, argument in zip(("", *arguments), arguments, strict=False):
+        flag = argument.startswith(("-", "+", "~")) or before.startswith("--")
+        path = not flag and ("=" not in argument or Path(argument).exists())
+        (paths if path else rest).append(argument)
+    quoted = [quote(f"input={path}").removeprefix("input=") for path in paths]
+    return [*([f"runs=[{','.join(quoted)}]"] if paths else []), *rest]
 
 
 def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:

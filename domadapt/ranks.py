@@ -4,7 +4,10 @@ A step's global batch is the one that a single process would have: each process,
 it. Rank 0 alone evaluates and writes.
 """
 
+import logging
+import os
 import signal
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,31 +15,59 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from omegaconf import DictConfig
-from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy
-from torch.multiprocessing import ProcessRaisedException
+from torch.multiprocessing.spawn import ProcessRaisedException
+
+from domadapt.checkpoint import SafeCheckpointIO
+
+
+class Spawned(DDPStrategy):
+    """Distributed data parallel in spawned processes, which share this one's threads and are as quiet.
+
+    Spawned, not started by the command line anew, as Lightning's ``ddp`` does: that would start its whole sweep anew,
+    and is not there in a notebook.
+
+    Args:
+        processes: on this machine.
+    """
+
+    def __init__(self, processes: int) -> None:
+        # A loss of weight 0 leaves its parameters without a gradient.
+        super().__init__(start_method="spawn", find_unused_parameters=True)
+        self.threads = max(1, torch.get_num_threads() // processes)
+
+    def setup_environment(self) -> None:
+        """Called first in every process."""
+        torch.set_num_threads(self.threads)
+        be_quiet()
+        super().setup_environment()
+
+
+def be_quiet() -> None:
+    """Lightning's advice, some of it on loader workers: batches are collated faster than a worker could be reached."""
+    for name in ("pytorch_lightning", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*Trying to infer the `batch_size`.*")
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*deprecated")  # Lightning 2.6 beside torch 2.13
 
 
 def trainer_options(options: DictConfig, device: torch.device) -> dict[str, Any]:
-    """Lightning's accelerator, devices, strategy and environment for a configuration.
-
-    Processes are spawned, or forked: strategies that start the command line anew would start its whole sweep anew.
+    """Lightning's accelerator, devices, strategy and plugins for a configuration.
 
     Args:
         options: ``trainer`` of the configuration.
         device: the run's.
     """
-    strategy: Any = options.strategy
-    if options.devices > 1 and strategy == "auto":
-        # A loss of weight 0 leaves its parameters without a gradient.
-        strategy = DDPStrategy(start_method="spawn", find_unused_parameters=True)
+    spawned = options.devices > 1 and options.strategy == "auto"
     return {
         "accelerator": "cpu" if device.type == "cpu" else "auto",
         "devices": options.devices,
-        "strategy": strategy,
-        # Whatever cluster this is: a cell's processes are ours.
-        "plugins": [LightningEnvironment()],
+        "strategy": Spawned(options.devices) if spawned else options.strategy,
+        # Whatever cluster this is on: a cell's processes are ours, not the cluster's.
+        "plugins": [SafeCheckpointIO(), LightningEnvironment()],
         "use_distributed_sampler": False,
     }
 
@@ -68,6 +99,7 @@ def check_devices(options: DictConfig, device: torch.device) -> None:
 def as_one_process() -> Iterator[None]:
     """Around ``trainer.fit``: errors and Ctrl-C come as they would without Lightning and its processes."""
     handler = signal.getsignal(signal.SIGINT)
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # of the processes: no word if all parameters are in use
     try:
         yield
     except ProcessRaisedException as error:

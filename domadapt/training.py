@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import sys
-import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from domadapt.final_evaluation import final_evaluation
 from domadapt.fitting import fit
 from domadapt.prediction import save_model
 from domadapt.provenance import hardware, versions
+from domadapt.ranks import be_quiet
 from domadapt.redact import redact, redacted
 from domadapt.setup import Setting, build, check_numbers, plain
 from domadapt.tracking.tracker import tracking
@@ -73,6 +73,7 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
             with tracking(cfg, key, folder, status.attempts) as tracker:
                 metrics = _run(cfg, key, folder, status, tracker.logger)
                 status.check_folder()
+                # The truth first: the tracker may take its time over the last uploads.
                 content = json.dumps(metrics, indent=1, ensure_ascii=False, default=str)
                 write_atomic(folder / "metrics.json", content)
                 tracker.finish(metrics)
@@ -180,8 +181,4 @@ def _reproducible(cfg: DictConfig) -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
     if threads := cfg.trainer.threads or min(threads_of_a_job(), torch.get_num_threads()):
         torch.set_num_threads(threads)
-    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
-    # Lightning's advice on loader workers: batches are collated faster than a worker could be reached.
-    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-    warnings.filterwarnings("ignore", message=".*Trying to infer the `batch_size`.*")
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*deprecated")  # Lightning 2.6 beside torch 2.13
+    be_quiet()

@@ -77,6 +77,25 @@ def corpora(folder: Path, target_shift: int = 5) -> list[str]:
     ]
 
 
+def aspect_corpus(root: Path) -> Path:
+    """A benchmark folder with a small ``aspect_opinion/``: 12 sentences a domain, a quarter of them without a term."""
+    for domain in ("device", "laptops", "restaurants"):
+        rows = []
+        for i in range(12):
+            tokens = ["İts", domain.title(), PARTS[i % len(PARTS)], f"No{i}", "is", OPINIONS[i % len(OPINIONS)]]
+            tags = ["O", "B-ASP", "I-ASP", "O", "O", "B-OP"] if i % 4 else ["O"] * 6
+            rows.append({"id": f"{domain}-{i}", "domain": domain, "tokens": tokens, "tags": tags})
+        write_jsonl(root / "aspect_opinion" / f"{domain}.jsonl", rows)
+    ids = {
+        "source_train": [f"device-{i}" for i in range(12)],
+        "target_unlabeled": [f"laptops-{i}" for i in range(8)],
+        "target_test": [f"laptops-{i}" for i in range(8, 12)],
+        "target_unlabeled_text_also_in_test": [],
+    }
+    (root / "aspect_opinion" / "splits.json").write_text(json.dumps({"device_to_laptops_1": ids}), encoding="utf-8")
+    return root
+
+
 def joint_corpus(root: Path, repeated: int = 0) -> Path:
     """A benchmark folder with a small ``joint_absa/``: 12 train and 6 test sentences a domain.
 

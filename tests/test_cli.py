@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -105,7 +106,7 @@ def test_help_of_a_choice_shows_its_settings(command: Command) -> None:
 def test_unknown_verb(command: Command) -> None:
     code, out, err = command("trian")
     assert (code, out) == (2, "")
-    assert err == "domadapt: no verb 'trian'; there are train, benchmark, predict, parse, report\n"
+    assert err == "domadapt: no verb 'trian'; there are train, benchmark, predict, parse, audit, report\n"
 
 
 @pytest.mark.parametrize(
@@ -222,3 +223,14 @@ def test_quoting_survives_hydra() -> None:
     for value in values:
         found = api.compose("predict", [quote(f"text={value}")]).text if value[0] != "[" else value
         assert found == value
+
+
+def test_report_takes_paths_without_a_key(command: Command, run_folder: Path) -> None:
+    """Also ones with an equals sign, as run folders have."""
+    odd = Path("seed=1-it's")
+    shutil.copytree(run_folder, odd)
+    code, out, err = command("report", str(odd), "output=r.html", "formats=[html,markdown,csv]", "attention=false")
+    assert (code, out) == (0, "r.html\n"), err
+    assert sorted(file.name for file in Path().glob("r.*")) == ["r.html", "r.md", "r.methods.csv", "r.runs.csv"]
+    code, _, err = command("report", "nowhere", "output=r.html")
+    assert (code, "runs=nowhere" in err) == (2, True)

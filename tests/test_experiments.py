@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from omegaconf import OmegaConf
 
 from domadapt.api import compose
-from domadapt.benchmarking.loop import benchmark, cells
+from domadapt.benchmarking.loop import benchmark
+from domadapt.benchmarking.plan import cells
 from domadapt.messages import lengthen
 from domadapt.setup import make
 from tests.support import records, write_jsonl
@@ -20,17 +20,20 @@ PAIRS = {"aspect_opinion": 6, "joint_absa": 4, "amazon_reviews": 12, "camera_lap
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_the_matrix_composes(name: str) -> None:
-    matrix = compose("benchmark", [f"experiment={name}"])
+def test_the_matrix_composes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOMADAPT_BENCHMARK_DATA", raising=False)
+    overrides = [f"experiment={name}", "benchmark.seeds=[1]"]
+    matrix = compose("benchmark", overrides)
     assert matrix.benchmark.experiment == name
-    found = cells(matrix, ["benchmark.seeds=[1]"])
-    configs = [OmegaConf.to_container(cell, resolve=True) for _, cell in found]
-    assert len({(c["pair"], c["method"], c["seed"]) for c in configs}) == len(configs)
-    pairs = {cell.pair for _, cell in found}
-    assert len(pairs) == PAIRS.get(name, len(pairs))
-    assert {cell.method for _, cell in found} == {*matrix.benchmark.methods}  # the matrix's names are the table's
-    for _, cell in found:
-        make(cell.task)
+    names, pairs = [*matrix.benchmark.methods], matrix.benchmark.get("pairs")
+    every_pair = cells(compose("benchmark", [*overrides, f"benchmark.only=[{names[0]}]"]), [])
+    assert len({cell.pair for cell in every_pair}) == len(every_pair) == PAIRS.get(name, len(every_pair))
+    if pairs:
+        matrix.benchmark.pairs = pairs[:1]
+    every_method = cells(matrix, [])
+    assert [cell.config.method for cell in every_method] == names  # the matrix's names are the table's
+    for cell in (*every_pair, *every_method):
+        make(cell.config.task)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -65,8 +68,8 @@ def test_a_pair_may_be_a_list_of_overrides(tmp_path: Path) -> None:
     target = f'"target.name=spas","target.path={tmp_path}/spas.jsonl"'
     overrides = ["experiment=my_matrix", f"benchmark.pairs=[[{source},{target}]]", "benchmark.seeds=[1]"]
     found = cells(compose("benchmark", overrides), overrides)
-    assert {cell.pair for _, cell in found} == {"hotels_to_spas"}
-    assert {cell.data.source.path for _, cell in found} == {f"{tmp_path}/hotels.jsonl"}
+    assert {cell.pair for cell in found} == {"hotels_to_spas"}
+    assert {cell.config.data.source.path for cell in found} == {f"{tmp_path}/hotels.jsonl"}
 
 
 def test_a_copy_of_my_matrix_is_an_experiment(tmp_path: Path) -> None:

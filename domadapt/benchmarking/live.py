@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from domadapt.benchmarking.plan import Cell, duration
-from domadapt.benchmarking.status import read_results, read_status, runs
+from domadapt.benchmarking.status import read_status, runs
 
 log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks
@@ -53,8 +53,8 @@ class Watch:
         """Read the results that have come since the last look; returns their cells."""
         new = []
         for cell in self.cells:
-            if cell.name not in self.metrics and (found := read_results(cell.folder, cell.key)) is not None:
-                self.metrics[cell.name] = found
+            if cell.name not in self.metrics and (metrics := cell.metrics()) is not None:
+                self.metrics[cell.name] = metrics
                 new.append(cell)
         return new
 
@@ -71,7 +71,7 @@ class Watch:
         """Mean score so far and a mark a seed, method by pair; then the cells that run."""
         pairs = list(dict.fromkeys(cell.pair for cell in self.cells))
         table = Table()
-        table.add_column("method")
+        table.add_column("method", no_wrap=True)
         for pair in pairs:
             table.add_column(pair.replace("_to_", "\n→ "), justify="right")
         running = []

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
@@ -10,9 +11,10 @@ from omegaconf import DictConfig
 from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
-from domadapt.benchmarking.status import Busy, read_results
+from domadapt.benchmarking.status import Busy
 from domadapt.messages import user_error
 from domadapt.redact import redact
+from domadapt.reporting.report import report
 from domadapt.reporting.tables import text_table
 from domadapt.tracking.tracker import track_benchmark
 
@@ -38,10 +40,12 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     started = time.monotonic()
     with Watch(todo) as watch:
         errors = run(todo)
-    done = [metrics for cell in todo if (metrics := read_results(cell.folder, cell.key)) is not None]
+    done = [metrics for cell in todo if (metrics := cell.metrics()) is not None]
     if done:
         print(text_table(done))
-        track_benchmark(cfg, done)
+        if cfg.tracking:
+            finished_ones = [cell.folder for cell in todo if cell.state() == FINISHED]
+            track_benchmark(cfg, done, report(finished_ones, Path(cfg.paths.runs, "report.html")))
     here = [watch.metrics[cell.name] for cell in todo if cell.name in watch.metrics.keys() - watch.before]
     if here:
         wall, work = time.monotonic() - started, sum(sum(metrics["seconds"].values()) for metrics in here)

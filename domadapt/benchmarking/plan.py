@@ -35,7 +35,7 @@ class Cell:
     overrides: tuple[str, ...]
     config: DictConfig
 
-    @property
+    @cached_property
     def pair(self) -> str:
         """``SOURCE_to_TARGET``."""
         return str(self.config.pair)
@@ -55,9 +55,13 @@ class Cell:
         """Where it is written."""
         return run_folder(self.config)
 
+    def metrics(self) -> dict[str, Any] | None:
+        """What its ``metrics.json`` says; None if there is none, or none that is whole."""
+        return read_results(self.folder, self.key)
+
     def state(self) -> str:
         """``finished``, ``started`` (to be resumed, if nobody is at it now) or ``waiting``."""
-        if read_results(self.folder, self.key) is not None:
+        if self.metrics() is not None:
             return FINISHED
         return STARTED if read_status(self.folder).get("key") == self.key else WAITING
 

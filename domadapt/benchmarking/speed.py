@@ -198,6 +198,22 @@ def prediction(folder: Path, texts: Sequence[UnlabelledText]) -> dict[str, Any]:
     }
 
 
+def report_of_cells(folder: Path) -> dict[str, float]:
+    """Seconds and megabytes of a report of 1,000 cells: many pairs, and many methods."""
+    from domadapt.benchmarking.synthetic import synthetic_runs
+    from domadapt.reporting.report import FORMATS, report
+
+    found = {}
+    for pairs, methods in ((37, 9), (6, 56)):
+        runs = folder / f"runs{pairs}"
+        cells = synthetic_runs(runs, pairs, methods, 3)
+        output = folder / f"report{pairs}.html"
+        title = f"{cells} cells, {pairs} pairs, {methods} methods"
+        found[f"{title}: seconds"] = seconds(lambda runs=runs, output=output: report(runs, output, FORMATS))  # type: ignore[misc]
+        found[f"{title}: megabytes"] = output.stat().st_size / 1e6
+    return found
+
+
 def _range(group: Any) -> tuple[int, int]:
     return int(group["start"]), int(group["end"])
 
@@ -216,6 +232,7 @@ def main() -> None:
             "gnn step over plain step (at most 1.30)": lambda: injection_cost(folder, "gnn"),
             "parsing (cold at least 0.95, warm at least 100)": lambda: parsing(folder, texts),
             "prediction over transformers.pipeline (at least 2)": lambda: prediction(folder, texts[:300]),
+            "report of 1,000 cells (at most 60 s, 3 MB)": lambda: report_of_cells(folder),
         }
         wanted = {title: part for title, part in parts.items() if len(sys.argv) < 2 or title.split()[0] in sys.argv[1:]}
         for title, measure in progress(wanted.items(), "bench", len(wanted), "part"):

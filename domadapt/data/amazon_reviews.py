@@ -10,7 +10,7 @@ from domadapt.data.errors import MISSING, DataError, Location
 from domadapt.data.lowercase import lowercased
 from domadapt.data.readers import read
 from domadapt.data.records import Record
-from domadapt.data.sources import benchmark_folder, part_reader, two_of
+from domadapt.data.sources import benchmark_folder, check_switches, part_reader, two_of
 
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
 FDU_DOMAINS = ("camera_photo", "electronics", "software")
@@ -78,6 +78,7 @@ def amazon_reviews_fdu(root: str | None, pair: str, dev_share: float, lowercase:
     Raises:
         ValueError: the folder is missing, or there is no such pair.
     """
+    check_switches(lowercase=lowercase)
     source, target = two_of(pair, FDU_DOMAINS)
     folder = benchmark_folder(root, "amazon_reviews_fdu")
     warnings: Counter[str] = Counter()

@@ -4,13 +4,14 @@ from collections import Counter
 from dataclasses import replace
 
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled, hold_out
+from domadapt.data.lowercase import lowercased
 from domadapt.data.records import Record
-from domadapt.data.sources import benchmark_folder, part_reader, two_of
+from domadapt.data.sources import benchmark_folder, check_switches, part_reader, two_of
 
 DOMAINS = ("device", "laptop", "rest")
 
 
-def joint_absa(root: str | None, pair: str, dev_share: float, terms_only: bool) -> Domains:
+def joint_absa(root: str | None, pair: str, dev_share: float, terms_only: bool, lowercase: bool = False) -> Domains:
     """Cross-domain aspect-based sentiment analysis (Gong, Yu and Xia 2020, BERT-UDA).
 
     Train and test are as published. The target's train sentences, without their tags, are the unlabelled text; dev is
@@ -21,17 +22,20 @@ def joint_absa(root: str | None, pair: str, dev_share: float, terms_only: bool) 
         pair: ``SOURCE_to_TARGET`` of device, laptop, rest.
         dev_share: share of the source's training sentences held out as dev.
         terms_only: every span is an ``aspect``, whatever its polarity: aspect extraction (AE).
+        lowercase: lower-case all text of both domains.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair.
     """
+    check_switches(terms_only=terms_only, lowercase=lowercase)
     source, target = two_of(pair, DOMAINS)
     warnings: Counter[str] = Counter()
     read = part_reader(benchmark_folder(root, "joint_absa"), warnings)
 
     def part(domain: str, name: str, labelled: bool) -> tuple[Record, ...]:
         records = read(f"{domain}.{name}.jsonl", domain, labelled)
-        return tuple(map(without_polarity, records)) if terms_only else records
+        records = tuple(map(without_polarity, records)) if terms_only else records
+        return tuple(map(lowercased, records)) if lowercase else records
 
     train, dev = hold_out(part(source, "train", True), dev_share, seed=1)
     return Domains(

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled, hold_out
+from domadapt.data.lowercase import lowercased
 from domadapt.data.readers import read
 from domadapt.data.records import Record
 
@@ -42,7 +43,15 @@ def shipped(source: str, target: str, root: str | None = None) -> Domains:
     )
 
 
-def aspect_opinion(root: str | None, pair: str, split: int, dev_share: float, repeated: str) -> Domains:
+def aspect_opinion(
+    root: str | None,
+    pair: str,
+    split: int,
+    dev_share: float,
+    repeated: str,
+    empty: str = "keep",
+    lowercase: bool = False,
+) -> Domains:
     """Aspect and opinion terms over devices, laptops and restaurants (Pereg et al. 2020), without its leak.
 
     The published dev set is the first third of the target's labelled file; here dev is held out from the source.
@@ -53,6 +62,9 @@ def aspect_opinion(root: str | None, pair: str, split: int, dev_share: float, re
         split: 1, 2 or 3.
         dev_share: share of the source's training sentences held out as dev.
         repeated: ``keep`` or ``drop`` unlabelled target sentences that also stand in the test set.
+        empty: ``keep`` or ``drop`` labelled source sentences with neither aspect nor opinion. The target is left
+            whole: to drop from it would take its labels.
+        lowercase: lower-case all text of both domains.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair, split or choice.
@@ -63,8 +75,10 @@ def aspect_opinion(root: str | None, pair: str, split: int, dev_share: float, re
     if name not in splits:
         known = sorted({key.rsplit("_", 1)[0] for key in splits})
         raise ValueError(f"data.pair={pair!r} data.split={split}: expected a pair of {known} and a split of 1, 2, 3")
-    if repeated not in ("keep", "drop"):
-        raise ValueError(f"data.repeated={repeated!r}: expected keep or drop")
+    for setting, choice in (("repeated", repeated), ("empty", empty)):
+        if choice not in ("keep", "drop"):
+            raise ValueError(f"data.{setting}={choice!r}: expected keep or drop")
+    check_switches(lowercase=lowercase)
     source, target = pair.split("_to_")
     ids = splits[name]
     warnings: Counter[str] = Counter()
@@ -73,9 +87,14 @@ def aspect_opinion(root: str | None, pair: str, split: int, dev_share: float, re
         corpus = read(folder / f"{domain}.jsonl", domain=domain, labelled=labelled)
         warnings.update(corpus.warnings)
         chosen = set(wanted)
-        return tuple(r for r in corpus.records if r.id in chosen)
+        return tuple(lowercased(r) if lowercase else r for r in corpus.records if r.id in chosen)
 
-    train, dev = hold_out(part(source, ids["source_train"], True), dev_share, seed=split)
+    labelled = part(source, ids["source_train"], True)
+    if empty == "drop":
+        annotated = tuple(r for r in labelled if r.spans)
+        warnings["source sentence with neither aspect nor opinion, dropped"] += len(labelled) - len(annotated)
+        labelled = annotated
+    train, dev = hold_out(labelled, dev_share, seed=split)
     unlabeled = set(ids["target_unlabeled"])
     if repeated == "drop":
         unlabeled -= set(ids["target_unlabeled_text_also_in_test"])
@@ -185,6 +204,18 @@ def part_reader(folder: Path, warnings: Counter[str]) -> Callable[[str, str, boo
         return corpus.records
 
     return part
+
+
+def check_switches(**settings: object) -> None:
+    """Refuse what is neither true nor false: the text "no" would count as true.
+
+    >>> check_switches(lowercase="no")
+    Traceback (most recent call last):
+    ValueError: data.lowercase='no': expected true or false
+    """
+    for name, value in settings.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"data.{name}={value!r}: expected true or false")
 
 
 def two_of(pair: str, domains: Sequence[str]) -> tuple[str, str]:

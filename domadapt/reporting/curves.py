@@ -63,13 +63,14 @@ def _curves(pair: Pair) -> Figure:
     figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="none")
     grid = list(figure.subplots(depth, 2, squeeze=False).ravel())
     looks = [
-        {"color": COLORS[i % len(COLORS)], "linestyle": STYLES[i // len(COLORS) % len(STYLES)], "marker": "."}
+        {"color": COLORS[i % len(COLORS)], "linestyle": STYLES[i // len(COLORS) % len(STYLES)]}
         for i in range(len(methods))
     ]
     for panel, axes in zip(panels, grid, strict=False):
         for method, look in zip(methods, looks, strict=True):
             if points := mean_curve(method, panel, pair.headline):
-                axes.plot(*zip(*points, strict=True), **look)
+                # One point is no line; and clipping paths would be as large as the lines.
+                axes.plot(*zip(*points, strict=True), **look, marker="." if len(points) == 1 else "", clip_on=False)
         title = f"{visible(pair.headline)}, source dev, %" if panel == DEV else f"loss: {wrapped(panel, 30)}"
         axes.set_title(title, fontsize=9, color=INK)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -1,133 +1,81 @@
-"""One HTML file from run folders: no script, nothing loaded from elsewhere."""
+"""A report from run folders: one HTML file, the same as Markdown, and its numbers as CSV and parquet."""
 
-import re
+import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from domadapt.files import write_atomic
-from domadapt.reporting.examples import SHOWN, Comparison, Example, compare
-from domadapt.reporting.figures import bar_svg, curve_svg
-from domadapt.reporting.groups import Pair, group
-from domadapt.reporting.ran import counted, ran, shared_settings
+from domadapt.reporting.audits import read_audits
+from domadapt.reporting.blocks import counted
+from domadapt.reporting.contents import contents
+from domadapt.reporting.exports import INSTALL, method_records, run_records, write_csv, write_parquet
+from domadapt.reporting.groups import group
+from domadapt.reporting.markdown import markdown
+from domadapt.reporting.page import page
 from domadapt.reporting.runs import read_runs
-from domadapt.reporting.summary import summary
-from domadapt.reporting.tables import numbered, table
-from domadapt.reporting.trees import Lane, tree_svg
-from domadapt.reporting.visible import cut, visible
+from domadapt.statistics.compare import compare
 from domadapt.syntax.parser import SpacyParser
 
-LONGEST_TEXT = 300  # characters of a sentence that are shown
-UNPAIRED = re.compile("[\ud800-\udfff]")
+FORMATS = ("html", "markdown", "csv", "parquet")
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """The part of a text that is shown, as the parser wants it."""
-
-    text: str
-    words: tuple[tuple[int, int], ...] | None
-    left_out: int
-
-
-def report(runs: str | Path | Iterable[str | Path], output: str | Path) -> Path:
+def report(
+    runs: str | Path | Iterable[str | Path],
+    output: str | Path,
+    formats: Sequence[str] = ("html",),
+    audit: str | Path | None = None,
+    attention: bool = True,
+    baseline: str = "source_only",
+) -> Path:
     """Write a report.
 
     Args:
         runs: folders, or ``metrics.json`` files, of finished runs.
-        output: the HTML file to write; replaced if it exists.
+        output: the HTML file to write; the other formats go beside it under its name. Replaced if they exist.
+        formats: of :data:`FORMATS`. Parquet is left out with a notice where pyarrow is missing.
+        audit: an ``audit.json``, or a folder of them; None takes those that lie below ``runs``.
+        attention: draw the attention of adapted models whose folders are there.
+        baseline: role or name of the method that the others are compared with.
 
     Returns:
-        Where it was written.
+        ``output``.
 
     Raises:
-        ValueError: there are no readable runs, or ``output`` is a folder; names the file and the fix.
+        ValueError: there are no readable runs, ``output`` is a folder, or a format is unknown; names it and the fix.
     """
     output = Path(output)
     if output.is_dir():
         raise ValueError(f"output={output}: is a folder; expected a file's name, such as {output / 'report.html'}")
-    found = read_runs(runs)
-    shared = shared_settings(found.runs)
-    environment = Environment(
-        loader=PackageLoader("domadapt.reporting", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["visible"] = lambda value: visible(str(value))
-    parser = SpacyParser()
-    html = environment.get_template("report.html.jinja").render(
-        pairs=[_pair(pair, shared, parser) for pair in group(found.runs)],
-        count=len(found.runs),
-        skipped=found.skipped,
-        shared=shared,
-        versions=counted(found.runs, "versions"),
-        hardware=counted(found.runs, "hardware"),
-        longest=LONGEST_TEXT,
-    )
-    write_atomic(output, html)
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown or not formats:
+        raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
+    chosen = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]
+    found = read_runs(chosen)
+    pairs = group(found.runs)
+    statistics = compare(pairs, baseline)
+    if {"html", "markdown"} & set(formats):
+        sections = contents(found, pairs, statistics, read_audits(chosen, audit), SpacyParser(), attention)
+        runs_read = sum(len(method.runs) for pair in pairs for method in pair.methods)
+        title = f"Domain adaptation: {counted(runs_read, 'run')} on {counted(len(pairs), 'pair')}"
+        if "html" in formats:
+            write_atomic(output, page(title, sections))
+        if "markdown" in formats:
+            write_atomic(output.with_suffix(".md"), markdown(title, sections))
+    records = {"runs": run_records(pairs), "methods": method_records(pairs, statistics)}
+    with_parquet = _installed("pyarrow")
+    for name, table in records.items():
+        if "csv" in formats:
+            write_csv(table, output.with_suffix(f".{name}.csv"))
+        if "parquet" in formats and with_parquet:
+            write_parquet(table, output.with_suffix(f".{name}.parquet"))
+    if "parquet" in formats and not with_parquet:
+        print(f"no parquet was written: it needs pyarrow ({INSTALL}); or leave it out of formats", file=sys.stderr)
     return output
 
 
-def excerpt(example: Example) -> Excerpt:
-    """The beginning of a text, and of the owner's words those that lie in it whole.
-
-    Args:
-        example: whose text.
-    """
-    text, left_out = cut(example.text, LONGEST_TEXT)
-    text = UNPAIRED.sub("\ufffd", text)  # half a character: spaCy refuses it
-    words = example.words
-    return Excerpt(text, words if words is None else tuple(w for w in words if w[1] <= len(text)), left_out)
-
-
-def _pair(pair: Pair, shared: dict[str, str], parser: SpacyParser) -> dict[str, Any]:
-    drawn = table(pair)
-    names = ", ".join(method.name for method in pair.methods)
-    return {
-        "name": pair.name,
-        "task": pair.task,
-        "headline": pair.headline,
-        "summary": summary(pair),
-        "table": drawn,
-        "notes": numbered(drawn),
-        "bars": Markup(bar_svg(pair, f"Bars of the scores in the table above, {pair.name}: {names}")),
-        "curves": Markup(curve_svg(pair, f"Learning curves, {pair.name}: {names}")),
-        "ran": [ran(method, shared) for method in pair.methods],
-        **_comparison(pair, parser),
-    }
-
-
-def _comparison(pair: Pair, parser: SpacyParser) -> dict[str, Any]:
+def _installed(name: str) -> bool:
     try:
-        compared = compare(pair)
-    except ValueError as error:  # damaged predictions spoil the examples, not the report
-        compared = str(error)
-    if not isinstance(compared, Comparison):
-        return {"comparison": None, "why_not": compared, "kinds": []}
-    kinds = [
-        ("fixed", "fewer", len(compared.fixed), _cards(pair, compared.fixed[:SHOWN], parser)),
-        ("broke", "more", len(compared.broken), _cards(pair, compared.broken[:SHOWN], parser)),
-    ]
-    return {"comparison": compared, "why_not": "", "kinds": kinds}
-
-
-def _cards(pair: Pair, examples: Sequence[Example], parser: SpacyParser) -> list[dict[str, Any]]:
-    excerpts = [excerpt(example) for example in examples]
-    cards = []
-    for example, shown, parse in zip(examples, excerpts, parser.parse(excerpts), strict=True):
-        three = {"gold": example.gold, "before": example.before, "after": example.after}
-        lanes = [Lane(name, tuple(sorted(labels.spans))) for name, labels in three.items()]
-        tree = tree_svg(
-            shown.text,
-            parse,
-            lanes if pair.task == "extraction" else [],
-            "Dependency parse and spans of the sentence above",
-        )
-        cards.append({"example": example, "shown": shown, "labels": three, "tree": Markup(tree)})
-    return cards
+        return find_spec(name) is not None
+    except ValueError:  # a module that was put aside
+        return False

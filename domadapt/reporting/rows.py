@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from domadapt.reporting.groups import ROLES, Method, Pair
-from domadapt.reporting.intervals import Estimate, estimate, overlap
+from domadapt.reporting.intervals import estimate, overlap
 from domadapt.reporting.runs import Metrics
+from domadapt.statistics.results import Interval, Statistics
 
 CEILING = "ceiling: trained on target labels"
 
@@ -17,36 +18,43 @@ class Row:
     Attributes:
         method: whose it is.
         target: headline score on all of the target test; None without target labels.
-        clean: the same without texts that also occur in the unlabelled target text; None where nothing was left out.
+        clean: the same without copies of training or unlabelled texts; None where nothing was left out.
         details: means of the other scores by name.
         source: mean headline score on the source; None for the ceiling, which sees no source data.
         gap_closed: share of the way from source_only to in_domain; None where that means nothing.
         gap_reason: why it is None.
+        regret: mean over seeds of the oracle's score less the chosen checkpoint's; None where no run recorded it.
     """
 
     method: Method
-    target: Estimate | None
-    clean: Estimate | None
+    target: Interval | None
+    clean: Interval | None
     details: dict[str, float]
     source: float | None
     gap_closed: float | None
     gap_reason: str
+    regret: float | None = None
 
 
-def rows(pair: Pair) -> list[Row]:
-    """A pair's lines: rnn_from_scratch, source_only, adapted ones by falling score, in_domain."""
-    found = [_row(pair, method) for method in pair.methods]
+def rows(pair: Pair, statistics: Statistics | None = None) -> list[Row]:
+    """A pair's lines: rnn_from_scratch, source_only, adapted ones by falling score, in_domain.
+
+    Args:
+        pair: whose methods.
+        statistics: where the target scores' intervals come from; over seeds alone without it.
+    """
+    found = [_row(pair, method, statistics) for method in pair.methods]
     return sorted(found, key=lambda r: (_place(r.method.role), -(r.target.mean if r.target else 0.0), r.method.name))
 
 
 def detail_names(pair: Pair) -> list[str]:
-    """Scores shown beside the headline: F1 of each span type, or accuracy.
+    """Scores shown beside the headline: F1 of each span type, or of accuracy and macro F1 the one that it is not.
 
-    Where they come from: ``<type>_f1`` of the extraction task, ``accuracy`` of the classification task.
+    Where they come from: ``<type>_f1`` of extraction, ``accuracy`` and ``macro_f1`` of classification.
     """
     tests = [run["target_test"] for method in pair.methods for run in method.runs if run["target_test"]]
     if pair.task == "classification":
-        return ["accuracy"] if any("accuracy" in test for test in tests) else []
+        return [n for n in ("accuracy", "macro_f1") if n != pair.headline and any(n in test for test in tests)]
     return sorted({n for test in tests for n in test if n.endswith("_f1") and n != pair.headline})
 
 
@@ -98,12 +106,12 @@ def gap_closed(model: float | None, source_only: float | None, in_domain: float 
     return (model - source_only) / (in_domain - source_only), ""
 
 
-def _row(pair: Pair, method: Method) -> Row:
-    target = _estimate(target_scores(pair, method))
+def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:
+    target = _target(pair, method, statistics)
     sizes = [run.get("target_test_sizes") or {} for run in method.runs]
     fewer = any(size.get("all") != size.get("clean") for size in sizes)
     bases = [
-        _estimate(target_scores(pair, m)) if (m := reference(pair, method, role)) else None
+        _target(pair, m, statistics) if (m := reference(pair, method, role)) else None
         for role in ("source_only", "in_domain")
     ]
     share, reason = gap_closed(target.mean if target else None, *(base.mean if base else None for base in bases))
@@ -114,6 +122,7 @@ def _row(pair: Pair, method: Method) -> Row:
         name: scores(method, lambda run, name=name: (run["target_test"] or {}).get(name))  # type: ignore[misc]
         for name in detail_names(pair)
     }
+    regrets = scores(method, lambda run: (run.get("selection") or {}).get("gap"))
     source = [] if method.role == "in_domain" else scores(method, lambda run: _source(run).get(pair.headline))
     return Row(
         method,
@@ -123,14 +132,21 @@ def _row(pair: Pair, method: Method) -> Row:
         sum(source) / len(source) if source else None,
         share,
         reason,
+        sum(regrets) / len(regrets) if regrets else None,
     )
+
+
+def _target(pair: Pair, method: Method, statistics: Statistics | None) -> Interval | None:
+    if statistics is None:
+        return _estimate(target_scores(pair, method))
+    return statistics.cell(pair.name, method.name).score
 
 
 def _source(run: Metrics) -> dict[str, float]:
     return dict(run.get("source_test") or run["source_dev"])
 
 
-def _estimate(values: Sequence[float]) -> Estimate | None:
+def _estimate(values: Sequence[float]) -> Interval | None:
     return estimate(values) if values else None
 
 

@@ -1,11 +1,12 @@
 """Matplotlib without pyplot, made into an SVG element that a page can take in; the same bytes every time."""
 
 import io
+import re
 import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import matplotlib
@@ -16,6 +17,8 @@ from domadapt.reporting.visible import visible
 
 SVG = "http://www.w3.org/2000/svg"
 INK = "#010203"  # stands for the page's own text colour, and is replaced by it
+NUMBER = re.compile(r"-?\d+\.\d+")
+FONTS = re.compile(r"font(-family)?: [^;]*'DejaVu Sans'[^;]*;?\s*")  # the page's own font instead
 WIDTH = 5.0  # inches: on a phone the figure is hardly shrunk, so that its text stays readable
 
 
@@ -35,14 +38,15 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def plain(axes: Axes, ink: str) -> None:
+def plain(axes: Axes, ink: str, grid: Literal["x", "y", "both"] = "y") -> None:
     """Only what is read: two axes, faint lines across, all in one colour."""
     axes.set_facecolor("none")
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(ink)
     axes.tick_params(colors=ink)
+    axes.xaxis.label.set_color(ink)
     axes.yaxis.label.set_color(ink)
-    axes.grid(axis="y", color=ink, alpha=0.15)
+    axes.grid(axis=grid, color=ink, alpha=0.15)
     axes.set_axisbelow(True)
 
 
@@ -74,9 +78,30 @@ def element(figure: Figure, alt: str) -> str:
             only_style = len(child) == 1 and child.find(f"{{{SVG}}}style") is not None
             if only_style or child.tag == f"{{{SVG}}}metadata":
                 parent.remove(child)
-    for group in root.iter(f"{{{SVG}}}g"):
-        group.attrib.pop("id", None)
     for size in ("width", "height"):
         root.attrib.pop(size)
+    _shrink(root)
     root.attrib |= {"role": "img", "aria-label": visible(alt), "class": "figure"}
     return ElementTree.tostring(root, encoding="unicode").replace(INK, "currentColor")
+
+
+def _shrink(root: ElementTree.Element) -> None:
+    """Drop what draws nothing, and digits that nobody sees: a page holds hundreds of figures."""
+    for item in root.iter():
+        item.tail = None
+        if item.tag != f"{{{SVG}}}text" and not (item.text or "").strip():
+            item.text = None
+        if item.tag == f"{{{SVG}}}g":
+            item.attrib.pop("id", None)
+        for name in ("d", "x", "y", "transform", "points"):
+            if name in item.attrib:
+                short = NUMBER.sub(lambda found: f"{float(found[0]):.1f}", item.get(name, ""))
+                item.set(name, " ".join(short.split()))
+        if item.get("transform", "").startswith("rotate(-0"):
+            del item.attrib["transform"]
+        if "style" in item.attrib:
+            item.set("style", FONTS.sub("", item.get("style", "")).strip("; ").replace("; ", ";").replace(": ", ":"))
+    for parent in reversed(list(root.iter())):
+        for child in list(parent):
+            if child.tag == f"{{{SVG}}}g" and not len(child):
+                parent.remove(child)

@@ -1,37 +1,20 @@
 """The result table as text and as Markdown: target score, interval over seeds, source score, gap closed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from domadapt.reporting.blocks import Table, numbered
 from domadapt.reporting.groups import Pair, group
-from domadapt.reporting.intervals import Estimate
+from domadapt.reporting.markdown import harmless, table_lines
 from domadapt.reporting.rows import CEILING, Row, detail_names, rows
 from domadapt.reporting.runs import Metrics
 from domadapt.reporting.visible import visible
+from domadapt.statistics.results import Interval, Statistics
 
-KINDS = {
-    "t": "(t): 95 % interval over seeds, Student's t",
-    "BCa": "(BCa): 95 % interval over seeds, bootstrap; with fewer than ten seeds it holds the true mean nearer to "
-    "85 times in 100",
-    "n<3": "n<3: fewer than three seeds, too few for an interval",
+OVER = {
+    "seeds and test items": ("s, t", "over seeds and test texts"),
+    "seeds": ("s", "over seeds"),
+    "test items": ("t", "over test texts, of these trained models and not of training again"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A pair's table, as strings.
-
-    Attributes:
-        title: pair and score.
-        header: names of the columns.
-        rows: cells; the first column is the method.
-        notes: footnotes, without their marks; note 1 is marked [1].
-    """
-
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    notes: list[str]
 
 
 def text_table(metrics: Sequence[Metrics]) -> str:
@@ -46,9 +29,9 @@ def text_table(metrics: Sequence[Metrics]) -> str:
     >>> print(text_table([run]))
     camera → laptop: span_f1 on the target test, percent
     method       score  interval  aspect F1  source  gap closed  seeds
-    source_only   50.0       n<3       40.0    70.0       - [1]      1
+    source_only   50.0     - [2]       40.0    70.0       - [1]      1
       [1] no comparable run of in_domain among these
-      n<3: fewer than three seeds, too few for an interval
+      [2] fewer than three seeds, too few for an interval
       source: the score on the source's dev part, for want of a source test
     """
     return _each(metrics, _as_text)
@@ -63,21 +46,36 @@ def markdown_table(metrics: Sequence[Metrics]) -> str:
     return _each(metrics, _as_markdown)
 
 
-def table(pair: Pair) -> Table:
-    """A pair's table with its footnotes."""
-    lines = rows(pair)
+def table(pair: Pair, statistics: Statistics | None = None) -> Table:
+    """A pair's table with its footnotes.
+
+    Args:
+        pair: whose methods.
+        statistics: where intervals come from; over seeds alone without it.
+    """
+    lines = rows(pair, statistics)
     names = detail_names(pair)
-    with_clean = any(row.clean for row in lines)
-    reasons = list(dict.fromkeys(row.gap_reason for row in lines if row.gap_reason))
+    with_clean, with_regret = any(row.clean for row in lines), any(row.regret is not None for row in lines)
+    no_interval = [e.reason for row in lines for e in (row.target, row.clean) if e and e.low is None]
+    reasons = [*dict.fromkeys([*(row.gap_reason for row in lines if row.gap_reason), *no_interval])]
+
+    def interval(value: Interval | None) -> str:
+        if value is None:
+            return "-"
+        if value.low is None or value.high is None:
+            return f"- [{reasons.index(value.reason) + 1}]"
+        return f"{100 * value.low:.1f}–{100 * value.high:.1f} ({OVER[value.over][0]})"
+
     header = ["method", "score", "interval", *(["clean", "clean interval"] if with_clean else [])]
-    header += [*(_title(name) for name in names), "source", "gap closed", "seeds"]
+    header += [*(_title(name) for name in names), "source", "gap closed", *(["regret"] if with_regret else []), "seeds"]
     cells = []
     for row in lines:
-        clean = [_mean(row.clean), _interval(row.clean)] if with_clean else []
+        clean = [_mean(row.clean), interval(row.clean)] if with_clean else []
         gap = f"- [{reasons.index(row.gap_reason) + 1}]" if row.gap_closed is None else f"{100 * row.gap_closed:.0f} %"
         details = [_percent(row.details.get(name)) for name in names]
-        numbers = [_mean(row.target), _interval(row.target), *clean, *details, _percent(row.source), gap]
-        cells.append([_name(row), *numbers, _seeds(row)])
+        numbers = [_mean(row.target), interval(row.target), *clean, *details, _percent(row.source), gap]
+        regret = [_percent(row.regret)] if with_regret else []
+        cells.append([_name(row), *numbers, *regret, str(len(row.method.seeds))])
     return Table(
         f"{visible(pair.name)}: {visible(pair.headline)} on the target test, percent",
         header,
@@ -87,12 +85,14 @@ def table(pair: Pair) -> Table:
 
 
 def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
-    kinds = {e.kind for row in lines for e in (row.target, row.clean) if e}
-    remarks = [text for kind, text in KINDS.items() if kind in kinds]
+    over = {e.over for row in lines for e in (row.target, row.clean) if e}
+    remarks = [f"({mark}): 95 % interval {words}" for kind, (mark, words) in OVER.items() if kind in over]
     if any(row.clean for row in lines):
-        remarks.append("clean: without test texts that also occur in the unlabelled target text")
+        remarks.append("clean: without test texts that are copies of training or unlabelled texts")
     if any(row.source is not None and not row.method.runs[0].get("source_test") for row in lines):
         remarks.append("source: the score on the source's dev part, for want of a source test")
+    if any(row.regret is not None for row in lines):
+        remarks.append("regret: points that the best checkpoint by target labels, which nobody may choose by, has more")
     if len({row.method.seeds for row in lines}) > 1:
         remarks.append("the methods were not all run with the same seeds")
     if pair.repeated:
@@ -116,24 +116,12 @@ def _as_text(table: Table) -> str:
 
 
 def _as_markdown(table: Table) -> str:
-    rule = [":---", *("---:" for _ in table.header[1:])]
-    lines = ["| " + " | ".join(cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells) + " |"
-             for cells in (table.header, rule, *table.rows)]  # fmt: skip
-    return "\n".join([f"**{table.title}**", "", *lines, "", *(f"- {note}" for note in numbered(table))])
-
-
-def numbered(table: Table) -> list[str]:
-    """Footnotes as they are written: those that a cell refers to carry its mark."""
-    text = " ".join(cell for cells in table.rows for cell in cells)
-    return [f"[{i}] {note}" if f"[{i}]" in text else note for i, note in enumerate(table.notes, start=1)]
+    notes = [f"- {harmless(note)}" for note in numbered(table)]
+    return "\n".join([f"**{harmless(table.title)}**", "", *table_lines(table), "", *notes])
 
 
 def _name(row: Row) -> str:
     return visible(row.method.name) + (f" ({CEILING})" if row.method.role == "in_domain" else "")
-
-
-def _seeds(row: Row) -> str:
-    return str(len(row.method.seeds))
 
 
 def _title(name: str) -> str:
@@ -144,13 +132,5 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}"
 
 
-def _mean(value: Estimate | None) -> str:
+def _mean(value: Interval | None) -> str:
     return _percent(value.mean if value else None)
-
-
-def _interval(value: Estimate | None) -> str:
-    if value is None:
-        return "-"
-    if value.low is None or value.high is None:
-        return value.kind
-    return f"{100 * value.low:.1f}–{100 * value.high:.1f} ({value.kind})"

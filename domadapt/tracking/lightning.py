@@ -1,5 +1,6 @@
 """TensorBoard, MLflow and CSV files, through Lightning's loggers."""
 
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -10,6 +11,8 @@ from filelock import FileLock
 from pytorch_lightning.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger
 
 from domadapt.tracking.tracker import Metrics, Run, Tracker, final
+
+UNUSUAL = r"[^\w./ -]"  # in names of metrics: MLflow refuses them
 
 
 class LightningTracker(Tracker):
@@ -40,12 +43,12 @@ class LightningTracker(Tracker):
         """Numbers of a step."""
         self.last = step
         if self.logger:
-            self.logger.log_metrics(dict(metrics), step)
+            self.logger.log_metrics({re.sub(UNUSUAL, "_", name): value for name, value in metrics.items()}, step)
 
     def end(self, metrics: Metrics | None) -> None:
         """Results are one more entry, their names beginning with ``final/``; then close."""
-        if self.logger and metrics:
-            self.logger.log_metrics({f"final/{name}": value for name, value in final(metrics).items()}, self.last)
+        if metrics:
+            self.log({f"final/{name}": value for name, value in final(metrics).items()}, self.last)
         if self.logger:
             self.logger.finalize("success" if metrics else "failed")
         self.logger = None
@@ -94,6 +97,7 @@ class MLflow(LightningTracker):
         # Its own patience is ten minutes a request.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # what fails is told once
 
     def logger_of(self, run: Run) -> Logger:
         """A run in the store, its name marked where it is another attempt."""
@@ -111,14 +115,6 @@ class MLflow(LightningTracker):
             logger = MLFlowLogger(**named, tracking_uri=store.as_uri())
             _ = logger.experiment
         return logger
-
-    def start(self, run: Run) -> None:
-        """MLflow takes few characters in names."""
-        super().start(run)
-
-    def log(self, metrics: Mapping[str, float], step: int) -> None:
-        """The same of metrics."""
-        super().log({re.sub(r"[^\w./ -]", "_", name): value for name, value in metrics.items()}, step)
 
 
 def needs(package: str) -> None:

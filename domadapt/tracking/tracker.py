@@ -12,13 +12,15 @@ from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
 from domadapt.redact import redact, redacted
+from domadapt.reporting.visible import cut
 from domadapt.setup import make, plain
 
 log = logging.getLogger(__name__)
 Metrics = dict[str, Any]
 STEP_LOSSES = "loss/"  # begins the names of what is logged every step, rather than once an epoch
+LONGEST_REASON = 200  # characters of an error that are told
 NOT_TRACKED = ("paths", "tracking", "benchmark")  # of a configuration: not what a run is, but where, and beside which
-NOT_FINAL = ("config", "curve", "versions", "hardware")  # of metrics.json: no results
+NOT_FINAL = ("format", "seed", "config", "counts", "curve", "versions", "hardware")  # of metrics.json: no results
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Watch(Logger):
         if self.tracker is None:
             return
         tracker, at = self.tracker, step or 0
-        told = {k: v for k, v in metrics.items() if not k.startswith(STEP_LOSSES) or at % tracker.every == 0}
+        told = {k: v for k, v in metrics.items() if not k.startswith(STEP_LOSSES) or (at - 1) % tracker.every == 0}
         if told:
             self.attempt(lambda: tracker.log(told, at))
 
@@ -202,7 +204,7 @@ def make_tracker(config: Any) -> Tracker | None:
     Raises:
         ValueError: it is not there, or is none.
     """
-    tracker = make(config) or None
+    tracker = make(config) if config else None
     if not isinstance(tracker, Tracker | None):
         raise ValueError(f"tracking={redacted(plain(config))}: expected tracking=none or a domadapt.tracking Tracker")
     return tracker
@@ -238,7 +240,9 @@ def final(metrics: Metrics) -> dict[str, float]:
 
 def reason(error: BaseException) -> str:
     """An error on one line."""
-    told = " ".join(redact(str(error)).split())
+    while error.__cause__ is not None:  # a full disk, say, under a library's own words
+        error = error.__cause__
+    told = cut(" ".join(redact(str(error)).split()), LONGEST_REASON)[0]
     return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 

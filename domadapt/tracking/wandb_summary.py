@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from domadapt.reporting.blocks import numbered
 from domadapt.reporting.figures import save_bars
 from domadapt.reporting.groups import Pair, group
 from domadapt.reporting.rows import rows
-from domadapt.reporting.tables import numbered, table
+from domadapt.reporting.tables import table
 from domadapt.reporting.visible import visible
 from domadapt.tracking.tracker import Metrics
 

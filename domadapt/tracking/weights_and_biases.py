@@ -105,27 +105,28 @@ class WeightsAndBiases(Tracker):
     def _open(self, home: Path, **described: Any) -> None:
         folder = Path(self.folder or os.environ.get("WANDB_DIR") or home).absolute()
         room_for_a_run(folder)  # W&B would go elsewhere without a word
-        wandb = self.wandb
-        wandb.setup(settings=wandb.Settings(silent=True))
-        mode, server = self.mode, os.environ.get("WANDB_BASE_URL", "the W&B server")
         described |= {"project": self.project, "entity": self.entity, "group": self.group, "dir": str(folder)}
-        if mode == "online" and server in UNREACHABLE:
-            mode = "offline"
-        elif mode == "online" and not (self.api_key or wandb.login(prompt=False, verify=False)):
-            UNREACHABLE.add(server)
-            mode = "offline"
-            log.warning("W&B has no key (set WANDB_API_KEY, or `wandb login`): runs are kept offline in %s", folder)
+        server = os.environ.get("WANDB_BASE_URL", "the W&B server")
+        mode = "offline" if server in UNREACHABLE else self.mode
         try:
-            self.run = wandb.init(resume="allow", settings=self._settings(mode), **described)
+            self._begin(mode, described)
         except Exception as error:
             if mode != "online":
                 raise
             UNREACHABLE.add(server)
-            log.warning("%s gave no answer (%s): runs are kept offline in %s", server, reason(error), folder)
-            self.run = wandb.init(resume="allow", settings=self._settings("offline"), **described)
+            log.warning("%s: %s; runs are kept offline in %s", server, reason(error), folder)
+            self.wandb.teardown()  # it holds the run that it could not begin
+            self._begin("offline", described)
         self.run.define_metric("step", hidden=True)
         self.run.define_metric("*", step_metric="step")
-        if mode == "online" and self.run.url:
+
+    def _begin(self, mode: str, described: dict[str, Any]) -> None:
+        wandb = self.wandb
+        wandb.setup(settings=wandb.Settings(silent=True))
+        if mode == "online" and not (self.api_key or wandb.login(prompt=False, verify=False)):
+            raise ValueError("no key (set WANDB_API_KEY, or `wandb login`)")
+        self.run = wandb.init(resume="allow", settings=self._settings(mode), **described)
+        if mode == "online":
             log.info("W&B: %s", self.run.url)
 
     def _settings(self, mode: str) -> Any:

@@ -10,7 +10,8 @@ import domadapt
 from domadapt.data.amazon_reviews import amazon_reviews, amazon_reviews_fdu
 from domadapt.data.domains import Domains
 from domadapt.data.joint_absa import joint_absa
-from tests.support import amazon_corpus, fdu_corpus, joint_corpus
+from domadapt.data.sources import aspect_opinion
+from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus
 
 
 def test_joint_absa_takes_train_and_test_as_published(tmp_path: Path) -> None:
@@ -72,12 +73,45 @@ def test_fdu_text_must_be_detokenised(tmp_path: Path) -> None:
         amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", 0.2, lowercase=True)
 
 
+def test_sentences_without_a_term_are_dropped_from_the_source_and_counted(tmp_path: Path) -> None:
+    root = str(aspect_corpus(tmp_path))
+    kept, dropped = (aspect_opinion(root, "device_to_laptops", 1, 0.25, "keep", empty) for empty in ("keep", "drop"))
+    sizes = [[len(d.source_train) + len(d.source_dev), len(d.unlabeled.texts)] for d in (kept, dropped)]
+    assert sizes == [[12, 8], [9, 8]]
+    assert all(r.spans for r in (*dropped.source_train, *dropped.source_dev))
+    assert dropped.warnings["source sentence with neither aspect nor opinion, dropped"] == 3
+    assert not kept.warnings
+    for domains in (kept, dropped):  # what is left of the target may not depend on its labels
+        assert domains.test is not None
+        assert len(domains.test.open()) == 4
+        assert sum(map(len, (domains.in_domain().source_train, domains.in_domain().source_dev))) == 8
+
+
+def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
+    root = str(aspect_corpus(tmp_path))
+    as_is, lower = (aspect_opinion(root, "device_to_laptops", 1, 0.25, "keep", "keep", on) for on in (False, True))
+    assert [t.text for t in lower.unlabeled.texts] == [t.text.lower() for t in as_is.unlabeled.texts]
+    assert as_is.test is not None
+    assert lower.test is not None
+    for before, after in zip(as_is.test.open(), lower.test.open(), strict=True):
+        assert after.text == before.text.lower() != before.text
+        for old, new in zip(before.spans or (), after.spans or (), strict=True):
+            assert after.text[new.start : new.end] == before.text[old.start : old.end].lower()
+    joint = joint_absa(str(joint_corpus(tmp_path)), "rest_to_device", 0.25, terms_only=False, lowercase=True)
+    assert all(r.text == r.text.lower() for r in (*joint.source_train, *joint.unlabeled.texts))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda root: joint_absa(root, "rest_to_rest", 0.1, False), "data.pair='rest_to_rest': expected SOURCE_to_T"),
         (lambda root: joint_absa(None, "rest_to_device", 0.1, False), "DOMADAPT_BENCHMARK_DATA"),
         (lambda root: joint_absa(root, "rest_to_device", 0.1, False), "joint_absa: no such folder"),
+        (lambda root: joint_absa(root, "rest_to_device", 0.1, "no"), "data.terms_only='no': expected true or false"),
+        (
+            lambda root: aspect_opinion(str(aspect_corpus(Path(root))), "device_to_laptops", 1, 0.1, "keep", "some"),
+            "data.empty='some': expected keep or drop",
+        ),
         (lambda root: amazon_reviews(root, "books", 0.2, 0.2, "all"), "two of books, dvd, electronics, kitchen"),
         (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, 0.2, "half"), "data.test='half': expected all or"),
         (lambda root: amazon_reviews_fdu(root, "dvd_to_books", 0.2, True), "two of camera_photo, electronics, softw"),

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from domadapt.benchmarking.synthetic import synthetic_runs
+from domadapt.reporting import contents
+from domadapt.reporting.cards import LONGEST_TEXT
 from domadapt.reporting.figures import bar_svg, save_bars
 from domadapt.reporting.groups import group
-from domadapt.reporting.report import LONGEST_TEXT, report
+from domadapt.reporting.report import FORMATS, report
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -32,12 +35,16 @@ class Page(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tags: list[str] = []
+        self.elements: list[tuple[Any, ...]] = []
+        self.ids: set[str] = set()
         self.attributes: list[tuple[str, str, str]] = []
         self.text = ""
         self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self.elements.append((tag, *attrs))
+        self.ids |= {value for name, value in attrs if name == "id" and value}
         self.attributes += [(tag, name, value or "") for name, value in attrs]
 
     def handle_data(self, data: str) -> None:
@@ -72,16 +79,24 @@ def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) ->
     html = output.read_text(encoding="utf-8")
     page = assert_harmless(html)
     words = " ".join(page.text.split())
-    assert "12 runs, 1 pair" in words
-    assert "That is a gain of 20.0 points over source_only" in words
+    assert "12 runs on 1 pair" in words
+    assert "20.0 points above source_only" in words
+    assert "no gain or loss is shown" in words  # three seeds can't
     assert "lisa against source_only at the same seeds (1, 2, 3), on 2 target test texts" in words
     assert "source dev, not on the target" in words
     assert "Fixed: 1 text has fewer errors; all of them" in words
     assert "Broke: 1 text has more errors; all of them" in words
     assert "errors: 2 before, 0 after" in words
-    assert "Warning, 6 times in all runs: a mended tag" in words
-    assert "domadapt train seed=1" in words
-    assert page.tags.count("svg") == 4
+    assert "No attention is drawn: no model in" in words
+    assert "2 times: a mended tag" in words or "6 times: a mended tag" in words
+    assert "domadapt train seed=1 # lisa, seed 1, key lisa1" in words
+    order = ["Summary", "Scores", "Pair × method", "Significance", "Selection regret", "Cost against gain"]
+    order += ["Pair by pair", "Data", "How to reproduce"]
+    assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html) == order
+    svgs = [dict(attributes) for tag, *attributes in page.elements if tag == "svg"]
+    assert len(svgs) == 5
+    assert all(svg["role"] == "img" and svg["aria-label"] for svg in svgs)
+    assert {a["href"][1:] for tag, *b in page.elements if tag == "a" for a in [dict(b)]} <= page.ids
     assert report(tmp_path / "runs", output).read_text(encoding="utf-8") == html  # the same bytes every time
 
 
@@ -132,7 +147,7 @@ def test_no_target_labels(make_run: Any, tmp_path: Path) -> None:
     html = report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
     words = " ".join(assert_harmless(html).text.split())
     assert "No bars: the target test has no labels" in words
-    assert "written only where the target test has labels" in words
+    assert "Nothing to compare" in words
 
 
 def test_damaged_predictions_spoil_only_the_examples(make_run: Any, row: Any, tmp_path: Path) -> None:
@@ -155,7 +170,7 @@ def test_skipped_files_are_listed(make_run: Any, tmp_path: Path) -> None:
     (tmp_path / "runs" / "half").mkdir()
     (tmp_path / "runs" / "half" / "metrics.json").write_text('{"format"', encoding="utf-8")
     words = " ".join(Page(report(tmp_path / "runs", tmp_path / "r.html").read_text(encoding="utf-8")).text.split())
-    assert "1 file was unreadable" in words
+    assert "Unreadable, so left out" in words
     assert "half/metrics.json" in words
 
 
@@ -190,3 +205,49 @@ def test_configuration_matches(tmp_path: Path, make_run: Any) -> None:
     make_run("source_only", 1, 0.5)
     cfg = compose("report", [f"runs=[{tmp_path / 'runs'}]", f"output={tmp_path / 'r.html'}"])
     assert report(cfg.runs, cfg.output).is_file()
+
+
+def test_hostile_names_end_nowhere(make_run: Any, tmp_path: Path) -> None:
+    """Names of pairs and validators reach every section."""
+    name = HOSTILE[1].replace("/", "-")
+    for method in ("source_only", "lisa", "in_domain"):
+        run = make_run(
+            method, 1, 0.5, source=HOSTILE[2], target=HOSTILE[3], target_test_sizes={"all": 4, "clean": 3},
+            selection={"validator": name, "epoch": 1, "gap": 0.1,
+                       "choices": {name: {"epoch": 1, "target_test": {"span_f1": 0.5}}}},
+            calibration={"error": 0.1, "bins": [{"confidence": 0.9, "accuracy": 0.8, "count": 3}]},
+        )  # fmt: skip
+        assert run.is_dir()
+    output = report(tmp_path / "runs", tmp_path / "r.html", FORMATS)
+    page = assert_harmless(output.read_text(encoding="utf-8"))
+    assert "regret" in page.text
+    assert "</text></svg><style>" in page.text
+
+
+def test_unknown_format(make_run: Any, tmp_path: Path) -> None:
+    make_run("source_only", 1, 0.5)
+    with pytest.raises(ValueError, match="expected some of html, markdown, csv, parquet"):
+        report(tmp_path / "runs", tmp_path / "r.html", ["pdf"])
+
+
+def test_secrets_stay_out(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789abcdef")
+    config = {"seed": 1, "method": "source_only", "tracking": {}, "hub": {"token": "sesame-open-0001"}}
+    make_run("source_only", 1, 0.5, command="domadapt train key=0123456789abcdef", config=config)
+    report(tmp_path / "runs", tmp_path / "r.html", FORMATS)
+    written = [file for file in tmp_path.glob("r.*") if file.suffix != ".parquet"]
+    assert len(written) == 4
+    for file in written:
+        assert "0123456789abcdef" not in file.read_text(encoding="utf-8")
+        assert "sesame" not in file.read_text(encoding="utf-8")
+
+
+def test_large_reports_say_what_they_leave_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "DETAILED", 1)
+    monkeypatch.setattr(contents, "CARDS", 4)
+    assert synthetic_runs(tmp_path / "runs", pairs=2, methods=4, seeds=1, texts=30) == 8
+    html = report(tmp_path / "runs", tmp_path / "r.html", ["html"]).read_text(encoding="utf-8")
+    words = " ".join(assert_harmless(html).text.split())
+    assert "1 of 2 pairs have no details" in words
+    assert "At most 2 examples of each kind and pair" in words
+    assert words.count("learning curves") == 1

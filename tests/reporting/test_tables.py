@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from domadapt.reporting.groups import group
+from domadapt.reporting.groups import Pair, group
 from domadapt.reporting.intervals import estimate, overlap
 from domadapt.reporting.rows import gap_closed, rows
 from domadapt.reporting.summary import summary
 from domadapt.reporting.tables import markdown_table, text_table
+from domadapt.statistics.compare import compare
 
 
 def _cells(text: str, method: str) -> list[str]:
@@ -21,12 +22,13 @@ def test_numbers_by_hand(make_metrics: Any) -> None:
     runs = [make_metrics(m, seed, v) for m, values in scores.items() for seed, v in enumerate(values, start=1)]
     text = text_table([*runs, make_metrics("rnn_from_scratch", 1, 0.1)])
     # Student's t with two degrees of freedom: 4.3027 × 0.02 / √3 = 0.0497. Gap: (0.52 − 0.42) / (0.82 − 0.42) = 0.25.
-    expected = ["52.0", "47.0–57.0 (t)", "42.0", "62.0", "60.0", "25 %", "3"]
+    expected = ["52.0", "47.0–57.0 (s)", "42.0", "62.0", "60.0", "25 %", "3"]
     assert [cell.strip() for cell in _cells(text, "lisa")[1:]] == expected
     assert [cell.strip() for cell in _cells(text, "source_only")[1:]][5] == "0 %"
     assert "in_domain (ceiling: trained on target labels)" in text
     assert _cells(text, "in_domain")[-2].strip() == "100 %"
-    assert "n<3" in _cells(text, "rnn_from_scratch")[2]
+    assert _cells(text, "rnn_from_scratch")[2].strip() == "- [1]"
+    assert "[1] fewer than three seeds" in text
     assert "not all run with the same seeds" in text
 
 
@@ -69,7 +71,7 @@ def test_missing_references_have_a_footnote(make_metrics: Any) -> None:
 def test_target_without_labels(make_metrics: Any) -> None:
     runs = [make_metrics(name, 1, None) for name in ("source_only", "lisa")]
     assert "[1] the target test has no labels" in text_table(runs)
-    assert "no labels" in summary(group(runs)[0])
+    assert "no labels" in _summary(group(runs)[0])
 
 
 def test_clean_column_only_where_it_differs(make_metrics: Any) -> None:
@@ -78,7 +80,14 @@ def test_clean_column_only_where_it_differs(make_metrics: Any) -> None:
     run |= {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"span_f1": 0.3}}
     text = text_table([run])
     assert _cells(text, "source_only")[3].strip() == "30.0"
-    assert "clean: without test texts that also occur" in text
+    assert "clean: without test texts that are copies of" in text
+
+
+def test_a_score_is_not_shown_twice(make_metrics: Any) -> None:
+    run = make_metrics("source_only", 1, 0.75, task="classification", headline="accuracy")
+    run["target_test"] = {"accuracy": 0.75, "macro_f1": 0.5}
+    header = text_table([run]).splitlines()[1]
+    assert (header.count("accuracy"), header.count("macro F1")) == (0, 1)  # the headline's column is called score
 
 
 def test_classification_shows_accuracy(make_metrics: Any) -> None:
@@ -90,10 +99,11 @@ def test_classification_shows_accuracy(make_metrics: Any) -> None:
     assert "negative" not in text
 
 
-@pytest.mark.parametrize(("count", "kind"), [(1, "n<3"), (2, "n<3"), (3, "t"), (4, "t"), (19, "t"), (20, "BCa")])
-def test_kind_of_interval(count: int, kind: str) -> None:
+@pytest.mark.parametrize(("count", "over"), [(1, ""), (2, ""), (3, "seeds"), (19, "seeds"), (20, "seeds")])
+def test_intervals_need_three_seeds(count: int, over: str) -> None:
     found = estimate([0.5 + 0.01 * i * i for i in range(count)])
-    assert found.kind == kind
+    assert found.over == over
+    assert (found.low is None) == bool(found.reason) == (count < 3)
     if found.low is not None and found.high is not None:
         assert found.low < found.mean < found.high
 
@@ -135,29 +145,34 @@ def test_reference_with_the_same_backbone_is_taken(make_metrics: Any) -> None:
 
 def test_markdown_escapes_its_own_marks(make_metrics: Any) -> None:
     text = markdown_table([make_metrics("a|b<i>", 1, 0.5)])
-    assert "a\\|b&lt;i>" in text
+    assert "`a\\|b<i>`" in text
     assert text.count("\n| ") == 3
 
 
-@pytest.mark.parametrize(
-    ("adapted", "said"),
-    [
-        ((0.41, 0.43, 0.45), "intervals overlap: no gain or loss is shown"),
-        ((0.70, 0.72, 0.74), "a gain of 30.0 points over source_only; their intervals do not overlap"),
-        ((0.10, 0.12, 0.14), "a loss of 30.0 points against source_only; their intervals do not overlap"),
-        ((0.90,), "too few seeds"),
-    ],
-)
-def test_summary_claims_no_more_than_the_numbers(make_metrics: Any, adapted: tuple[float, ...], said: str) -> None:
+def _summary(pair: Pair) -> str:
+    return summary(pair, compare([pair]))
+
+
+def test_summary_with_too_few_seeds_claims_nothing(make_metrics: Any) -> None:
     runs = [make_metrics("source_only", seed, score) for seed, score in enumerate((0.40, 0.42, 0.44))]
-    runs += [make_metrics("lisa", seed, score) for seed, score in enumerate(adapted)]
-    assert said in summary(group(runs)[0])
+    runs += [make_metrics("lisa", seed, score) for seed, score in enumerate((0.70, 0.72, 0.74))]
+    said = _summary(group(runs)[0])
+    assert "30.0 points above source_only" in said
+    assert "no gain or loss is shown" in said
+    assert "closes" not in said
+
+
+@pytest.mark.parametrize(("sign", "word"), [(1, "a gain"), (-1, "a loss")])
+def test_summary_with_many_seeds_claims_a_difference(make_metrics: Any, sign: int, word: str) -> None:
+    runs = [make_metrics("source_only", seed, 0.5 + seed / 1000) for seed in range(12)]
+    runs += [make_metrics("lisa", seed, 0.5 + sign * 0.1 + seed / 900) for seed in range(12)]
+    assert f"{word} that training again would show" in _summary(group(runs)[0])
 
 
 def test_summary_chooses_by_source_dev(make_metrics: Any) -> None:
     best_on_target = make_metrics("lisa", 1, 0.9)
     best_on_source = make_metrics("gnn", 1, 0.2, source_dev={"span_f1": 0.8})
-    assert "gnn is best on source dev" in summary(group([best_on_target, best_on_source])[0])
+    assert "gnn is best on source dev" in _summary(group([best_on_target, best_on_source])[0])
 
 
 def test_nothing_to_tabulate() -> None:

@@ -1,0 +1,165 @@
+"""What a report says, before it is a page or Markdown: sections of paragraphs, tables, figures, lists and cards.
+
+Strings are plain text, whoever wrote them: each rendering makes them harmless in its own way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph.
+
+    Attributes:
+        text: of it.
+        kind: empty, ``soft`` (an aside), ``lead`` (names what follows) or ``warning``.
+    """
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of strings; the first column names the row.
+
+    Attributes:
+        title: what it shows.
+        header: names of the columns.
+        rows: cells.
+        notes: footnotes, without their marks; note 1 is marked [1].
+        shades: a number from -1 (worst) to 1 (best) for each cell that has a colour, by (row, column).
+        left: columns that hold words, not numbers.
+        narrow: names of columns may take several lines.
+    """
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+    shades: dict[tuple[int, int], float] = field(default_factory=dict)
+    left: frozenset[int] = frozenset((0,))
+    narrow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing.
+
+    Attributes:
+        svg: an ``svg`` element with its alternative text; made by :mod:`domadapt.reporting.svg`, so already harmless.
+        caption: what is to be seen.
+        text: (name, number from 0 to 1, the number in words) for bars of text, where pictures can't be shown.
+    """
+
+    svg: str
+    caption: str
+    text: tuple[tuple[str, float, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list that is folded away on a screen.
+
+    Attributes:
+        title: what it lists.
+        items: one line each.
+        code: they are commands or settings.
+    """
+
+    title: str
+    items: tuple[str, ...]
+    code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One text with drawings of it.
+
+    Attributes:
+        text: what is shown of it.
+        left_out: characters that are not shown.
+        remarks: lines below it.
+        drawings: ``svg`` elements, each with the line above it.
+        said: what the drawings show, in words, for where they can't be.
+    """
+
+    text: str
+    left_out: int
+    remarks: tuple[str, ...]
+    drawings: tuple[tuple[str, str], ...] = ()
+    said: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Texts side by side."""
+
+    cards: tuple[Card, ...]
+
+
+Block = Text | Table | Figure | Listing | Cards
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands below it.
+
+    Attributes:
+        title: of it.
+        blocks: in their order.
+        level: 2 for a part of the report, 3 for a part of a part.
+    """
+
+    title: str
+    blocks: tuple[Block, ...]
+    level: int = 2
+
+
+def numbered(table: Table) -> list[str]:
+    """Footnotes as they are written: those that a cell refers to carry its mark."""
+    text = " ".join(cell for cells in table.rows for cell in cells)
+    return [f"[{i}] {note}" if f"[{i}]" in text else note for i, note in enumerate(table.notes, start=1)]
+
+
+def in_columns(table: Table, most: int) -> list[Table]:
+    """A wide table as several, each with the first column and at most ``most`` others, so that it fits a page.
+
+    >>> [part.header for part in in_columns(Table("", ["pair", "a", "b", "c"], []), 2)]
+    [['pair', 'a', 'b'], ['pair', 'c']]
+    """
+    parts = []
+    for first in range(1, max(len(table.header), 2), most):
+        columns = [0, *range(first, min(first + most, len(table.header)))]
+        place = {column: new for new, column in enumerate(columns)}
+        parts.append(
+            Table(
+                table.title,
+                [table.header[c] for c in columns],
+                [[row[c] for c in columns] for row in table.rows],
+                table.notes if first + most >= len(table.header) else [],
+                {(r, place[c]): shade for (r, c), shade in table.shades.items() if c in place},
+                frozenset(place[c] for c in table.left if c in place),
+                table.narrow,
+            )
+        )
+    return parts
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number and its noun.
+
+    >>> counted(1, "pair"), counted(2, "pair"), counted(2, "this", "these")
+    ('1 pair', '2 pairs', '2 these')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)

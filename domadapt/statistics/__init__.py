@@ -1,0 +1,1 @@
+"""What the numbers allow to be said: intervals, tests, counts over pairs, ranks."""

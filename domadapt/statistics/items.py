@@ -1,0 +1,139 @@
+"""Predictions as counts per test item, from which the headline score is recomputed for any resample of the items."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from domadapt.reporting.runs import Metrics
+
+FloatArray = npt.NDArray[np.floating[Any]]
+CountArray = npt.NDArray[np.float32]  # whole numbers; float, because resampling is a matrix product
+EXACT = 1e-9  # how near a recomputed score is to the one in metrics.json
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """What one run got right and wrong on each test item.
+
+    Attributes:
+        digest: of the items and their gold labels; runs with the same digest can be compared item by item.
+        counts: (items, kinds, 3) true positives, false positives, false negatives. A kind is a span type, or a class
+            that occurs among the gold labels. Items are in the order of their names, whatever the file's.
+        average: how kinds are put together: ``macro`` or ``micro``.
+    """
+
+    digest: str
+    counts: CountArray
+    average: str
+
+    @property
+    def score(self) -> float:
+        """The headline score of all items."""
+        return float(f1(self.counts.sum(axis=0), self.average))
+
+
+def f1(totals: npt.NDArray[Any], average: str = "macro") -> FloatArray:
+    """F1 of summed counts; 0 for a kind that neither occurs nor is found.
+
+    Args:
+        totals: (..., kinds, 3) true positives, false positives, false negatives.
+        average: ``macro``, the mean over kinds, or ``micro``, of all kinds together.
+
+    Returns:
+        (...) scores.
+
+    >>> f1(np.array([[2, 1, 1], [0, 0, 3]])).tolist(), f1(np.array([[2, 1, 1], [0, 0, 3]]), "micro").tolist()
+    (0.3333333333333333, 0.4444444444444444)
+    """
+    totals = totals.astype(np.float64)
+    if average == "micro":
+        totals = totals.sum(axis=-2, keepdims=True)
+    both = 2 * totals[..., 0]
+    below = both + totals[..., 1] + totals[..., 2]
+    return np.asarray(np.divide(both, below, out=np.zeros_like(both), where=below > 0).mean(axis=-1))
+
+
+def read_items(run: Metrics) -> Items | str:
+    """Counts of a run's ``predictions.jsonl``.
+
+    Args:
+        run: its metrics, with the ``folder`` they lie in.
+
+    Returns:
+        The counts, or why there are none, in words: without target labels, or in a folder that keeps only
+        ``metrics.json``.
+
+    Raises:
+        ValueError: the file is damaged, or does not give the score that ``metrics.json`` names.
+    """
+    test = run["target_test"]
+    if not test:
+        return "the target test has no labels"
+    path = Path(run.get("folder", ""), "predictions.jsonl")
+    if not path.is_file():
+        return f"{path.parent}: no predictions.jsonl"
+    rows = sorted(_rows(path, run["task"]), key=lambda row: row[:2])
+    if run["task"] == "classification":
+        kinds, average = sorted({label for row in rows for label in row[2]}), "macro"
+    else:
+        kinds = sorted(name.removesuffix("_support") for name in test if name.endswith("_support"))
+        average = str((run["config"].get("task") or {}).get("average", "macro"))
+    if not kinds:
+        return f"{path.parent}: metrics.json counts no kinds of label"
+    items = Items(_digest(rows), _counts(rows, kinds), average)
+    stored = test.get(run["headline"])
+    if stored is None or abs(items.score - stored) > EXACT:
+        raise ValueError(
+            f"{path}: gives {run['headline']} {items.score!r}, but metrics.json beside it says {stored!r}; "
+            f"the two are not of one run: run that cell again"
+        )
+    return items
+
+
+Row = tuple[str, str, set[Any], set[Any]]  # name, text, gold and predicted: (start, end, type) of spans, or a class
+
+
+def _rows(path: Path, task: str) -> list[Row]:
+    rows = []
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line)
+                gold, found = _labels(row["gold"], task), _labels(row["predicted"], task)
+                rows.append((str(row["id"]), str(row["text"]), gold, found))
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise ValueError(
+                    f"{path}:{number}: not a prediction ({type(error).__name__}: {error}); run that cell again"
+                ) from error
+    return rows
+
+
+def _labels(value: dict[str, Any], task: str) -> set[Any]:
+    if task == "classification":
+        return {value["label"]}
+    return {(s["start"], s["end"], s["type"]) for s in value["spans"]}
+
+
+def _digest(rows: Sequence[Row]) -> str:
+    digest = hashlib.sha256()
+    for name, text, gold, _ in rows:
+        digest.update(repr((name, text, sorted(gold, key=repr))).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _counts(rows: Sequence[Row], kinds: Sequence[str]) -> CountArray:
+    counts = np.zeros((len(rows), len(kinds), 3), dtype=np.float32)
+    place = {kind: i for i, kind in enumerate(kinds)}
+    for item, (_, _, gold, found) in enumerate(rows):
+        for column, group in enumerate((gold & found, found - gold, gold - found)):
+            for label in group:
+                kind = label[2] if isinstance(label, tuple) else label
+                if kind in place:
+                    counts[item, place[kind], column] += 1
+    return counts

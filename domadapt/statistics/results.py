@@ -1,0 +1,206 @@
+"""What a comparison of methods says: plain frozen records, nothing computed here.
+
+Scores and differences are shares (0.52 is 52 percent). Where a number is None, the ``reason`` beside it says why, in
+words that can be printed in its place.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean and its 95 % interval.
+
+    Attributes:
+        mean: over the seeds that count.
+        low, high: ends; None where there is no interval.
+        over: what was drawn again: ``seeds and test items``, ``seeds``, ``test items``, ``pairs``; empty without ends.
+        reason: why it is not over seeds and test items; empty where it is.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    over: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Significance:
+    """A paired permutation test, two-sided unless said otherwise.
+
+    Attributes:
+        p: p-value; None where none below 0.05 could be reached, or nothing could be tested.
+        p_holm: the same after Holm's correction over the table; None with ``p``.
+        unit: what changes sides under the null hypothesis: ``seeds``, ``test items``, ``runs`` or ``pairs``.
+        count: how many of them there were.
+        reason: why ``p`` is None; beside a ``p``, why ``p_holm`` could not have been below 0.05.
+    """
+
+    p: float | None
+    p_holm: float | None
+    unit: str
+    count: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One method less another, on one pair, over the seeds that both were run with.
+
+    Attributes:
+        other: name of the baseline or control; empty where there is none.
+        interval: of the difference; positive where the method is better. None where there is nothing to compare.
+        seeds: would training again show it? The test that a claim about a method needs.
+        items: do these trained models differ on other texts of this kind? Says nothing about training again.
+        reason: why ``interval`` is None.
+    """
+
+    other: str
+    interval: Interval | None
+    seeds: Significance
+    items: Significance
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One method on one pair.
+
+    Attributes:
+        pair, method, role: names as in the report's groups.
+        score: headline on the target test; None without target labels.
+        baseline, control: against each.
+    """
+
+    pair: str
+    method: str
+    role: str
+    score: Interval | None
+    baseline: Difference
+    control: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Replicability:
+    """On how many pairs a gain is real (Dror et al. 2017).
+
+    Attributes:
+        count: lower bound on the number of pairs with a gain, right with 95 % confidence; by Bonferroni's combination,
+            which allows any dependence between pairs. None where the tests could not have found any.
+        count_fisher: the same by Fisher's combination: sharper, needs independent pairs.
+        pairs: names of the pairs with a gain, by Holm's correction: as many as ``count``.
+        of: how many pairs were looked at.
+        unit: of the one-sided tests that went in: ``seeds`` or ``test items``.
+        reason: why ``count`` is None.
+    """
+
+    count: int | None
+    count_fisher: int | None
+    pairs: tuple[str, ...]
+    of: int
+    unit: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OverallDifference:
+    """One method less another, over the pairs that have both.
+
+    Attributes:
+        other: name of the baseline or control (several where it differs by pair); empty where there is none.
+        interval: of the mean difference over these pairs (as they are), each pair counting the same.
+        runs: unit is a (pair, seed): is there a difference on at least one of these pairs?
+        pairs: unit is a pair: would there be one on other pairs of this kind?
+        replicability: on how many pairs there is a gain, by tests over seeds.
+        replicability_items: the same by tests over test items: of these trained models, not of training again.
+        reason: why ``interval`` is None.
+    """
+
+    other: str
+    interval: Interval | None
+    runs: Significance
+    pairs: Significance
+    replicability: Replicability
+    replicability_items: Replicability
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """One method over pairs.
+
+    Attributes:
+        method, role: names as in the report's groups.
+        pairs: names of those it was run on.
+        score: mean over these pairs, each counting the same; None without target labels. Methods run on different
+            pairs are not comparable by it.
+        baseline, control: against each.
+        mean_rank: over the ranking's pairs, 1 is best; None where it is not ranked.
+    """
+
+    method: str
+    role: str
+    pairs: tuple[str, ...]
+    score: Interval | None
+    baseline: OverallDifference
+    control: OverallDifference
+    mean_rank: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Methods ranked on pairs (Demšar 2006).
+
+    Attributes:
+        methods: ranked ones, best mean rank first; the ceiling, which sees target labels, is not ranked.
+        pairs: those that have all these methods.
+        mean_ranks: (methods,); 1 is best, ties share their mean rank.
+        statistic: Friedman's chi-squared; None where not tested.
+        p: of Friedman's test: do any of them differ?
+        critical_difference: mean ranks that differ by less are not told apart (Nemenyi, 0.05); None where not tested.
+        pairwise: (methods, methods) p-values of Nemenyi's test; empty where not tested.
+        pairwise_wilcoxon: the same of Wilcoxon's signed-rank test with Holm's correction; empty where not tested, or
+            where so few pairs cannot reach 0.05.
+        reason: why it was not tested.
+    """
+
+    methods: tuple[str, ...]
+    pairs: tuple[str, ...]
+    mean_ranks: tuple[float, ...]
+    statistic: float | None
+    p: float | None
+    critical_difference: float | None
+    pairwise: tuple[tuple[float, ...], ...]
+    pairwise_wilcoxon: tuple[tuple[float, ...], ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """All that is said about a report's runs.
+
+    Attributes:
+        baseline: role or name of what methods are compared with.
+        cells: every pair × method, in the order of the groups.
+        overall: every method, in the order of first appearance.
+        ranking: of methods over pairs.
+        messages: what could not be used, one line each, with counts.
+    """
+
+    baseline: str
+    cells: tuple[Cell, ...]
+    overall: tuple[Overall, ...]
+    ranking: Ranking
+    messages: tuple[str, ...] = ()
+
+    def cell(self, pair: str, method: str) -> Cell:
+        """One method on one pair.
+
+        Raises:
+            KeyError: it was not run.
+        """
+        for found in self.cells:
+            if (found.pair, found.method) == (pair, method):
+                return found
+        raise KeyError((pair, method))

@@ -1,0 +1,76 @@
+"""The numbers for a notebook."""
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domadapt.reporting.exports import FORMULA, inert, write_csv, write_parquet
+from domadapt.reporting.report import FORMATS, report
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@given(st.text(max_size=20))
+def test_no_cell_is_a_formula(text: str) -> None:
+    assert not inert(text).lstrip().startswith(FORMULA)
+
+
+def test_one_row_a_run_and_one_a_method(make_run: Any, tmp_path: Path) -> None:
+    choices = {"entropy": {"epoch": 1, "target_test": {"span_f1": 0.25}}}
+    selection = {"validator": "source_dev", "epoch": 2, "gap": 0.125, "choices": choices}
+    for method, score in (("source_only", 0.5), ("lisa", 0.625), ("in_domain", 0.75)):
+        for seed in (1, 2):
+            make_run(method, seed, score, selection=selection)
+    report(tmp_path / "runs", tmp_path / "r.html", FORMATS)
+    runs = {(row["method"], row["seed"]): row for row in read(tmp_path / "r.runs.csv")}
+    assert len(runs) == 6
+    lisa = runs["lisa", "2"]
+    assert (lisa["pair"], lisa["role"], lisa["key"]) == ("camera → laptop", "adapted", "lisa2")
+    numbers = {"score": 0.625, "seconds": 3.0, "seconds_fit": 2.0, "selection_epoch": 2, "selection_gap": 0.125}
+    numbers |= {"score_by_entropy": 0.25, "epoch_by_entropy": 1, "target_test_aspect_f1": 0.525}
+    assert {name: float(lisa[name]) for name in numbers} == numbers
+    methods = {row["method"]: row for row in read(tmp_path / "r.methods.csv")}
+    assert float(methods["lisa"]["baseline_difference"]) == 0.125
+    assert float(methods["lisa"]["gap_closed"]) == 0.5
+    assert methods["lisa"]["baseline"] == "source_only"
+
+
+def test_formulas_and_control_characters(make_run: Any, tmp_path: Path) -> None:
+    make_run("source_only", 1, 0.5, target="=cmd()\x07", key="@SUM(A1)")
+    report(tmp_path / "runs", tmp_path / "r.html", ["csv"])
+    (line,) = read(tmp_path / "r.runs.csv")
+    assert line["target"] == "'=cmd()⟨U+0007⟩"
+    assert line["key"] == "'@SUM(A1)"
+
+
+def test_negative_numbers_stay_numbers(tmp_path: Path) -> None:
+    write_csv([{"=name": -0.5}, {"=name": None, "b": "-1"}], tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text(encoding="utf-8") == "'=name,b\n-0.5,\n,'-1\n"
+
+
+def test_parquet_has_types(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is the extra `report`")
+    write_parquet([{"a": 1, "b": 1, "c": "x\x00", "d": 1}, {"b": 0.5, "c": None, "d": "mixed"}], tmp_path / "a.parquet")
+    table = parquet.read_table(tmp_path / "a.parquet")
+    assert [str(field.type) for field in table.schema] == ["int64", "double", "string", "string"]
+    assert table.to_pylist()[0] == {"a": 1, "b": 1.0, "c": "x⟨U+0000⟩", "d": "1"}
+
+
+def test_without_pyarrow_the_rest_is_written(
+    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run("source_only", 1, 0.5)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    report(tmp_path / "runs", tmp_path / "r.html", ["csv", "parquet"])
+    assert "pip install 'domadapt[report]'" in capsys.readouterr().err
+    assert sorted(file.name for file in tmp_path.glob("r.*")) == ["r.methods.csv", "r.runs.csv"]
+    with pytest.raises(ValueError, match=r"pip install 'domadapt\[report\]'"):
+        write_parquet([{"a": 1}], tmp_path / "a.parquet")

@@ -1,0 +1,138 @@
+"""Numbers of the report's sections, against ones worked out by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from domadapt.reporting.audits import Audits, data, published_and_clean, read_audits
+from domadapt.reporting.blocks import Figure, Table, Text
+from domadapt.reporting.calibration import calibration, pooled
+from domadapt.reporting.cost import cost, costs
+from domadapt.reporting.groups import group
+from domadapt.reporting.heatmap import heatmap
+from domadapt.reporting.ranks import rank_svg
+from domadapt.reporting.regret import regret, regret_table
+from domadapt.reporting.significance import significance
+from domadapt.statistics.compare import compare
+from domadapt.statistics.results import Ranking
+
+
+def choice(epoch: int, score: float) -> dict[str, Any]:
+    return {"epoch": epoch, "target_test": {"span_f1": score}}
+
+
+def test_regret_by_hand(make_metrics: Any) -> None:
+    runs = [
+        make_metrics("lisa", seed, 0.5, selection={
+            "validator": "entropy", "epoch": seed, "gap": gap,
+            "choices": {"oracle": choice(3, 0.5 + gap), "entropy": choice(seed, 0.5), "source_dev": choice(1, 0.25)},
+        })
+        for seed, gap in ((1, 0.25), (2, 0.0))
+    ]  # fmt: skip
+    (pair,) = group(runs)
+    table = regret_table(pair)
+    assert table is not None
+    assert table.header == ["method", "entropy", "source_dev", "oracle (a bound)", "regret"]
+    assert table.rows == [["lisa", "50.0 (1.5)*", "25.0 (1.0)", "62.5 (3.0)", "12.5"]]
+
+
+def test_old_runs_have_no_regret(make_metrics: Any) -> None:
+    section = regret(group([make_metrics("lisa", 1, 0.5)]))
+    (block,) = section.blocks
+    assert isinstance(block, Text)
+    assert "No run recorded" in block.text
+
+
+def test_seeds_bins_are_pooled_by_their_counts(make_metrics: Any) -> None:
+    def bins(*parts: tuple[float, float, int]) -> dict[str, Any]:
+        return {"error": 0.25, "bins": [{"confidence": c, "accuracy": a, "count": n} for c, a, n in parts]}
+
+    runs = [
+        make_metrics("lisa", 1, 0.5, calibration=bins((0.5, 0.0, 0), (0.75, 0.5, 1), (1.0, 1.0, 4))),
+        make_metrics("lisa", 2, 0.5, calibration=bins((0.75, 1.0, 3))),
+    ]
+    (pair,) = group(runs)
+    assert pooled(pair.methods[0]) == [(0.75, 0.875, 4), (1.0, 1.0, 4)]
+    figure, table = calibration(pair)
+    assert isinstance(figure, Figure) and isinstance(table, Table)
+    assert table.rows == [["lisa", "25.0", "8"]]
+
+
+def test_cost_by_hand(make_metrics: Any) -> None:
+    def run(method: str, score: float, fit: float, target: str) -> dict[str, Any]:
+        seconds = {"build": 1.0, "prepare": 0.0, "fit": fit, "evaluate": 99.0}
+        found: dict[str, Any] = make_metrics(method, 1, score, seconds=seconds, target=target, counts={"parameters": 7})
+        return found
+
+    pairs = group([run("source_only", 0.5, 1.0, "a"), run("lisa", 0.75, 3.0, "a"),
+                   run("source_only", 0.5, 3.0, "b"), run("lisa", 0.5, 11.0, "b")])  # fmt: skip
+    base, lisa = costs(pairs)
+    assert (base.seconds, base.times, base.gain) == (3.0, 1.0, 0.0)
+    assert (lisa.seconds, lisa.times, lisa.gain, lisa.parameters, lisa.pairs) == (8.0, 2.5, 0.125, 7.0, 2)
+    assert any(isinstance(block, Figure) for block in cost(pairs).blocks)
+
+
+def test_heatmap_by_hand(make_metrics: Any) -> None:
+    scores = {"source_only": (0.48, 0.50, 0.52), "lisa": (0.58, 0.60, 0.62), "in_domain": (0.98, 1.0, 1.0)}
+    runs = [make_metrics(m, seed, v) for m, values in scores.items() for seed, v in enumerate(values)]
+    runs.append(make_metrics("lisa", 1, 0.5, target="phone"))
+    pairs = group(runs)
+    gaps, values = [b for b in heatmap(pairs, compare(pairs)).blocks if isinstance(b, Table)]
+    assert gaps.header == ["method", "camera → laptop", "camera → phone"]
+    assert gaps.rows == [["lisa", "20", "- [1]"]]
+    assert gaps.shades[0, 1] == pytest.approx(0.1 / (1 - 0.5 - 0.02 / 3), abs=1e-6)
+    assert "no comparable run" in gaps.notes[0]
+    assert values.rows[-1] == ["in_domain", "99.3", ""]
+
+
+def test_significance_prints_reasons_in_place_of_p(make_metrics: Any) -> None:
+    runs = [make_metrics(m, seed, v + seed / 100) for m, v in (("source_only", 0.5), ("lisa", 0.6)) for seed in (1, 2)]
+    pairs = group(runs)
+    (table,) = [b for b in significance(pairs, compare(pairs)).blocks if isinstance(b, Table)]
+    (row,) = table.rows
+    assert row[:2] == ["lisa", "+10.0"]
+    assert row[3].startswith("- [")
+    assert any("seeds" in note for note in table.notes)
+
+
+def test_critical_difference_is_drawn() -> None:
+    same = ((1.0, 0.5, 0.01), (0.5, 1.0, 0.5), (0.01, 0.5, 1.0))
+    ranking = Ranking(("lisa", "lisa ", "<b>"), ("a", "b"), (1.0, 2.0, 3.0), 9.0, 0.01, 1.5, same, ())
+    svg = rank_svg(ranking, "ranks")
+    assert "&lt;b&gt;" in svg
+    assert "lisa" in svg
+    assert "\u200b" not in svg
+    assert svg == rank_svg(ranking, "ranks")
+
+
+def test_published_and_clean_side_by_side(make_metrics: Any) -> None:
+    changes = {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"span_f1": 0.25}}
+    table = published_and_clean(group([make_metrics("lisa", 1, 0.5, **changes)]))
+    assert isinstance(table, Table)
+    assert table.rows == [["camera → laptop: lisa", "4", "3", "50.0", "25.0", "-25.0"]]
+
+
+def test_audits_beside_the_runs(tmp_path: Path, make_metrics: Any) -> None:
+    storage = pytest.importorskip("domadapt.auditing.storage", reason="the audit room is not here yet")
+    from domadapt.auditing.audit import Audit
+    from domadapt.auditing.finding import Finding
+
+    found = Finding("duplicates", "severe", 0.5, "Half of the test is in training <b>.", {}, ("a\u202eb",))
+    storage.write_audit(Audit("camera", "laptop", {}, {}, (found,), {"tags": 2}, "Bad."), tmp_path / "x" / "audit.json")
+    (tmp_path / "audit.json").write_text("{", encoding="utf-8")
+    audits = read_audits([tmp_path], None)
+    assert (len(audits.audits), len(audits.skipped)) == (1, 1)
+    section = data(group([make_metrics("lisa", 1, 0.5)]), audits)
+    (table,) = [block for block in section.blocks if isinstance(block, Table)]
+    assert table.rows == [["severe", "duplicates", "Half of the test is in training <b>."]]
+    with pytest.raises(ValueError, match="no audit"):
+        read_audits([], tmp_path / "audit.json")
+
+
+def test_audit_that_is_not_there(tmp_path: Path) -> None:
+    assert read_audits([tmp_path], None) == Audits()
+    with pytest.raises(ValueError, match="audit="):
+        read_audits([], tmp_path / "none.json")
+    with pytest.raises(ValueError, match=r"no audit\.json in that folder"):
+        read_audits([], tmp_path)

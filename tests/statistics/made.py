@@ -1,0 +1,130 @@
+"""Run folders and grouped runs with made-up predictions."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from domadapt.reporting.groups import Pair, group
+from domadapt.statistics.items import f1
+from domadapt.tasks.scores import class_scores, set_scores
+
+KINDS = ("aspect", "opinion")
+
+
+def span_rows(right: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
+    """Rows of ``predictions.jsonl``: item i has one gold span of each kind, found where ``right[i]``, else missed."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i, ok in enumerate(right):
+        gold = [{"start": 0, "end": 4, "type": "aspect"}, {"start": 5, "end": 9, "type": "opinion"}]
+        found = list(gold) if ok else [{"start": 0, "end": 3, "type": "aspect"}] if rng.random() < 0.5 else []
+        rows.append({"id": f"t{i:04}", "text": f"text {i}", "words": [[0, 4], [5, 9]], **_sides(gold, found)})
+    return rows
+
+
+def _sides(gold: list[Any], found: list[Any]) -> dict[str, Any]:
+    return {
+        "gold": {"label": None, "spans": gold},
+        "predicted": {"label": None, "spans": found},
+        "confidence": 0.9,
+    }
+
+
+def span_scores(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """As the task scores them, by scikit-learn."""
+
+    def spans(side: str, kind: str) -> set[tuple[str, int, int]]:
+        return {(r["id"], s["start"], s["end"]) for r in rows for s in r[side]["spans"] if s["type"] == kind}
+
+    scores: dict[str, float] = {}
+    for kind in KINDS:
+        scores |= set_scores(spans("gold", kind), spans("predicted", kind), kind)
+    return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in KINDS])), **scores}
+
+
+def class_rows(gold: Sequence[str], found: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {"id": str(i), "text": f"t{i}", "gold": {"label": g, "spans": []}, "predicted": {"label": f, "spans": []}}
+        for i, (g, f) in enumerate(zip(gold, found, strict=True))
+    ]
+
+
+def run(
+    folder: Path,
+    rows: Sequence[dict[str, Any]] | None,
+    scores: dict[str, float] | None,
+    method: str = "source_only",
+    role: str = "source_only",
+    seed: int = 1,
+    target: str = "laptops",
+    task: str = "extraction",
+    headline: str = "span_f1",
+    config: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Metrics of one run, its predictions written where ``folder`` says."""
+    path = folder / target / method / f"seed={seed}"
+    path.mkdir(parents=True, exist_ok=True)
+    if rows is not None:
+        (path / "predictions.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
+    return {
+        "source": "camera",
+        "target": target,
+        "task": task,
+        "headline": headline,
+        "method": method,
+        "role": role,
+        "seed": seed,
+        "source_dev": {},
+        "target_test": scores,
+        "curve": [],
+        "config": {"seed": seed, "data": {"target": target}, "injection": method, **(config or {})},
+        "folder": str(path),
+    }
+
+
+def benchmark(
+    folder: Path,
+    gains: dict[str, float],
+    targets: Sequence[str] = ("laptops",),
+    seeds: int = 3,
+    count: int = 60,
+    controls: dict[str, str] | None = None,
+    keep: bool = True,
+    spread: float = 0.0,
+) -> list[Pair]:
+    """Grouped runs of source_only and of methods that are right more often by ``gains``.
+
+    Args:
+        spread: how much seeds differ.
+        keep: whether predictions are written.
+    """
+    runs = []
+    for t, target in enumerate(targets):
+        for method, gain in {"source_only": 0.0, **gains}.items():
+            role = method if method in ("source_only", "in_domain") else "adapted"
+            for seed in range(1, seeds + 1):
+                rng = np.random.default_rng([t, seed, sum(method.encode())])
+                level = 0.5 + gain + spread * rng.standard_normal()
+                rows = span_rows(rng.random(count) < level, seed)
+                config = {"benchmark": {"controls": controls}} if controls else None
+                written = rows if keep else None
+                runs.append(run(folder, written, span_scores(rows), method, role, seed, target, config=config))
+    return group(runs)
+
+
+def f1_slow(totals: np.ndarray, average: str) -> float:
+    """F1 by its definition, from precision and recall."""
+    totals = totals.astype(float)
+    parts = [totals.sum(axis=0)] if average == "micro" else list(totals)
+    values = []
+    for hit, extra, missed in parts:
+        precision = hit / (hit + extra) if hit + extra else 0.0
+        recall = hit / (hit + missed) if hit + missed else 0.0
+        values.append(2 * precision * recall / (precision + recall) if precision + recall else 0.0)
+    return float(np.mean(values))
+
+
+__all__ = ["benchmark", "class_rows", "class_scores", "f1", "f1_slow", "run", "span_rows", "span_scores"]

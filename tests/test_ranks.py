@@ -1,0 +1,145 @@
+"""Two processes train what one would have trained."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domadapt import api
+from domadapt.benchmarking.status import Status
+from domadapt.data.batches import Collator, Example, StepLoader, encode, share_of
+from domadapt.encoder import load_tokenizer
+from domadapt.fitting import Epochs, fit
+from domadapt.module import Adapter
+from domadapt.setup import build
+from tests.support import corpora
+
+# 22 training texts: batches of 7, 7, 7 and 1, which is one text less than there are processes.
+SMALL = ["trainer.batch_size=7", "trainer.precision=32", "trainer.device=cpu", "data.dev_share=0.1"]
+LISA = ["injection=lisa", "injection.lisa.layer=1"]
+TOKENIZER = load_tokenizer("tiny_random")
+
+
+class StoppedAt(Status):
+    """Ends its process in the middle of an epoch."""
+
+    epoch = 2
+
+    def note(self, every: float = 0.0, **fields: Any) -> None:
+        if fields.get("epoch") == self.epoch:
+            raise ValueError("pulled the plug")
+        super().note(every, **fields)
+
+
+def fitted(
+    problem: list[str], folder: Path, *overrides: str, dropout: bool = False, status: type[Status] = Status
+) -> tuple[Epochs, Adapter]:
+    cfg = api.compose("train", [*problem, *SMALL, *overrides])
+    torch.manual_seed(1)
+    setting, _ = build(cfg)
+    for module in setting.encoder.modules():
+        if isinstance(module, torch.nn.Dropout) and not dropout:
+            module.p = 0.0
+    epochs, adapter = fit(cfg, setting, folder / "checkpoint", "key", status(folder, "key"), None)
+    epochs.restore(len(epochs.curve), adapter)
+    return epochs, adapter
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return corpora(tmp_path_factory.mktemp("problem"))
+
+
+def losses(epochs: Epochs, name: str) -> list[float]:
+    return [line["losses"][name] for line in epochs.curve]
+
+
+def test_two_processes_have_the_loss_curve_and_the_weights_of_one(problem: list[str], tmp_path: Path) -> None:
+    one, alone = fitted(problem, tmp_path / "one")
+    two, shared = fitted(problem, tmp_path / "two", "trainer.devices=2")
+    assert losses(two, "task") == pytest.approx(losses(one, "task"), rel=1e-5)
+    assert [line["step"] for line in two.curve] == [line["step"] for line in one.curve]
+    for name, weights in alone.state_dict().items():
+        torch.testing.assert_close(shared.state_dict()[name], weights, rtol=1e-4, atol=1e-5, msg=name)
+    for line, expected in zip(two.curve, one.curve, strict=True):
+        assert line["validators"] == pytest.approx(expected["validators"], rel=1e-4)
+    written = [{path.name for path in (tmp_path / run / "checkpoint").iterdir()} for run in ("one", "two")]
+    assert written[0] == written[1]
+
+
+def test_losses_of_methods_agree_within_a_hundredth(problem: list[str], tmp_path: Path) -> None:
+    # Their means are over other things than words: a share's part of them is as good as its part of the pieces.
+    one, _ = fitted(problem, tmp_path / "one", *LISA)
+    two, _ = fitted(problem, tmp_path / "two", *LISA, "trainer.devices=2")
+    for name in ("task", "lisa/head", "total"):
+        assert losses(two, name) == pytest.approx(losses(one, name), rel=0.01)
+
+
+def test_resumed_with_two_processes_it_has_the_same_weights(problem: list[str], tmp_path: Path) -> None:
+    # With dropout, so that the random numbers of both must go on where they were.
+    whole, expected = fitted(problem, tmp_path / "whole", *LISA, "trainer.devices=2", dropout=True)
+    with pytest.raises(ValueError, match="^pulled the plug$"):  # as one process would have said it
+        fitted(problem, tmp_path / "cut", *LISA, "trainer.devices=2", dropout=True, status=StoppedAt)
+    resumed, adapter = fitted(problem, tmp_path / "cut", *LISA, "trainer.devices=2", dropout=True)
+    assert resumed.curve == whole.curve
+    for name, weights in expected.state_dict().items():
+        assert torch.equal(adapter.state_dict()[name], weights), name
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("trainer.devices=0", "trainer.devices=0: expected a whole number from 1"),
+        ("trainer.devices=1.5", "trainer.devices=1.5: expected a whole number from 1"),
+        ("trainer.strategy=ddp", "trainer.strategy=ddp: starts the command line again in every process"),
+    ],
+)
+def test_what_can_not_be_started_is_refused(problem: list[str], setting: str, told: str) -> None:
+    cfg = api.compose("train", [*problem, "trainer.devices=2", "trainer.device=cpu", setting])
+    with pytest.raises(ValueError, match=told):
+        build(cfg)
+
+
+def examples(lengths: list[int], labelled: bool) -> list[Example]:
+    texts = [" ".join(["word"] * length) for length in lengths]
+    words = [torch.tensor([[5 * i, 5 * i + 4] for i in range(length)]).numpy() for length in lengths]
+    tags = [torch.zeros(length, dtype=torch.int64).numpy() for length in lengths] if labelled else None
+    return encode(texts, words, TOKENIZER, 64, word_tags=tags)[0]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.integers(1, 5), st.booleans())
+def test_shares_are_the_whole_batch_and_their_weights_its_mean(lengths: list[int], world: int, labelled: bool) -> None:
+    batch = examples(lengths, labelled)
+    shares = [share_of(batch, rank, world) for rank in range(world)]
+    assert all(share for share, _ in shares)  # or a process would wait for ever for one that has nothing to do
+    assert sorted(e.index for share, weight in shares if weight for e in share) == [e.index for e in batch]
+    rows = [[float(e.index + 1)] * len(e.words if labelled else e.input_ids) for e in batch]  # a loss of each row
+    parts = [list(chain.from_iterable(rows[e.index] for e in share)) for share, _ in shares]
+    means = [weight * sum(part) / len(part) for part, (_, weight) in zip(parts, shares, strict=True)]
+    everything = list(chain.from_iterable(rows))
+    assert sum(means) / world == pytest.approx(sum(everything) / len(everything))
+
+
+def test_every_process_takes_its_share_of_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = examples([3, 5, 2, 7, 4], True), examples([2, 2, 6, 1], False)
+
+    def steps(rank: int, world: int) -> Iterator[tuple[set[int], set[int]]]:
+        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: world > 1)
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda: rank)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: world)
+        loader = StepLoader(source, target, Collator(0), batch_size=2, target_batch_size=3, seed=0)
+        for loader.epoch in range(3):
+            for step in loader:
+                assert step.target is not None
+                yield set(step.source.index.tolist()), set(step.target.index.tolist())
+
+    whole = list(steps(0, 1))
+    shares = [list(steps(rank, 2)) for rank in range(2)]
+    for (sources, targets), *parts in zip(whole, *shares, strict=True):
+        assert set.union(*(part[0] for part in parts)) == sources
+        assert set.union(*(part[1] for part in parts)) == targets

@@ -1,0 +1,79 @@
+"""No secret comes through: by the name of a setting, by its value in the environment, in logs."""
+
+import logging
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domadapt.api import compose
+from domadapt.redact import HIDDEN, Redacting, hidden, is_secret, redact, redacted
+
+SECRET = "s3cr3t-0123456789-abcdefghij"
+PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="=$'\""), max_size=40)
+
+
+@pytest.mark.parametrize(
+    "name", ["WANDB_API_KEY", "hub.token", "apikey", "db.password", "CLIENT_SECRET", "x.AUTH_TOKEN"]
+)
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["tokenizer", "max_tokens", "keyboard", "TOKENIZERS_PARALLELISM", "keywords", "seed"])
+def test_names_of_settings(name: str) -> None:
+    assert not is_secret(name)
+
+
+@given(before=PLAIN, after=PLAIN)
+def test_a_secret_of_the_environment_is_struck_out_wherever_it_stands(before: str, after: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MY_HUB_TOKEN", SECRET)
+        assert SECRET not in redact(before + SECRET + after)
+        assert SECRET not in str(redacted({"a": [before + SECRET, {"b": SECRET}]}))
+
+
+@given(text=PLAIN)
+def test_other_text_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "command", ["+a.api_key={}", "a.token='{}' seed=1", "--password {}", "--my-secret={}", "KEY={},x"]
+)
+def test_a_secret_that_is_given_by_name_is_struck_out(command: str) -> None:
+    assert redact(command.format(SECRET)) == command.replace("'{}'", "{}").format(HIDDEN)
+
+
+def test_short_values_and_switches_are_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USE_KEY", "true")
+    assert redact("say true; key=abc") == "say true; key=abc"
+    assert redacted({"token": None, "use_key": True, "api_keys": ["a"]}) == {
+        "token": None,
+        "use_key": True,
+        "api_keys": [HIDDEN],
+    }
+
+
+@pytest.mark.parametrize("quote", ["", "'", '"'])
+def test_overrides_compose_to_the_secret_without_holding_it(monkeypatch: pytest.MonkeyPatch, quote: str) -> None:
+    monkeypatch.setenv("DOMADAPT_SECRET_TRACKING_API_KEY", "")  # put back afterwards
+    overrides = hidden(["tracking=wandb_offline", f"+tracking.api_key={quote}{SECRET}{quote}", "seed=1,2"])
+    assert SECRET not in str(overrides)
+    assert compose("train", overrides[:2]).tracking.api_key == SECRET
+    assert os.environ["DOMADAPT_SECRET_TRACKING_API_KEY"] == SECRET
+    assert hidden(overrides) == overrides
+
+
+def test_log_records_lose_their_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_HUB_TOKEN", SECRET)
+    try:
+        raise ValueError(SECRET)
+    except ValueError as error:
+        about = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("a", logging.ERROR, "a.py", 1, "failed: %s", (SECRET,), about)
+    assert Redacting().filter(record)
+    line = logging.Formatter().format(record)
+    assert SECRET not in line
+    assert line.count(HIDDEN) == 2

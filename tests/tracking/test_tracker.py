@@ -1,0 +1,184 @@
+"""Training and its tracker: the same numbers with and without, and no failure of the one is one of the other."""
+
+import csv
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+import domadapt
+from domadapt.tracking.lightning import Csv, MLflow, TensorBoard, needs
+from domadapt.tracking.tracker import Metrics, Run, Tracker, describe, track_benchmark, tracking
+from tests.support import corpora
+
+
+class Fake(Tracker):
+    """Remembers what it is told, and fails where it is asked to."""
+
+    heard: list[Any]
+
+    def __init__(self, fails: Sequence[str] = ()) -> None:
+        super().__init__(every=2)
+        self.fails = fails
+        type(self).heard = []
+
+    def start(self, run: Run) -> None:
+        self._hear("start", run)
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self._hear("log", (step, dict(metrics)))
+
+    def end(self, metrics: Metrics | None) -> None:
+        self._hear("end", metrics)
+
+    def _hear(self, what: str, content: Any) -> None:
+        self.heard.append((what, content))
+        if what in self.fails:
+            raise OSError(28, "No space left on device")
+
+
+def trained(folder: Path, name: str, *more: str) -> Metrics:
+    return domadapt.train([*corpora(folder), f"paths.run={folder}/{name}", f"paths.cache={folder}/cache", *more])
+
+
+def numbers(metrics: Metrics) -> Metrics:
+    """What must not depend on who watches."""
+    config = {k: v for k, v in metrics["config"].items() if k not in ("tracking", "paths")}
+    return {**metrics, "config": config, "seconds": None}
+
+
+def test_a_tracker_hears_everything_and_changes_nothing(tmp_path: Path) -> None:
+    plain = trained(tmp_path, "plain")
+    watched = trained(tmp_path, "watched", f"+tracking._target_={Fake.__module__}.Fake")
+    fake = Fake.heard
+    in_files = trained(tmp_path, "csv", "tracking=csv")
+    assert numbers(plain) == numbers(watched) == numbers(in_files)
+    weights = [
+        (tmp_path / name / "model/encoder/model.safetensors").read_bytes() for name in ("plain", "watched", "csv")
+    ]
+    assert weights[0] == weights[1] == weights[2]
+
+    kinds = [kind for kind, _ in fake]
+    assert (kinds[0], kinds[-1]) == ("start", "end")
+    run = fake[0][1]
+    assert (run.name, run.method, run.key) == ("source_to_target/seed=1", "source_only", plain["key"])
+    told = [content for kind, content in fake if kind == "log"]
+    losses = [step for step, metrics in told if "loss/total" in metrics]
+    assert losses == list(range(1, plain["curve"][-1]["step"] + 1, 2))
+    epochs = [metrics for _, metrics in told if "source_dev/span_f1" in metrics]
+    assert [m["source_dev/span_f1"] for m in epochs] == [line["source_dev"]["span_f1"] for line in plain["curve"]]
+    assert fake[-1][1] == watched
+
+    with (tmp_path / "csv/csv/attempt=1/metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[-1]["final/target_test/span_f1"]) == plain["target_test"]["span_f1"]
+    assert sum(bool(row["source_dev/span_f1"]) for row in rows) == len(plain["curve"])
+
+
+@pytest.mark.parametrize("fails", ["start", "log", "end"])
+def test_a_tracker_that_fails_is_told_of_once(tmp_path: Path, fails: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "domadapt.tracking")
+    with tracking(_cfg(tmp_path, fails=[fails]), "0" * 16, tmp_path) as tracker:
+        assert tracker.logger is not None
+        for step in range(1, 6):
+            tracker.logger.log_metrics({"source_dev/span_f1": 0.5}, step)
+        tracker.finish({"target_test": None})
+    told = [r.getMessage() for r in caplog.records if r.name.startswith("domadapt.tracking")]
+    assert len(told) == 1
+    assert "Fake has stopped: OSError: [Errno 28] No space left on device; the run goes on" in told[0]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_run_that_fails_or_is_stopped_is_closed(tmp_path: Path, error: type[BaseException]) -> None:
+    with pytest.raises(error), tracking(_cfg(tmp_path), "0" * 16, tmp_path) as tracker:
+        raise error
+    assert tracker.tracker is not None
+    assert tracker.tracker.heard[-1] == ("end", None)
+
+
+def _cfg(folder: Path, **settings: Any) -> Any:
+    target = {"_target_": f"{Fake.__module__}.Fake", **settings}
+    cfg = domadapt.compose("train", [*corpora(folder), "tracking=none"])
+    OmegaConf.update(cfg, "tracking", target, force_add=True)
+    return cfg
+
+
+def test_a_run_is_described_without_secrets_and_without_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MY_TOKEN", "0123456789abcdef")
+    cfg = domadapt.compose("train", [*corpora(tmp_path), "+data.source.password=0123456789abcdef", "max_pieces=16"])
+    run = describe(cfg, "0" * 16, tmp_path / "run", 2)
+    assert run.config["data"]["source"]["path"] == "~/source.jsonl"
+    assert run.config["max_pieces"] == 16
+    assert not {"paths", "tracking"} & run.config.keys()
+    assert str(tmp_path) not in str(run.config) and "0123456789abcdef" not in str(run.config)
+
+
+def test_nothing_watches_by_default(tmp_path: Path) -> None:
+    cfg = domadapt.compose("train", corpora(tmp_path))
+    with tracking(cfg, "0" * 16, tmp_path / "run") as tracker:
+        assert tracker.logger is None
+        tracker.finish({})
+    track_benchmark(cfg, [{}])
+    assert not (tmp_path / "run").exists()
+
+
+def test_something_else_is_refused(tmp_path: Path) -> None:
+    cfg = domadapt.compose("train", [*corpora(tmp_path), "+tracking.a=1"])
+    with pytest.raises(ValueError, match="expected tracking=none or"):
+        track_benchmark(cfg, [{}])
+    with pytest.raises(ValueError, match="tracking.every=0: expected a whole number"):
+        Csv(every=0)
+
+
+RUN = Run("a_to_b", "lisa+gnn", 1, "0" * 16, 1, {"seed": 1, "injection": {"lisa": {"layer": 2}}}, Path(), Path())
+
+
+def followed(tracker: Tracker, folder: Path, attempt: int = 1) -> None:
+    """A short run under a tracker."""
+    from dataclasses import replace
+
+    tracker.start(replace(RUN, folder=folder / "run", home=folder, attempt=attempt))
+    tracker.log({"loss/total": 2.0, "odd (name)": 1.0}, 1)
+    tracker.end({"target_test": {"span_f1": 0.25}, "config": {"seed": 1}})
+
+
+def test_attempts_keep_their_csv_files(tmp_path: Path) -> None:
+    followed(Csv(), tmp_path)
+    followed(Csv(), tmp_path, attempt=2)
+    assert sorted(p.parent.name for p in tmp_path.rglob("metrics.csv")) == ["attempt=1", "attempt=2"]
+    followed(Csv(folder=str(tmp_path / "all")), tmp_path)
+    assert (tmp_path / "all/a_to_b/lisa+gnn/run/csv/attempt=1/metrics.csv").is_file()
+
+
+def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    followed(TensorBoard(), tmp_path)
+    events = accumulator.EventAccumulator(str(tmp_path / "run/tensorboard"))
+    events.Reload()
+    assert events.Scalars("loss/total")[0].value == 2.0
+    assert events.Scalars("final/target_test/span_f1")[0].value == 0.25
+
+
+def test_mlflow_reads_what_was_written(tmp_path: Path) -> None:
+    tracking_api = pytest.importorskip("mlflow.tracking")
+    followed(MLflow(experiment="mine"), tmp_path)
+    followed(MLflow(experiment="mine"), tmp_path, attempt=2)
+    client = tracking_api.MlflowClient((tmp_path / "mlruns").as_uri())
+    experiment = client.get_experiment_by_name("mine")
+    second, first = client.search_runs([experiment.experiment_id])
+    assert (first.info.run_name, first.info.status) == ("a_to_b/seed=1", "FINISHED")
+    assert second.info.run_name == "a_to_b/seed=1 (attempt 2)"
+    assert first.data.metrics == {"loss/total": 2.0, "odd _name_": 1.0, "final/target_test/span_f1": 0.25}
+    assert first.data.params == {"seed": "1", "injection/lisa/layer": "2"}
+    assert first.data.tags["method"] == "lisa+gnn"
+
+
+def test_a_missing_package_is_told_with_the_line_that_installs_it() -> None:
+    with pytest.raises(ValueError, match=r"pip install 'domadapt\[no_such_package\]'"):
+        needs("no_such_package")
