@@ -13,12 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from domadapt.benchmarking.plan import Cell, duration
-from domadapt.benchmarking.status import read_status
+from domadapt.benchmarking.status import read_status, runs
 
 log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks
 MARKS = {"finished": "●", "running": "◐", "failed": "✗", "waiting": "·"}
-SILENT = 60.0  # seconds after which a cell that says nothing is not taken for running
 
 
 class Watch:
@@ -66,7 +65,7 @@ class Watch:
         status = read_status(cell.folder)
         if status.get("stage") == "failed":
             return ("failed" if status["updated"] >= self.started else "waiting"), status
-        return ("running" if status.get("updated", 0.0) > time.time() - SILENT else "waiting"), status
+        return ("running" if runs(status) else "waiting"), status
 
     def table(self) -> Group:
         """Mean score so far and a mark a seed, method by pair; then the cells that run."""

@@ -1,6 +1,5 @@
 """What a benchmark is going to do: its cells, which of them are finished, and how long the others may take."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from omegaconf import DictConfig
 
 from domadapt.api import compose
 from domadapt.benchmarking.cells import cell_key, run_folder
-from domadapt.benchmarking.status import read_status
+from domadapt.benchmarking.status import read_results, read_status
 from domadapt.messages import lengthen
 from domadapt.reporting.runs import read_metrics
 
@@ -58,11 +57,7 @@ class Cell:
 
     def metrics(self) -> dict[str, Any] | None:
         """What its ``metrics.json`` says; None if there is none, or none that is whole."""
-        try:
-            found = json.loads((self.folder / "metrics.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        return found if isinstance(found, dict) else None
+        return read_results(self.folder, self.key)
 
     def state(self) -> str:
         """``finished``, ``started`` (to be resumed, if nobody is at it now) or ``waiting``."""
