@@ -1,9 +1,14 @@
-"""Checkpoints that run no code: one safetensors file, its header holding everything that is not a tensor as JSON."""
+"""Checkpoints that run no code: one safetensors file, its header holding everything that is not a tensor as JSON.
+
+safetensors notices a file that is cut off, not one whose numbers have changed; the header's checksum does.
+"""
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
+import torch
 from pytorch_lightning.plugins.io import CheckpointIO
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -11,7 +16,7 @@ from torch import Tensor
 
 from domadapt.files import replace_atomic
 
-FORMAT = "domadapt checkpoint 1"
+FORMAT = "domadapt checkpoint 2"
 
 
 class SafeCheckpointIO(CheckpointIO):
@@ -47,7 +52,8 @@ def save(checkpoint: dict[str, Any], path: Path) -> None:
     {'step': 3, 'moments': {0: (tensor([1., 1.]), None)}}
     """
     tensors: dict[str, Tensor] = {}
-    header = {"format": FORMAT, "content": json.dumps(_without_tensors(checkpoint, tensors))}
+    content = json.dumps(_without_tensors(checkpoint, tensors))
+    header = {FORMAT: f"{_checksum(content, tensors)} {content}"}  # one entry: safetensors would shuffle several
     replace_atomic(path, lambda part: save_file(tensors, part, metadata=header))
 
 
@@ -60,13 +66,24 @@ def load(path: Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}
-            if header.get("format") != FORMAT:
-                raise ValueError(f"{path}: format {header.get('format')!r}, expected {FORMAT!r}")
+            if FORMAT not in header:
+                raise ValueError(f"{path}: not a {FORMAT}, but something else or of another version; delete it")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
-        content: dict[str, Any] = _with_tensors(json.loads(header["content"]), tensors)
-    except (SafetensorError, KeyError, OSError) as error:
+    except (SafetensorError, OSError) as error:
         raise ValueError(f"{path}: not a whole checkpoint ({error}); delete it") from error
-    return content
+    checksum, _, content = header[FORMAT].partition(" ")
+    if checksum != _checksum(content, tensors):
+        raise ValueError(f"{path}: damaged, its checksum is another; delete it")
+    result: dict[str, Any] = _with_tensors(json.loads(content), tensors)
+    return result
+
+
+def _checksum(content: str, tensors: dict[str, Tensor]) -> str:
+    total = zlib.crc32(content.encode())
+    for name, tensor in sorted(tensors.items()):
+        total = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), total)
+        total = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, total)
+    return f"{total:08x}"
 
 
 def _without_tensors(value: Any, tensors: dict[str, Tensor]) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, AutoConfig, AutoTokenizer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -224,7 +225,7 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The fast tokenizer of a backbone (alignment needs its character offsets)."""
     source = str(model_folder(name))
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source)
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ValueError(unreached(name, error)) from error
     if not tokenizer.is_fast:
@@ -240,19 +241,25 @@ def load_model(name: str, kind: str, labels: list[str]) -> Any:
     }[kind]
     names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
     source = str(model_folder(name))
+    refuse_pickles(source)
     verbosity = transformers.logging.get_verbosity()
     transformers.logging.set_verbosity_error()  # its report of a fresh head reads like a failure
     transformers.logging.disable_progress_bar()
     try:
-        config = AutoConfig.from_pretrained(source, num_labels=len(labels), **names)
+        config = AutoConfig.from_pretrained(source, num_labels=len(labels), trust_remote_code=False, **names)
         if Path(name).name == TINY_RANDOM:  # a bundle has it in a folder
             sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
             config.update(sizes)
             return autoclass.from_config(config, attn_implementation=ATTENTION)
         return autoclass.from_pretrained(
-            source, config=config, attn_implementation=ATTENTION, dtype=torch.float32, use_safetensors=True
+            source,
+            config=config,
+            attn_implementation=ATTENTION,
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
         )
-    except OSError as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(unreached(name, error)) from error
     finally:
         transformers.logging.set_verbosity(verbosity)
@@ -287,12 +294,27 @@ def verify(path: Path, expected: str) -> None:
         )
 
 
+def refuse_pickles(folder: str) -> None:
+    """Of a folder without safetensors, say why its other weights are not read.
+
+    Raises:
+        ValueError: naming the file and the fix.
+    """
+    found = [path for path in Path(folder).glob("*") if path.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl")]
+    if found and not any(Path(folder).glob("*.safetensors*")):
+        raise ValueError(
+            f"{found[0]}: a pickle, which can run any code when it is read, and no model.safetensors beside it; "
+            f"convert it where you trust it: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+        )
+
+
 def unreached(name: str, error: Exception) -> str:
     """The one line a user needs when a backbone can't be loaded."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return (
-        f"backbone.name={name!r} could not be loaded: it is neither a folder here nor reachable on the Hugging Face "
-        f"hub. Use backbone=minilm (offline), or a folder that holds config.json and model.safetensors. ({reason})"
+        f"backbone.name={name!r} could not be loaded ({reason}). Expected a name on the Hugging Face hub, and the hub "
+        f"within reach, or a folder with config.json and model.safetensors, of a model whose code is part of "
+        f"transformers; backbone=minilm works offline"
     )
 
 

@@ -1,9 +1,38 @@
 """Files that are either whole or not there."""
 
+import errno
 import os
+import re
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock
+
+PART = ".part"  # ends the hidden name of what is still being written
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def told_if_full(path: Path) -> Iterator[None]:
+    """Around what writes ``path``: if there is no room for it, say so in words that help.
+
+    Raises:
+        OSError: naming the file, the reason and the way out.
+    """
+    try:
+        yield
+    except Exception as error:  # safetensors has an exception of its own, with the system's number in its text
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        number = int(found[1]) if found else getattr(error, "errno", None)
+        if number not in FULL:
+            raise
+        raise OSError(
+            f"{path}: could not be written ({os.strerror(number)}); free space and run the same command again: "
+            f"it goes on from what was kept"
+        ) from error
 
 
 def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
@@ -12,21 +41,65 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
     Args:
         path: the file; its folder is made if absent.
         write: called with a temporary path on the same file system.
+
+    Raises:
+        OSError: it could not be written; what was there is still there.
+    """
+    with told_if_full(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # In a folder of its own, because a writer may have temporary files, too.
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=PART) as folder:
+            part = Path(folder, path.name)
+            write(part)
+            _sync(part)
+            umask = os.umask(0)
+            os.umask(umask)
+            part.chmod(0o666 & ~umask)  # some writers' files are for one user
+            part.replace(path)
+
+
+def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` fill a folder beside ``path``, then put it in its place. One process at a time.
+
+    Args:
+        path: the folder; what was there is deleted when the new one is whole.
+        write: called with the path of a folder that does not exist.
+
+    Raises:
+        OSError: it could not be written; what was there is still there.
+    """
+    part = path.with_name(f".{path.name}.new{PART}")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        with told_if_full(path):
+            write(part)
+            for file in part.rglob("*"):
+                if file.is_file():
+                    _sync(file)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    shutil.rmtree(path, ignore_errors=True)
+    part.replace(path)
+
+
+def clear_parts(path: Path) -> None:
+    """Delete what killed processes have left of ``path`` half written; for the only one that may write it now."""
+    for part in path.parent.glob(f".{path.name}.*{PART}"):
+        shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Of several processes that would make the same file, let one make it and the others wait.
+
+    Args:
+        path: the file. Its lock lies beside it and is the system's: a killed process leaves none behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        write(Path(name))
-        with Path(name).open("rb") as file:
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(name).chmod(0o666 & ~umask)  # mkstemp's files are for one user
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with FileLock(path.with_name(f".{path.name}.lock")):
+        clear_parts(path)
+        yield
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -39,3 +112,9 @@ def write_atomic(path: Path, text: str) -> None:
     'whole'
     """
     replace_atomic(path, lambda part: part.write_text(text, encoding="utf-8", newline="\n"))
+
+
+def _sync(path: Path) -> None:
+    """Past the system's memory: a rename must not overtake the content."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

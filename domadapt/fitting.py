@@ -15,14 +15,12 @@ import torch
 from omegaconf import DictConfig
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
 from pytorch_lightning.loggers.logger import Logger
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from domadapt import checkpoint
 from domadapt.benchmarking.status import Status
 from domadapt.data.batches import StepLoader
 from domadapt.evaluate import evaluate
-from domadapt.files import replace_atomic, write_atomic
 from domadapt.module import Adapter
 from domadapt.ranks import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
 from domadapt.selection.validator import Evidence, Validator, all_validators
@@ -37,6 +35,7 @@ class Epochs(Callback):
 
     Args:
         folder: for weights and checkpoint; the caller deletes it when the cell is finished.
+        key: of the cell.
         setting: what the run works with.
         validators: the chosen one first.
         batch_size: of evaluation.
@@ -44,9 +43,9 @@ class Epochs(Callback):
     """
 
     def __init__(
-        self, folder: Path, setting: Setting, validators: list[Validator], batch_size: int, status: Status
+        self, folder: Path, key: str, setting: Setting, validators: list[Validator], batch_size: int, status: Status
     ) -> None:
-        self.folder, self.setting, self.validators = folder, setting, validators
+        self.folder, self.key, self.setting, self.validators = folder, key, setting, validators
         self.batch_size, self.status = batch_size, status
         self.curve: list[dict[str, Any]] = []
         self.random: list[dict[str, Any]] = []
@@ -63,7 +62,7 @@ class Epochs(Callback):
 
     def restore(self, epoch: int, module: Adapter) -> None:
         """Put an epoch's weights back."""
-        module.load_state_dict(load_file(self._weights(epoch)))
+        module.load_state_dict(self.weights(epoch))
         module.to(self.setting.device)
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
@@ -94,6 +93,7 @@ class Epochs(Callback):
             )
         epoch = trainer.current_epoch + 1
         if trainer.is_global_zero:
+            self.status.check_folder()
             self._score(epoch, losses, trainer, module)
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
         trainer.save_checkpoint(self.last)  # by rank 0, but all take part
@@ -113,8 +113,7 @@ class Epochs(Callback):
         )
         for logger in trainer.loggers:
             logger.log_metrics(flat(self.curve[-1]), trainer.global_step)
-        state = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
-        replace_atomic(self._weights(epoch), lambda part: save_file(state, part))
+        checkpoint.save({"key": self.key, "epoch": epoch, "weights": module.state_dict()}, self._file(epoch))
 
     def evidence(self) -> Evidence:
         """What validators see of the present weights."""
@@ -127,13 +126,26 @@ class Epochs(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """For the checkpoint: the curve, and the state of every process's random generators."""
-        return {"curve": json.dumps(self.curve), "random": of_all_ranks(random_state())}
+        return {"key": self.key, "curve": json.dumps(self.curve), "random": of_all_ranks(random_state())}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From the checkpoint."""
         self.curve, self.random = json.loads(state_dict["curve"]), state_dict["random"]
 
-    def _weights(self, epoch: int) -> Path:
+    def weights(self, epoch: int) -> dict[str, Tensor]:
+        """Those after an epoch.
+
+        Raises:
+            ValueError: the file is damaged, or of another epoch or cell.
+        """
+        path = self._file(epoch)
+        content = checkpoint.load(path)
+        if (content.get("key"), content.get("epoch")) != (self.key, epoch):
+            raise ValueError(f"{path}: of another run")
+        weights: dict[str, Tensor] = content["weights"]
+        return weights
+
+    def _file(self, epoch: int) -> Path:
         return self.folder / f"epoch={epoch}.safetensors"
 
 
@@ -163,8 +175,8 @@ def fit(
     module = Adapter(setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps)
     # Epochs are scored in the process that trains, where no parser could follow: its cache is an open file.
     at_hand = replace(setting, parser=None)  # type: ignore[arg-type]
-    epochs = Epochs(folder, at_hand, list(all_validators(cfg.selection)), options.evaluation_batch_size, status)
-    resumed = resumable(epochs, key)
+    epochs = Epochs(folder, key, at_hand, list(all_validators(cfg.selection)), options.evaluation_batch_size, status)
+    resumed = resumable(epochs)
     callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
     trainer = pl.Trainer(
         max_epochs=options.epochs,
@@ -191,29 +203,28 @@ def fit(
     return epochs, module
 
 
-def resumable(epochs: Epochs, key: str) -> int:
+def resumable(epochs: Epochs) -> int:
     """How many epochs an earlier attempt at the same cell has left; anything else there is deleted.
 
     Args:
-        epochs: knows the folder.
-        key: of the cell.
+        epochs: knows the folder and the key.
     """
-    owner = epochs.folder / "key"
     done = 0
-    if owner.is_file() and owner.read_text(encoding="utf-8") == key and epochs.last.is_file():
+    if epochs.last.is_file():
         try:
-            state = checkpoint.load(epochs.last)
-            done = len(json.loads(state["callbacks"]["Epochs"]["curve"]))
+            state = checkpoint.load(epochs.last)["callbacks"]["Epochs"]
+            if state["key"] != epochs.key:
+                raise ValueError(f"{epochs.last}: of another run")
+            done = len(json.loads(state["curve"]))
             for epoch in range(1, done + 1):
-                load_file(epochs._weights(epoch))
+                epochs.weights(epoch)
         except Exception as error:  # whatever is wrong with it, the run can be made again
-            log.warning("%s: the checkpoint is damaged (%s); this run starts over", epochs.folder, error)
+            log.warning("%s: this checkpoint can't be resumed (%s); the run starts over", epochs.folder, error)
             done = 0
     if done:
         log.info("%s: resumed after epoch %d", epochs.folder.parent, done)
         return done
     shutil.rmtree(epochs.folder, ignore_errors=True)
-    write_atomic(owner, key)
     return 0
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.evaluate import predict_examples
-from domadapt.files import write_atomic
+from domadapt.files import replace_folder, write_atomic
 from domadapt.method import Method
 from domadapt.setup import Setting, make, pick_device, pick_precision, plain
 from domadapt.syntax.alignment import IntArray
@@ -29,6 +29,10 @@ def save_model(setting: Setting, cfg: DictConfig, folder: Path) -> None:
 
     Nothing in it is pickled. ``encoder/`` alone is a stock Hugging Face model that any pipeline loads.
     """
+    replace_folder(folder, lambda part: _write(setting, cfg, part))
+
+
+def _write(setting: Setting, cfg: DictConfig, folder: Path) -> None:
     setting.encoder.save(folder / "encoder")
     config = plain(cfg)
     kept: dict[str, Any] = {}

@@ -17,8 +17,8 @@ from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.benchmarking.cells import cell_key, run_folder
 from domadapt.benchmarking.launching import threads_of_a_job
-from domadapt.benchmarking.status import Busy, Status, run_lock
-from domadapt.files import write_atomic
+from domadapt.benchmarking.status import Busy, Status, read_results, read_status, run_lock, set_aside
+from domadapt.files import clear_parts, write_atomic
 from domadapt.final_evaluation import final_evaluation
 from domadapt.fitting import fit
 from domadapt.prediction import save_model
@@ -30,6 +30,12 @@ from domadapt.tracking.tracker import tracking
 
 log = logging.getLogger(__name__)
 FORMAT = 1  # of metrics.json
+# What a run writes, and what is in the two folders that it replaces or deletes as a whole; key: of older versions.
+FILES = ("metrics.json", "status.json", "predictions.jsonl", "model")
+FOLDERS = {
+    "model": ("domadapt.json", "encoder", "methods.safetensors"),
+    "checkpoint": ("*.safetensors", "key", ".*"),
+}  # key: as of older versions
 
 
 def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
@@ -47,7 +53,7 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
         Busy: another process runs this cell, and ``wait`` is False.
     """
     key, folder = cell_key(cfg), run_folder(cfg)
-    if (metrics := finished(folder, key)) is not None:
+    if (metrics := read_results(folder, key)) is not None and not read_status(folder):
         log.info("%s is finished: not run again", folder)
         return metrics
     check_numbers(cfg)
@@ -57,43 +63,50 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
         except Busy as busy:
             log.info("%s; waiting for its result", busy)
     with run_lock(folder, wait):
-        if (metrics := finished(folder, key)) is not None:  # by the process that held the lock
-            return metrics
+        clean(folder)
         status = Status(folder, key)
+        if (metrics := read_results(folder, key)) is not None:  # by the process that held the lock, or was killed then
+            _tidy(folder, status)
+            return metrics
+        set_aside(folder)
         try:
             with tracking(cfg, key, folder, status.attempts) as tracker:
                 metrics = _run(cfg, key, folder, status, tracker.logger)
+                status.check_folder()
                 # The truth first: the tracker may take its time over the last uploads.
-                write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
+                content = json.dumps(metrics, indent=1, ensure_ascii=False, default=str)
+                write_atomic(folder / "metrics.json", content)
                 tracker.finish(metrics)
         except BaseException as error:
             status.failed(error)
             raise
-        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
-        status.finished()
+        _tidy(folder, status)
     return metrics
 
 
-def finished(folder: Path, key: str) -> dict[str, Any] | None:
-    """A run folder's results, if it has them; a damaged file is moved aside.
+def clean(folder: Path) -> None:
+    """Delete what a killed attempt has left half written.
+
+    Args:
+        folder: the run's, whose lock is held.
 
     Raises:
-        ValueError: they are of another cell.
+        ValueError: there are files of somebody else where the run would write.
     """
-    path = folder / "metrics.json"
-    if not path.is_file():
-        return None
-    try:
-        metrics: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = metrics.get("key")
-    except (ValueError, AttributeError) as error:
-        aside = path.with_name("metrics.json.damaged")
-        log.warning("%s: not whole (%s); moved to %s, and the run is made again", path, error, aside.name)
-        path.replace(aside)
-        return None
-    if found != key:
-        raise ValueError(f"paths.run={folder}: holds the results of another run; name another folder, or move that one")
-    return metrics
+    for name, patterns in FOLDERS.items():
+        for path in (folder / name).glob("*"):
+            if not any(path.match(pattern) for pattern in patterns):
+                raise ValueError(f"{path}: not written by domadapt, which replaces {name}/; choose another paths.run")
+    for name in FILES:
+        clear_parts(folder / name)
+    for part in (folder / "checkpoint").glob(".*"):
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _tidy(folder: Path, status: Status) -> None:
+    """There is a metrics.json: what it took to get there can go."""
+    shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+    status.finished()
 
 
 def _run(cfg: DictConfig, key: str, folder: Path, status: Status, logger: Logger | None) -> dict[str, Any]:

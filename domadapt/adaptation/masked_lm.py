@@ -7,6 +7,7 @@ Post-training follows Gururangan et al. 2020 (https://aclanthology.org/2020.acl-
 """
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +15,19 @@ from typing import TYPE_CHECKING, Any
 import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from domadapt import checkpoint
 from domadapt.data.batches import BucketSampler, Example, Step
-from domadapt.files import replace_atomic
+from domadapt.files import one_at_a_time
 from domadapt.method import Method, in_range
 
 if TYPE_CHECKING:
     from domadapt.setup import Setting
+
+
+log = logging.getLogger(__name__)
 
 
 class MaskedLanguageModel(Method):
@@ -81,26 +85,25 @@ class MaskedLanguageModel(Method):
             return {}
         examples = [*setting.target, *(setting.source if self.use_source else [])]
         path = setting.cache / f"masked-lm-{self._key(encoder, examples, setting)}.safetensors"
-        trained = {"encoder": encoder.base, "head": self}
-        if path.is_file():
-            tensors = load_file(path)
-            for name, module in trained.items():
-                prefix = f"{name}."
-                part = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-                module.load_state_dict(part, strict=name == "head")
-            curve = tensors["curve"].tolist()
-        else:
-            with encoder.stock_attention():  # cached for runs with other injections, too
-                curve = self._post_train(encoder, examples, setting)
-            tensors = {
-                f"{name}.{k}": v.detach().cpu().contiguous()
-                for name, module in trained.items()
-                for k, v in module.state_dict().items()
-            }
-            replace_atomic(
-                path, lambda part: save_file({**tensors, "curve": torch.tensor(curve, dtype=torch.float64)}, part)
-            )
-        return {"masked_lm/post_training_loss": curve, "masked_lm/post_training_texts": len(examples)}
+        modules = {"encoder": encoder.base, "head": self}
+        kept = _kept(path)
+        if kept is None:
+            with one_at_a_time(path):  # of several runs that need it
+                kept = _kept(path) or self._make(path, modules, encoder, examples, setting)
+        for name, module in modules.items():
+            module.load_state_dict(kept[name], strict=name == "head")
+        return {"masked_lm/post_training_loss": kept["curve"], "masked_lm/post_training_texts": len(examples)}
+
+    def _make(
+        self, path: Path, modules: dict[str, nn.Module], encoder: Any, examples: Sequence[Example], setting: "Setting"
+    ) -> dict[str, Any]:
+        if path.exists():
+            log.warning("%s: damaged; it is made again", path)
+        with encoder.stock_attention():  # cached for runs with other injections, too
+            curve = self._post_train(encoder, examples, setting)
+        made = {"curve": curve, **{name: module.state_dict() for name, module in modules.items()}}
+        checkpoint.save(made, path)
+        return made
 
     def _key(self, encoder: Any, examples: Sequence[Example], setting: "Setting") -> str:
         """Everything that could change the post-trained weights."""
@@ -163,6 +166,14 @@ class MaskedLanguageModel(Method):
         states = self.norm(F.gelu(self.transform(states)))
         logits = F.linear(states, encoder.base.get_input_embeddings().weight, self.bias)
         return F.cross_entropy(logits.float(), input_ids[chosen], reduction="sum") / chosen.sum().clamp(min=1)
+
+
+def _kept(path: Path) -> dict[str, Any] | None:
+    """A whole result in the cache; None if there is none."""
+    try:
+        return checkpoint.load(path)
+    except ValueError:
+        return None
 
 
 def mask_pieces(input_ids: Tensor, special: Tensor, mask_id: int, share: float) -> tuple[Tensor, Tensor]:

@@ -121,7 +121,10 @@ def jobs_at_once(overrides: Sequence[str]) -> tuple[int, str]:
 
     with initialized():
         settings = compose("train", [*_inherited(), *overrides], with_hydra=True).hydra
-    jobs, name = settings.launcher.get("n_jobs"), str(settings.runtime.choices["hydra/launcher"])
+    jobs, name = (
+        settings.launcher.get("n_jobs"),
+        str(settings.runtime.choices.get("launcher") or settings.runtime.choices["hydra/launcher"]),
+    )
     if not jobs:
         return int(settings.launcher.get("array_parallelism") or 1), name
     import joblib

@@ -1,6 +1,5 @@
 """The state of a benchmark's cells, read from their run folders while they run: a live table, or a line a cell."""
 
-import json
 import logging
 import threading
 import time
@@ -14,12 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from domadapt.benchmarking.plan import Cell, duration
-from domadapt.benchmarking.status import read_status
+from domadapt.benchmarking.status import read_status, runs
 
 log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks
 MARKS = {"finished": "●", "running": "◐", "failed": "✗", "waiting": "·"}
-SILENT = 60.0  # seconds after which a cell that says nothing is not taken for running
 
 
 class Watch:
@@ -55,13 +53,9 @@ class Watch:
         """Read the results that have come since the last look; returns their cells."""
         new = []
         for cell in self.cells:
-            path = cell.folder / "metrics.json"
-            if cell.name not in self.metrics and path.is_file():
-                try:
-                    self.metrics[cell.name] = json.loads(path.read_text(encoding="utf-8"))
-                    new.append(cell)
-                except ValueError:
-                    continue  # damaged: the run will be made again
+            if cell.name not in self.metrics and (metrics := cell.metrics()) is not None:
+                self.metrics[cell.name] = metrics
+                new.append(cell)
         return new
 
     def state(self, cell: Cell) -> tuple[str, dict[str, Any]]:
@@ -71,7 +65,7 @@ class Watch:
         status = read_status(cell.folder)
         if status.get("stage") == "failed":
             return ("failed" if status["updated"] >= self.started else "waiting"), status
-        return ("running" if status.get("updated", 0.0) > time.time() - SILENT else "waiting"), status
+        return ("running" if runs(status) else "waiting"), status
 
     def table(self) -> Group:
         """Mean score so far and a mark a seed, method by pair; then the cells that run."""

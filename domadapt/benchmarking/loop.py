@@ -17,7 +17,6 @@ from domadapt.redact import redact
 from domadapt.reporting.report import report
 from domadapt.reporting.tables import text_table
 from domadapt.tracking.tracker import track_benchmark
-from domadapt.training import finished
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +40,7 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     started = time.monotonic()
     with Watch(todo) as watch:
         errors = run(todo)
-    done = [metrics for cell in todo if (metrics := finished(cell.folder, cell.key)) is not None]
+    done = [metrics for cell in todo if (metrics := cell.metrics()) is not None]
     if done:
         print(text_table(done))
         if cfg.tracking:

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from domadapt.api import compose
 from domadapt.benchmarking.cells import cell_key, run_folder
-from domadapt.benchmarking.status import read_status
+from domadapt.benchmarking.status import read_results, read_status
 from domadapt.messages import lengthen
 from domadapt.reporting.runs import read_metrics
 
@@ -55,9 +55,13 @@ class Cell:
         """Where it is written."""
         return run_folder(self.config)
 
+    def metrics(self) -> dict[str, Any] | None:
+        """What its ``metrics.json`` says; None if there is none, or none that is whole."""
+        return read_results(self.folder, self.key)
+
     def state(self) -> str:
         """``finished``, ``started`` (to be resumed, if nobody is at it now) or ``waiting``."""
-        if (self.folder / "metrics.json").is_file():
+        if self.metrics() is not None:
             return FINISHED
         return STARTED if read_status(self.folder).get("key") == self.key else WAITING
 

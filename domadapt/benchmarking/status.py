@@ -1,6 +1,7 @@
 """What a running cell says of itself, and the lock that keeps two processes out of one run folder."""
 
 import json
+import logging
 import os
 import socket
 import time
@@ -14,7 +15,12 @@ from filelock import FileLock, Timeout
 from domadapt.files import write_atomic
 from domadapt.redact import redact
 
+log = logging.getLogger(__name__)
 EVERY = 2.0  # seconds between two notes
+SILENT = 60.0  # seconds after which a process on another machine that says nothing is not taken for running
+LOCK = ".lock"
+# Of status.json, with what each must be; a file with anything else is another version's.
+FIELDS = {"key": str, "process": int, "host": str, "attempts": int, "seconds": dict, "updated": float}
 
 
 class Busy(RuntimeError):
@@ -33,7 +39,7 @@ def run_lock(folder: Path, wait: bool) -> Iterator[None]:
         Busy: another process holds it, and ``wait`` is False.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
+    lock = FileLock(folder / LOCK)
     try:
         lock.acquire(blocking=wait)
     except Timeout:
@@ -51,24 +57,71 @@ def holder(folder: Path) -> str:
 
 
 def read_status(folder: Path) -> dict[str, Any]:
-    """A run folder's ``status.json``; empty if there is none, or none that can be read."""
+    """A run folder's ``status.json``; empty if there is none, or none that this version understands."""
     try:
         status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return status if isinstance(status, dict) else {}
+    sound = isinstance(status, dict) and all(isinstance(status.get(name), kind) for name, kind in FIELDS.items())
+    return status if sound and all(isinstance(value, float) for value in status["seconds"].values()) else {}
+
+
+def runs(status: dict[str, Any]) -> bool:
+    """Is the process that wrote a status still at it? On another machine only its silence can tell.
+
+    Args:
+        status: as :func:`read_status` returns it.
+    """
+    if not status or status.get("stage") in ("failed", "stopped"):
+        return False
+    if status["host"] != socket.gethostname():
+        return bool(status["updated"] > time.time() - SILENT)
+    try:
+        os.kill(status["process"], 0)  # sends nothing
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
+def read_results(folder: Path, key: str) -> dict[str, Any] | None:
+    """A run folder's ``metrics.json``; None if there is none, or none that is whole.
+
+    Raises:
+        ValueError: it is of another cell.
+    """
+    try:
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    if not isinstance(metrics, dict):
+        return None
+    if metrics.get("key") != key:
+        raise ValueError(f"paths.run={folder}: holds the results of another run; name another folder, or move that one")
+    return metrics
+
+
+def set_aside(folder: Path) -> None:
+    """Move a ``metrics.json`` that is not whole out of the way; for the process that holds the run's lock."""
+    path = folder / "metrics.json"
+    if path.exists():
+        aside = path.with_name("metrics.json.damaged")
+        log.warning("%s: not whole; moved to %s, and the run is made again", path, aside.name)
+        path.replace(aside)
 
 
 class Status:
     """Writes ``status.json`` while a cell runs, and adds up the seconds of its stages over all attempts.
 
     Args:
-        folder: of the run.
+        folder: of the run, whose lock this process holds.
         key: of the cell; what another key has left there is forgotten.
     """
 
     def __init__(self, folder: Path, key: str) -> None:
         self.path = folder / "status.json"
+        self._lock = _identity(folder / LOCK)
         before = read_status(folder)
         before = before if before.get("key") == key else {}
         self.seconds: dict[str, float] = dict(before.get("seconds", {}))
@@ -94,9 +147,23 @@ class Status:
             self._count()
             self._write({"stage": self.stage})
 
+    def check_folder(self) -> None:
+        """Before something is written that lasts: is the folder still the one that was locked?
+
+        Raises:
+            RuntimeError: it was deleted or replaced, so that another process may be writing there.
+        """
+        if _identity(self.path.with_name(LOCK)) != self._lock:
+            raise RuntimeError(
+                f"{self.path.parent}: was deleted or replaced while it was being written; run the same command again"
+            )
+
     def failed(self, error: BaseException) -> None:
         """Leave the reason behind."""
-        self._write({"stage": "failed", "error": redact(f"{type(error).__name__}: {error}")[:2000]})
+        if isinstance(error, Exception):
+            self._write({"stage": "failed", "error": redact(f"{type(error).__name__}: {error}")[:2000]})
+        else:
+            self._write({"stage": "stopped"})  # Ctrl-C, or a signal
 
     def finished(self) -> None:
         """There is a metrics.json now."""
@@ -113,3 +180,12 @@ class Status:
         content = {**self.fields, **fields, "seconds": self.seconds, "updated": time.time()}
         with suppress(OSError):  # a full disk is told of where it loses something
             write_atomic(self.path, json.dumps(content))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path leads to."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -62,7 +62,7 @@ class Run:
         Returns:
             The exit code: 0, or 1 if a cell failed, or 130 if stopped.
         """
-        todo = [i for i, folder in enumerate(self.folders) if not (folder / "metrics.json").is_file()]
+        todo = [i for i, folder in enumerate(self.folders) if not _finished(folder)]
         finished = len(self.cells) - len(todo)
         count = min(self.at_once, len(todo))
         print(f"{len(self.cells)} cells, {finished} of them finished, {count} at once; runs in {self.runs}", flush=True)
@@ -151,7 +151,7 @@ class Run:
             with tarfile.open(part, "w:gz") as archive:
                 for folder in self.folders:
                     for file in ("metrics.json", "predictions.jsonl"):
-                        if (folder / "metrics.json").is_file() and (folder / file).is_file():
+                        if _finished(folder) and (folder / file).is_file():
                             archive.add(folder / file, str((folder / file).relative_to(self.runs)))
 
         replace_atomic(path, write)
@@ -164,6 +164,14 @@ class Run:
         cfg = OmegaConf.create(config)
         cfg.paths.runs = str(self.runs)
         return run_folder(cfg)
+
+
+def _finished(folder: Path) -> bool:
+    """A run whose metrics are there and whole; a damaged file is for training to move aside."""
+    try:
+        return "key" in json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def _ask(worker: "subprocess.Popen[str]", index: int) -> dict[str, Any] | None:

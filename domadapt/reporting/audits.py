@@ -95,7 +95,7 @@ def published_and_clean(pairs: Sequence[Pair]) -> Table | Text:
         "Target test as published and clean: mean scores, percent",
         ["method", "texts", "clean texts", "as published", "clean", "difference"],
         [],
-        ["clean: without test texts that also occur in training or unlabelled text"],
+        ["clean: without test texts that are copies of training or unlabelled texts"],
     )
     same = []
     for pair in pairs:

@@ -31,6 +31,7 @@ class Table:
         notes: footnotes, without their marks; note 1 is marked [1].
         shades: a number from -1 (worst) to 1 (best) for each cell that has a colour, by (row, column).
         left: columns that hold words, not numbers.
+        narrow: names of columns may take several lines.
     """
 
     title: str
@@ -39,6 +40,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
     shades: dict[tuple[int, int], float] = field(default_factory=dict)
     left: frozenset[int] = frozenset((0,))
+    narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ def in_columns(table: Table, most: int) -> list[Table]:
                 table.notes if first + most >= len(table.header) else [],
                 {(r, place[c]): shade for (r, c), shade in table.shades.items() if c in place},
                 frozenset(place[c] for c in table.left if c in place),
+                table.narrow,
             )
         )
     return parts

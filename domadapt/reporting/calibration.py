@@ -10,7 +10,7 @@ from domadapt.reporting.examples import best_adapted
 from domadapt.reporting.figures import COLORS
 from domadapt.reporting.groups import Method, Pair
 from domadapt.reporting.rows import rows
-from domadapt.reporting.svg import INK, drawing, element, plain, wrapped
+from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.reporting.visible import visible
 
 BINS = 10
@@ -76,7 +76,7 @@ def error(method: Method) -> float | None:
 
 
 def _diagram(drawn: Sequence[tuple[Method, list[Point]]]) -> Drawing:
-    figure = Drawing(figsize=(3.4, 3.2 + 0.17 * len(drawn)), layout="constrained", facecolor="none")
+    figure = Drawing(figsize=(WIDTH, 3.4 + 0.17 * len(drawn)), layout="constrained", facecolor="none")
     axes = figure.add_subplot()
     axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)
     handles = []

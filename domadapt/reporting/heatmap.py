@@ -20,8 +20,8 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> Section:
     by_pair = {pair.name: {row.method.name: row for row in rows(pair, statistics)} for pair in pairs}
     roles = {name: row.method.role for found in by_pair.values() for name, row in found.items()}
     methods = sorted(roles, key=lambda name: ROLES.index(roles[name]) if roles[name] in ROLES else 2)
-    gaps = Table("Gap closed, percent of the way from source_only to in_domain", ["method", *by_pair], [])
-    scores = Table("Headline score on the target test, percent", ["method", *by_pair], [])
+    gaps = Table("Gap closed, percent of the way from source_only to in_domain", ["method", *by_pair], [], narrow=True)
+    scores = Table("Headline score on the target test, percent", ["method", *by_pair], [], narrow=True)
     reasons: dict[str, int] = {}
     for name in methods:
         found = [by_pair[pair].get(name) for pair in by_pair]

@@ -18,7 +18,7 @@ class Row:
     Attributes:
         method: whose it is.
         target: headline score on all of the target test; None without target labels.
-        clean: the same without texts that also occur in the unlabelled target text; None where nothing was left out.
+        clean: the same without copies of training or unlabelled texts; None where nothing was left out.
         details: means of the other scores by name.
         source: mean headline score on the source; None for the ceiling, which sees no source data.
         gap_closed: share of the way from source_only to in_domain; None where that means nothing.

@@ -88,7 +88,7 @@ def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
     over = {e.over for row in lines for e in (row.target, row.clean) if e}
     remarks = [f"({mark}): 95 % interval {words}" for kind, (mark, words) in OVER.items() if kind in over]
     if any(row.clean for row in lines):
-        remarks.append("clean: without test texts that also occur in training or unlabelled text")
+        remarks.append("clean: without test texts that are copies of training or unlabelled texts")
     if any(row.source is not None and not row.method.runs[0].get("source_test") for row in lines):
         remarks.append("source: the score on the source's dev part, for want of a source test")
     if any(row.regret is not None for row in lines):

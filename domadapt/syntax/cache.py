@@ -16,11 +16,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from domadapt.files import one_at_a_time
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text
 
 log = logging.getLogger(__name__)
 CHUNK = 512  # texts looked up, parsed and written together: bounds memory whatever the stream's length
+LOCKS = 16  # that processes at other texts share
 HEADER = struct.Struct("<II")  # of an entry: checksum, words
 Entry = TypeVar("Entry", Parse, IntArray)
 
@@ -43,6 +45,7 @@ class ParseCache:
         self.name = parser.name
         self.parsed = 0
         self.damaged = 0
+        self._damaged: set[bytes] = set()
         Path(folder).mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256(parser.name.encode()).hexdigest()[:12]
         self.path = Path(folder) / f"parses-{digest}.sqlite"
@@ -56,12 +59,20 @@ class ParseCache:
             keys = [text_key(text) for text in chunk]
             found = self._read("parses", keys, unpack)
             if missing := _missing(keys, chunk, found):
-                fresh = dict(zip(missing, self.parser.parse(missing.values(), processes), strict=True))
-                self.parsed += len(fresh)
-                self._write("parses", {key: pack(key, parse) for key, parse in fresh.items()})
-                found.update(fresh)
+                found |= self._parse(missing, processes)
             for key in keys:
                 yield found[key]
+
+    def _parse(self, missing: Mapping[bytes, Text], processes: int) -> dict[bytes, Parse]:
+        # Of several processes at the same texts, one parses them; others are seldom held up.
+        with one_at_a_time(self.path.with_suffix(f".{next(iter(missing))[0] % LOCKS}")):
+            found = self._read("parses", [*missing], unpack)
+            if rest := {key: text for key, text in missing.items() if key not in found}:
+                fresh = dict(zip(rest, self.parser.parse(rest.values(), processes), strict=True))
+                self.parsed += len(fresh)
+                self._write("parses", {key: pack(key, parse) for key, parse in fresh.items()})
+                found |= fresh
+        return found
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         """Word ranges in order: of a kept parse, else kept by themselves, else from the parser."""
@@ -86,16 +97,27 @@ class ParseCache:
             return _connect(self.path)
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
-                raise  # locked, read-only, disk full: not damage
+                raise self._told(error) from error  # locked, read-only, disk full: not damage
             return self._start_over(error)
 
     def _start_over(self, error: Exception) -> sqlite3.Connection:
-        aside = self.path.with_suffix(".damaged")
-        log.warning("%s is damaged (%s): moved to %s, its texts are parsed again", self.path, error, aside.name)
-        self.path.replace(aside)
-        for suffix in ("-wal", "-shm"):
-            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-        return _connect(self.path)
+        with one_at_a_time(self.path):
+            try:
+                return _connect(self.path, thorough=True)  # another process has just made a new one
+            except sqlite3.DatabaseError:
+                pass
+            aside = self.path.with_suffix(".damaged")
+            log.warning("%s is damaged (%s): moved to %s, its texts are parsed again", self.path, error, aside.name)
+            self.path.replace(aside)
+            for suffix in ("-wal", "-shm"):
+                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+            return _connect(self.path)
+
+    def _told(self, error: Exception) -> OSError:
+        return OSError(
+            f"{self.path}: could not be used ({error}); if the disk is full, free space, else see whether you may "
+            f"write there, and run the same command again"
+        )
 
     def _read(
         self, table: str, keys: Sequence[bytes], unpacked: Callable[[bytes, bytes], Entry | None]
@@ -108,12 +130,15 @@ class ParseCache:
                 for key, blob in self._database.execute(f"SELECT * FROM {table} WHERE key IN ({marks})", part):
                     entry = unpacked(key, blob)
                     if entry is None:
+                        if key in self._damaged:
+                            continue
+                        self._damaged.add(key)
                         self.damaged += 1
                         log.warning("%s: an entry fails its checksum and is parsed again", self.path)
                     else:
                         found[key] = entry
-        except sqlite3.OperationalError:
-            raise
+        except sqlite3.OperationalError as error:
+            raise self._told(error) from error
         except sqlite3.DatabaseError as error:
             self.damaged += 1
             self._database.close()
@@ -121,8 +146,11 @@ class ParseCache:
         return found
 
     def _write(self, table: str, blobs: Mapping[bytes, bytes]) -> None:
-        with self._database:  # one transaction: all or nothing
-            self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", blobs.items())
+        try:
+            with self._database:  # one transaction: all or nothing
+                self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", blobs.items())
+        except sqlite3.OperationalError as error:
+            raise self._told(error) from error
 
 
 def _missing(keys: Sequence[bytes], texts: Sequence[Text], found: Mapping[bytes, object]) -> dict[bytes, Text]:
@@ -130,13 +158,16 @@ def _missing(keys: Sequence[bytes], texts: Sequence[Text], found: Mapping[bytes,
     return {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, thorough: bool = False) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=120)
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=NORMAL")
     database.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, parse BLOB NOT NULL) WITHOUT ROWID")
     # Of texts that were tokenised and not parsed.
     database.execute("CREATE TABLE IF NOT EXISTS words (key BLOB PRIMARY KEY, ranges BLOB NOT NULL) WITHOUT ROWID")
+    if thorough and (found := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        database.close()
+        raise sqlite3.DatabaseError(found)
     return database
 
 

@@ -1,0 +1,103 @@
+"""Benchmarks: the plan, the table while they run, what is run again and what is not, and the failures at the end."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from domadapt.api import compose
+from domadapt.benchmarking.live import Watch
+from domadapt.benchmarking.loop import benchmark
+from domadapt.benchmarking.plan import Cell, cells, plan
+from domadapt.benchmarking.status import Status
+from domadapt.messages import lengthen
+from tests.support import corpora, records, write_jsonl
+
+
+def overrides(folder: Path, *more: str) -> list[str]:
+    matrix = ["source_only", "gnn"] if not any("only" in m for m in more) else []
+    given = ["experiment=my_matrix", "task=extraction", *corpora(folder), "trainer.epochs=1", "benchmark.seeds=[1,2]"]
+    if matrix:
+        given.append(f"benchmark.only=[{','.join(matrix)}]")
+    return [lengthen(o) for o in (*given, f"paths.cache={folder}/cache", *more) if o != "data=my_files"]
+
+
+def todo(given: list[str]) -> list[Cell]:
+    return cells(compose("benchmark", given), given)
+
+
+def run(given: list[str]) -> list[dict[str, Any]]:
+    return benchmark(compose("benchmark", given), given)
+
+
+def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = overrides(tmp_path)
+    first = run(given)
+    said = capsys.readouterr().out
+    assert [(m["method"], m["seed"]) for m in first] == [("source_only", 1), ("gnn", 1), ("source_only", 2), ("gnn", 2)]
+    assert "4 cells: 1 pairs × 2 methods × 2 seeds; launcher in_process, 1 at once\n  4 to run" in said
+    assert "no estimate" in said and re.search(r"4 cells in \d+ s; one after the other they took \d+ s", said)
+    folders = [cell.folder for cell in todo(given)]
+    before = [(folder / "metrics.json").stat().st_mtime_ns for folder in folders]
+    (folders[0] / "metrics.json").unlink()
+    again = run(given)
+    said = capsys.readouterr().out
+    assert "3 finished: not run again\n  1 to run\n  about" in said and "for 1 of them" in said
+    assert [(f / "metrics.json").stat().st_mtime_ns for f in folders[1:]] == before[1:]
+    assert [m["target_test"] for m in again] == [m["target_test"] for m in first]
+
+
+def test_a_changed_file_or_setting_makes_new_cells_and_threads_do_not(tmp_path: Path) -> None:
+    given = overrides(tmp_path)
+    keys = [cell.key for cell in todo(given)]
+    assert len(set(keys)) == 4
+    same = ["trainer.threads=3", f"paths.runs={tmp_path}/elsewhere", "launcher=joblib", "tracking=csv"]
+    assert [cell.key for cell in todo([*given, *same])] == keys
+    assert not set(keys) & {cell.key for cell in todo([*given, "trainer.weight_decay=0.5"])}
+    write_jsonl(tmp_path / "target.jsonl", records("laptop", 21, 5))
+    assert not set(keys) & {cell.key for cell in todo(given)}
+
+
+def test_a_failed_cell_is_told_at_the_end_and_stops_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = '+benchmark.methods.bad=["trainer.learning_rate=7"]'
+    given = overrides(tmp_path, bad, "benchmark.only=[bad,source_only]", "benchmark.seeds=[1]")
+    with pytest.raises(RuntimeError, match=r"1 of 2 cells failed; the same command runs these again") as failed:
+        run(given)
+    assert "trainer.learning_rate=7: expected a number from 0 to 1" in str(failed.value)
+    assert "source_only" in capsys.readouterr().out
+    assert (todo(given)[1].folder / "metrics.json").is_file()
+
+
+def test_matrices_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"benchmark.only=\['lisaa'\]: no such method in the matrix; expected some of"):
+        todo(overrides(tmp_path, "benchmark.only=[lisaa]"))
+    with pytest.raises(ValueError, match=r"are one and the same run"):
+        todo(overrides(tmp_path, '+benchmark.methods.twin=["injection=none"]', "benchmark.only=[twin,source_only]"))
+    with pytest.raises(ValueError, match=r"write benchmark.seeds=\[1\] in place of seed=1"):
+        todo(overrides(tmp_path, "seed=1"))
+
+
+def test_the_live_table_says_what_runs_and_what_is_done(tmp_path: Path) -> None:
+    found = todo(overrides(tmp_path))
+    watch = Watch(found, Console(width=100))
+    status = Status(found[1].folder, found[1].key)
+    with status.during("fit"):
+        status.note(0.0, epoch=1, epochs=3, step=20, steps=60)
+    metrics = {"key": found[0].key, "headline": "span_f1", "target_test": {"span_f1": 0.625}, "seconds": {"fit": 3.0}}
+    found[0].folder.mkdir(parents=True)
+    (found[0].folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
+    (found[2].folder).mkdir(parents=True)
+    (found[2].folder / "metrics.json").write_text('{"half', encoding="utf-8")
+    Status(found[3].folder, found[3].key).failed(ValueError("seed"))
+    assert [cell.name for cell in watch.look()] == [found[0].name]
+    with watch.console.capture() as drawn:
+        watch.console.print(watch.table())
+    text = drawn.get()
+    assert "62.5 ●·" in text and "◐✗" in text and "1 of 4 cells" in text
+    assert f"◐ {found[1].name}: fit, epoch 1 of 3, step 20 of 60" in text
+    assert "2 started: go on from their last checkpoint" in plan(found, 2, "joblib")

@@ -1,0 +1,302 @@
+"""Full disks, half-written files, older versions, two processes at one thing, folders from strangers."""
+
+import json
+import os
+import pickle
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import domadapt
+from domadapt import checkpoint
+from domadapt.benchmarking.cells import cell_key
+from domadapt.benchmarking.status import Busy, read_status
+from domadapt.reporting.runs import read_runs
+from domadapt.training import train
+from tests.support import corpora
+from tests.trouble import KILL, STOP, Trouble, join, printed, renamed, run, same_run, start, stopped, wait_until
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with corpora, a warm cache and an undisturbed run ``whole``."""
+    folder = tmp_path_factory.mktemp("problem")
+    assert run(arguments(folder, folder / "whole"), folder / "log") == 0
+    return folder
+
+
+def overrides(problem: Path, *more: str) -> list[str]:
+    shared = ["adaptation=masked_lm", "trainer.epochs=3", "trainer.threads=1", f"paths.cache={problem}/cache"]
+    return [*corpora(problem), *shared, *more]
+
+
+def arguments(problem: Path, folder: Path, *more: str) -> list[str]:
+    return ["train", *overrides(problem, f"paths.run={folder}", *more)]
+
+
+def read(folder: Path) -> dict[str, Any]:
+    metrics: dict[str, Any] = json.loads((folder / "metrics.json").read_text())
+    return metrics
+
+
+FULL = [  # what is put in place when the disk fills up, and what can't be written after it
+    (Trouble("last.safetensors", file_size=50_000), "epoch=2.safetensors"),
+    (Trouble("epoch=3.safetensors", file_size=50_000), "last.safetensors"),
+    (Trouble("last.safetensors", file_size=50_000), "model"),
+    (Trouble("model", file_size=1_000), "predictions.jsonl"),
+    (Trouble("predictions.jsonl", file_size=1_000), "metrics.json"),
+]
+
+
+def test_a_full_disk_loses_no_epoch(problem: Path, tmp_path: Path) -> None:
+    """One run meets five full disks; each time one line says what to do, and it goes on from there."""
+    for attempt, (trouble, name) in enumerate(FULL):
+        log = tmp_path / f"{attempt}.log"
+        assert run(arguments(problem, tmp_path / "run"), log, trouble) == 2
+        line = log.read_text().splitlines()[-1]
+        assert f"{name}: could not be written (File too large); free space and run the same command again" in line
+        assert "Traceback" not in log.read_text()
+        assert read_status(tmp_path / "run")["stage"] == "failed"
+        assert attempt == 0 or f"resumed after epoch {min(attempt, 3)}" in log.read_text()
+    assert run(arguments(problem, tmp_path / "run"), tmp_path / "log") == 0
+    assert read(tmp_path / "run")["attempts"] == len(FULL) + 1
+    same_run(tmp_path / "run", problem / "whole")
+
+
+def test_a_cache_on_a_full_disk_is_told_in_one_line(problem: Path, tmp_path: Path) -> None:
+    command = [*arguments(problem, tmp_path / "run"), f"paths.cache={tmp_path}/cache"]
+    assert run(command, tmp_path / "log", Trouble("status.json", 1, file_size=10_000)) == 2
+    line = (tmp_path / "log").read_text().splitlines()[-1]
+    assert "sqlite: could not be used" in line and "free space" in line
+
+
+def test_a_half_written_metrics_file_is_made_again(problem: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "damaged"
+    shutil.copytree(problem / "whole", folder)
+    shutil.copytree(problem / "whole", tmp_path / "runs" / "sound")
+    content = (folder / "metrics.json").read_bytes()
+    (folder / "metrics.json").write_bytes(content[: len(content) // 2])
+    assert run(["report", f"runs={tmp_path}/runs", f"output={tmp_path}/report.html"], tmp_path / "report.log") == 0
+    assert f"{folder}/metrics.json: not whole JSON" in (tmp_path / "report.html").read_text()
+
+    assert run(arguments(problem, folder), tmp_path / "log") == 0
+    assert "not whole; moved to metrics.json.damaged, and the run is made again" in (tmp_path / "log").read_text()
+    assert (folder / "metrics.json.damaged").stat().st_size == len(content) // 2
+    same_run(folder, problem / "whole")
+
+
+def test_killed_between_the_result_and_tidying_up(problem: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(problem / "whole", folder)
+    (folder / "checkpoint").mkdir()
+    (folder / "status.json").write_text(json.dumps(STATUS))
+    (folder / "metrics.json").touch()
+    before = (folder / "metrics.json").stat().st_mtime_ns
+    assert run(arguments(problem, folder), tmp_path / "log") == 0
+    assert (folder / "metrics.json").stat().st_mtime_ns == before
+    same_run(folder, problem / "whole")
+
+
+STATUS = {"key": "", "process": 1, "host": "h", "attempts": 3, "seconds": {"fit": 1.0}, "updated": 1.0}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(STATUS | other for other in ({"seconds": 4.0}, {"seconds": {"fit": "4"}}, {"host": None})),
+        {"stage": "fit"},
+        [],
+    ],
+)
+def test_a_status_of_another_version_is_ignored(problem: Path, tmp_path: Path, content: Any) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    key = cell_key(domadapt.compose("train", overrides(problem)))
+    (folder / "status.json").write_text(json.dumps(content | {"key": key} if content else content))
+    assert read_status(folder) == {}
+    (folder / "status.json").write_text(json.dumps(STATUS | {"key": key}))
+    assert read_status(folder)["attempts"] == 3
+
+
+def test_results_of_older_versions_are_read() -> None:
+    found = read_runs(RESULTS)
+    assert len(found.runs) == len(list(RESULTS.rglob("metrics.json"))) > 50
+    assert found.skipped == ()
+
+
+def test_a_folder_that_holds_another_run_is_refused(problem: Path, tmp_path: Path) -> None:
+    shutil.copytree(problem / "whole", tmp_path / "run")
+    before = (tmp_path / "run" / "metrics.json").read_bytes()
+    assert run(arguments(problem, tmp_path / "run", "seed=2"), tmp_path / "log") == 2
+    line = (tmp_path / "log").read_text().splitlines()[-1]
+    assert "holds the results of another run; name another folder, or move that one" in line
+    assert (tmp_path / "run" / "metrics.json").read_bytes() == before
+
+
+def test_files_of_somebody_else_are_not_deleted(problem: Path, tmp_path: Path) -> None:
+    own = tmp_path / "model" / "thesis.tex"
+    own.parent.mkdir()
+    own.touch()
+    with pytest.raises(ValueError, match=r"thesis.tex: not written by domadapt, which replaces model/"):
+        domadapt.train(overrides(problem, f"paths.run={tmp_path}"))
+    assert own.exists()
+
+
+def test_a_run_whose_folder_is_deleted_stops(problem: Path, tmp_path: Path) -> None:
+    """Another process could by then have begun the same run in a new folder of that name."""
+    process = start(arguments(problem, tmp_path / "run"), tmp_path / "log", Trouble("status.json", 3, signal=STOP))
+    wait_until(lambda: stopped(process), "the beginning of training")
+    (tmp_path / "run").rename(tmp_path / "away")
+    (tmp_path / "run").mkdir()
+    os.kill(int(process.pid or 0), signal.SIGCONT)
+    assert join(process) == 2
+    assert "was deleted or replaced while it was being written" in (tmp_path / "log").read_text()
+    assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_two_processes_on_one_run(problem: Path, tmp_path: Path) -> None:
+    command = arguments(problem, tmp_path / "run")
+    first = start(command, tmp_path / "first", Trouble("last.safetensors", signal=STOP))
+    wait_until(lambda: stopped(first), "the first checkpoint")
+    with pytest.raises(Busy, match=f"process {first.pid} on "):
+        train(domadapt.compose("train", command[1:]), wait=False)
+    second = start(command, tmp_path / "second")
+    wait_until(lambda: "waiting for its result" in printed(tmp_path / "second"), "the second")
+    os.kill(int(first.pid or 0), signal.SIGCONT)
+    assert (join(first), join(second)) == (0, 0)
+    assert renamed(tmp_path / "first").count("metrics.json") == 1
+    assert renamed(tmp_path / "second") == []
+    assert read(tmp_path / "run")["attempts"] == 1
+    same_run(tmp_path / "run", problem / "whole")
+
+
+def test_the_one_that_waits_takes_over_from_the_one_that_is_killed(problem: Path, tmp_path: Path) -> None:
+    command = arguments(problem, tmp_path / "run")
+    first = start(command, tmp_path / "first", Trouble("epoch=2.safetensors", signal=STOP))
+    wait_until(lambda: stopped(first), "the first checkpoint")
+    second = start(command, tmp_path / "second")
+    wait_until(lambda: "waiting for its result" in printed(tmp_path / "second"), "the second")
+    first.kill()
+    assert (join(first), join(second)) == (-KILL, 0)
+    assert "resumed after epoch 1" in (tmp_path / "second").read_text()
+    assert read(tmp_path / "run")["attempts"] == 2
+    same_run(tmp_path / "run", problem / "whole")
+
+
+def test_two_sweeps_at_once_run_each_cell_once(problem: Path, tmp_path: Path) -> None:
+    matrix = ["experiment=my_matrix", "benchmark.only=[source_only,masked_lm]", "benchmark.seeds=[1,2]"]
+    own = ["task=extraction", f"paths.runs={tmp_path}/runs", f"paths.cache={tmp_path}/cache", "trainer.threads=1"]
+    shutil.copytree(problem / "cache", tmp_path / "cache", ignore=shutil.ignore_patterns("*masked-lm*"))
+    command = ["benchmark", *corpora(problem), *matrix, *own, "trainer.epochs=1"]
+    sweeps = [start(command, tmp_path / name) for name in ("one", "other")]
+    assert [join(sweep) for sweep in sweeps] == [0, 0]
+    logs = [tmp_path / name for name in ("one", "other")]
+    made = [name for log in logs for name in renamed(log)]
+    assert made.count("metrics.json") == made.count("epoch=1.safetensors") == 4
+    assert sum(name.startswith("masked-lm") for name in made) == 2  # one a seed
+    found = [json.loads(path.read_text()) for path in (tmp_path / "runs").rglob("metrics.json")]
+    assert [metrics["attempts"] for metrics in found] == [1] * 4
+    tables = [log.read_text().split("method  ")[1].split("cells in")[0].splitlines()[:3] for log in logs]
+    assert tables[0] == tables[1]
+    assert [row.split()[0] for row in tables[0][1:]] == ["source_only", "masked_lm"]
+
+
+def encoders(cache: Path) -> list[Path]:
+    return list(cache.glob("masked-lm-*.safetensors"))
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:]])
+def test_a_damaged_post_trained_encoder_is_made_again(
+    problem: Path, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    shutil.copytree(problem / "cache", tmp_path / "cache")
+    (path,) = encoders(tmp_path / "cache")
+    sound = path.read_bytes()
+    path.write_bytes(damage(sound))
+    command = [*arguments(problem, tmp_path / "run"), f"paths.cache={tmp_path}/cache"]
+    assert run(command, tmp_path / "log") == 0
+    assert (tmp_path / "log").read_text().count(f"{path}: damaged; it is made again") == 1
+    assert path.read_bytes() == sound
+    same_run(tmp_path / "run", problem / "whole")
+
+
+def test_one_process_post_trains_and_the_other_waits(problem: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    shutil.copytree(problem / "cache", cache, ignore=shutil.ignore_patterns("*masked-lm*"))
+    own = [f"paths.cache={cache}", "trainer.epochs=1"]
+    first = start(
+        arguments(problem, tmp_path / "a", *own, "selection=entropy"),
+        tmp_path / "first",
+        Trouble("masked-lm", signal=STOP),
+    )
+    wait_until(lambda: stopped(first), "the encoder")
+    second = start(arguments(problem, tmp_path / "b", *own), tmp_path / "second")
+    wait_until(lambda: read_status(tmp_path / "b").get("stage") == "prepare", "the second")
+    os.kill(int(first.pid or 0), signal.SIGCONT)
+    assert (join(first), join(second)) == (0, 0)
+    assert not any(name.startswith("masked-lm") for name in renamed(tmp_path / "second"))
+    assert len(encoders(cache)) == 1
+    assert read(tmp_path / "a")["stages"] == read(tmp_path / "b")["stages"]
+
+
+class MakesFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+PICKLES = ["pytorch_model.bin", "model.pkl", "training_args.bin", "adapter_model.bin"]
+
+
+@pytest.mark.parametrize("name", PICKLES)
+def test_a_pickle_in_a_model_folder_is_not_read(problem: Path, tmp_path: Path, name: str) -> None:
+    model = Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model"))
+    (model / "encoder" / name).write_bytes(pickle.dumps(MakesFolder(tmp_path / "mark")))
+    assert domadapt.predict(model, ["The lens is great."])
+    (model / "encoder" / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=f"{name}: a pickle, which can run any code when it is read, and no model.saf"):
+        domadapt.load(model)
+    edit(model / "encoder" / "config.json", transformers_weights=name)
+    with pytest.raises(ValueError, match="a pickle"):
+        domadapt.load(model)
+    assert not (tmp_path / "mark").exists()
+
+
+def edit(path: Path, **fields: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_code_in_a_model_folder_is_not_run(problem: Path, tmp_path: Path, file: str) -> None:
+    """Without asking, too: a question on a terminal can be answered wrongly."""
+    model = Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model"))
+    (model / "encoder" / "evil.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'mark')!r})\n")
+    names = ("AutoConfig", "AutoModelForTokenClassification")
+    own = {name: f"evil.{name}" for name in names} | {"AutoTokenizer": ["evil.Tokenizer", "evil.FastTokenizer"]}
+    kind = {"model_type": "evil"} if file == "config.json" else {"tokenizer_class": "EvilTokenizer"}
+    edit(model / "encoder" / file, auto_map=own, **kind)
+    if file == "config.json":
+        with pytest.raises(ValueError, match="could not be loaded .*contains custom code"):
+            domadapt.load(model)
+    else:  # the tokenizer is a stock one all the same
+        assert domadapt.predict(model, ["The lens is great."])
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_pickle_in_place_of_the_weights_is_not_read(problem: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model"))
+    content = pickle.dumps(MakesFolder(tmp_path / "mark"))
+    (model / "encoder" / "model.safetensors").write_bytes(content)
+    with pytest.raises(ValueError, match="could not be loaded"):
+        domadapt.load(model)
+    with pytest.raises(ValueError, match="not a whole checkpoint"):
+        checkpoint.load(model / "encoder" / "model.safetensors")
+    assert not (tmp_path / "mark").exists()

@@ -1,0 +1,183 @@
+"""A run that was killed, stopped or robbed of its checkpoint ends with the weights it would have had."""
+
+import json
+import os
+import pickle
+import random
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from domadapt import checkpoint
+from domadapt.benchmarking.status import read_status, runs
+from tests.support import corpora
+from tests.trouble import Trouble, cpu_seconds, join, renamed, run, same_run, start, wait_until
+
+METHODS = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1", "trainer.epochs=4"]
+KILLS = 10
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with corpora, parses and an undisturbed run ``whole``."""
+    folder = tmp_path_factory.mktemp("problem")
+    assert run(arguments(folder, folder / "whole", folder / "cache"), folder / "log") == 0
+    for made in (folder / "cache").glob("*masked-lm*"):
+        made.unlink()  # post-training is part of what is disturbed
+    return folder
+
+
+def arguments(problem: Path, folder: Path, cache: Path) -> list[str]:
+    return ["train", *corpora(problem), *METHODS, "trainer.threads=1", f"paths.run={folder}", f"paths.cache={cache}"]
+
+
+def own_cache(problem: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(problem / "cache", folder / "cache"))
+
+
+def test_killed_at_ten_random_moments(problem: Path, tmp_path: Path) -> None:
+    """Five of them drawn from the run's time, five while a file that matters is being put in its place."""
+    dice = random.Random(20)
+    files = [name for name in renamed(problem / "log") if name != "status.json"]
+    assert {"epoch=1.safetensors", "last.safetensors", "model", "predictions.jsonl", "metrics.json"} <= set(files)
+    writes = dice.sample([(name, files[: i + 1].count(name)) for i, name in enumerate(files)], KILLS // 2)
+    moments: list[Any] = [*writes, *(dice.uniform(0.05, 0.9) for _ in range(KILLS - len(writes)))]
+    total = 0.0
+    killed = 0
+    for number, moment in enumerate(moments):
+        folder, log = tmp_path / str(number), tmp_path / f"{number}.log"
+        command = arguments(problem, folder / "run", own_cache(problem, folder))
+        if isinstance(moment, tuple):
+            code = run(command, log, Trouble(*moment, signal=signal.SIGKILL))
+        else:
+            total = total or time_of_a_run(problem, tmp_path)
+            process = start(command, log)
+            wait_until(lambda p=process, s=moment * total: cpu_seconds(p) >= s, "its processor time")
+            process.kill()
+            code = join(process)
+        killed += code == -signal.SIGKILL
+        assert run(command, tmp_path / f"{number}.again") == 0
+        same_run(folder / "run", problem / "whole")
+    assert killed >= KILLS - 2
+
+
+def time_of_a_run(problem: Path, folder: Path) -> float:
+    """Processor seconds of an undisturbed run."""
+    process = start(arguments(problem, folder / "timed", own_cache(problem, folder)), folder / "timed.log")
+    used = [0.0]
+
+    def over() -> bool:
+        now = cpu_seconds(process)
+        used[0] = now if now < float("inf") else used[0]
+        return process.exitcode is not None
+
+    wait_until(over, "the end")
+    same_run(folder / "timed", problem / "whole")
+    return used[0]
+
+
+def cut(path: Path, mark: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path, mark: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[3 * len(content) // 4] ^= 1  # among the numbers, behind the header
+    path.write_bytes(content)
+
+
+class MakesFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+def plant(path: Path, mark: Path) -> None:
+    path.write_bytes(pickle.dumps(MakesFolder(mark)))
+
+
+def of_another_key(path: Path, mark: Path) -> None:
+    content = checkpoint.load(path)
+    content.get("callbacks", {"Epochs": content})["Epochs"]["key"] = "0123456789abcdef"
+    checkpoint.save(content, path)
+
+
+def of_another_version(path: Path, mark: Path) -> None:
+    content = checkpoint.load(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "FORMAT", "domadapt checkpoint 1")
+        checkpoint.save(content, path)
+
+
+@pytest.fixture(scope="module")
+def half(problem: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was killed in its third epoch."""
+    folder = tmp_path_factory.mktemp("half")
+    command = arguments(problem, folder / "run", own_cache(problem, folder))
+    death = Trouble("epoch=3.safetensors", signal=signal.SIGKILL)
+    assert run(command, folder / "log", death) == -signal.SIGKILL
+    found = {path.name for path in (folder / "run" / "checkpoint").glob("[!.]*")}
+    assert found == {"last.safetensors", "epoch=1.safetensors", "epoch=2.safetensors"}
+    return folder
+
+
+def test_a_dead_process_does_not_pass_for_a_running_one(half: Path) -> None:
+    status = read_status(half / "run")
+    assert status["stage"] == "fit"
+    assert not runs(status)
+    assert runs(status | {"process": os.getpid()})
+    elsewhere = status | {"host": "elsewhere"}
+    assert runs(elsewhere)
+    assert not runs(elsewhere | {"updated": status["updated"] - 3600})
+
+
+DAMAGES = [(damage, name) for damage in (cut, flip, plant) for name in ("last", "epoch=1")]
+DAMAGES += [(of_another_key, "last"), (of_another_key, "epoch=1"), (of_another_version, "last")]
+
+
+@pytest.mark.parametrize(("damage", "name"), DAMAGES)
+def test_a_damaged_checkpoint_is_told_once_and_the_run_starts_over(
+    problem: Path, half: Path, tmp_path: Path, damage: Callable[[Path, Path], None], name: str
+) -> None:
+    shutil.copytree(half, tmp_path, dirs_exist_ok=True)
+    damage(tmp_path / "run" / "checkpoint" / f"{name}.safetensors", tmp_path / "mark")
+    assert run(arguments(problem, tmp_path / "run", tmp_path / "cache"), tmp_path / "again") == 0
+    told = [line for line in (tmp_path / "again").read_text().splitlines() if "can't be resumed" in line]
+    assert len(told) == 1
+    assert f"{name}.safetensors" in told[0] and "the run starts over" in told[0]
+    same_run(tmp_path / "run", problem / "whole")
+    assert not (tmp_path / "mark").exists()
+
+
+STOPS = [
+    (Trouble("last.safetensors", 2, signal=signal.SIGINT), 130),
+    (Trouble("last.safetensors", 4, signal=signal.SIGTERM), 130),  # Lightning takes it for itself
+    (Trouble("epoch=2.safetensors", signal=signal.SIGTERM), 130),
+    (Trouble("predictions.jsonl", signal=signal.SIGINT), 130),
+    (Trouble("predictions.jsonl", signal=signal.SIGTERM), -signal.SIGTERM),
+]
+
+
+@pytest.mark.parametrize(("stop", "code"), STOPS)
+def test_stopped_then_resumed(problem: Path, tmp_path: Path, stop: Trouble, code: int) -> None:
+    """Ctrl-C and kill: no result from half-trained weights, one line, and the same weights in the end."""
+    folder = tmp_path / "run"
+    command = arguments(problem, folder, own_cache(problem, tmp_path))
+    assert run(command, tmp_path / "log", stop) == code
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert not any("Traceback" in line for line in lines)
+    assert code < 0 or lines[-1] == "domadapt train: stopped"
+    assert not (folder / "metrics.json").exists()
+    assert (folder / "checkpoint" / "epoch=1.safetensors").is_file()
+    assert not runs(read_status(folder))
+    assert code < 0 or read_status(folder)["stage"] == "stopped"
+    assert run(command, tmp_path / "again") == 0
+    assert ": resumed after epoch" in (tmp_path / "again").read_text()
+    assert json.loads((folder / "metrics.json").read_text())["attempts"] == 2
+    same_run(folder, problem / "whole")

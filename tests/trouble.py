@@ -1,0 +1,148 @@
+"""Runs in processes of their own that meet trouble at a chosen moment: a signal, a full disk.
+
+The processes are forked from one that has imported everything, so that each costs what it computes and no more.
+"""
+
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.trouble_warm"])
+DEADLINE = 300  # seconds after which something hangs
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What happens when a file or folder is about to be put in its place.
+
+    Args:
+        name: of that file or folder, or the beginning of its name.
+        time: the first of that name, the second.
+        signal: that the process then sends to itself.
+        file_size: bytes that it can write from then on in one file: a full disk.
+    """
+
+    name: str
+    time: int = 1
+    signal: int = 0
+    file_size: int = 0
+
+
+def start(arguments: list[str], log: Path, *troubles: Trouble) -> BaseProcess:
+    """Begin `domadapt ARGUMENTS`; what it prints goes to ``log``, the files it puts in place to ``log``.renames."""
+    process = CONTEXT.Process(target=_command, args=(arguments, log, troubles))
+    process.start()
+    return process
+
+
+def run(arguments: list[str], log: Path, *troubles: Trouble) -> int:
+    """Exit code of a whole `domadapt ARGUMENTS`, minus the signal's number if one ended it."""
+    return join(start(arguments, log, *troubles))
+
+
+def join(process: BaseProcess) -> int:
+    process.join(DEADLINE)
+    assert process.exitcode is not None, "it hangs"
+    return process.exitcode
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> None:
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {DEADLINE} s"
+        time.sleep(0.002)
+
+
+def cpu_seconds(process: BaseProcess) -> float:
+    """That a process has used: a clock that runs no faster on a busy machine."""
+    try:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return float("inf")  # it is gone
+    return float("inf") if fields[0] == "Z" else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def stopped(process: BaseProcess) -> bool:
+    """Has it stopped itself with SIGSTOP?"""
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def printed(log: Path) -> str:
+    """What a process has printed so far."""
+    return log.read_text() if log.exists() else ""
+
+
+def renamed(log: Path) -> list[str]:
+    """Names of what a process has put in place, and of what it was just about to."""
+    path = log.with_suffix(".renames")
+    return path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    """Every safetensors file of a run's model."""
+    found = {path.name: path.read_bytes() for path in sorted((folder / "model").rglob("*.safetensors"))}
+    assert found
+    return found
+
+
+def numbers(folder: Path) -> dict[str, Any]:
+    """What of a run's metrics.json must not depend on how often it was killed."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    return {k: v for k, v in metrics.items() if k not in ("seconds", "attempts", "config", "command")}
+
+
+def same_run(folder: Path, whole: Path) -> None:
+    """Weights, numbers and predictions are those of the undisturbed run, and nothing of the trouble is left."""
+    assert weights(folder) == weights(whole)
+    assert numbers(folder) == numbers(whole)
+    assert (folder / "predictions.jsonl").read_bytes() == (whole / "predictions.jsonl").read_bytes()
+    left = {path.name for path in folder.iterdir()} - {"metrics.json.damaged"}
+    assert left == {".lock", "metrics.json", "model", "predictions.jsonl"}
+
+
+def _command(arguments: list[str], log: Path, troubles: tuple[Trouble, ...]) -> None:
+    os.setsid()
+    opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(opened, 1)
+    os.dup2(opened, 2)
+    seen: dict[str, int] = {}
+    names = log.with_suffix(".renames")
+
+    def watch(event: str, args: Any) -> None:
+        if event != "os.rename":
+            return
+        name = Path(os.fsdecode(args[1])).name
+        with names.open("a") as file:
+            file.write(name + "\n")
+        for trouble in troubles:
+            if name.startswith(trouble.name):
+                key = f"{trouble}"
+                seen[key] = seen.get(key, 0) + 1
+                if seen[key] == trouble.time:
+                    _meet(trouble)
+
+    sys.addaudithook(watch)
+    sys.argv = ["domadapt", *arguments]
+    from domadapt.cli import main
+
+    main()
+
+
+def _meet(trouble: Trouble) -> None:
+    if trouble.file_size:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (trouble.file_size, resource.RLIM_INFINITY))
+    if trouble.signal:
+        os.kill(os.getpid(), trouble.signal)
+
+
+KILL, STOP = signal.SIGKILL, signal.SIGSTOP
