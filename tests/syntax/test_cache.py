@@ -4,8 +4,10 @@ import multiprocessing
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -198,3 +200,44 @@ def test_a_warm_run_imports_no_spacy_and_no_wandb(tmp_path: Path) -> None:
     code += "print([name for name in ('spacy', 'wandb') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+class SlowParser(ChainParser):
+    """Slow enough for another process to come to the same text meanwhile."""
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        time.sleep(0.1)
+        return super().parse(texts)
+
+
+def count(folder: Path, number: int, together: Any) -> None:
+    parser = SlowParser()
+    cache = ParseCache(parser, folder)
+    for start in range(0, 100, 20):
+        together.wait()
+        list(cache.parse([text(f"word number {i}") for i in range(start, start + 20)]))
+    (folder / f"seen{number}").write_text(str(parser.seen))
+
+
+def test_two_processes_at_the_same_texts_parse_each_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    together = context.Barrier(2)
+    processes = [context.Process(target=count, args=(tmp_path, number, together)) for number in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    assert sum(int(path.read_text()) for path in tmp_path.glob("seen*")) == 100
+
+
+def test_a_ruined_file_that_another_process_has_replaced_is_left_alone(tmp_path: Path) -> None:
+    cache = ParseCache(ChainParser(), tmp_path)
+    list(cache.parse([text("one two")]))
+    again = ParseCache(ChainParser(), tmp_path)
+    again._database.close()
+    again._database = again._start_over(sqlite3.DatabaseError("malformed, as it found it"))
+    parser = again.parser = ChainParser()
+    list(again.parse([text("one two")]))
+    assert parser.seen == 0
+    assert not cache.path.with_suffix(".damaged").exists()
