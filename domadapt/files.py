@@ -49,7 +49,7 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         # In a folder of its own, because a writer may have temporary files, too.
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=PART) as folder:
-            part = Path(folder, path.name)
+            part = Path(folder, path.name + PART)  # not its name, by which others look for whole files
             write(part)
             _sync(part)
             umask = os.umask(0)

@@ -112,6 +112,7 @@ def same_run(folder: Path, whole: Path) -> None:
 
 def _command(arguments: list[str], log: Path, troubles: tuple[Trouble, ...]) -> None:
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by what a shell starts in the background
     opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(opened, 1)
     os.dup2(opened, 2)
