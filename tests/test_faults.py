@@ -5,7 +5,7 @@ import os
 import pickle
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,28 @@ from domadapt.benchmarking.status import Busy, read_status
 from domadapt.reporting.runs import read_runs
 from domadapt.training import train
 from tests.support import corpora
-from tests.trouble import KILL, STOP, Trouble, join, printed, renamed, run, same_run, start, stopped, wait_until
+from tests.trouble import (
+    KILL,
+    STOP,
+    Trouble,
+    end_all,
+    join,
+    printed,
+    renamed,
+    run,
+    same_run,
+    start,
+    stopped,
+    wait_until,
+)
 
 RESULTS = Path(__file__).parents[1] / "results"
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    yield
+    end_all()
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pickle
 import random
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,16 @@ import pytest
 from domadapt import checkpoint
 from domadapt.benchmarking.status import read_status, runs
 from tests.support import corpora
-from tests.trouble import Trouble, cpu_seconds, join, renamed, run, same_run, start, wait_until
+from tests.trouble import Trouble, cpu_seconds, end_all, join, renamed, run, same_run, start, wait_until
 
 METHODS = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1", "trainer.epochs=4"]
 KILLS = 10
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    yield
+    end_all()
 
 
 @pytest.fixture(scope="module")

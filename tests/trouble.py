@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
@@ -19,6 +20,8 @@ from typing import Any
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.trouble_warm"])
 DEADLINE = 300  # seconds after which something hangs
+STARTED: list[BaseProcess] = []
+KILL, STOP = signal.SIGKILL, signal.SIGSTOP
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,21 @@ def start(arguments: list[str], log: Path, *troubles: Trouble) -> BaseProcess:
     """Begin `domadapt ARGUMENTS`; what it prints goes to ``log``, the files it puts in place to ``log``.renames."""
     process = CONTEXT.Process(target=_command, args=(arguments, log, troubles))
     process.start()
+    STARTED.append(process)
     return process
 
 
 def run(arguments: list[str], log: Path, *troubles: Trouble) -> int:
     """Exit code of a whole `domadapt ARGUMENTS`, minus the signal's number if one ended it."""
     return join(start(arguments, log, *troubles))
+
+
+def end_all() -> None:
+    """Kill what a failed test has left behind, stopped perhaps."""
+    while STARTED:
+        process = STARTED.pop()
+        process.kill()
+        process.join()
 
 
 def join(process: BaseProcess) -> int:
@@ -116,7 +128,7 @@ def _command(arguments: list[str], log: Path, troubles: tuple[Trouble, ...]) -> 
     opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(opened, 1)
     os.dup2(opened, 2)
-    seen: dict[str, int] = {}
+    seen = Counter[Trouble]()
     names = log.with_suffix(".renames")
 
     def watch(event: str, args: Any) -> None:
@@ -127,9 +139,8 @@ def _command(arguments: list[str], log: Path, troubles: tuple[Trouble, ...]) -> 
             file.write(name + "\n")
         for trouble in troubles:
             if name.startswith(trouble.name):
-                key = f"{trouble}"
-                seen[key] = seen.get(key, 0) + 1
-                if seen[key] == trouble.time:
+                seen[trouble] += 1
+                if seen[trouble] == trouble.time:
                     _meet(trouble)
 
     sys.addaudithook(watch)
@@ -144,6 +155,3 @@ def _meet(trouble: Trouble) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (trouble.file_size, resource.RLIM_INFINITY))
     if trouble.signal:
         os.kill(os.getpid(), trouble.signal)
-
-
-KILL, STOP = signal.SIGKILL, signal.SIGSTOP
