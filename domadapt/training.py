@@ -15,9 +15,11 @@ import torch
 from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 
+from domadapt.benchmarking.ceilings import Ceiling
 from domadapt.benchmarking.cells import cell_key, run_folder
 from domadapt.benchmarking.launching import threads_of_a_job
 from domadapt.benchmarking.status import Busy, Status, read_results, read_status, run_lock, set_aside
+from domadapt.data.domains import SealedTest
 from domadapt.files import clear_parts, write_atomic
 from domadapt.final_evaluation import final_evaluation
 from domadapt.fitting import fit
@@ -72,11 +74,7 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
         try:
             with tracking(cfg, key, folder, status.attempts) as tracker:
                 metrics = _run(cfg, key, folder, status, tracker.logger)
-                status.check_folder()
-                # The truth first: the tracker may take its time over the last uploads.
-                content = json.dumps(metrics, indent=1, ensure_ascii=False, default=str)
-                write_atomic(folder / "metrics.json", content)
-                tracker.finish(metrics)
+                tracker.finish(metrics)  # after metrics.json: it may take its time over the last uploads
         except BaseException as error:
             status.failed(error)
             raise
@@ -110,6 +108,7 @@ def _tidy(folder: Path, status: Status) -> None:
 
 
 def _run(cfg: DictConfig, key: str, folder: Path, status: Status, logger: Logger | None) -> dict[str, Any]:
+    """Everything between the lock and metrics.json, and that."""
     with status.during("build"):
         _reproducible(cfg)
         setting, sealed = build(cfg)
@@ -117,6 +116,36 @@ def _run(cfg: DictConfig, key: str, folder: Path, status: Status, logger: Logger
             log.warning("%s (%d times)", message, count)
         for module in (setting.encoder, *setting.methods.values()):
             module.to(setting.device)
+    if cfg.train_on == "source":
+        return _write(_learn(cfg, setting, sealed, key, folder, status, logger), folder, status)
+    ceiling = Ceiling(cfg, setting.domains, sealed)
+    with ceiling.once():
+        if (found := ceiling.take(folder, setting.domains.source)) is not None:
+            told = summary(cfg, setting, found["curve"])
+            own = {"key": key} | {name: told[name] for name in ("source", "config", "command")}
+            return _write(found | own, folder, status)
+        metrics = {**_learn(cfg, setting, sealed, key, folder, status, logger), "ceiling": ceiling.key}
+        _write(metrics, folder, status)
+        ceiling.made(folder)
+    return metrics
+
+
+def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, Any]:
+    status.check_folder()
+    write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
+    return metrics
+
+
+def _learn(
+    cfg: DictConfig,
+    setting: Setting,
+    sealed: SealedTest | None,
+    key: str,
+    folder: Path,
+    status: Status,
+    logger: Logger | None,
+) -> dict[str, Any]:
+    """Fit, select, test."""
     stages: dict[str, Any] = {}
     with status.during("prepare"):
         for method in setting.methods.values():

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,14 +20,15 @@ NO_NUMBERS |= {"auditing", "benchmarking", "bundling", "reporting", "statistics"
 LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
 
 
-def cell_key(cfg: DictConfig) -> str:
+def cell_key(cfg: DictConfig, without: Sequence[str] = ()) -> str:
     """16 hex digits of the resolved configuration (less paths, tracking and threads), the code and the files it names.
 
     Args:
         cfg: a composed ``train.yaml``.
+        without: more groups of settings to leave out.
     """
     config: Any = OmegaConf.to_container(cfg, resolve=True)
-    kept = {name: value for name, value in config.items() if name not in LEFT_OUT}
+    kept = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}
     kept["trainer"] = {name: value for name, value in kept["trainer"].items() if name != "threads"}
     # Files count by their content, wherever they lie.
     content = json.dumps([_by_content(kept), package_fingerprint(), _hash(Path(str(files("domadapt.shipped"))))])
@@ -54,7 +56,10 @@ def package_fingerprint() -> str:
 def _by_content(value: Any, name: str = "") -> Any:
     """A configuration with the names of files, folders and foreign code replaced by hashes of their content."""
     if isinstance(value, dict):
-        return {key: _by_content(value[key], key) for key in sorted(value)}
+        plain = {key: _by_content(value[key], key) for key in sorted(value)}
+        if value.get("root") and value.get("folder"):  # other corpora in the same folder change nothing
+            plain["root"] = _hash(Path(value["root"], value["folder"]))
+        return plain
     if isinstance(value, list):
         return [_by_content(item, name) for item in value]
     if name == "_target_" and not str(value).startswith("domadapt."):

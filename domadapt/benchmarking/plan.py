@@ -178,8 +178,12 @@ def shared(cache: Path) -> str:
     """What the cache folder holds for cells to share."""
     parses = [path for path in cache.glob("*.sqlite*") if path.suffix == ".sqlite"]
     encoders = len(list(cache.glob("masked-lm-*.safetensors")))
+    ceilings = len(list(cache.glob("ceiling-*.json")))
     size = sum(path.stat().st_size for path in cache.glob("*") if path.is_file())
-    return f"parses of {len(parses)} parsers, {encoders} post-trained encoders, {size / 1e6:.0f} MB in {cache}"
+    return (
+        f"parses of {len(parses)} parsers, {encoders} post-trained encoders, {ceilings} ceilings, "
+        f"{size / 1e6:.0f} MB in {cache}"
+    )
 
 
 def duration(seconds: float) -> str:

@@ -16,7 +16,9 @@ DOMAINS = ("books", "dvd", "electronics", "kitchen")
 FDU_DOMAINS = ("camera_photo", "electronics", "software")
 
 
-def amazon_reviews(root: str | None, pair: str, dev_share: float, ceiling_share: float, test: str) -> Domains:
+def amazon_reviews(
+    root: str | None, pair: str, dev_share: float, ceiling_share: float, test: str, folder: str = "amazon_reviews"
+) -> Domains:
     """Multi-domain sentiment (Blitzer, Dredze and Pereira 2007): 1000 positive and 1000 negative reviews a domain.
 
     The published test is all of the target's labelled reviews, which leaves the in-domain ceiling none to learn from.
@@ -24,11 +26,12 @@ def amazon_reviews(root: str | None, pair: str, dev_share: float, ceiling_share:
     that are tested on all; ``test=ceiling`` tests every run on that share, for a gap between like and like.
 
     Args:
-        root: the benchmark folder that holds ``amazon_reviews/``.
+        root: the benchmark folder.
         pair: ``SOURCE_to_TARGET`` of books, dvd, electronics, kitchen.
         dev_share: share of labelled reviews held out as dev: 400 of the source's 2000; the ceiling's of what it has.
         ceiling_share: share of the target's labelled reviews that the ceiling is tested on.
         test: ``all``, or ``ceiling``: the share that the ceiling is tested on.
+        folder: the corpus's, in ``root``.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair or choice.
@@ -37,7 +40,7 @@ def amazon_reviews(root: str | None, pair: str, dev_share: float, ceiling_share:
     if test not in ("all", "ceiling"):
         raise ValueError(f"data.test={test!r}: expected all or ceiling")
     warnings: Counter[str] = Counter()
-    part = part_reader(benchmark_folder(root, "amazon_reviews"), warnings)
+    part = part_reader(benchmark_folder(root, folder), warnings)
 
     def labelled() -> tuple[Record, ...]:
         return part(f"{target}.labeled.jsonl", target, True)
@@ -63,31 +66,34 @@ def amazon_reviews(root: str | None, pair: str, dev_share: float, ceiling_share:
     )
 
 
-def amazon_reviews_fdu(root: str | None, pair: str, dev_share: float, lowercase: bool) -> Domains:
+def amazon_reviews_fdu(
+    root: str | None, pair: str, dev_share: float, lowercase: bool, folder: str = "amazon_reviews_fdu"
+) -> Domains:
     """Multi-domain sentiment (Liu, Qiu and Huang 2017): three product groups with a test each.
 
     Its labelled text was published tokenised and lower-cased, its unlabelled text as written: a model could tell the
     two by their spaces and capitals. So ``text_detok`` is read, and the unlabelled text is lower-cased, too.
 
     Args:
-        root: the benchmark folder that holds ``amazon_reviews_fdu/``.
+        root: the benchmark folder.
         pair: ``SOURCE_to_TARGET`` of camera_photo, electronics, software.
         dev_share: share of labelled training reviews held out as dev.
         lowercase: whether the unlabelled text is lower-cased as the labelled text is.
+        folder: the corpus's, in ``root``.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair.
     """
     check_switches(lowercase=lowercase)
     source, target = two_of(pair, FDU_DOMAINS)
-    folder = benchmark_folder(root, "amazon_reviews_fdu")
+    home = benchmark_folder(root, folder)
     warnings: Counter[str] = Counter()
 
     def part(domain: str, name: str) -> tuple[Record, ...]:
-        return detokenised(folder / f"{domain}.{name}.jsonl", domain, warnings)
+        return detokenised(home / f"{domain}.{name}.jsonl", domain, warnings)
 
     train, dev = hold_out(part(source, "train"), dev_share, seed=1)
-    texts = part_reader(folder, warnings)(f"{target}.unlabeled.jsonl", target, False)
+    texts = part_reader(home, warnings)(f"{target}.unlabeled.jsonl", target, False)
     return Domains(
         source,
         target,

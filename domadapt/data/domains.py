@@ -5,6 +5,7 @@ Three types keep labels where they belong. Source records carry labels. Target t
 the final evaluation. The in-domain ceiling is a run of its own, asked for by name and marked so.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -100,6 +101,16 @@ class SealedTest:
             raise SealedLabels(f"the {self.domain} test labels were opened before; they serve one final evaluation")
         load, self._load = self._load, None
         return load()
+
+    def fingerprint(self) -> str:
+        """A hash of the records, which says only whether two tests are the same. It stays sealed.
+
+        Raises:
+            SealedLabels: it was opened before.
+        """
+        records = self.open()
+        self._load = lambda: records
+        return hashlib.sha256(repr(records).encode()).hexdigest()
 
 
 class Ceiling(NamedTuple):

@@ -11,18 +11,26 @@ from domadapt.data.sources import benchmark_folder, check_switches, part_reader,
 DOMAINS = ("device", "laptop", "rest")
 
 
-def joint_absa(root: str | None, pair: str, dev_share: float, terms_only: bool, lowercase: bool = False) -> Domains:
+def joint_absa(
+    root: str | None,
+    pair: str,
+    dev_share: float,
+    terms_only: bool,
+    lowercase: bool = False,
+    folder: str = "joint_absa",
+) -> Domains:
     """Cross-domain aspect-based sentiment analysis (Gong, Yu and Xia 2020, BERT-UDA).
 
     Train and test are as published. The target's train sentences, without their tags, are the unlabelled text; dev is
     held out from the source's. Spans are POS, NEG and NEU; devices have no NEU.
 
     Args:
-        root: the benchmark folder that holds ``joint_absa/``.
+        root: the benchmark folder.
         pair: ``SOURCE_to_TARGET`` of device, laptop, rest.
         dev_share: share of the source's training sentences held out as dev.
         terms_only: every span is an ``aspect``, whatever its polarity: aspect extraction (AE).
         lowercase: lower-case all text of both domains.
+        folder: the corpus's, in ``root``.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair.
@@ -30,7 +38,7 @@ def joint_absa(root: str | None, pair: str, dev_share: float, terms_only: bool, 
     check_switches(terms_only=terms_only, lowercase=lowercase)
     source, target = two_of(pair, DOMAINS)
     warnings: Counter[str] = Counter()
-    read = part_reader(benchmark_folder(root, "joint_absa"), warnings)
+    read = part_reader(benchmark_folder(root, folder), warnings)
 
     def part(domain: str, name: str, labelled: bool) -> tuple[Record, ...]:
         records = read(f"{domain}.{name}.jsonl", domain, labelled)

@@ -51,13 +51,14 @@ def aspect_opinion(
     repeated: str,
     empty: str = "keep",
     lowercase: bool = False,
+    folder: str = "aspect_opinion",
 ) -> Domains:
     """Aspect and opinion terms over devices, laptops and restaurants (Pereg et al. 2020), without its leak.
 
     The published dev set is the first third of the target's labelled file; here dev is held out from the source.
 
     Args:
-        root: the benchmark folder that holds ``aspect_opinion/``.
+        root: the benchmark folder.
         pair: ``SOURCE_to_TARGET`` of device, laptops, restaurants.
         split: 1, 2 or 3.
         dev_share: share of the source's training sentences held out as dev.
@@ -65,12 +66,13 @@ def aspect_opinion(
         empty: ``keep`` or ``drop`` labelled source sentences with neither aspect nor opinion. The target is left
             whole: to drop from it would take its labels.
         lowercase: lower-case all text of both domains.
+        folder: the corpus's, in ``root``.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair, split or choice.
     """
-    folder = benchmark_folder(root, "aspect_opinion")
-    splits = json.loads((folder / "splits.json").read_text(encoding="utf-8"))
+    home = benchmark_folder(root, folder)
+    splits = json.loads((home / "splits.json").read_text(encoding="utf-8"))
     name = f"{pair}_{split}"
     if name not in splits:
         known = sorted({key.rsplit("_", 1)[0] for key in splits})
@@ -84,7 +86,7 @@ def aspect_opinion(
     warnings: Counter[str] = Counter()
 
     def part(domain: str, wanted: Iterable[str], labelled: bool) -> tuple[Record, ...]:
-        corpus = read(folder / f"{domain}.jsonl", domain=domain, labelled=labelled)
+        corpus = read(home / f"{domain}.jsonl", domain=domain, labelled=labelled)
         warnings.update(corpus.warnings)
         chosen = set(wanted)
         return tuple(lowercased(r) if lowercase else r for r in corpus.records if r.id in chosen)
@@ -111,10 +113,12 @@ def aspect_opinion(
     )
 
 
-def sentences(root: str | None, source: str, target: str, dev_share: float) -> Domains:
+def sentences(
+    root: str | None, source: str, target: str, dev_share: float, folder: str = "camera_laptop_sentences"
+) -> Domains:
     """Sentence polarity, cameras to laptops (`camera_laptop_sentences` of the benchmark folder)."""
     warnings: Counter[str] = Counter()
-    part = part_reader(benchmark_folder(root, "camera_laptop_sentences"), warnings)
+    part = part_reader(benchmark_folder(root, folder), warnings)
     train, dev = hold_out(part("camera.labeled.jsonl", source, True), dev_share, seed=1)
     return Domains(
         source,

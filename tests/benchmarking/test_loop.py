@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from domadapt.api import compose
+from domadapt.benchmarking.cells import cell_key
 from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.loop import benchmark
 from domadapt.benchmarking.plan import Cell, cells, plan
@@ -101,3 +102,17 @@ def test_the_live_table_says_what_runs_and_what_is_done(tmp_path: Path) -> None:
     assert "62.5 ●·" in text and "◐✗" in text and "1 of 4 cells" in text
     assert f"◐ {found[1].name}: fit, epoch 1 of 3, step 20 of 60" in text
     assert "2 started: go on from their last checkpoint" in plan(found, 2, "joblib")
+
+
+def test_other_corpora_in_the_benchmark_folder_change_no_key(tmp_path: Path) -> None:
+    def key() -> str:
+        return cell_key(compose("train", ["data=joint_absa", f"data.root={tmp_path}"]))
+
+    for corpus in ("joint_absa", "other"):
+        (tmp_path / corpus).mkdir()
+        (tmp_path / corpus / "rest.train.jsonl").write_text("{}\n")
+    before = key()
+    (tmp_path / "other" / "rest.train.jsonl").write_text('{"text": ""}\n')
+    assert key() == before
+    (tmp_path / "joint_absa" / "rest.train.jsonl").write_text('{"text": ""}\n')
+    assert key() != before
