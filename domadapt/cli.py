@@ -26,7 +26,7 @@ Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.pat
 """
 
 
-def train(cfg: Any, overrides: list[str]) -> float:
+def train(cfg: Any, overrides: list[str]) -> float | None:
     """One run; prints its scores, and returns what a sweeper may search by."""
     from domadapt.benchmarking.search import objective
     from domadapt.reporting.tables import text_table

@@ -58,7 +58,7 @@ class Adapter(pl.LightningModule):
             target = self.encoder(step.target)
             for method in self.target_readers:
                 for name, value in method.batch_losses(target, step.target).items():
-                    losses[name] = losses[name] + step.target_weight * value
+                    losses[name] = losses.get(name, 0.0) + step.target_weight * value
         for method in self.added:
             own = method.step_losses(self.encoder, step)
             weight = step.source_weight if step.target is None else step.target_weight

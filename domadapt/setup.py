@@ -156,6 +156,8 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     if cfg.train_on == "target":
         domains = domains.in_domain()
     sealed = domains.test
+    if sealed is None and make(cfg.selection).bound:
+        raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
     task: Task = make(cfg.task)
     domains = replace(
         domains,

@@ -122,7 +122,8 @@ def _run(cfg: DictConfig, key: str, folder: Path, status: Status, logger: Logger
     with ceiling.once():
         if (found := ceiling.take(folder, setting.domains.source)) is not None:
             told = summary(cfg, setting, found["curve"])
-            own = {"key": key} | {name: told[name] for name in ("source", "config", "command")}
+            own = {"key": key, "seconds": status.seconds, "attempts": status.attempts}
+            own |= {name: told[name] for name in ("source", "config", "command")}
             return _write(found | own, folder, status)
         metrics = {**_learn(cfg, setting, sealed, key, folder, status, logger), "ceiling": ceiling.key}
         _write(metrics, folder, status)

@@ -8,7 +8,9 @@ import pytest
 import torch
 
 import domadapt
-from domadapt.data.batches import Step
+from domadapt.data.batches import Batch, Step
+from domadapt.encoder import Output
+from domadapt.method import Method
 from domadapt.setup import make, make_methods
 from tests.support import TEXTS, corpora, parsed_batch, tiny_encoder
 
@@ -115,3 +117,21 @@ def test_the_recurrent_baseline_is_saved_and_loaded(tmp_path: Path) -> None:
     corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
     again = model.predict([r.text for r in corpus.records])
     assert model.setting.task.score(corpus.records, again) == metrics["target_test"]
+
+
+class OnTargetAlone(Method):
+    """Such as entropy: a loss on target batches, none on source batches."""
+
+    reads_target = True
+
+    def __init__(self) -> None:
+        super().__init__({"alone": 1.0})
+
+    def batch_losses(self, output: Output, batch: Batch) -> dict[str, torch.Tensor]:
+        return {} if batch.word_tags is not None else {"alone": output.states.pow(2).mean()}
+
+
+def test_a_method_may_have_a_loss_on_the_target_alone(tmp_path: Path) -> None:
+    own = "+adaptation.alone={_target_: tests.test_methods.OnTargetAlone}"
+    metrics = domadapt.train([*corpora(tmp_path), own, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    assert metrics["curve"][0]["losses"]["alone"] > 0

@@ -6,6 +6,7 @@ import pytest
 
 import domadapt
 from domadapt.benchmarking.cells import cell_key
+from domadapt.benchmarking.search import objective
 from domadapt.data.domains import hold_out
 from domadapt.data.records import Record
 from tests.support import corpora, records, write_jsonl
@@ -142,3 +143,15 @@ def test_a_single_text_is_not_a_list_of_texts(tmp_path: Path) -> None:
 def test_holding_out_needs_something_to_keep() -> None:
     with pytest.raises(ValueError, match="of 1 records"):
         hold_out((Record("1", "d", "a"),), 0.5, 0)
+
+
+def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:
+    metrics = run(tmp_path, "oracle", "selection=oracle")
+    assert metrics["method"] == "source_only+oracle_selection"
+    assert metrics["selection"]["validator"] == "oracle" and metrics["selection"]["gap"] == 0.0
+    best = max(metrics["selection"]["choices"].values(), key=lambda choice: choice["target_test"]["span_f1"])
+    assert metrics["target_test"]["span_f1"] == best["target_test"]["span_f1"]
+    assert objective(metrics) is None
+    with pytest.raises(ValueError, match="selection=oracle: there are no target labels to choose by"):
+        run(tmp_path, "blind", "selection=oracle", "data.target.test_path=null")
+    assert not (tmp_path / "blind" / "checkpoint").exists()  # told before training

@@ -1,15 +1,14 @@
 """A cell is one run; its key says what could change its numbers."""
 
 import hashlib
-import inspect
 import json
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 # Code that can change no number of a run: files, and whole rooms.
@@ -17,6 +16,7 @@ NO_NUMBERS = {"api.py", "cli.py", "conllu.py", "files.py", "messages.py", "predi
 NO_NUMBERS |= {"provenance.py", "redact.py", "resolvers.py", "streams.py", "treebank.py", "verbs.py"}
 NO_NUMBERS |= {"auditing", "benchmarking", "bundling", "reporting", "statistics", "tracking"}
 # Where a run is written, who watches it, what it is called.
+LONGEST_PATH = 4096  # of the system's; a longer text is none
 LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
 
 
@@ -63,14 +63,25 @@ def _by_content(value: Any, name: str = "") -> Any:
     if isinstance(value, list):
         return [_by_content(item, name) for item in value]
     if name == "_target_" and not str(value).startswith("domadapt."):
-        return [value, _hash(Path(str(inspect.getsourcefile(get_object(str(value).rpartition(".")[0])))))]
+        return [value, _foreign_code(str(value).partition(".")[0])]
     return _hash(Path(value)) if names_file(name, value) else value
 
 
 def names_file(name: str, value: Any) -> bool:
     """Is a setting the path of a file or folder?"""
-    named = isinstance(value, str) and (name in ("root", "name", "path") or name.endswith("_path"))
-    return named and Path(value).exists() and (name != "name" or "/" in value)
+    if not isinstance(value, str) or "\0" in value or len(value) > LONGEST_PATH:
+        return False
+    if name in ("root", "path") or name.endswith("_path"):
+        return Path(value).exists()
+    return "/" in value and (Path(value).is_file() or (name == "name" and Path(value).exists()))
+
+
+def _foreign_code(package: str) -> str:
+    """Hash of a package outside of this one; of nothing if it is not there, which making the object will tell."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        return ""
+    return _hash(Path(spec.origin) if Path(spec.origin).name != "__init__.py" else Path(spec.origin).parent)
 
 
 def _hash(path: Path) -> str:

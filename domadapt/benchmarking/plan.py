@@ -177,7 +177,7 @@ def plan(todo: Sequence[Cell], at_once: int, launcher: str) -> str:
 def shared(cache: Path) -> str:
     """What the cache folder holds for cells to share."""
     parses = [path for path in cache.glob("*.sqlite*") if path.suffix == ".sqlite"]
-    encoders = len(list(cache.glob("masked-lm-*.safetensors")))
+    encoders = len(list(cache.glob("*.safetensors")))
     ceilings = len(list(cache.glob("ceiling-*.json")))
     size = sum(path.stat().st_size for path in cache.glob("*") if path.is_file())
     return (

@@ -6,15 +6,16 @@ from typing import Any
 from omegaconf import DictConfig
 
 
-def objective(metrics: Mapping[str, Any]) -> float:
-    """The chosen validator's value at the epoch it chose.
+def objective(metrics: Mapping[str, Any]) -> float | None:
+    """The chosen validator's value at the epoch it chose; None of the oracle, by whose value nobody may search.
 
     >>> curve = [{"epoch": 1, "selection": 0.2}, {"epoch": 2, "selection": 0.7}]
     >>> objective({"selection": {"validator": "source_dev", "epoch": 2}, "curve": curve})
     0.7
     """
     chosen = metrics["selection"]["epoch"]
-    return float(next(point["selection"] for point in metrics["curve"] if point["epoch"] == chosen))
+    value = next(point["selection"] for point in metrics["curve"] if point["epoch"] == chosen)
+    return None if value is None else float(value)
 
 
 def check_search(cfg: DictConfig, verb: str) -> None:

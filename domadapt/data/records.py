@@ -5,13 +5,13 @@ Spans, tags and errors are defined in files of their own and can be imported fro
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from domadapt.data.errors import MISSING, DataError, Location, quoted
 from domadapt.data.spans import CANONICAL_TYPES, Span, Words, bio_tags, from_tokens
 
-__all__ = ["DataError", "Location", "Record", "Span", "Words", "bio_tags", "from_tokens", "parse_record"]
+__all__ = ["MISSING", "DataError", "Location", "Record", "Span", "Words", "bio_tags", "from_tokens", "parse_record"]
 
 FIELDS: Final = frozenset({"id", "domain", "text", "tokens", "label", "tags", "spans"})
 # Met in published corpora, not needed here. Any other field is counted: it may be a misspelt one of ours.
@@ -36,7 +36,7 @@ class Record:
     """One document or sentence.
 
     ``words`` are the character ranges of the owner's tokens, where the corpus came tokenised. ``spans`` is
-    None where nobody annotated, and empty where somebody did and found nothing.
+    None where nobody annotated, and empty where somebody did and found nothing. ``where`` it was read is for errors.
     """
 
     id: str
@@ -45,6 +45,7 @@ class Record:
     words: Words | None = None
     label: str | None = None
     spans: tuple[Span, ...] | None = None
+    where: Location | None = field(default=None, compare=False, repr=False)
 
 
 def parse_record(

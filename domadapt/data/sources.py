@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -85,11 +86,17 @@ def aspect_opinion(
     ids = splits[name]
     warnings: Counter[str] = Counter()
 
+    records = part_reader(home, warnings)
+
     def part(domain: str, wanted: Iterable[str], labelled: bool) -> tuple[Record, ...]:
-        corpus = read(home / f"{domain}.jsonl", domain=domain, labelled=labelled)
-        warnings.update(corpus.warnings)
         chosen = set(wanted)
-        return tuple(lowercased(r) if lowercase else r for r in corpus.records if r.id in chosen)
+        found = tuple(r for r in records(f"{domain}.jsonl", domain, labelled) if r.id in chosen)
+        if absent := chosen - {r.id for r in found}:
+            raise ValueError(
+                f"{home / domain}.jsonl: lacks {len(absent)} of the {len(chosen)} records that splits.json names "
+                f"for {name}, such as {min(absent)!r}; get the whole file again"
+            )
+        return tuple(map(lowercased, found)) if lowercase else found
 
     labelled = part(source, ids["source_train"], True)
     if empty == "drop":
@@ -108,7 +115,7 @@ def aspect_opinion(
         (),
         TargetUnlabeled.from_records(target, part(target, unlabeled, False)),
         SealedTest(target, lambda: part(target, ids["target_test"], True)),
-        lambda: Ceiling(*hold_out(part(target, ids["target_unlabeled"], True), dev_share, seed=split)),
+        lambda: Ceiling(*hold_out(part(target, unlabeled, True), dev_share, seed=split)),
         warnings,
     )
 
@@ -200,8 +207,9 @@ def benchmark_folder(root: str | None, name: str) -> Path:
 
 
 def part_reader(folder: Path, warnings: Counter[str]) -> Callable[[str, str, bool], tuple[Record, ...]]:
-    """A function that reads ``(file, domain, labelled)`` from a folder and counts what is mended."""
+    """A function that reads ``(file, domain, labelled)`` from a folder, once, and counts what is mended."""
 
+    @cache
     def part(file: str, domain: str, labelled: bool) -> tuple[Record, ...]:
         corpus = read(folder / file, domain=domain, labelled=labelled)
         warnings.update(corpus.warnings)

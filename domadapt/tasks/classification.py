@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import torch.nn.functional as F
@@ -12,6 +11,7 @@ from domadapt.data.batches import Batch
 from domadapt.data.records import Record
 from domadapt.encoder import Output
 from domadapt.syntax.alignment import IntArray
+from domadapt.tasks.known import check_annotated, check_known
 from domadapt.tasks.scores import Scores, class_scores
 from domadapt.tasks.task import Prediction
 
@@ -44,15 +44,11 @@ class Classification:
         """Every record has a known label.
 
         Raises:
-            ValueError: naming the record and the known labels.
+            DataError: naming file, line and the known labels.
         """
-        for r in records:
-            if r.label is None:
-                raise ValueError(f"record {r.id!r} of {r.domain!r} has no label; task=classification needs one on each")
-            if r.label not in self.labels:
-                close = get_close_matches(r.label, self.labels, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else "rename it, or add it to task.labels"
-                raise ValueError(f"record {r.id!r} of {r.domain!r}: label {r.label!r}, expected {self.labels}; {hint}")
+        for record in records:
+            check_annotated(record, "label", record.label, "classification")
+            check_known(record, "label", str(record.label), self.labels)
 
     def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
         """Records with a label: some formats have texts without one, such as reviews of three stars."""

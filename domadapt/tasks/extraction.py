@@ -12,6 +12,7 @@ from domadapt.data.batches import Batch
 from domadapt.data.records import Record, Span, bio_tags
 from domadapt.encoder import Output
 from domadapt.syntax.alignment import IGNORED, IntArray
+from domadapt.tasks.known import check_annotated, check_known
 from domadapt.tasks.scores import Scores, set_scores
 from domadapt.tasks.task import Prediction
 
@@ -47,17 +48,12 @@ class Extraction:
         """Every record is annotated, with known types.
 
         Raises:
-            ValueError: naming the record and the known types.
+            DataError: naming file, line and the known types.
         """
-        for r in records:
-            if r.spans is None:
-                raise ValueError(f"record {r.id!r} of {r.domain!r} has no spans; task=extraction needs tags or spans")
-            for span in r.spans:
-                if span.type not in self.types:
-                    raise ValueError(
-                        f"record {r.id!r} of {r.domain!r}: span type {span.type!r}, expected {self.types}; "
-                        f"rename it, or add it to task.types"
-                    )
+        for record in records:
+            check_annotated(record, "spans or tags", record.spans, "extraction")
+            for span in record.spans or ():
+                check_known(record, "span type", span.type, self.types)
 
     def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
         """All: a record without annotation is an error, told by :meth:`check`."""

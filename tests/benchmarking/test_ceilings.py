@@ -40,6 +40,7 @@ def test_two_pairs_with_one_target_train_one_ceiling(tmp_path: Path) -> None:
         assert second[name] == alone[name], name
     for name in ("predictions.jsonl", "model/encoder/model.safetensors", "model/domadapt.json"):
         assert (second_run / name).read_bytes() == (alone_run / name).read_bytes(), name
+    assert "fit" in first["seconds"] and "fit" not in second["seconds"]
     assert json.loads((second_run / "metrics.json").read_text())["config"]["data"]["source"]["name"] == "phone"
 
 

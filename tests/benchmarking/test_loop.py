@@ -40,7 +40,7 @@ def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr().out
     assert [(m["method"], m["seed"]) for m in first] == [("source_only", 1), ("gnn", 1), ("source_only", 2), ("gnn", 2)]
     assert "4 cells: 1 pairs × 2 methods × 2 seeds; launcher in_process, 1 at once\n  4 to run" in said
-    assert "no estimate" in said and re.search(r"4 cells in \d+ s; one after the other they took \d+ s", said)
+    assert "no estimate" in said and re.search(r"4 cells in \d+ s; their own times add up to \d+ s", said)
     folders = [cell.folder for cell in todo(given)]
     before = [(folder / "metrics.json").stat().st_mtime_ns for folder in folders]
     (folders[0] / "metrics.json").unlink()
@@ -116,3 +116,25 @@ def test_other_corpora_in_the_benchmark_folder_change_no_key(tmp_path: Path) -> 
     assert key() == before
     (tmp_path / "joint_absa" / "rest.train.jsonl").write_text('{"text": ""}\n')
     assert key() != before
+
+
+def test_foreign_code_and_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever in its package a method is defined, and whatever the setting that names a file is called."""
+    package = tmp_path / "outside"
+    package.mkdir()
+    (package / "__init__.py").write_text("from outside.core import Mine\n")
+    (package / "core.py").write_text("class Mine: ...\n")
+    (tmp_path / "words.csv").write_text("a\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def key() -> str:
+        method = f"+injection.mine={{_target_: outside.Mine, lexicon: {tmp_path}/words.csv}}"
+        return cell_key(compose("train", ["injection=gnn", method]))
+
+    keys = [key()]
+    for path in (package / "core.py", tmp_path / "words.csv"):
+        path.write_text(path.read_text() + "\n")
+        keys.append(key())
+    assert len(set(keys)) == 3
+    misspelt = compose("train", ["injection=gnn", "+injection.mine={_target_: outsite.Mine}"])
+    assert cell_key(misspelt) not in keys

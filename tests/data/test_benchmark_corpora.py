@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from domadapt.data.readers import check_labels, check_span_types, read
+from domadapt.data.readers import read
+from domadapt.tasks.classification import Classification
+from domadapt.tasks.extraction import Extraction
 
 FOLDER = os.environ.get("DOMADAPT_BENCHMARK_DATA")
 pytestmark = pytest.mark.skipif(
@@ -66,7 +68,7 @@ def test_tagged(name: str) -> None:
     assert len(corpus.records) == TAGGED[name]
     assert not corpus.warnings
     types = {"POS", "NEG", "NEU"} if name.startswith("joint_absa") else {"aspect", "opinion"}
-    check_span_types(corpus, types)
+    Extraction(sorted(types)).check(corpus.records)
 
 
 @pytest.mark.parametrize("name", LABELLED)
@@ -74,7 +76,7 @@ def test_labelled(name: str) -> None:
     corpus = read(HERE / name, domain=domain_of(name))
     assert len(corpus.records) == LABELLED[name]
     assert all(record.label for record in corpus.records)
-    check_labels(corpus, {"positive", "negative"})
+    Classification(["negative", "positive"]).check(corpus.records)
     assert corpus.warnings.keys() <= {DAMAGE}
 
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domadapt.data.readers import check_labels, check_span_types, formats, read
+from domadapt.data.readers import formats, read
 from domadapt.data.records import DataError, Record, Span
+from domadapt.tasks.classification import Classification
+from domadapt.tasks.extraction import Extraction
 
 
 def line(**fields: object) -> str:
@@ -465,22 +467,23 @@ def test_a_line_of_a_megabyte(format: str, write: Callable[..., Path]) -> None:
 
 def test_labels_unknown_to_the_task(write: Callable[..., Path]) -> None:
     path = write("a.jsonl", line(label="positive") + line(id="b", label="postive\x1b"))
-    corpus = read(path, domain="camera")
-    check_labels(read(write("b.jsonl", line(label="positive")), domain="camera"), {"positive"})
+    records = read(path, domain="camera").records
+    task = Classification(["negative", "positive"])
+    task.check(records[:1])
     with pytest.raises(DataError) as refused:
-        check_labels(corpus, {"positive", "negative"})
+        task.check(records)
     assert str(refused.value) == (
         rf"{path}:2: label is 'postive\x1b'; expected 'negative' or 'positive'; did you mean 'positive'?"
     )
-    with pytest.raises(DataError, match="rename it, or add it to the task's labels"):
-        check_labels(corpus, {"x"})
+    with pytest.raises(DataError, match="rename it, or add it to task.labels"):
+        Classification(["x", "y"]).check(records)
 
 
 def test_span_types_unknown_to_the_task(write: Callable[..., Path]) -> None:
-    corpus = read(write("a.conll", CONLL), domain="laptop")
-    check_span_types(corpus, {"aspect", "opinion"})
+    records = read(write("a.conll", CONLL), domain="laptop").records
+    Extraction(["aspect", "opinion"]).check(records)
     with pytest.raises(DataError, match=r"a.conll:6: span type is 'opinion'; expected 'aspect'; rename it"):
-        check_span_types(corpus, {"aspect"})
+        Extraction(["aspect"]).check(records)
 
 
 @settings(max_examples=200, deadline=None)

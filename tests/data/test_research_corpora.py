@@ -1,5 +1,6 @@
 """The problems that research corpora make: who is in which part, and that nobody is in two. Invented texts."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,3 +133,27 @@ def test_clean_leaves_out_test_sentences_that_occur_in_training_text(tmp_path: P
     assert metrics["target_test_clean"]["span_support"] == 4
     assert metrics["target_test"]["span_support"] == 6
     assert metrics["headline"] == "span_f1"
+
+
+def test_dropped_copies_leave_the_ceiling_too(tmp_path: Path) -> None:
+    root = aspect_corpus(tmp_path)
+    splits = json.loads((root / "aspect_opinion" / "splits.json").read_text())
+    ids = splits["device_to_laptops_1"]
+    ids["target_unlabeled_text_also_in_test"] = ids["target_unlabeled"][:3]
+    (root / "aspect_opinion" / "splits.json").write_text(json.dumps(splits))
+
+    def learnt(repeated: str) -> set[str]:
+        domains = aspect_opinion(str(root), "device_to_laptops", 1, 0.25, repeated).in_domain()
+        return {record.id for record in (*domains.source_train, *domains.source_dev)}
+
+    assert learnt("keep") - learnt("drop") == set(ids["target_unlabeled"][:3])
+
+
+def test_a_file_that_lacks_what_the_splits_name_is_refused(tmp_path: Path) -> None:
+    root = aspect_corpus(tmp_path)
+    path = root / "aspect_opinion" / "device.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
+    with pytest.raises(
+        ValueError, match=r"device.jsonl: lacks 2 of the 12 records that splits.json names .* 'device-10'"
+    ):
+        aspect_opinion(str(root), "device_to_laptops", 1, 0.25, "keep")

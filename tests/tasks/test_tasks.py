@@ -82,9 +82,11 @@ def test_labels_come_from_the_source() -> None:
     task = Classification()
     task.learn_labels(records)
     assert task.labels == ["bad", "good"]
-    with pytest.raises(ValueError, match=r"record '3' of 'd': label 'goood', expected .*did you mean 'good'"):
+    with pytest.raises(
+        ValueError, match=r"record 3 of d: label is 'goood'; expected 'bad' or 'good'; did you mean 'good'"
+    ):
         task.check([Record("3", "d", "c", label="goood")])
-    with pytest.raises(ValueError, match="has no label"):
+    with pytest.raises(ValueError, match="record 3 of d: label is missing"):
         task.check([Record("3", "d", "c")])
     with pytest.raises(ValueError, match="at least 2"):
         Classification().learn_labels(records[:1])
@@ -95,9 +97,9 @@ def test_extraction_needs_annotated_records_of_known_types() -> None:
     with pytest.raises(ValueError, match="the source has no spans"):
         task.learn_labels([Record("1", "d", "a", label="good")])
     task.learn_labels([Record("1", "d", "a", spans=(Span(0, 1, "aspect"),))])
-    with pytest.raises(ValueError, match="record '2' of 'd' has no spans"):
+    with pytest.raises(ValueError, match="record 2 of d: spans or tags is missing"):
         task.check([Record("2", "d", "a")])
-    with pytest.raises(ValueError, match=r"span type 'place', expected \['aspect'\]"):
+    with pytest.raises(ValueError, match=r"span type is 'place'; expected 'aspect'"):
         task.check([Record("2", "d", "a", spans=(Span(0, 1, "place"),))])
 
 

@@ -12,6 +12,7 @@ A file whose name starts with an underscore is no format.
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,8 +20,6 @@ from pkgutil import iter_modules
 from typing import Final, Protocol, cast
 
 from domadapt.data.corpus import Corpus as Corpus
-from domadapt.data.corpus import check_labels as check_labels
-from domadapt.data.corpus import check_span_types as check_span_types
 from domadapt.data.readers._opened_file import OpenedFile, open_file
 from domadapt.data.records import DataError, Location, Record
 
@@ -90,7 +89,7 @@ def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | 
             expected = f"an id used once (line {first_line[record.id]} has it too)"
             raise DataError(file.where(line), "id", record.id, expected, "rename or drop one of the two")
         first_line[record.id] = line
-        records.append(record)
+        records.append(replace(record, where=file.where(line)))
         _count_damage(record.text, file.warnings)
     if not records:
         raise DataError(Location(path), "number of records", 0, "at least one", "check how the file was written")
