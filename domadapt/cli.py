@@ -127,15 +127,14 @@ def _run(verb: str, arguments: list[str]) -> None:
 
     from domadapt.benchmarking.launching import portable
     from domadapt.benchmarking.search import check_search
+    from domadapt.benchmarking.sweep import Sweep, Swept
     from domadapt.messages import lengthen, positional, quote
-    from domadapt.redact import Redacting
+    from domadapt.redact import guard_logs
     from domadapt.resolvers import register
 
     def job(cfg: Any) -> object:
         register()  # again: a launcher may run this in a process of its own
-        logging.captureWarnings(True)
-        for handler in logging.getLogger().handlers:
-            handler.addFilter(Redacting())
+        guard_logs()
         sys.argv[1:] = arguments  # what metrics.json quotes
         settings = HydraConfig.get()
         overrides = list(settings.overrides.task)
@@ -158,7 +157,12 @@ def _run(verb: str, arguments: list[str]) -> None:
     given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))
     # Hydra's other way of logging opens a file in the working folder, whatever else it is told.
     sys.argv[1:] = [*given, "hydra/job_logging=stdout", "hydra.job.name=domadapt"]
-    hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
+    Sweep.command = tuple(arguments)
+    try:
+        hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
+    except Swept as end:
+        if end.error:
+            raise end.error from None
 
 
 @contextmanager

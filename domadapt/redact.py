@@ -81,6 +81,13 @@ class Redacting(logging.Filter):
         return True
 
 
+def guard_logs() -> None:
+    """Warnings go to the log, and nothing that this process logs holds a secret."""
+    logging.captureWarnings(True)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Redacting())
+
+
 def _environment() -> set[str]:
     return {value for name, value in os.environ.items() if len(value) >= SHORTEST and is_secret(name)}
 

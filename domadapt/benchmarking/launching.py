@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from domadapt.redact import guard_logs
 from domadapt.resolvers import register
 
 # Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
@@ -40,7 +41,7 @@ class Job:
         if os.getpid() != self.parent:
             sys.argv[1:] = self.arguments
             logging.basicConfig(format="%(message)s", level=logging.INFO)
-            logging.captureWarnings(True)
+            guard_logs()
         if os.getppid() == self.parent:
             end_with(self.parent)
         try:

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -32,8 +33,8 @@ class Watch:
         self.cells = list(cells)
         self.console = console or Console(stderr=True)
         self.started = time.time()
-        self.metrics: dict[str, dict[str, Any]] = {}
-        self.before: set[str] = set()
+        self.metrics: dict[Path, dict[str, Any]] = {}
+        self.before: set[Path] = set()
         self._stop = threading.Event()
 
     def __enter__(self) -> "Watch":
@@ -53,14 +54,14 @@ class Watch:
         """Read the results that have come since the last look; returns their cells."""
         new = []
         for cell in self.cells:
-            if cell.name not in self.metrics and (metrics := cell.metrics()) is not None:
-                self.metrics[cell.name] = metrics
+            if cell.folder not in self.metrics and (metrics := cell.metrics()) is not None:
+                self.metrics[cell.folder] = metrics
                 new.append(cell)
         return new
 
     def state(self, cell: Cell) -> tuple[str, dict[str, Any]]:
         """One of :data:`MARKS`, and what the cell says of itself."""
-        if cell.name in self.metrics:
+        if cell.folder in self.metrics:
             return "finished", {}
         status = read_status(cell.folder)
         if status.get("stage") == "failed":
@@ -80,7 +81,7 @@ class Watch:
             for pair in pairs:
                 own = [cell for cell in self.cells if (cell.method, cell.pair) == (method, pair)]
                 states = [self.state(cell) for cell in own]
-                scores = [score for cell in own if (score := headline(self.metrics.get(cell.name))) is not None]
+                scores = [score for cell in own if (score := headline(self.metrics.get(cell.folder))) is not None]
                 mean = f"{100 * sum(scores) / len(scores):.1f} " if scores else ""
                 row.append(Text(mean + "".join(MARKS[state] for state, _ in states)))
                 running += [(c, status) for c, (state, status) in zip(own, states, strict=True) if state == "running"]
@@ -109,7 +110,7 @@ class Watch:
         while True:
             stopped = self._stop.wait(EVERY)
             for cell in self.look():
-                log.info(line(cell, self.metrics[cell.name], self._caption()))
+                log.info(line(cell, self.metrics[cell.folder], self._caption()))
             if stopped:
                 return
 

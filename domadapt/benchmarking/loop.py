@@ -35,6 +35,24 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
         RuntimeError: some cells failed; says which and why.
     """
     todo = cells(cfg, overrides)
+    done, failure = sweep(todo)
+    if done and cfg.tracking:
+        finished_ones = [cell.folder for cell in todo if cell.state() == FINISHED]
+        track_benchmark(cfg, done, report(finished_ones, Path(cfg.paths.runs, "report.html")))
+    if failure:
+        raise failure
+    return done
+
+
+def sweep(todo: Sequence[Cell]) -> tuple[list[dict[str, Any]], RuntimeError | None]:
+    """Print the plan, run the cells that are not finished, print the table.
+
+    Args:
+        todo: cells in their order.
+
+    Returns:
+        Metrics of the cells that succeeded, and an error that says which cells failed and why; None if none did.
+    """
     at_once, launcher = jobs_at_once(todo[0].overrides)
     print(plan(todo, at_once, launcher), flush=True)
     started = time.monotonic()
@@ -43,20 +61,15 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     done = [metrics for cell in todo if (metrics := cell.metrics()) is not None]
     if done:
         print(text_table(done))
-        if cfg.tracking:
-            finished_ones = [cell.folder for cell in todo if cell.state() == FINISHED]
-            track_benchmark(cfg, done, report(finished_ones, Path(cfg.paths.runs, "report.html")))
-    here = [watch.metrics[cell.name] for cell in todo if cell.name in watch.metrics.keys() - watch.before]
+    here = [watch.metrics[cell.folder] for cell in todo if cell.folder in watch.metrics.keys() - watch.before]
     if here:
         wall, work = time.monotonic() - started, sum(sum(metrics["seconds"].values()) for metrics in here)
         print(f"{len(here)} cells in {duration(wall)}; their own times add up to {duration(work)}", flush=True)
-    if errors:
-        told = [f"{cell.name} [{cell.key}]: {_told(error)}" for cell, error in errors]
-        raise RuntimeError(
-            f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:\n"
-            + "\n".join(told)
-        )
-    return done
+    if not errors:
+        return done, None
+    told = [f"{cell.name} [{cell.key}]: {_told(error)}" for cell, error in errors]
+    failed = f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:"
+    return done, RuntimeError("\n".join([failed, *told]))
 
 
 def run(todo: Sequence[Cell]) -> list[tuple[Cell, Exception]]:
@@ -70,15 +83,15 @@ def run(todo: Sequence[Cell]) -> list[tuple[Cell, Exception]]:
     """
     waiting = [cell for cell in todo if cell.state() != FINISHED]
     results = launch([cell.overrides for cell in waiting], wait=False)
-    errors = {cell.name: (cell, e) for cell, e in zip(waiting, results, strict=True) if isinstance(e, Exception)}
+    errors = {cell.folder: (cell, e) for cell, e in zip(waiting, results, strict=True) if isinstance(e, Exception)}
     busy = [cell for cell, error in errors.values() if isinstance(error, Busy)]
     if busy:
         log.info("%d cells are run by another process: waiting for them", len(busy))
         again = launch([cell.overrides for cell in busy], wait=True)
         for cell, result in zip(busy, again, strict=True):
-            del errors[cell.name]
+            del errors[cell.folder]
             if isinstance(result, Exception):
-                errors[cell.name] = (cell, result)
+                errors[cell.folder] = (cell, result)
     return list(errors.values())
 
 

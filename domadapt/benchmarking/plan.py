@@ -21,10 +21,10 @@ FINISHED, STARTED, WAITING = "finished", "started", "waiting"
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a benchmark.
+    """One run of a benchmark or a grid.
 
     Attributes:
-        method: its name in the matrix.
+        method: its name in the matrix, or in a grid what tells it from the others.
         seed: of the run.
         overrides: what `domadapt train` is given.
         config: as composed from them.
@@ -94,11 +94,20 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[Cell]:
             one = config.copy()
             one.seed = seed
             result.append(Cell(method, seed, (*own, f"seed={seed}"), one))
-    twice = [folder for folder, count in Counter(cell.folder for cell in result).items() if count > 1]
+    return one_each(result)
+
+
+def one_each(todo: list[Cell]) -> list[Cell]:
+    """The cells, if no two of them are one.
+
+    Raises:
+        ValueError: two would be written into one folder.
+    """
+    twice = [folder for folder, count in Counter(cell.folder for cell in todo).items() if count > 1]
     if twice:
-        names = ", ".join(cell.name for cell in result if cell.folder == twice[0])
-        raise ValueError(f"benchmark: {names} are one and the same run ({twice[0]}); drop one, or change its settings")
-    return result
+        names = ", ".join(cell.name for cell in todo if cell.folder == twice[0])
+        raise ValueError(f"{names} are one and the same run ({twice[0]}); drop one, or change its settings")
+    return todo
 
 
 def _listed(pair: Any) -> list[str]:
@@ -127,7 +136,7 @@ def estimate(todo: Sequence[Cell]) -> Estimate:
     """From the median of finished cells of the same method and the same kind of data.
 
     Args:
-        todo: all cells of a benchmark.
+        todo: all cells.
     """
     took: dict[tuple[str, str], list[float]] = {}
     for runs in {Path(cell.config.paths.runs) for cell in todo}:

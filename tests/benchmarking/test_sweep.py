@@ -1,0 +1,95 @@
+"""`domadapt train -m`: plan, one table, failures at the end; what makes no sense is refused before anything runs."""
+
+import logging
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from domadapt import cli
+from domadapt.api import compose
+from domadapt.benchmarking.plan import Cell
+from domadapt.benchmarking.sweep import Sweep, told_apart
+from tests.support import corpora
+
+Sweeping = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sweeping(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Sweeping:
+    """Runs `domadapt train -m` on a small problem; returns exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Sweep, "command", ())
+    given = [*corpora(tmp_path), "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
+
+    def run(*overrides: str) -> tuple[int, str, str]:
+        handlers = logging.getLogger().handlers[:]
+        monkeypatch.setattr(sys, "argv", ["domadapt", "train", "-m", *given, *overrides])
+        capsys.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            logging.captureWarnings(False)
+            logging.getLogger().handlers[:] = handlers
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Sweeping, tmp_path: Path) -> None:
+    code, out, err = sweeping("seed=-2,1")
+    assert code == 2
+    assert out.startswith("2 cells: 1 pairs × 1 methods × 2 seeds; launcher in_process, 1 at once\n  2 to run\n")
+    assert out.count("span_f1 on the target test") == 1
+    assert "domadapt train: 1 of 2 cells failed; the same command runs these again, and no other:" in err
+    assert "seed=-2: expected a whole number" in err
+    (metrics,) = (tmp_path / "runs").rglob("metrics.json")
+    written = metrics.stat().st_mtime_ns
+    code, out, _ = sweeping("seed=1,-2")
+    assert (code, metrics.stat().st_mtime_ns) == (2, written)
+    assert "  1 finished: not run again\n  1 to run\n" in out
+    assert "domadapt train -m data=my_files" in metrics.read_text(encoding="utf-8")  # the command as it was typed
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["seed=1,2", "trainer.learning_rte=0.1,0.2"], "trainer.learning_rte: there is no such setting; did you mean"),
+        (["injection=none,lisaa"], "injection=lisaa: there is no such option"),
+        (["seed=1,1"], "are one and the same run"),
+        (["trainer.learning_rate=interval(0,1)"], "does not support sweep type"),
+    ],
+)
+def test_a_grid_that_makes_no_sense_is_one_line(
+    sweeping: Sweeping, tmp_path: Path, overrides: list[str], told: str
+) -> None:
+    code, out, err = sweeping(*overrides)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert told in err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_cells_are_called_what_tells_them_apart(tmp_path: Path) -> None:
+    def names(*settings: str) -> list[str]:
+        given = [(*corpora(tmp_path), setting) for setting in settings]
+        configs = [compose("train", one) for one in given]
+        found = [Cell(c.method, c.seed, one, c) for c, one in zip(configs, given, strict=True)]
+        return [cell.method for cell in told_apart(found)]
+
+    assert names("injection=none", "injection=gnn", "seed=2") == ["source_only", "gnn", "source_only"]
+    rates = ["source_only (trainer.learning_rate=0.1)", "source_only (trainer.learning_rate=0.2)"]
+    assert names("trainer.learning_rate=0.1", "trainer.learning_rate=0.2") == rates
+
+
+@pytest.mark.skipif(find_spec("optuna") is None, reason="the extra [optuna] is not installed")
+def test_a_search_says_how_long_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    config = compose("train", ["sweeper=optuna", "hydra.sweeper.n_trials=7"], with_hydra=True)
+    Sweep().on_multirun_start(config)
+    assert capsys.readouterr().out == "search: 7 runs, each chosen by the scores of those before: no plan\n"
+    Sweep().on_multirun_start(compose("benchmark", ["sweeper=optuna"], with_hydra=True))
+    assert capsys.readouterr().out == ""
