@@ -66,8 +66,8 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
     """
     by_pair: dict[str, list[Metrics]] = {}
     for run in metrics:
-        by_pair.setdefault(_key([run[k] for k in ("source", "target", "task", "headline")], _data(run)), []).append(run)
-    labels = distinct([(f"{runs[0]['source']} → {runs[0]['target']}", _data(runs[0])) for runs in by_pair.values()])
+        by_pair.setdefault(_key([run["source"], run["target"]], _problem(run)), []).append(run)
+    labels = distinct([(f"{runs[0]['source']} → {runs[0]['target']}", _problem(runs[0])) for runs in by_pair.values()])
     pairs = [
         Pair(label, runs[0]["headline"], runs[0]["task"], *_methods(runs))
         for label, runs in zip(labels, by_pair.values(), strict=True)
@@ -122,8 +122,9 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[Method, ...], int]:
     return methods, len(runs) - sum(len(same) for same in seeds)
 
 
-def _data(run: Metrics) -> dict[str, str]:
-    return flat(run["config"].get("data", {}), "data")
+def _problem(run: Metrics) -> dict[str, str]:
+    """What tells a pair from another of the same domains."""
+    return flat(run["config"].get("data", {}), "data") | {"task": run["task"], "headline": run["headline"]}
 
 
 def _key(names: Sequence[Any], values: dict[str, str]) -> str:

@@ -125,6 +125,24 @@ def test_settings_and_data_are_never_averaged_together(make_metrics: Any) -> Non
     assert "camera → laptop (data.split=2)" in text
 
 
+def test_pairs_of_other_tasks_and_headlines_have_other_names(make_metrics: Any) -> None:
+    classes = {"task": "classification", "target_test": {"macro_f1": 0.7, "accuracy": 0.8}}
+    pairs = group([
+        make_metrics("lisa", 1, 0.6),
+        make_metrics("lisa", 1, 0.7, headline="macro_f1", **classes),
+        make_metrics("lisa", 1, 0.8, headline="accuracy", **classes),
+    ])  # fmt: skip
+    assert {pair.name for pair in pairs} == {
+        "camera → laptop (task=extraction, headline=span_f1)",
+        "camera → laptop (task=classification, headline=macro_f1)",
+        "camera → laptop (task=classification, headline=accuracy)",
+    }
+    found = compare(pairs)
+    for pair in pairs:
+        score = found.cell(pair.name, "lisa").score
+        assert score is not None and score.mean == {"span_f1": 0.6, "macro_f1": 0.7, "accuracy": 0.8}[pair.headline]
+
+
 def test_the_later_of_two_equal_runs_counts(make_metrics: Any) -> None:
     text = text_table([make_metrics("lisa", 1, 0.5), make_metrics("lisa", 1, 0.6)])
     assert _cells(text, "lisa")[1].strip() == "60.0"
