@@ -76,12 +76,13 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
 
 
 def settings(run: Metrics) -> dict[str, str]:
-    """A run's configuration as dotted names, less seed, paths and names.
+    """A run's configuration as dotted names, less seed, paths, names and threads: those that a cell's key leaves out.
 
     >>> settings({"config": {"seed": 1, "trainer": {"epochs": 3}, "injection": {}}})
     {'trainer.epochs': '3', 'injection': '{}'}
     """
-    return flat({name: value for name, value in run["config"].items() if name not in NAMES})
+    found = flat({name: value for name, value in run["config"].items() if name not in NAMES})
+    return {name: value for name, value in found.items() if name != "trainer.threads"}
 
 
 def flat(value: Any, name: str = "") -> dict[str, str]:
@@ -124,7 +125,10 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[Method, ...], int]:
 
 def _problem(run: Metrics) -> dict[str, str]:
     """What tells a pair from another of the same domains."""
-    return flat(run["config"].get("data", {}), "data") | {"task": run["task"], "headline": run["headline"]}
+    data = flat(run["config"].get("data", {}), "data")
+    if "data.folder" in data:  # names the corpus, wherever the research corpora lie
+        data.pop("data.root", None)
+    return data | {"task": run["task"], "headline": run["headline"]}
 
 
 def _key(names: Sequence[Any], values: dict[str, str]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from domadapt.reporting.groups import ROLES, Method, Pair
+from domadapt.reporting.groups import ROLES, Method, Pair, settings
 from domadapt.reporting.intervals import estimate, overlap
 from domadapt.reporting.runs import Metrics
 from domadapt.statistics.results import Interval, Statistics
@@ -68,7 +68,7 @@ def reference(pair: Pair, method: Method, role: str) -> Method | None:
     if len(found) > 1:
         found = [m for m in found if m.runs[0]["method"] == role] or found
     if len(found) > 1:
-        found = [m for m in found if all(m.config.get(k) == method.config.get(k) for k in ("backbone", "trainer"))]
+        found = [m for m in found if _training(m) == _training(method)]
     return found[0] if len(found) == 1 else None
 
 
@@ -104,6 +104,10 @@ def gap_closed(model: float | None, source_only: float | None, in_domain: float 
     if in_domain <= source_only:
         return None, "in_domain is not better than source_only, so there is no gap to close"
     return (model - source_only) / (in_domain - source_only), ""
+
+
+def _training(method: Method) -> dict[str, str]:
+    return {k: v for k, v in settings(method.runs[0]).items() if k.partition(".")[0] in ("backbone", "trainer")}
 
 
 def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:

@@ -6,7 +6,7 @@ import pytest
 
 from domadapt.reporting.groups import Pair, group
 from domadapt.reporting.intervals import estimate, overlap
-from domadapt.reporting.rows import gap_closed, rows
+from domadapt.reporting.rows import gap_closed, reference, rows
 from domadapt.reporting.summary import summary
 from domadapt.reporting.tables import markdown_table, text_table
 from domadapt.statistics.compare import compare
@@ -141,6 +141,30 @@ def test_pairs_of_other_tasks_and_headlines_have_other_names(make_metrics: Any) 
     for pair in pairs:
         score = found.cell(pair.name, "lisa").score
         assert score is not None and score.mean == {"span_f1": 0.6, "macro_f1": 0.7, "accuracy": 0.8}[pair.headline]
+
+
+def test_what_no_cell_key_counts_splits_no_runs(make_metrics: Any) -> None:
+    def run(method: str, seed: int, threads: int, data: dict[str, Any]) -> dict[str, Any]:
+        config = {"trainer": {"epochs": 2, "threads": threads}, "data": data}
+        made: dict[str, Any] = make_metrics(method, seed, 0.5, config=config)
+        return made
+
+    here, bundled = ({"root": root, "folder": "joint_absa"} for root in ("/data", "corpora/data"))
+    (pair,) = group([run("lisa", 1, 0, here), run("lisa", 2, 1, bundled)])
+    assert (pair.name, [m.name for m in pair.methods], pair.methods[0].seeds) == ("camera → laptop", ["lisa"], (1, 2))
+    one, other = group([run("lisa", 1, 0, {"root": "/one"}), run("lisa", 1, 0, {"root": "/other"})])
+    assert (one.name, other.name) == ("camera → laptop (data.root=/one)", "camera → laptop (data.root=/other)")
+
+
+def test_threads_hide_no_reference(make_metrics: Any) -> None:
+    def run(method: str, backbone: str, threads: int) -> dict[str, Any]:
+        config = {"backbone": backbone, "trainer": {"epochs": 2, "threads": threads}}
+        made: dict[str, Any] = make_metrics(method, 1, 0.5, config=config)
+        return made
+
+    (pair,) = group([run("lisa", "a", 1), run("source_only", "a", 0), run("source_only", "b", 1)])
+    lisa, mine, _ = pair.methods
+    assert reference(pair, lisa, "source_only") is mine
 
 
 def test_the_later_of_two_equal_runs_counts(make_metrics: Any) -> None:
