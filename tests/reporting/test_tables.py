@@ -167,6 +167,22 @@ def test_threads_hide_no_reference(make_metrics: Any) -> None:
     assert reference(pair, lisa, "source_only") is mine
 
 
+def test_no_gap_between_unlike_test_sets(make_metrics: Any) -> None:
+    scores = {"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8}
+    sizes = {"source_only": 2000, "lisa": 2000, "in_domain": 400}
+    runs = [make_metrics(m, 1, scores[m], target_test_sizes={"all": sizes[m], "clean": sizes[m]}) for m in scores]
+    (pair,) = group(runs)
+    assert {(r.gap_closed, r.gap_reason) for r in rows(pair)} == {
+        (None, "in_domain was tested on 400 texts, source_only on 2000")
+    }
+    runs[2]["target_test_sizes"] = {"all": 2000, "clean": 2000}
+    runs[1]["target_test_sizes"] = {"all": 400, "clean": 400}
+    (pair,) = group(runs)
+    assert [(r.gap_closed, r.gap_reason) for r in rows(pair)] == [
+        (0.0, ""), (None, "in_domain was tested on 2000 texts, lisa on 400"), (1.0, ""),
+    ]  # fmt: skip
+
+
 def test_the_later_of_two_equal_runs_counts(make_metrics: Any) -> None:
     text = text_table([make_metrics("lisa", 1, 0.5), make_metrics("lisa", 1, 0.6)])
     assert _cells(text, "lisa")[1].strip() == "60.0"
