@@ -183,6 +183,15 @@ def test_no_gap_between_unlike_test_sets(make_metrics: Any) -> None:
     ]  # fmt: skip
 
 
+def test_one_interval_whoever_asks(make_metrics: Any) -> None:
+    """A terminal's table and the report agree where only scores are known, however many seeds."""
+    runs = [make_metrics("lisa", seed, 0.5 + seed**2 / 10_000) for seed in range(25)]
+    (pair,) = group(runs)
+    (alone,), (reported,) = rows(pair), rows(pair, compare([pair]))
+    assert alone.target is not None and reported.target is not None
+    assert (alone.target.low, alone.target.high) == (reported.target.low, reported.target.high)
+
+
 def test_the_later_of_two_equal_runs_counts(make_metrics: Any) -> None:
     text = text_table([make_metrics("lisa", 1, 0.5), make_metrics("lisa", 1, 0.6)])
     assert _cells(text, "lisa")[1].strip() == "60.0"
