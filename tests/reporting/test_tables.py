@@ -8,7 +8,7 @@ from domadapt.reporting.groups import Pair, group
 from domadapt.reporting.intervals import estimate, overlap
 from domadapt.reporting.rows import gap_closed, reference, rows
 from domadapt.reporting.summary import summary
-from domadapt.reporting.tables import markdown_table, text_table
+from domadapt.reporting.tables import text_table
 from domadapt.statistics.compare import compare
 
 
@@ -208,12 +208,6 @@ def test_reference_with_the_same_backbone_is_taken(make_metrics: Any) -> None:
         make_metrics("in_domain", 1, 0.75, config=config("small")),
     ]
     assert _cells(text_table(runs), "lisa")[-2].strip() == "50 %"
-
-
-def test_markdown_escapes_its_own_marks(make_metrics: Any) -> None:
-    text = markdown_table([make_metrics("a|b<i>", 1, 0.5)])
-    assert "`a\\|b<i>`" in text
-    assert text.count("\n| ") == 3
 
 
 def _summary(pair: Pair) -> str:
