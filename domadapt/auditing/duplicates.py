@@ -5,26 +5,12 @@ from collections.abc import Iterator
 
 from domadapt.auditing.finding import EXAMPLES, Finding, percent, shown
 from domadapt.auditing.parts import DEV, SIDES, SOURCE_TEST, TARGET_TRAIN, TEST, TRAIN, UNLABELLED, Part, Parts
-from domadapt.data.records import Record
 
 # Which texts a repetition spoils: the earlier in this list is counted, the later is where its texts turn up again.
 ORDER = (TEST, SOURCE_TEST, DEV, TARGET_TRAIN, UNLABELLED, TRAIN)
 SEVERE = 0.05  # of the texts whose score it spoils
 FEW = 0.002  # of them: below it, short phrases that everybody writes
 WITHIN = 0.05  # of a part's texts: below it, repeats are worth a note
-
-
-def repeated(records: tuple[Record, ...], others: set[str]) -> list[int]:
-    """Positions of the records that stand among other texts too: what a clean score leaves out.
-
-    Args:
-        records: such as the target test.
-        others: :func:`~domadapt.data.normal.identity` of texts, such as those that training reads.
-
-    >>> repeated((Record("1", "d", "Good ."), Record("2", "d", "Bad.")), {"good"})
-    [0]
-    """
-    return [i for i, key in enumerate(Part("target test", records).keys) if key in others]
 
 
 def duplicates(parts: Parts) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
 from domadapt.syntax.alignment import IGNORED, Alignment, IntArray, align
-from domadapt.syntax.graphs import tree_edges
+from domadapt.syntax.graphs import UNKNOWN, tree_edges
 from domadapt.syntax.parser import Parse
 
 PIECE_MULTIPLE = 8  # pad to a multiple of it: few distinct shapes, each of which costs a set-up in bf16
@@ -199,7 +199,7 @@ class Collator:
         piece_heads = np.full((len(examples), width), IGNORED, dtype=np.int64)
         for row, (e, parse) in enumerate(zip(examples, parses, strict=True)):
             piece_heads[row, : len(e.input_ids)] = e.alignment.piece_heads(parse.heads)
-        ids = [np.array([self.relations.get(name, 0) for name in p.relations], dtype=np.int64) for p in parses]
+        ids = [np.array([self.relations.get(name, UNKNOWN) for name in p.relations], dtype=np.int64) for p in parses]
         edge_index, edge_type = tree_edges([p.heads for p in parses], ids, len(self.relations))
         return {
             "piece_heads": piece_heads,

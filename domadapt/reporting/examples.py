@@ -10,7 +10,6 @@ from typing import Any
 from domadapt.reporting.groups import Method, Pair
 from domadapt.reporting.rows import reference, scores
 
-SHOWN = 10  # sentences of each kind
 Span = tuple[int, int, str]
 
 

@@ -66,8 +66,8 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
     """
     by_pair: dict[str, list[Metrics]] = {}
     for run in metrics:
-        by_pair.setdefault(_key([run[k] for k in ("source", "target", "task", "headline")], _data(run)), []).append(run)
-    labels = distinct([(f"{runs[0]['source']} → {runs[0]['target']}", _data(runs[0])) for runs in by_pair.values()])
+        by_pair.setdefault(_key([run["source"], run["target"]], _problem(run)), []).append(run)
+    labels = distinct([(f"{runs[0]['source']} → {runs[0]['target']}", _problem(runs[0])) for runs in by_pair.values()])
     pairs = [
         Pair(label, runs[0]["headline"], runs[0]["task"], *_methods(runs))
         for label, runs in zip(labels, by_pair.values(), strict=True)
@@ -76,12 +76,13 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
 
 
 def settings(run: Metrics) -> dict[str, str]:
-    """A run's configuration as dotted names, less seed, paths and names.
+    """A run's configuration as dotted names, less seed, paths, names and threads: those that a cell's key leaves out.
 
     >>> settings({"config": {"seed": 1, "trainer": {"epochs": 3}, "injection": {}}})
     {'trainer.epochs': '3', 'injection': '{}'}
     """
-    return flat({name: value for name, value in run["config"].items() if name not in NAMES})
+    found = flat({name: value for name, value in run["config"].items() if name not in NAMES})
+    return {name: value for name, value in found.items() if name != "trainer.threads"}
 
 
 def flat(value: Any, name: str = "") -> dict[str, str]:
@@ -122,8 +123,12 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[Method, ...], int]:
     return methods, len(runs) - sum(len(same) for same in seeds)
 
 
-def _data(run: Metrics) -> dict[str, str]:
-    return flat(run["config"].get("data", {}), "data")
+def _problem(run: Metrics) -> dict[str, str]:
+    """What tells a pair from another of the same domains."""
+    data = flat(run["config"].get("data", {}), "data")
+    if "data.folder" in data:  # names the corpus, wherever the research corpora lie
+        data.pop("data.root", None)
+    return data | {"task": run["task"], "headline": run["headline"]}
 
 
 def _key(names: Sequence[Any], values: dict[str, str]) -> str:

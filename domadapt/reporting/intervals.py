@@ -1,15 +1,12 @@
 """Mean over seeds and its 95 % interval, from scores alone: what a table says where no statistics were asked for."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-import numpy as np
-from scipy import stats
-
+from domadapt.statistics.bootstrap import interval, sample
 from domadapt.statistics.results import Interval
 
-LEVEL = 0.95
 FEW = "fewer than three seeds, too few for an interval"
-BOOTSTRAP_FROM = 20  # BCa covers 83% at 5 seeds and 92% at 10 where it says 95%; Student t covers 95% (simulated)
 
 
 def estimate(values: Sequence[float]) -> Interval:
@@ -19,7 +16,7 @@ def estimate(values: Sequence[float]) -> Interval:
         values: at least one.
 
     Returns:
-        With an interval of scipy's: BCa bootstrap from :data:`BOOTSTRAP_FROM` values on, Student's t below.
+        As the report's statistics have it where there are no predictions: by Student's t.
 
     Raises:
         ValueError: no values.
@@ -32,19 +29,8 @@ def estimate(values: Sequence[float]) -> Interval:
     """
     if not values:
         raise ValueError("values=[]: expected at least one; leave methods without scores out")
-    array = np.asarray(values, dtype=float)
-    mean = float(array.mean())
-    if len(array) < 3:
-        return Interval(mean, None, None, "", FEW)
-    if np.ptp(array) == 0:  # neither method is defined where nothing varies
-        return Interval(mean, mean, mean, "seeds")
-    if len(array) < BOOTSTRAP_FROM:
-        low, high = stats.t.interval(LEVEL, len(array) - 1, mean, stats.sem(array))
-        return Interval(mean, float(low), float(high), "seeds")
-    # A fixed generator: the same runs give the same report.
-    found = stats.bootstrap((array,), np.mean, confidence_level=LEVEL, method="BCa", rng=np.random.default_rng(0))
-    ends = found.confidence_interval
-    return Interval(mean, float(ends.low), float(ends.high), "seeds")
+    found = interval(sample(values, None))
+    return replace(found, reason="" if found.over else FEW)
 
 
 def overlap(one: Interval, other: Interval) -> bool | None:

@@ -1,4 +1,4 @@
-"""What ran: commands, settings, versions, hardware, time, and what was cut off or mended on the way."""
+"""What ran: settings, versions, hardware, time, and what was cut off or mended on the way."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,6 @@ class Ran:
         seconds: mean of each stage, and their sum as ``total``.
         truncated: texts and words cut off, in all runs.
         warnings: messages and how often.
-        commands: one a seed.
     """
 
     name: str
@@ -26,7 +25,6 @@ class Ran:
     seconds: dict[str, float]
     truncated: tuple[int, int]
     warnings: dict[str, int]
-    commands: tuple[str, ...]
 
 
 def shared_settings(runs: Sequence[Metrics]) -> dict[str, str]:
@@ -60,7 +58,6 @@ def ran(method: Method, shared: dict[str, str]) -> Ran:
         {stage: sum(values) / len(values) for stage, values in stages.items()},
         (sum(part["texts"] for part in cut), sum(part["words"] for part in cut)),
         dict(sorted(warnings.items())),
-        tuple(str(run.get("command", "not recorded")) for run in method.runs),
     )
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
-from domadapt.reporting.groups import ROLES, Method, Pair
+from domadapt.reporting.groups import ROLES, Method, Pair, settings
 from domadapt.reporting.intervals import estimate, overlap
 from domadapt.reporting.runs import Metrics
 from domadapt.statistics.results import Interval, Statistics
@@ -68,7 +69,7 @@ def reference(pair: Pair, method: Method, role: str) -> Method | None:
     if len(found) > 1:
         found = [m for m in found if m.runs[0]["method"] == role] or found
     if len(found) > 1:
-        found = [m for m in found if all(m.config.get(k) == method.config.get(k) for k in ("backbone", "trainer"))]
+        found = [m for m in found if _training(m) == _training(method)]
     return found[0] if len(found) == 1 else None
 
 
@@ -106,18 +107,33 @@ def gap_closed(model: float | None, source_only: float | None, in_domain: float 
     return (model - source_only) / (in_domain - source_only), ""
 
 
+def _unlike_tests(methods: Sequence[Method]) -> str:
+    """Which two of them were tested on different numbers of texts; empty where none were."""
+    sizes = [set(scores(m, lambda run: (run.get("target_test_sizes") or {}).get("all"))) for m in methods]
+    for (one, mine), (other, others) in combinations(zip(methods, sizes, strict=True), 2):
+        if mine and others and mine != others:
+            texts, other_texts = (" and ".join(map(str, sorted(found))) for found in (mine, others))
+            return f"{one.name} was tested on {texts} texts, {other.name} on {other_texts}"
+    return ""
+
+
+def _training(method: Method) -> dict[str, str]:
+    return {k: v for k, v in settings(method.runs[0]).items() if k.partition(".")[0] in ("backbone", "trainer")}
+
+
 def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:
     target = _target(pair, method, statistics)
     sizes = [run.get("target_test_sizes") or {} for run in method.runs]
     fewer = any(size.get("all") != size.get("clean") for size in sizes)
-    bases = [
-        _target(pair, m, statistics) if (m := reference(pair, method, role)) else None
-        for role in ("source_only", "in_domain")
-    ]
+    references = [reference(pair, method, role) for role in ("source_only", "in_domain")]
+    bases = [_target(pair, m, statistics) if m else None for m in references]
     share, reason = gap_closed(target.mean if target else None, *(base.mean if base else None for base in bases))
     if share is not None and bases[0] and bases[1] and overlap(bases[0], bases[1]):
         # A share of a gap that may be nothing would be a number without a meaning.
         share, reason = None, "the intervals of source_only and in_domain overlap, so no gap to close is shown"
+    source_only, in_domain = references
+    if source_only and in_domain and (unlike := _unlike_tests([in_domain, source_only, method])):
+        share, reason = None, unlike
     details = {
         name: scores(method, lambda run, name=name: (run["target_test"] or {}).get(name))  # type: ignore[misc]
         for name in detail_names(pair)

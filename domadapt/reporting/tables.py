@@ -1,10 +1,9 @@
-"""The result table as text and as Markdown: target score, interval over seeds, source score, gap closed."""
+"""The result table: target score, interval over seeds, source score, gap closed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from domadapt.reporting.blocks import Table, numbered
 from domadapt.reporting.groups import Pair, group
-from domadapt.reporting.markdown import harmless, table_lines
 from domadapt.reporting.rows import CEILING, Row, detail_names, rows
 from domadapt.reporting.runs import Metrics
 from domadapt.reporting.visible import visible
@@ -34,16 +33,7 @@ def text_table(metrics: Sequence[Metrics]) -> str:
       [2] fewer than three seeds, too few for an interval
       source: the score on the source's dev part, for want of a source test
     """
-    return _each(metrics, _as_text)
-
-
-def markdown_table(metrics: Sequence[Metrics]) -> str:
-    """The same tables in Markdown.
-
-    Args:
-        metrics: contents of ``metrics.json``.
-    """
-    return _each(metrics, _as_markdown)
+    return "\n\n".join(_as_text(table(pair)) for pair in group(metrics)) or "no finished runs"
 
 
 def table(pair: Pair, statistics: Statistics | None = None) -> Table:
@@ -102,10 +92,6 @@ def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
     return remarks
 
 
-def _each(metrics: Sequence[Metrics], draw: Callable[[Table], str]) -> str:
-    return "\n\n".join(draw(table(pair)) for pair in group(metrics)) or "no finished runs"
-
-
 def _as_text(table: Table) -> str:
     widths = [max(len(cell) for cell in column) for column in zip(table.header, *table.rows, strict=True)]
     lines = [table.title]
@@ -113,11 +99,6 @@ def _as_text(table: Table) -> str:
         rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
         lines.append("  ".join([cells[0].ljust(widths[0]), *rest]).rstrip())
     return "\n".join([*lines, *(f"  {note}" for note in numbered(table))])
-
-
-def _as_markdown(table: Table) -> str:
-    notes = [f"- {harmless(note)}" for note in numbered(table)]
-    return "\n".join([f"**{harmless(table.title)}**", "", *table_lines(table), "", *notes])
 
 
 def _name(row: Row) -> str:

@@ -24,7 +24,8 @@ class Items:
     Attributes:
         digest: of the items and their gold labels; runs with the same digest can be compared item by item.
         counts: (items, kinds, 3) true positives, false positives, false negatives. A kind is a span type, or a class
-            that occurs among the gold labels. Items are in the order of their names, whatever the file's.
+            that occurs among the gold labels; for a micro average all kinds are one. Items are in the order of their
+            names, whatever the file's.
         average: how kinds are put together: ``macro`` or ``micro``.
     """
 
@@ -79,14 +80,19 @@ def read_items(run: Metrics) -> Items | str:
     if not path.is_file():
         return f"{path.parent}: no predictions.jsonl"
     rows = sorted(_rows(path, run["task"]), key=lambda row: row[:2])
-    if run["task"] == "classification":
+    if run["headline"] == "accuracy":  # of one label each, the micro average of all classes
+        kinds, average = sorted({label for row in rows for label in row[2] | row[3]}), "micro"
+    elif run["task"] == "classification":
         kinds, average = sorted({label for row in rows for label in row[2]}), "macro"
     else:
         kinds = sorted(name.removesuffix("_support") for name in test if name.endswith("_support"))
         average = str((run["config"].get("task") or {}).get("average", "macro"))
     if not kinds:
         return f"{path.parent}: metrics.json counts no kinds of label"
-    items = Items(_digest(rows), _counts(rows, kinds), average)
+    counts = _counts(rows, kinds)
+    if average == "micro":  # runs may predict different classes: their counts are to have one shape
+        counts = counts.sum(axis=1, keepdims=True)
+    items = Items(_digest(rows), counts, average)
     stored = test.get(run["headline"])
     if stored is None or abs(items.score - stored) > EXACT:
         raise ValueError(

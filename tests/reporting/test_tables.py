@@ -6,9 +6,9 @@ import pytest
 
 from domadapt.reporting.groups import Pair, group
 from domadapt.reporting.intervals import estimate, overlap
-from domadapt.reporting.rows import gap_closed, rows
+from domadapt.reporting.rows import gap_closed, reference, rows
 from domadapt.reporting.summary import summary
-from domadapt.reporting.tables import markdown_table, text_table
+from domadapt.reporting.tables import text_table
 from domadapt.statistics.compare import compare
 
 
@@ -125,6 +125,73 @@ def test_settings_and_data_are_never_averaged_together(make_metrics: Any) -> Non
     assert "camera → laptop (data.split=2)" in text
 
 
+def test_pairs_of_other_tasks_and_headlines_have_other_names(make_metrics: Any) -> None:
+    classes = {"task": "classification", "target_test": {"macro_f1": 0.7, "accuracy": 0.8}}
+    pairs = group([
+        make_metrics("lisa", 1, 0.6),
+        make_metrics("lisa", 1, 0.7, headline="macro_f1", **classes),
+        make_metrics("lisa", 1, 0.8, headline="accuracy", **classes),
+    ])  # fmt: skip
+    assert {pair.name for pair in pairs} == {
+        "camera → laptop (task=extraction, headline=span_f1)",
+        "camera → laptop (task=classification, headline=macro_f1)",
+        "camera → laptop (task=classification, headline=accuracy)",
+    }
+    found = compare(pairs)
+    for pair in pairs:
+        score = found.cell(pair.name, "lisa").score
+        assert score is not None and score.mean == {"span_f1": 0.6, "macro_f1": 0.7, "accuracy": 0.8}[pair.headline]
+
+
+def test_what_no_cell_key_counts_splits_no_runs(make_metrics: Any) -> None:
+    def run(method: str, seed: int, threads: int, data: dict[str, Any]) -> dict[str, Any]:
+        config = {"trainer": {"epochs": 2, "threads": threads}, "data": data}
+        made: dict[str, Any] = make_metrics(method, seed, 0.5, config=config)
+        return made
+
+    here, bundled = ({"root": root, "folder": "joint_absa"} for root in ("/data", "corpora/data"))
+    (pair,) = group([run("lisa", 1, 0, here), run("lisa", 2, 1, bundled)])
+    assert (pair.name, [m.name for m in pair.methods], pair.methods[0].seeds) == ("camera → laptop", ["lisa"], (1, 2))
+    one, other = group([run("lisa", 1, 0, {"root": "/one"}), run("lisa", 1, 0, {"root": "/other"})])
+    assert (one.name, other.name) == ("camera → laptop (data.root=/one)", "camera → laptop (data.root=/other)")
+
+
+def test_threads_hide_no_reference(make_metrics: Any) -> None:
+    def run(method: str, backbone: str, threads: int) -> dict[str, Any]:
+        config = {"backbone": backbone, "trainer": {"epochs": 2, "threads": threads}}
+        made: dict[str, Any] = make_metrics(method, 1, 0.5, config=config)
+        return made
+
+    (pair,) = group([run("lisa", "a", 1), run("source_only", "a", 0), run("source_only", "b", 1)])
+    lisa, mine, _ = pair.methods
+    assert reference(pair, lisa, "source_only") is mine
+
+
+def test_no_gap_between_unlike_test_sets(make_metrics: Any) -> None:
+    scores = {"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8}
+    sizes = {"source_only": 2000, "lisa": 2000, "in_domain": 400}
+    runs = [make_metrics(m, 1, scores[m], target_test_sizes={"all": sizes[m], "clean": sizes[m]}) for m in scores]
+    (pair,) = group(runs)
+    assert {(r.gap_closed, r.gap_reason) for r in rows(pair)} == {
+        (None, "in_domain was tested on 400 texts, source_only on 2000")
+    }
+    runs[2]["target_test_sizes"] = {"all": 2000, "clean": 2000}
+    runs[1]["target_test_sizes"] = {"all": 400, "clean": 400}
+    (pair,) = group(runs)
+    assert [(r.gap_closed, r.gap_reason) for r in rows(pair)] == [
+        (0.0, ""), (None, "in_domain was tested on 2000 texts, lisa on 400"), (1.0, ""),
+    ]  # fmt: skip
+
+
+def test_one_interval_whoever_asks(make_metrics: Any) -> None:
+    """A terminal's table and the report agree where only scores are known, however many seeds."""
+    runs = [make_metrics("lisa", seed, 0.5 + seed**2 / 10_000) for seed in range(25)]
+    (pair,) = group(runs)
+    (alone,), (reported,) = rows(pair), rows(pair, compare([pair]))
+    assert alone.target is not None and reported.target is not None
+    assert (alone.target.low, alone.target.high) == (reported.target.low, reported.target.high)
+
+
 def test_the_later_of_two_equal_runs_counts(make_metrics: Any) -> None:
     text = text_table([make_metrics("lisa", 1, 0.5), make_metrics("lisa", 1, 0.6)])
     assert _cells(text, "lisa")[1].strip() == "60.0"
@@ -141,12 +208,6 @@ def test_reference_with_the_same_backbone_is_taken(make_metrics: Any) -> None:
         make_metrics("in_domain", 1, 0.75, config=config("small")),
     ]
     assert _cells(text_table(runs), "lisa")[-2].strip() == "50 %"
-
-
-def test_markdown_escapes_its_own_marks(make_metrics: Any) -> None:
-    text = markdown_table([make_metrics("a|b<i>", 1, 0.5)])
-    assert "`a\\|b<i>`" in text
-    assert text.count("\n| ") == 3
 
 
 def _summary(pair: Pair) -> str:

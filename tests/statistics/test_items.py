@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domadapt.reporting.groups import group
+from domadapt.statistics.compare import compare
 from domadapt.statistics.items import Items, f1, read_items
 from tests.statistics.made import class_rows, class_scores, f1_slow, run, span_rows, span_scores
 
@@ -52,6 +54,21 @@ def test_classes_give_the_stored_score_by_scikit_learn(tmp_path: Path) -> None:
     items = read(run(tmp_path, class_rows(gold, found), scores, task="classification", headline="macro_f1"))
     assert items.score == pytest.approx(scores["macro_f1"], abs=1e-12)
     assert items.counts.shape == (9, 3, 3)
+
+
+def test_accuracy_is_compared_by_items_too(tmp_path: Path) -> None:
+    """Each run predicts another class that no gold label has; their counts have one shape all the same."""
+    gold = list("aabbbcaab")
+    runs = []
+    for name, method, found in (("source_only", "source_only", "abbbccdac"), ("lisa", "adapted", "aabbbeaab")):
+        scores = class_scores(gold, list(found), list("abcde"))
+        for seed in (1, 2, 3):
+            made = class_rows(gold, list(found))
+            runs.append(run(tmp_path, made, scores, name, method, seed, task="classification", headline="accuracy"))
+        assert read(runs[-1]).score == pytest.approx(scores["accuracy"], abs=1e-12)
+    found = compare(group(runs))
+    assert found.messages == ()
+    assert found.cell("camera → laptops", "lisa").baseline.items.count == 9
 
 
 def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:
