@@ -132,7 +132,8 @@ def user_error(error: BaseException, verb: str) -> str | None:
             return f"{group.removeprefix('hydra/')}={option} is an extra: pip install 'domadapt[{extra}]'"
         return f"{group}={option}: there is no such option; expected one of {', '.join(error.options)}"
     if isinstance(error, OverrideParseException):
-        return f"{error.override}: {_flat(error)}; put a value with special characters into quotes: \"setting='a=b, c'\""
+        hint = "put a value with special characters into quotes: \"setting='a=b, c'\""
+        return f"{error.override}: {_flat(error)}; {hint}"
     if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
         return _unknown_key(str(error.__cause__.full_key), verb) or f"{_flat(error)}: {_flat(error.__cause__)}"
     if isinstance(error, InstantiationException):

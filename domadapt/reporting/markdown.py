@@ -51,6 +51,7 @@ def harmless(text: str) -> str:
     parts: list[tuple[bool, list[str]]] = []
     for word in visible(text).split():
         plain = (SAFE.fullmatch(word) is not None and word.strip("-=+") != "") or word == "-"
+        plain = plain or (word == "=" and bool(parts))  # alone in a line it would make a heading of the one above
         if not parts or parts[-1][0] != plain:
             parts.append((plain, []))
         parts[-1][1].append(word)

@@ -45,8 +45,10 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
     """
     lines = rows(pair, statistics)
     names = detail_names(pair)
+    clean_interval = any(row.clean and row.clean.low is not None for row in lines)
     with_clean, with_regret = any(row.clean for row in lines), any(row.regret is not None for row in lines)
-    no_interval = [e.reason for row in lines for e in (row.target, row.clean) if e and e.low is None]
+    intervals = [e for row in lines for e in (row.target, row.clean if clean_interval else None) if e]
+    no_interval = [e.reason for e in intervals if e.low is None]
     reasons = [*dict.fromkeys([*(row.gap_reason for row in lines if row.gap_reason), *no_interval])]
 
     def interval(value: Interval | None) -> str:
@@ -56,11 +58,17 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
             return f"- [{reasons.index(value.reason) + 1}]"
         return f"{100 * value.low:.1f}–{100 * value.high:.1f} ({OVER[value.over][0]})"
 
-    header = ["method", "score", "interval", *(["clean", "clean interval"] if with_clean else [])]
+    header = [
+        "method",
+        "score",
+        "interval",
+        *(["clean"] if with_clean else []),
+        *(["clean interval"] if clean_interval else []),
+    ]
     header += [*(_title(name) for name in names), "source", "gap closed", *(["regret"] if with_regret else []), "seeds"]
     cells = []
     for row in lines:
-        clean = [_mean(row.clean), interval(row.clean)] if with_clean else []
+        clean = [*([_mean(row.clean)] if with_clean else []), *([interval(row.clean)] if clean_interval else [])]
         gap = f"- [{reasons.index(row.gap_reason) + 1}]" if row.gap_closed is None else f"{100 * row.gap_closed:.0f} %"
         details = [_percent(row.details.get(name)) for name in names]
         numbers = [_mean(row.target), interval(row.target), *clean, *details, _percent(row.source), gap]

@@ -75,3 +75,8 @@ def test_one_section_too_long_is_cut_with_a_count() -> None:
     text = markdown("title", [Section("s", tuple(Text("wörd " * 200) for _ in range(100)))])
     assert len(text.encode()) <= LONGEST
     assert re.search(r"Cut here: \d+ more characters are in the HTML report", text)
+
+
+def test_an_equals_sign_is_text_where_it_makes_no_heading() -> None:
+    assert harmless("above it: p = 0.02") == "above it: p = 0.02"
+    assert harmless("= 0.02") == "`=` 0.02"

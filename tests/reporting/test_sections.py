@@ -9,11 +9,13 @@ from domadapt.reporting.audits import Audits, data, published_and_clean, read_au
 from domadapt.reporting.blocks import Figure, Table, Text
 from domadapt.reporting.calibration import calibration, pooled
 from domadapt.reporting.cost import cost, costs
+from domadapt.reporting.examples import best_adapted
 from domadapt.reporting.groups import group
 from domadapt.reporting.heatmap import heatmap
 from domadapt.reporting.ranks import rank_svg
 from domadapt.reporting.regret import regret, regret_table
 from domadapt.reporting.significance import significance
+from domadapt.reporting.tables import text_table
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Ranking
 
@@ -136,3 +138,19 @@ def test_audit_that_is_not_there(tmp_path: Path) -> None:
         read_audits([], tmp_path / "none.json")
     with pytest.raises(ValueError, match=r"no audit\.json in that folder"):
         read_audits([], tmp_path)
+
+
+def test_a_control_is_never_the_method_that_a_report_names(make_metrics: Any) -> None:
+    config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": "gnn_shuffled"}}}
+    dev = {"source_only": 0.6, "gnn": 0.7, "gnn_shuffled": 0.8, "lisa": 0.65}
+    (pair,) = group([make_metrics(m, 1, 0.5, config=config, source_dev={"span_f1": d}) for m, d in dev.items()])
+    best = best_adapted(pair)
+    assert best is not None and best.name == "gnn"
+
+
+def test_a_column_of_intervals_needs_one(make_metrics: Any) -> None:
+    sizes = {"all": 4, "clean": 3}
+    runs = [make_metrics("source_only", seed, 0.5 + seed / 100, target_test_sizes=sizes) for seed in range(3)]
+    few, many = text_table(runs[:2]), text_table(runs)
+    assert "clean interval" not in few and "  clean  " in few
+    assert "clean interval" in many
