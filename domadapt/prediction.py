@@ -96,23 +96,23 @@ class Model:
 
 
 def refuse_foreign(config: Any, path: Path) -> None:
-    """Allow only classes defined in domadapt, however deep the description names them.
+    """Allow only classes defined in domadapt, however deep the description names them, and no ``${...}``.
 
     Raises:
         ValueError: at the first other name; nothing has been imported or called by then.
     """
-    if isinstance(config, list):
-        for value in config:
-            refuse_foreign(value, path)
-    if not isinstance(config, dict):
-        return
-    target = config.get("_target_")
-    if target is not None and not _defined_here(str(target)):
+    foreign = None
+    if isinstance(config, dict):
+        target = config.get("_target_")
+        foreign = str(target) if target is not None and not _defined_here(str(target)) else None
+    elif isinstance(config, str) and "${" in config:  # resolved before it is made: to a _target_, to the environment
+        foreign = config
+    if foreign is not None:
         raise ValueError(
-            f"{path}: names {str(target)[:80]!r} outside domadapt; a model folder can name any code. If it is your "
+            f"{path}: names {foreign[:80]!r} outside domadapt; a model folder can name any code. If it is your "
             f"own, load it with trust_code=True"
         )
-    for value in config.values():
+    for value in [*config, *config.values()] if isinstance(config, dict) else config if isinstance(config, list) else ():
         refuse_foreign(value, path)
 
 

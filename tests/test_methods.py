@@ -74,6 +74,9 @@ FOREIGN = [
     lambda d, mark: d["task"].update(_target_="domadapt.prediction.Path.touch", self=mark),
     lambda d, mark: d["task"].update(types={"_target_": "os.makedirs", "name": mark}),
     lambda d, mark: d["parser"].update(name=[{"_target_": "domadapt.prediction.Path", "_args_": [mark]}]),
+    lambda d, mark: d["task"].update(types=f"${{oc.create:{{_target_:os.makedirs,name:'{mark}'}}}}"),
+    lambda d, mark: d["task"].update({"${oc.env:HOME}": 1}),
+    lambda d, mark: d["parser"].update(name=["${oc.env:HOME}"]),
 ]
 
 
