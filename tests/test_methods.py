@@ -99,6 +99,28 @@ def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path, change: Callab
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("damage", ["json", "field", "weights"])
+def test_a_damaged_model_folder_is_told_in_one_line(tmp_path: Path, damage: str) -> None:
+    fields: dict[str, object] = {
+        "format": 1,
+        "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
+        "backbone": {"_target_": "domadapt.encoder.Encoder", "trainable": "all"},
+        "methods": {},
+    }
+    others = ("relations", "max_pieces", "source", "target", "parser", "parser_name", "parses_at_prediction")
+    text = json.dumps(fields | dict.fromkeys(others if damage == "weights" else others[1:]))
+    (tmp_path / "domadapt.json").write_text(text[:-9] if damage == "json" else text, encoding="utf-8")
+    (tmp_path / "methods.safetensors").write_bytes(b"short")
+    tiny_encoder(labels=3).save(tmp_path / "encoder")
+    told = {
+        "json": r"json: damaged \(",
+        "field": "json: damaged: it lacks relations",
+        "weights": "safetensors: damaged",
+    }
+    with pytest.raises(ValueError, match=rf"{told[damage]}.*; copy the folder again"):
+        domadapt.load(tmp_path)
+
+
 def test_two_methods_can_not_share_a_loss() -> None:
     settings = "layer: 0, head: 1, at_prediction: predicted, weight: 1"
     second = f"+injection.second={{_target_: domadapt.injection.lisa.Lisa, {settings}}}"
