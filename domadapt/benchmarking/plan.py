@@ -143,20 +143,21 @@ def estimate(todo: Sequence[Cell]) -> Estimate:
     return Estimate(sum(median(values) for values in known), len(known), len(waiting) - len(known))
 
 
-def plan(todo: Sequence[Cell], at_once: int, launcher: str) -> str:
+def plan(todo: Sequence[Cell], at_once: int | None, launcher: str) -> str:
     """The plan in words, printed before the first cell starts.
 
     Args:
         todo: all cells.
-        at_once: how many run at a time.
+        at_once: how many run at a time; None if nobody knows.
         launcher: its name.
     """
     count = Counter(cell.state() for cell in todo)
     pairs, methods = {cell.pair for cell in todo}, {cell.method for cell in todo}
     seeds = {cell.seed for cell in todo}
+    at_once_words = f"{at_once} at once" if at_once else "as many at once as there is room for"
     lines = [
         f"{len(todo)} cells: {len(pairs)} pairs × {len(methods)} methods × {len(seeds)} seeds; "
-        f"launcher {launcher}, {at_once} at once"
+        f"launcher {launcher}, {at_once_words}"
     ]
     if count[FINISHED]:
         lines.append(f"  {count[FINISHED]} finished: not run again")
@@ -167,7 +168,8 @@ def plan(todo: Sequence[Cell], at_once: int, launcher: str) -> str:
     guess = estimate(todo)
     if guess.of:
         rest = f", and {guess.unknown} whose like has not been run yet" if guess.unknown else ""
-        lines.append(f"  about {duration(guess.seconds / at_once)} for {guess.of} of them{rest}")
+        serial = "" if at_once else ", one after the other"
+        lines.append(f"  about {duration(guess.seconds / (at_once or 1))} for {guess.of} of them{serial}{rest}")
     elif guess.unknown:
         lines.append("  no estimate: nothing like them is finished yet")
     lines.append(f"  shared: {shared(Path(todo[0].config.paths.cache))}")
