@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, ListConfig
 
 from domadapt.api import compose
 from domadapt.benchmarking.cells import cell_key, run_folder
@@ -74,11 +74,18 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[Cell]:
         overrides: what the user gave on the command line; they hold for every cell.
 
     Raises:
-        ValueError: seeds are given in two ways, a method is not in the matrix, or two are one and the same cell.
+        ValueError: seeds are given in two ways, a setting is no list, a method is not in the matrix, or two are one and
+            the same cell.
     """
     common = [o for o in overrides if not o.lstrip("+~").startswith(("experiment=", "benchmark.", "seed="))]
     if any(o.lstrip("+").startswith("seed=") for o in overrides):
         raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
+    for name in ("pairs", "only", "seeds"):
+        value = cfg.benchmark.get(name)
+        if value is not None and not isinstance(value, ListConfig):
+            raise ValueError(f"benchmark.{name}={value}: expected a list: benchmark.{name}=[{value}]")
+    if not cfg.benchmark.seeds:
+        raise ValueError(f"benchmark.seeds={cfg.benchmark.seeds}: expected a list of seeds, such as [1,2,3]")
     methods = dict(cfg.benchmark.methods)
     only = cfg.benchmark.get("only") or list(methods)
     if unknown := [name for name in only if name not in methods]:
