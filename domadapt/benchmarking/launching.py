@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from domadapt.redact import redact_logs
 from domadapt.resolvers import register
 
 # Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
@@ -41,6 +42,7 @@ class Job:
             sys.argv[1:] = self.arguments
             logging.basicConfig(format="%(message)s", level=logging.INFO)
             logging.captureWarnings(True)
+            redact_logs()  # launchers keep what is printed here in files
         if os.getppid() == self.parent:
             end_with(self.parent)
         try:
