@@ -150,6 +150,8 @@ def _run(verb: str, arguments: list[str]) -> None:
 
     register()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
+    if "" in arguments:
+        raise ValueError("one argument is empty: a variable of the shell that is not set?")
     tidy = quote if verb in ("predict", "parse") else lengthen
     words = positional(arguments[1:]) if verb == "report" else arguments[1:]
     given = [tidy(argument) for argument in words]

@@ -83,7 +83,9 @@ class Encoder(nn.Module):
     @property
     def longest(self) -> int:
         """Most pieces of a text, special ones included."""
-        offset = 2 if "roberta" in self.model.config.model_type else 0  # RoBERTa's positions begin after the padding id
+        embeddings = getattr(self.base, "embeddings", None)
+        padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+        offset = 0 if padding is None else padding + 1  # RoBERTa and its like: positions begin after the padding id
         return int(self.model.config.max_position_embeddings) - offset
 
     @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -22,6 +23,9 @@ from domadapt.syntax.parser import Parse, Parser, Text
 from domadapt.tasks.task import Prediction
 
 FORMAT = 1  # of model folders
+PARSING = ("parser", "parser_name", "parses_at_prediction")
+FIELDS = ("task", "backbone", "methods", "relations", "max_pieces", "source", "target", *PARSING)
+AGAIN = "copy the folder again, or train the model again"
 
 
 def save_model(setting: Setting, cfg: DictConfig, folder: Path) -> None:
@@ -96,23 +100,25 @@ class Model:
 
 
 def refuse_foreign(config: Any, path: Path) -> None:
-    """Allow only classes defined in domadapt, however deep the description names them.
+    """Allow only classes defined in domadapt, however deep the description names them, and no ``${...}``.
 
     Raises:
         ValueError: at the first other name; nothing has been imported or called by then.
     """
-    if isinstance(config, list):
-        for value in config:
-            refuse_foreign(value, path)
-    if not isinstance(config, dict):
-        return
-    target = config.get("_target_")
-    if target is not None and not _defined_here(str(target)):
+    foreign = None
+    if isinstance(config, dict):
+        target = config.get("_target_")
+        foreign = str(target) if target is not None and not _defined_here(str(target)) else None
+    elif isinstance(config, str) and "${" in config:  # resolved before it is made: to a _target_, to the environment
+        foreign = config
+    if foreign is not None:
         raise ValueError(
-            f"{path}: names {str(target)[:80]!r} outside domadapt; a model folder can name any code. If it is your "
+            f"{path}: names {foreign[:80]!r} outside domadapt; a model folder can name any code. If it is your "
             f"own, load it with trust_code=True"
         )
-    for value in config.values():
+    for value in (
+        [*config, *config.values()] if isinstance(config, dict) else config if isinstance(config, list) else ()
+    ):
         refuse_foreign(value, path)
 
 
@@ -125,6 +131,16 @@ def _defined_here(target: str) -> bool:
     except ImportError:
         return False
     return isinstance(found, type) and found.__module__ == module
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged ({error}); {AGAIN}") from error
+    if not isinstance(description, dict):
+        raise ValueError(f"{path}: damaged: no object; {AGAIN}")
+    return description
 
 
 class NoParser:
@@ -157,22 +173,30 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     path = folder / "domadapt.json"
     if not path.is_file():
         raise ValueError(f"{folder}: not a model folder (no domadapt.json in it); give a run's model/ folder")
-    description = json.loads(path.read_text(encoding="utf-8"))
+    description = _read(path)
     if description.get("format") != FORMAT:
         raise ValueError(f"{path}: format {description.get('format')!r}, this version reads {FORMAT}; train it again")
     if not trust_code:
         refuse_foreign(description, path)
+    if missing := [name for name in FIELDS if name not in description]:
+        raise ValueError(f"{path}: damaged: it lacks {', '.join(missing)}; {AGAIN}")
     task = make(description["task"])
     backbone = {**description["backbone"], "name": str(folder / "encoder")}
     encoder = make(backbone, kind=task.kind, labels=task.labels)
     methods: dict[str, Method] = {name: make(config) for name, config in description["methods"].items()}
     stored = folder / "methods.safetensors"
-    tensors = load_file(stored) if stored.is_file() else {}
+    try:
+        tensors = load_file(stored) if stored.is_file() else {}
+    except SafetensorError as error:
+        raise ValueError(f"{stored}: damaged ({error}); {AGAIN}") from error
     target_device = pick_device(device)
     for name, method in methods.items():
         method.attach(encoder, len(description["relations"]))
         prefix = f"{name}."
-        method.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+        own = {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
+        if own.keys() != method.state_dict().keys():
+            raise ValueError(f"{stored}: damaged: not all weights of {name} are there; {AGAIN}")
+        method.load_state_dict(own)
         method.to(target_device).eval()
     if hasattr(encoder, "load"):
         encoder.load(folder / "encoder")
@@ -182,7 +206,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     if description["parses_at_prediction"] and parser.name != description["parser_name"]:
         raise ValueError(
             f"{path}: this model reads the parses of {description['parser_name']}, here is {parser.name}; install that "
-            f"version, or train with injection.lisa.at_prediction=predicted"
+            f"version, or train a model that reads no parses when it predicts"
         )
     domains = Domains(description["source"], description["target"], (), (), (), TargetUnlabeled("", ()), None)
     setting = Setting(

@@ -3,16 +3,22 @@
 import logging
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
 HIDDEN = "[hidden]"
 SHORTEST = 8  # characters of a secret: a shorter value, such as `true`, would be struck out wherever it occurs
 # api_key, WANDB_API_KEY, token, db.password; not tokenizer, max_tokens, keyboard.
-NAME = re.compile(r"secret|passw|credential|(?:keys?|token)(?![a-z])", re.IGNORECASE)
-# As people write them: name=value, --name=value, --name value. What refers to the environment holds no secret.
-VALUE = r"""(?P<value> '[^']*' | "[^"]*" | [^\s,;'"]+ )"""
-GIVEN = re.compile(r"(?P<name> -{0,2} [\w.+/@-]+ ) (?P<sign> = | [ ](?!-) ) " + VALUE, re.VERBOSE)
+WORD = "(?:secret|passw|credential|(?:keys?|token)(?![a-z]))"
+NAME = re.compile(WORD, re.IGNORECASE)
+# As people write them: name=value, --name=value, --name value, {name: value}. A reference to the environment is none.
+GIVEN = re.compile(
+    rf"""(?<![\w.+/@-]) (?P<name> [\w.+/@-]*? {WORD} [\w.+/@-]* ) (?P<sign> ['"]?[ ]*:[ ]* | = | [ ](?!-) )
+    (?P<value> '[^']*' | "[^"]*" | [\[{{][^\[\]{{}}]*[\]}}] | [^\s,;'"]+?(?=[\]}}]*(?:[\s,;'"]|$)) )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+LOGIN = re.compile(r"""(?<=://)[^\s/'"]+(?=@)""")  # user:password in the address of a server
 
 
 def is_secret(name: str) -> bool:
@@ -32,7 +38,17 @@ def redact(text: str) -> str:
     """
     for value in sorted(_environment(), key=len, reverse=True):
         text = text.replace(value, HIDDEN)
-    return GIVEN.sub(_hidden, text)
+    return LOGIN.sub(HIDDEN, GIVEN.sub(_hidden, text))
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """A command as a shell takes it, without secrets.
+
+    >>> command_line(["domadapt", "train", "+hub={token: 'a secret'}", "tracking.uri=https://me:pw@host"])
+    "domadapt train '+hub={token: [hidden]}' 'tracking.uri=https://[hidden]@host'"
+    """
+    # Each by itself, too: quotes of the shell hide those of an argument.
+    return redact(shlex.join(map(redact, arguments)))
 
 
 def redacted(config: Any, secret: bool = False) -> Any:
@@ -85,7 +101,8 @@ def guard_logs() -> None:
     """Warnings go to the log, and nothing that this process logs holds a secret."""
     logging.captureWarnings(True)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(Redacting())
+        if not any(isinstance(known, Redacting) for known in handler.filters):  # a worker takes several jobs
+            handler.addFilter(Redacting())
 
 
 def _environment() -> set[str]:
@@ -94,16 +111,36 @@ def _environment() -> set[str]:
 
 def _hidden(match: re.Match[str]) -> str:
     name, sign, value = match["name"], match["sign"], match["value"]
-    flag = name.startswith("--") or sign == "="
-    plain = len(value) >= SHORTEST and value != HIDDEN and not value.startswith("${")
-    return f"{name}{sign}{HIDDEN}" if flag and plain and is_secret(name) else match[0]
+    flag = name.startswith("--") or sign != " "
+    plain = len(value) >= SHORTEST and value != HIDDEN and not value.strip("'\"").startswith("${")
+    return f"{name}{sign}{HIDDEN}" if flag and plain else match[0]
+
+
+def _movable(value: str) -> bool:
+    return len(value) >= SHORTEST and "${" not in value
 
 
 def _moved(argument: str) -> str:
     name, sign, value = argument.partition("=")
-    if not sign or len(value) < SHORTEST or "${" in value or not is_secret(name):
-        return argument
+    several = value.startswith(("[", "{"))
+    if sign and _movable(value) and (is_secret(name) or (LOGIN.search(value) and not several)):
+        return f"{name}={_reference(name, value)}"
+    return f"{name}={GIVEN.sub(lambda item: _moved_item(name, item), value)}" if several else argument
+
+
+def _moved_item(name: str, item: re.Match[str]) -> str:
+    """Of a dict; its place is part of the variable's name, since a list may hold several of one name."""
+    value = item["value"]
+    if not _movable(value):
+        return item[0]
+    variable = f"{name}_{item.start()}_{item['name']}"
+    return f"{item['name']}{item['sign']}{_reference(variable, value)}"
+
+
+def _reference(name: str, value: str) -> str:
+    """Move a value into the environment, and return what stands for it."""
     variable = "DOMADAPT_SECRET_" + re.sub(r"\W+", "_", name.strip("+~-")).upper()
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     os.environ[variable] = value[1:-1] if quoted else value
-    return f"{name}=${{oc.env:{variable}}}"
+    reference = f"${{oc.env:{variable}}}"
+    return f"'${{oc.decode:{reference}}}'" if value[0] in "[{" else reference  # quoted: for Hydra's grammar

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import shlex
 import shutil
 import sys
 from collections import Counter
@@ -26,7 +25,7 @@ from domadapt.fitting import fit
 from domadapt.prediction import save_model
 from domadapt.provenance import hardware, versions
 from domadapt.ranks import be_quiet
-from domadapt.redact import redact, redacted
+from domadapt.redact import command_line, redacted
 from domadapt.setup import Setting, build, check_numbers, plain
 from domadapt.tracking.tracker import tracking
 
@@ -192,7 +191,7 @@ def summary(cfg: DictConfig, setting: Setting, curve: list[dict[str, Any]]) -> d
         "config": redacted(plain(cfg)),
         "versions": versions(),
         "hardware": hardware(setting.device, setting.precision),
-        "command": redact(shlex.join(["domadapt", *sys.argv[1:]])),
+        "command": command_line(["domadapt", *sys.argv[1:]]),
     }
 
 

@@ -1,6 +1,7 @@
 """Backbones: which attention can be reached, what is refused, what is trained, whether weights are whole."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -62,6 +63,15 @@ def test_a_hook_sees_and_changes_the_attention_of_its_layer(kind: str) -> None:
     assert len(masks) == 1
     assert masks[0] is not None  # without a mask, padding would be attended
     assert not torch.allclose(before, after)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "camembert", "ernie", "distilbert"])
+def test_the_longest_text_is_as_long_as_positions_go(kind: str) -> None:
+    model = small_model(kind, REACHED[kind] | {"max_position_embeddings": 16})
+    longest = Encoder.longest.fget(SimpleNamespace(model=model, base=model))  # type: ignore[attr-defined]
+    model(input_ids=torch.full((1, longest), 9))
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.full((1, longest + 1), 9))
 
 
 @pytest.mark.parametrize("kind", IGNORING)

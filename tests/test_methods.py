@@ -76,6 +76,9 @@ FOREIGN = [
     lambda d, mark: d["task"].update(_target_="domadapt.prediction.Path.touch", self=mark),
     lambda d, mark: d["task"].update(types={"_target_": "os.makedirs", "name": mark}),
     lambda d, mark: d["parser"].update(name=[{"_target_": "domadapt.prediction.Path", "_args_": [mark]}]),
+    lambda d, mark: d["task"].update(types=f"${{oc.create:{{_target_:os.makedirs,name:'{mark}'}}}}"),
+    lambda d, mark: d["task"].update({"${oc.env:HOME}": 1}),
+    lambda d, mark: d["parser"].update(name=["${oc.env:HOME}"]),
 ]
 
 
@@ -96,6 +99,36 @@ def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path, change: Callab
     with pytest.raises(ValueError, match="outside domadapt; a model folder can name any code"):
         domadapt.load(folder)
     assert not mark.exists()
+
+
+@pytest.mark.parametrize("damage", ["json", "field", "weights"])
+def test_a_damaged_model_folder_is_told_in_one_line(tmp_path: Path, damage: str) -> None:
+    fields: dict[str, object] = {
+        "format": 1,
+        "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
+        "backbone": {"_target_": "domadapt.encoder.Encoder", "trainable": "all"},
+        "methods": {},
+    }
+    others = ("relations", "max_pieces", "source", "target", "parser", "parser_name", "parses_at_prediction")
+    text = json.dumps(fields | dict.fromkeys(others if damage == "weights" else others[1:]))
+    (tmp_path / "domadapt.json").write_text(text[:-9] if damage == "json" else text, encoding="utf-8")
+    (tmp_path / "methods.safetensors").write_bytes(b"short")
+    tiny_encoder(labels=3).save(tmp_path / "encoder")
+    told = {
+        "json": r"json: damaged \(",
+        "field": "json: damaged: it lacks relations",
+        "weights": "safetensors: damaged",
+    }
+    with pytest.raises(ValueError, match=rf"{told[damage]}.*; copy the folder again"):
+        domadapt.load(tmp_path)
+
+
+def test_a_model_folder_without_the_weights_of_its_method(tmp_path: Path) -> None:
+    overrides = [*corpora(tmp_path), "injection=lisa", "injection.lisa.layer=1", "trainer.epochs=1"]
+    domadapt.train([*overrides, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    (tmp_path / "run" / "model" / "methods.safetensors").unlink()
+    with pytest.raises(ValueError, match="damaged: not all weights of lisa are there; copy the folder again"):
+        domadapt.load(tmp_path / "run" / "model")
 
 
 def test_two_methods_can_not_share_a_loss() -> None:

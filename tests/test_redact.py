@@ -1,14 +1,23 @@
 """No secret comes through: by the name of a setting, by its value in the environment, in logs."""
 
+import io
 import logging
 import os
+import sys
+from pathlib import Path
+from typing import Any
 
+import hydra
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.api import compose
+from domadapt.api import compose, initialized
+from domadapt.benchmarking.launching import Job
+from domadapt.bundling import worker
+from domadapt.bundling.bundle import Packing
 from domadapt.redact import HIDDEN, Redacting, hidden, is_secret, redact, redacted
+from domadapt.setup import plain
 
 SECRET = "s3cr3t-0123456789-abcdefghij"
 PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="=$'\""), max_size=40)
@@ -40,7 +49,16 @@ def test_other_text_stays(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["+a.api_key={}", "a.token='{}' seed=1", "--password {}", "--my-secret={}", "KEY={},x"]
+    "command",
+    [
+        "+a.api_key={}",
+        "a.token='{}' seed=1",
+        "--password {}",
+        "--my-secret={}",
+        "KEY={},x",
+        "+x={{api_key:{},b:1}}",
+        "+x={{a:{{hub_token: {}}}}}",
+    ],
 )
 def test_a_secret_that_is_given_by_name_is_struck_out(command: str) -> None:
     assert redact(command.format(SECRET)) == command.replace("'{}'", "{}").format(HIDDEN)
@@ -64,6 +82,68 @@ def test_overrides_compose_to_the_secret_without_holding_it(monkeypatch: pytest.
     assert compose("train", overrides[:2]).tracking.api_key == SECRET
     assert os.environ["DOMADAPT_SECRET_TRACKING_API_KEY"] == SECRET
     assert hidden(overrides) == overrides
+
+
+@pytest.mark.parametrize(
+    "part", [f"api_key:{SECRET}", f"api_key: '{SECRET}'", f"a:[{{token:{SECRET}}},{{token:other678}}]"]
+)
+def test_secrets_in_a_dict_are_moved_too(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    given = [f"+x={{{part},seed:1}}"]
+    moved = hidden(given)
+    assert SECRET not in str(moved)
+    assert hidden(moved) == moved
+    assert plain(compose("train", moved))["x"] == plain(_composed(given))["x"]
+
+
+def test_a_list_of_secrets_stays_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    moved = hidden([f"+x.api_keys=[{SECRET},{SECRET}]"])
+    assert SECRET not in str(moved)
+    assert plain(compose("train", moved))["x"] == {"api_keys": [SECRET, SECRET]}
+
+
+def test_the_login_of_a_server_is_no_part_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    address = "https://me:pass@host/x"
+    assert redacted({"uri": address}) == {"uri": "https://[hidden]@host/x"}
+    [moved] = hidden([f"tracking.uri={address}"])
+    assert "pass" not in moved
+    assert compose("train", ["tracking=mlflow", moved]).tracking.uri == address
+
+
+def test_a_worker_of_a_sweep_and_of_a_bundle_logs_no_secret(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MY_HUB_TOKEN", SECRET)
+    monkeypatch.setattr(sys, "argv", sys.argv[:])
+    stream = io.StringIO()
+    monkeypatch.setattr(logging.getLogger(), "handlers", [logging.StreamHandler(stream)])
+
+    def fail(*_: object) -> None:
+        logging.getLogger("a").error("told %s", SECRET)
+        raise ValueError(SECRET)
+
+    monkeypatch.setattr("domadapt.training.train", fail)
+    Job(parent=-1)(None)
+    logging.captureWarnings(False)
+    assert stream.getvalue() == f"told {HIDDEN}\n"
+    monkeypatch.setattr(worker, "_train", fail)
+    assert worker.answer({}, "runs") == {"error": f"ValueError: {HIDDEN}"}
+    assert SECRET not in capsys.readouterr().err
+
+
+def test_a_bundle_carries_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    cfg = compose("train", [f"+hub.token={SECRET}"])
+    with pytest.raises(ValueError, match="hub: a setting holds a secret, which a bundle would carry in clear"):
+        Packing(tmp_path, tmp_path).cell(cfg)
+
+
+def _composed(overrides: list[str]) -> Any:
+    """As Hydra composes overrides that nobody has touched."""
+    with initialized():
+        return hydra.compose("train", overrides)
 
 
 def test_log_records_lose_their_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

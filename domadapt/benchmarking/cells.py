@@ -78,7 +78,7 @@ def names_file(name: str, value: Any) -> bool:
 
 def _foreign_code(package: str) -> str:
     """Hash of a package outside of this one; of nothing if it is not there, which making the object will tell."""
-    spec = find_spec(package)
+    spec = find_spec(package) if package else None
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         return ""
     return _hash(Path(spec.origin) if Path(spec.origin).name != "__init__.py" else Path(spec.origin).parent)

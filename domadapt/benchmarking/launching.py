@@ -41,7 +41,7 @@ class Job:
         if os.getpid() != self.parent:
             sys.argv[1:] = self.arguments
             logging.basicConfig(format="%(message)s", level=logging.INFO)
-            guard_logs()
+            guard_logs()  # launchers keep what is printed here in files
         if os.getppid() == self.parent:
             end_with(self.parent)
         try:
@@ -112,8 +112,8 @@ def _launch(jobs: list[list[str]], first: int, wait: bool) -> list[dict[str, Any
     return [job._return_value for job in returned]
 
 
-def jobs_at_once(overrides: Sequence[str]) -> tuple[int, str]:
-    """How many jobs the configured launcher runs at a time, as far as it says, and its name.
+def jobs_at_once(overrides: Sequence[str]) -> tuple[int | None, str]:
+    """How many jobs the configured launcher runs at a time, None if it does not say, and its name.
 
     Args:
         overrides: of any job.
@@ -127,7 +127,8 @@ def jobs_at_once(overrides: Sequence[str]) -> tuple[int, str]:
         str(settings.runtime.choices.get("launcher") or settings.runtime.choices["hydra/launcher"]),
     )
     if not jobs:
-        return int(settings.launcher.get("array_parallelism") or 1), name
+        alone = 1 if settings.launcher._target_.endswith("BasicLauncher") else None
+        return settings.launcher.get("array_parallelism") or alone, name
     import joblib
 
     return int(joblib.effective_n_jobs(jobs)), name

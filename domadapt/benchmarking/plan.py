@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, ListConfig
 
 from domadapt.api import compose
 from domadapt.benchmarking.cells import cell_key, run_folder
@@ -74,11 +74,18 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[Cell]:
         overrides: what the user gave on the command line; they hold for every cell.
 
     Raises:
-        ValueError: seeds are given in two ways, a method is not in the matrix, or two are one and the same cell.
+        ValueError: seeds are given in two ways, a setting is no list, a method is not in the matrix, or two are one and
+            the same cell.
     """
     common = [o for o in overrides if not o.lstrip("+~").startswith(("experiment=", "benchmark.", "seed="))]
     if any(o.lstrip("+").startswith("seed=") for o in overrides):
         raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
+    for name in ("pairs", "only", "seeds"):
+        value = cfg.benchmark.get(name)
+        if value is not None and not isinstance(value, ListConfig):
+            raise ValueError(f"benchmark.{name}={value}: expected a list: benchmark.{name}=[{value}]")
+    if not cfg.benchmark.seeds:
+        raise ValueError(f"benchmark.seeds={cfg.benchmark.seeds}: expected a list of seeds, such as [1,2,3]")
     methods = dict(cfg.benchmark.methods)
     only = cfg.benchmark.get("only") or list(methods)
     if unknown := [name for name in only if name not in methods]:
@@ -152,20 +159,21 @@ def estimate(todo: Sequence[Cell]) -> Estimate:
     return Estimate(sum(median(values) for values in known), len(known), len(waiting) - len(known))
 
 
-def plan(todo: Sequence[Cell], at_once: int, launcher: str) -> str:
+def plan(todo: Sequence[Cell], at_once: int | None, launcher: str) -> str:
     """The plan in words, printed before the first cell starts.
 
     Args:
         todo: all cells.
-        at_once: how many run at a time.
+        at_once: how many run at a time; None if nobody knows.
         launcher: its name.
     """
     count = Counter(cell.state() for cell in todo)
     pairs, methods = {cell.pair for cell in todo}, {cell.method for cell in todo}
     seeds = {cell.seed for cell in todo}
+    at_once_words = f"{at_once} at once" if at_once else "as many at once as there is room for"
     lines = [
         f"{len(todo)} cells: {len(pairs)} pairs × {len(methods)} methods × {len(seeds)} seeds; "
-        f"launcher {launcher}, {at_once} at once"
+        f"launcher {launcher}, {at_once_words}"
     ]
     if count[FINISHED]:
         lines.append(f"  {count[FINISHED]} finished: not run again")
@@ -176,7 +184,8 @@ def plan(todo: Sequence[Cell], at_once: int, launcher: str) -> str:
     guess = estimate(todo)
     if guess.of:
         rest = f", and {guess.unknown} whose like has not been run yet" if guess.unknown else ""
-        lines.append(f"  about {duration(guess.seconds / at_once)} for {guess.of} of them{rest}")
+        serial = "" if at_once else ", one after the other"
+        lines.append(f"  about {duration(guess.seconds / (at_once or 1))} for {guess.of} of them{serial}{rest}")
     elif guess.unknown:
         lines.append("  no estimate: nothing like them is finished yet")
     lines.append(f"  shared: {shared(Path(todo[0].config.paths.cache))}")

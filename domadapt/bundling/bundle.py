@@ -2,7 +2,6 @@
 
 import json
 import logging
-import shlex
 import sys
 import tempfile
 from collections import Counter
@@ -19,6 +18,7 @@ from domadapt.bundling.corpora import Files, read_all
 from domadapt.bundling.libraries import copy_foreign, copy_libraries, copy_package
 from domadapt.files import replace_atomic
 from domadapt.progress import progress
+from domadapt.redact import command_line, redacted
 from domadapt.setup import make, make_methods, plain
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import Parser, Text
@@ -51,7 +51,7 @@ def bundle(cfg: DictConfig, overrides: Sequence[str] = ()) -> Path:
         packing = Packing(folder, Path(cfg.paths.cache))
         packed = [{"name": c.name, "config": packing.cell(c.config)} for c in progress(todo, "pack", len(todo), "cell")]
         packing.parse()
-        content = {"format": FORMAT, "command": shlex.join(["domadapt", *sys.argv[1:]]), "cells": packed}
+        content = {"format": FORMAT, "command": command_line(["domadapt", *sys.argv[1:]]), "cells": packed}
         (folder / "cells.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
         (folder / "__main__.py").write_bytes(Path(__file__).with_name("unpack.py").read_bytes())
         replace_atomic(Path(cfg.output), lambda part: _zip(folder, part))
@@ -77,6 +77,10 @@ class Packing:
     def cell(self, cell: DictConfig) -> dict[str, Any]:
         """Pack what one cell names, and return its configuration as it is in the bundle."""
         config = plain(cell)
+        if secret := [name for name, value in config.items() if redacted({name: value}) != {name: value}]:
+            raise ValueError(
+                f"{secret[0]}: a setting holds a secret, which a bundle would carry in clear; leave it out"
+            )
         data, parser = (json.dumps(config[group], sort_keys=True) for group in ("data", "parser"))
         if data not in self.texts:
             self.texts[data], read = read_all(config["data"])

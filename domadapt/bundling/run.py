@@ -60,7 +60,7 @@ class Run:
         """Run what is not finished, print a line for each cell, and pack the results.
 
         Returns:
-            The exit code: 0, or 1 if a cell failed, or 130 if stopped.
+            The exit code: 0, or 1 if a cell is not finished or the results are not packed, or 130 if stopped.
         """
         todo = [i for i, folder in enumerate(self.folders) if not _finished(folder)]
         finished = len(self.cells) - len(todo)
@@ -81,8 +81,9 @@ class Run:
         for line in self.failed:
             print(f"failed: {line}")
         stopped = ", stopped" if self._stopped else ""
-        print(f"{self.done} of {len(self.cells)} cells finished, {len(self.failed)} failed{stopped}; {results}")
-        return 130 if self._stopped else 1 if self.failed else 0
+        told = f"; {results} holds all that `domadapt report runs=FOLDER` reads" if results else ""
+        print(f"{self.done} of {len(self.cells)} cells finished, {len(self.failed)} failed{stopped}{told}")
+        return 130 if self._stopped else int(self.done < len(self.cells) or results is None)
 
     def _work(self, number: int, count: int) -> None:
         """Give cells to one worker process after the other; a new one takes the place of one that died."""
@@ -92,7 +93,11 @@ class Run:
                 index = self.waiting.get_nowait()
             except queue.Empty:
                 break
-            worker = worker or self._start(number, count)
+            try:
+                worker = worker or self._start(number, count)
+            except OSError as error:  # no folder for its log, no process
+                self._tell(self.cells[index]["name"], {"error": f"no process could be started for it: {error}"})
+                continue
             answer = _ask(worker, index)
             if answer is None:
                 code = worker.wait()
@@ -143,8 +148,8 @@ class Run:
             except subprocess.TimeoutExpired:
                 worker.kill()
 
-    def _pack(self) -> str:
-        """What a report needs of all finished cells, in one small file."""
+    def _pack(self) -> Path | None:
+        """What a report needs of all finished cells, in one small file; None if it can't be written."""
         path = self.runs / "results.tar.gz"
 
         def write(part: Path) -> None:
@@ -154,8 +159,12 @@ class Run:
                         if _finished(folder) and (folder / file).is_file():
                             archive.add(folder / file, str((folder / file).relative_to(self.runs)))
 
-        replace_atomic(path, write)
-        return f"{path} holds all that `domadapt report runs=FOLDER` reads"
+        try:
+            replace_atomic(path, write)
+        except OSError as error:
+            print(f"bundle: {path}: {error}; the runs are in {self.runs}", file=sys.stderr)
+            return None
+        return path
 
     def _log(self, number: int) -> Path:
         return self.runs / "logs" / f"worker-{number}.log"

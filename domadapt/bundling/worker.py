@@ -10,6 +10,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from domadapt.redact import guard_logs, redact
+
 
 def main() -> None:
     """Answer each number with one line of JSON: the cell's score, or its error. The working folder is the bundle's."""
@@ -17,6 +19,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    guard_logs()
     content: dict[str, Any] = json.loads(Path("cells.json").read_text(encoding="utf-8"))
     runs = sys.argv[1]
     sys.argv = shlex.split(content["command"])  # what metrics.json quotes
@@ -40,8 +43,8 @@ def answer(config: dict[str, Any], runs: str) -> dict[str, Any]:
     try:
         metrics = _train(config, runs)
     except Exception as error:  # the others go on
-        traceback.print_exc()
-        return {"error": f"{type(error).__name__}: {error}"}
+        print(redact(traceback.format_exc()), file=sys.stderr)
+        return {"error": redact(f"{type(error).__name__}: {error}")}
     score = (metrics["target_test"] or {}).get(metrics["headline"])
     return {
         "headline": metrics["headline"],

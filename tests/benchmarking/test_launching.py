@@ -12,8 +12,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
 
 from domadapt.api import compose
+from domadapt.benchmarking import plan as planning
 from domadapt.benchmarking.cells import cell_key
-from domadapt.benchmarking.launching import launch, portable, threads_of_a_job
+from domadapt.benchmarking.launching import jobs_at_once, launch, portable, threads_of_a_job
 from domadapt.data.records import DataError, Location
 from domadapt.messages import user_error
 from tests.support import corpora
@@ -97,6 +98,32 @@ def test_jobs_that_share_a_machine_share_its_cores(monkeypatch: pytest.MonkeyPat
         settings = compose("train", overrides, with_hydra=True).hydra
         monkeypatch.setattr(HydraConfig, "get", staticmethod(lambda settings=settings: settings))
         assert threads_of_a_job() == share
+
+
+@pytest.mark.parametrize(
+    ("overrides", "count"),
+    [
+        (["launcher=in_process"], 1),
+        (["launcher=joblib", "hydra.launcher.n_jobs=3"], 3),
+        (["launcher=submitit"], 64),
+        (["launcher=submitit_local"], None),
+        (["launcher=ray"], None),
+    ],
+)
+def test_how_many_run_at_once_is_said_where_it_is_known(overrides: list[str], count: int | None) -> None:
+    extra = overrides[0].removeprefix("launcher=").partition("_")[0]
+    if extra in ("joblib", "ray", "submitit") and find_spec(f"hydra_plugins.hydra_{extra}_launcher") is None:
+        pytest.skip(f"the extra [{extra}] is not installed")
+    assert jobs_at_once(overrides) == (count, overrides[0].removeprefix("launcher="))
+
+
+def test_a_plan_divides_by_no_guess(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(planning, "estimate", lambda todo: planning.Estimate(600, 4, 0))
+    todo = [planning.Cell("source_only", 1, (), compose("train", [f"paths.runs={tmp_path}"]))]
+    said = planning.plan(todo, None, "ray")
+    assert "launcher ray, as many at once as there is room for" in said
+    assert "about 10 min for 4 of them, one after the other" in said
+    assert "about 5 min for 4 of them\n" in planning.plan(todo, 2, "joblib")
 
 
 def test_the_launcher_is_no_part_of_a_cells_key() -> None:

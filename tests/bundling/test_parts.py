@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from domadapt.bundling.backbone import bundled_backbone
 from domadapt.bundling.corpora import Files, read_all
 from domadapt.bundling.libraries import carried, copy_foreign
+from domadapt.bundling.run import Run
 from domadapt.data.domains import UnlabelledText
 from domadapt.encoder import Encoder
 from domadapt.setup import make
@@ -143,6 +144,26 @@ def test_a_missing_parser_names_the_text() -> None:
         ValueError, match=r"1 texts have no cached parse, and spacy-9/x can't be loaded here.*lens isn't"
     ):
         list(gone.tokenize([TEXT]))
+
+
+def test_a_run_that_could_not_start_or_pack_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells = [{"name": n, "config": {"paths": {"run": str(tmp_path / n), "runs": ""}}} for n in "ab"]
+    (tmp_path / "cells.json").write_text(json.dumps({"format": 1, "cells": cells}))
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "logs").touch()  # where a folder should be
+    assert Run(tmp_path, tmp_path / "runs", 1)() == 1
+    assert "failed: b: no process could be started for it: " in capsys.readouterr().out
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.json").write_text('{"key": 1}')
+    (tmp_path / "file").touch()
+    assert Run(tmp_path, tmp_path / "file", 1)() == 1
+    told = capsys.readouterr()
+    assert told.out.endswith("2 of 2 cells finished, 0 failed\n")
+    assert told.err.startswith("bundle: ") and told.err.count("\n") == 1
 
 
 def test_configurations_survive_json(tmp_path: Path) -> None:
