@@ -1,9 +1,11 @@
 """The state of a benchmark's cells, read from their run folders while they run: a live table, or a line a cell."""
 
 import logging
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -100,7 +102,7 @@ class Watch:
 
     def _show(self) -> None:
         if self.console.is_terminal:
-            with Live(console=self.console, auto_refresh=False) as live:
+            with Live(console=self.console, auto_refresh=False) as live, logs_above_the_table():
                 while True:
                     stopped = self._stop.wait(EVERY)
                     self.look()
@@ -113,6 +115,19 @@ class Watch:
                 log.info(line(cell, self.metrics[cell.folder], self._caption()))
             if stopped:
                 return
+
+
+@contextmanager
+def logs_above_the_table() -> Iterator[None]:
+    """What is logged goes to standard error as it is now, which rich has replaced, not as it was: into the table."""
+    handlers = [h for h in logging.getLogger().handlers if type(h) is logging.StreamHandler]
+    before = [handler.setStream(sys.stderr) for handler in handlers]
+    try:
+        yield
+    finally:
+        for handler, stream in zip(handlers, before, strict=True):
+            if stream is not None:
+                handler.setStream(stream)
 
 
 def told(status: dict[str, Any]) -> str:

@@ -1,7 +1,10 @@
 """Benchmarks: the plan, the table while they run, what is run again and what is not, and the failures at the end."""
 
+import io
 import json
+import logging
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ from rich.console import Console
 
 from domadapt.api import compose
 from domadapt.benchmarking.cells import cell_key
-from domadapt.benchmarking.live import Watch
+from domadapt.benchmarking.live import Watch, logs_above_the_table
 from domadapt.benchmarking.loop import benchmark
 from domadapt.benchmarking.plan import Cell, cells, plan
 from domadapt.benchmarking.status import Status
@@ -138,3 +141,15 @@ def test_foreign_code_and_files_count_by_content(tmp_path: Path, monkeypatch: py
     assert len(set(keys)) == 3
     misspelt = compose("train", ["injection=gnn", "+injection.mine={_target_: outsite.Mine}"])
     assert cell_key(misspelt) not in keys
+
+
+def test_logs_go_to_standard_error_as_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rich replaces it while a table is shown."""
+    old, new, handler = io.StringIO(), io.StringIO(), logging.StreamHandler()
+    handler.setStream(old)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    monkeypatch.setattr(sys, "stderr", new)
+    with logs_above_the_table():
+        logging.getLogger().warning("while")
+    logging.getLogger().warning("after")
+    assert (new.getvalue(), old.getvalue()) == ("while\n", "after\n")
