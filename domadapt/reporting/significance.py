@@ -156,7 +156,9 @@ def _ranking(ranking: Ranking) -> list[Block]:
     table = Table(f"Mean rank over {over} that all these methods were run on; 1 is best", ["method", "mean rank"], rows)
     if ranking.critical_difference is None:
         return [table, Text(f"No critical difference: {ranking.reason}.")]
-    told = f"Friedman's test over {over}: p = {ranking.p:.3f}" if ranking.p is not None else ranking.reason
+    told = ranking.reason
+    if ranking.p is not None:
+        told = f"Friedman's test over {over}: p {'< 0.001' if ranking.p < 0.001 else f'= {ranking.p:.3f}'}"
     words = (
         f"{told}. Critical difference {ranking.critical_difference:.2f} (Nemenyi, 0.05): methods joined by a bar are "
         f"not told apart."

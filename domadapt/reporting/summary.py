@@ -108,6 +108,7 @@ def score(value: Interval, seeds: int) -> str:
 
 
 def _ends(value: Interval, what: str = "") -> str:
+    what = what or (f" over {value.over}" if value.over == "test items" else "")  # training again is not in it
     return (
         "" if value.low is None or value.high is None else f" ({100 * value.low:.1f} to {100 * value.high:.1f}{what})"
     )
