@@ -116,9 +116,8 @@ def refuse_foreign(config: Any, path: Path) -> None:
             f"{path}: names {foreign[:80]!r} outside domadapt; a model folder can name any code. If it is your "
             f"own, load it with trust_code=True"
         )
-    for value in (
-        [*config, *config.values()] if isinstance(config, dict) else config if isinstance(config, list) else ()
-    ):
+    inside = [*config, *config.values()] if isinstance(config, dict) else config
+    for value in inside if isinstance(inside, list) else ():
         refuse_foreign(value, path)
 
 

@@ -1,10 +1,17 @@
 """What holds for every test: offline, one thread, a parse cache of their own, no deadlines."""
 
+import logging
 import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.support import Command
 
 # Before torch and transformers are loaded: they read these once. Subprocesses inherit them.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -22,3 +29,29 @@ def parse_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOMADAPT_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield os.environ["DOMADAPT_CACHE"]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> "Command":
+    """Runs the command in a folder of its own; returns exit code, standard output, standard error."""
+    from domadapt import cli  # not before the environment is set
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DOMADAPT_BENCHMARK_DATA", raising=False)
+    monkeypatch.setattr(sys, "argv", sys.argv)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        handlers = logging.getLogger().handlers[:]
+        sys.argv = ["domadapt", *arguments]
+        capsys.readouterr()
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:  # Hydra sets logging up for a process that ends with the verb
+            logging.captureWarnings(False)
+            logging.getLogger().handlers[:] = handlers
+        return code, *capsys.readouterr()
+
+    return run

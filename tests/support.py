@@ -1,6 +1,7 @@
 """What several test files make: tiny encoders, batches, corpora."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from domadapt.encoder import Encoder
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import SpacyParser
 
+Command = Callable[..., tuple[int, str, str]]  # what the fixture `command` gives
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
 
 

@@ -1,12 +1,10 @@
 """The command line: what a stranger types, and what they get back."""
 
 import json
-import logging
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,34 +16,10 @@ from domadapt.data.streams import open_texts
 from domadapt.messages import quote
 from domadapt.syntax.conllu import conllu
 from domadapt.syntax.parser import ConlluParser, SpacyParser
+from tests.support import Command
 
-Command = Callable[..., tuple[int, str, str]]
 SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
 TERMS = ["lens", "battery", "screen", "zoom"]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Runs the command in a folder of its own; returns exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DOMADAPT_BENCHMARK_DATA", raising=False)
-    monkeypatch.setattr(sys, "argv", sys.argv)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        handlers = logging.getLogger().handlers[:]
-        sys.argv = ["domadapt", *arguments]
-        capsys.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        finally:  # Hydra sets logging up for a process that ends with the verb
-            logging.captureWarnings(False)
-            logging.getLogger().handlers[:] = handlers
-        return code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture(scope="module")

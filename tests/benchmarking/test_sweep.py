@@ -1,47 +1,25 @@
 """`domadapt train -m`: plan, one table, failures at the end; what makes no sense is refused before anything runs."""
 
-import logging
-import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from domadapt import cli
 from domadapt.api import compose
 from domadapt.benchmarking.plan import Cell
 from domadapt.benchmarking.sweep import Sweep, told_apart
-from tests.support import corpora
-
-Sweeping = Callable[..., tuple[int, str, str]]
+from tests.support import Command, corpora
 
 
 @pytest.fixture
-def sweeping(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Sweeping:
-    """Runs `domadapt train -m` on a small problem; returns exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
+def sweeping(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """Runs `domadapt train -m` on a small problem."""
     monkeypatch.setattr(Sweep, "command", ())
     given = [*corpora(tmp_path), "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
-
-    def run(*overrides: str) -> tuple[int, str, str]:
-        handlers = logging.getLogger().handlers[:]
-        monkeypatch.setattr(sys, "argv", ["domadapt", "train", "-m", *given, *overrides])
-        capsys.readouterr()
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        finally:
-            logging.captureWarnings(False)
-            logging.getLogger().handlers[:] = handlers
-        return code, *capsys.readouterr()
-
-    return run
+    return lambda *overrides: command("train", "-m", *given, *overrides)
 
 
-def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Sweeping, tmp_path: Path) -> None:
+def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Command, tmp_path: Path) -> None:
     code, out, err = sweeping("seed=-2,1")
     assert code == 2
     assert out.startswith("2 cells: 1 pairs × 1 methods × 2 seeds; launcher in_process, 1 at once\n  2 to run\n")
@@ -66,7 +44,7 @@ def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Sweeping, tmp_pa
     ],
 )
 def test_a_grid_that_makes_no_sense_is_one_line(
-    sweeping: Sweeping, tmp_path: Path, overrides: list[str], told: str
+    sweeping: Command, tmp_path: Path, overrides: list[str], told: str
 ) -> None:
     code, out, err = sweeping(*overrides)
     assert (code, out, err.count("\n")) == (2, "", 1), err
