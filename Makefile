@@ -35,7 +35,7 @@ check: setup-dev  ## style and types
 	$(BIN)/mypy
 
 bench: setup-dev  ## speed, as ratios measured in alternation
-	$(BIN)/python -m domadapt.benchmarking.speed
+	$(BIN)/python -m benchmarks.speed
 
 parser: setup  ## train the shipped parser again: make parser TREEBANK=FOLDER PARSER=OUTPUT
 	$(BIN)/python -m domadapt.syntax.treebank train --treebank $(TREEBANK) --output $(PARSER)

@@ -13,13 +13,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 if TYPE_CHECKING:
     from domadapt.api import audit as audit
     from domadapt.api import benchmark as benchmark
-    from domadapt.api import compose as compose
     from domadapt.api import parse as parse
     from domadapt.api import predict as predict
     from domadapt.api import train as train
+    from domadapt.config.compose import compose as compose
     from domadapt.data.readers import read as read
-    from domadapt.prediction import Model as Model
-    from domadapt.prediction import load as load
+    from domadapt.inference.model import Model as Model
+    from domadapt.inference.model import load as load
     from domadapt.reporting.report import report as report
 
 __version__ = "0.1.0"
@@ -28,8 +28,8 @@ _HOME = {
     "audit": "domadapt.api",
     "benchmark": "domadapt.api",
     "compose": "domadapt.api",
-    "load": "domadapt.prediction",
-    "Model": "domadapt.prediction",
+    "load": "domadapt.inference.model",
+    "Model": "domadapt.inference.model",
     "parse": "domadapt.api",
     "predict": "domadapt.api",
     "read": "domadapt.data.readers",

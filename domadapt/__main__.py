@@ -1,6 +1,6 @@
 """`python -m domadapt` is the `domadapt` command."""
 
-from domadapt.cli import main
+from domadapt.cli.main import main
 
 if __name__ == "__main__":
     main()

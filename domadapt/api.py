@@ -1,58 +1,14 @@
 """The verbs as Python functions."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
-
-from domadapt.redact import hidden
-from domadapt.resolvers import register
-
-
-@contextmanager
-def initialized() -> Iterator[None]:
-    """Hydra, ready to compose: inside a verb as it is, with the user's --config-dir, else set up for this block."""
-    import hydra
-    from hydra.core.global_hydra import GlobalHydra
-
-    register()
-    if GlobalHydra.instance().is_initialized():
-        yield
-    else:
-        with hydra.initialize_config_module("domadapt.conf", version_base="1.3"):
-            yield
-
-
-def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bool = False) -> DictConfig:
-    """Compose a configuration outside the command line.
-
-    Args:
-        config: name of a top-level yaml: train, benchmark, predict, parse, audit, report.
-        overrides: as on the command line.
-        with_hydra: keep Hydra's own settings, under ``hydra``.
-
-    Raises:
-        ValueError: an override that the configuration does not know.
-
-    >>> compose("train", ["seed=7"]).seed
-    7
-    """
-    import hydra
-    from hydra.errors import HydraException
-
-    from domadapt.messages import user_error
-
-    with initialized():
-        try:
-            return hydra.compose(config, hidden(overrides), return_hydra_config=with_hydra)
-        except HydraException as problem:
-            raise ValueError(user_error(problem, config) or str(problem)) from problem
+from domadapt.config.compose import compose
 
 
 def train(overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:
-    """Run one cell: ``train(["injection=lisa"], seed=2)``; see :func:`domadapt.training.train`.
+    """Run one cell: ``train(["injection=lisa"], seed=2)``; see :func:`domadapt.training.run.train`.
 
     Args:
         overrides: as on the command line.
@@ -61,7 +17,7 @@ def train(overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:
     Returns:
         The content of ``metrics.json``.
     """
-    from domadapt.training import train as run
+    from domadapt.training.run import train as run
 
     return run(compose("train", [*overrides, *(f"{k}={v}" for k, v in settings.items())]))
 
@@ -124,6 +80,6 @@ def predict(model: str | Path, texts: Iterable[str]) -> list[Any]:
     Returns:
         One :class:`~domadapt.tasks.task.Prediction` a text, in order.
     """
-    from domadapt.prediction import load
+    from domadapt.inference.model import load
 
     return load(model).predict(texts)

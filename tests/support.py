@@ -10,7 +10,7 @@ import torch
 
 from domadapt.data.batches import Batch, Collator, encode
 from domadapt.data.domains import UnlabelledText
-from domadapt.encoder import Encoder
+from domadapt.models.encoder import Encoder
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import SpacyParser
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from domadapt import api, cli
+from domadapt import api
+from domadapt.cli import main as cli
+from domadapt.config.overrides import quote
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import DataError, read
 from domadapt.data.streams import open_texts
-from domadapt.messages import quote
-from domadapt.syntax.conllu import conllu
-from domadapt.syntax.parser import ConlluParser, SpacyParser
+from domadapt.syntax.conllu import ConlluParser, conllu
+from domadapt.syntax.parser import SpacyParser
 from tests.support import Command
 
 SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
@@ -55,7 +56,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys; sys.argv = ['domadapt', '--help']; from domadapt.cli import main; main(); "
+        "import sys; sys.argv = ['domadapt', '--help']; from domadapt.cli.main import main; main(); "
         "print(*sorted({'torch', 'transformers', 'spacy', 'hydra', 'numpy'} & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

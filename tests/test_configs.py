@@ -10,8 +10,8 @@ import pytest
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
-from domadapt.api import compose
-from domadapt.messages import _groups
+from domadapt.config.compose import compose
+from domadapt.config.help import groups
 
 CONF = Path(__file__).parents[1] / "conf"
 FILES = sorted(CONF.rglob("*.yaml"))
@@ -88,7 +88,7 @@ def test_every_verb_composes(verb: str) -> None:
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
 def test_every_option_composes_into_a_run(group: str, option: str) -> None:
-    added = "" if group in dict(_groups("train")) else "+"  # debug, say, is no part of a usual run
+    added = "" if group in dict(groups("train")) else "+"  # debug, say, is no part of a usual run
     if option == "ray" and find_spec("ray") is None:  # no part of the extra `dev`: it is large
         with pytest.raises(ValueError, match=r"launcher=ray is an extra: pip install 'domadapt\[ray\]'"):
             compose("train", [f"{added}{group}={option}"])

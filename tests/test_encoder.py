@@ -7,15 +7,9 @@ import pytest
 import torch
 import transformers
 
-from domadapt.encoder import (
-    ATTENTION,
-    Encoder,
-    attention_modules,
-    freeze,
-    load_tokenizer,
-    refuse_unreachable_attention,
-    verify,
-)
+from domadapt.models.attention import ATTENTION, attention_modules, refuse_unreachable_attention
+from domadapt.models.encoder import Encoder, freeze
+from domadapt.models.pretrained import load_tokenizer, verify
 from tests.support import parsed_batch, tiny_encoder
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 99}

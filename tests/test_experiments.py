@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from domadapt.api import compose
 from domadapt.benchmarking.loop import benchmark
 from domadapt.benchmarking.plan import cells
-from domadapt.messages import lengthen
-from domadapt.setup import make
+from domadapt.config.compose import compose
+from domadapt.config.instantiate import make
+from domadapt.config.overrides import lengthen
 from tests.support import records, write_jsonl
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -78,6 +78,6 @@ def test_a_copy_of_my_matrix_is_an_experiment(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "hotels.yaml").write_text(text.replace("my_matrix", "hotels"), encoding="utf-8")
     given = ["benchmark", "--config-dir", str(tmp_path), "experiment=hotels", "--cfg", "job", "--package", "benchmark"]
-    command = [sys.executable, "-c", "from domadapt.cli import main; main()", *given]
+    command = [sys.executable, "-c", "from domadapt.cli.main import main; main()", *given]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert yaml.safe_load(shown)["experiment"] == "hotels"

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import domadapt
-from domadapt import checkpoint
-from domadapt.benchmarking.cells import cell_key
-from domadapt.benchmarking.status import Busy, read_status
-from domadapt.reporting.runs import read_runs
-from domadapt.training import train
+from domadapt.runs.key import cell_key
+from domadapt.runs.metrics import read_runs
+from domadapt.runs.status import Busy, read_status
+from domadapt.training.run import train
+from domadapt.utils import checkpoint
 from tests.support import corpora
 from tests.trouble import (
     KILL,

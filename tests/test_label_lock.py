@@ -10,7 +10,7 @@ import torch
 import domadapt
 from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabeled, UnlabelledText
 from domadapt.data.records import Record
-from domadapt.setup import build
+from domadapt.training.build import build
 from tests.support import amazon_corpus, corpora, joint_corpus, records, write_jsonl
 
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 import domadapt
+from domadapt.config.instantiate import make
 from domadapt.data.batches import Batch, Step
-from domadapt.encoder import Output
-from domadapt.method import Method
-from domadapt.setup import make, make_methods
+from domadapt.methods.method import Method
+from domadapt.models.encoder import Output
+from domadapt.training.build import make_methods
 from tests.support import TEXTS, corpora, parsed_batch, tiny_encoder
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -72,10 +73,10 @@ def test_graph_supervision_leaves_a_stock_model(tmp_path: Path) -> None:
 
 FOREIGN = [
     lambda d, mark: d["task"].update(_target_="os.system"),
-    lambda d, mark: d["task"].update(_target_="domadapt.training.os.makedirs", name=mark),
-    lambda d, mark: d["task"].update(_target_="domadapt.prediction.Path.touch", self=mark),
+    lambda d, mark: d["task"].update(_target_="domadapt.training.run.os.makedirs", name=mark),
+    lambda d, mark: d["task"].update(_target_="domadapt.inference.model.Path.touch", self=mark),
     lambda d, mark: d["task"].update(types={"_target_": "os.makedirs", "name": mark}),
-    lambda d, mark: d["parser"].update(name=[{"_target_": "domadapt.prediction.Path", "_args_": [mark]}]),
+    lambda d, mark: d["parser"].update(name=[{"_target_": "domadapt.inference.model.Path", "_args_": [mark]}]),
     lambda d, mark: d["task"].update(types=f"${{oc.create:{{_target_:os.makedirs,name:'{mark}'}}}}"),
     lambda d, mark: d["task"].update({"${oc.env:HOME}": 1}),
     lambda d, mark: d["parser"].update(name=["${oc.env:HOME}"]),
@@ -89,7 +90,7 @@ def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path, change: Callab
     description = {
         "format": 1,
         "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
-        "backbone": {"_target_": "domadapt.encoder.Encoder", "trainable": "all"},
+        "backbone": {"_target_": "domadapt.models.encoder.Encoder", "trainable": "all"},
         "parser": {"_target_": "domadapt.syntax.parser.SpacyParser", "name": "shipped"},
         "methods": {},
     }
@@ -106,7 +107,7 @@ def test_a_damaged_model_folder_is_told_in_one_line(tmp_path: Path, damage: str)
     fields: dict[str, object] = {
         "format": 1,
         "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
-        "backbone": {"_target_": "domadapt.encoder.Encoder", "trainable": "all"},
+        "backbone": {"_target_": "domadapt.models.encoder.Encoder", "trainable": "all"},
         "methods": {},
     }
     others = ("relations", "max_pieces", "source", "target", "parser", "parser_name", "parses_at_prediction")
@@ -133,7 +134,7 @@ def test_a_model_folder_without_the_weights_of_its_method(tmp_path: Path) -> Non
 
 def test_two_methods_can_not_share_a_loss() -> None:
     settings = "layer: 0, head: 1, at_prediction: predicted, weight: 1"
-    second = f"+injection.second={{_target_: domadapt.injection.lisa.Lisa, {settings}}}"
+    second = f"+injection.second={{_target_: domadapt.methods.injection.lisa.Lisa, {settings}}}"
     with pytest.raises(ValueError, match="another method has this name, or one of the losses"):
         make_methods(domadapt.compose("train", ["injection=lisa", second]))
 

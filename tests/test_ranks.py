@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domadapt import api
-from domadapt.benchmarking.status import Status
-from domadapt.data.batches import Collator, Example, StepLoader, encode, share_of
-from domadapt.encoder import load_tokenizer
-from domadapt.fitting import Epochs, fit
-from domadapt.module import Adapter
-from domadapt.setup import build
+from domadapt.data.batches import Collator, Example, encode
+from domadapt.data.loaders import StepLoader, share_of
+from domadapt.models.pretrained import load_tokenizer
+from domadapt.runs.status import Status
+from domadapt.training.build import build
+from domadapt.training.fit import Epochs, fit
+from domadapt.training.module import Adapter
 from tests.support import corpora
 
 # 22 training texts: batches of 7, 7, 7 and 1, which is one text less than there are processes.

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.api import compose, initialized
 from domadapt.benchmarking.launching import Job
 from domadapt.bundling import worker
 from domadapt.bundling.bundle import Packing
-from domadapt.redact import HIDDEN, Redacting, hidden, is_secret, redact, redacted
-from domadapt.setup import plain
+from domadapt.config.compose import compose, initialized
+from domadapt.config.instantiate import plain
+from domadapt.utils.redact import HIDDEN, Redacting, hidden, is_secret, redact, redacted
 
 SECRET = "s3cr3t-0123456789-abcdefghij"
 PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="=$'\""), max_size=40)
@@ -124,7 +124,7 @@ def test_a_worker_of_a_sweep_and_of_a_bundle_logs_no_secret(
         logging.getLogger("a").error("told %s", SECRET)
         raise ValueError(SECRET)
 
-    monkeypatch.setattr("domadapt.training.train", fail)
+    monkeypatch.setattr("domadapt.training.run.train", fail)
     Job(parent=-1)(None)
     logging.captureWarnings(False)
     assert stream.getvalue() == f"told {HIDDEN}\n"

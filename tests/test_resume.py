@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from domadapt import checkpoint
-from domadapt.benchmarking.status import read_status, runs
+from domadapt.runs.status import read_status, runs
+from domadapt.utils import checkpoint
 from tests.support import corpora
 from tests.trouble import Trouble, cpu_seconds, end_all, join, renamed, run, same_run, start, wait_until
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 import domadapt
-from domadapt.benchmarking.cells import cell_key
 from domadapt.benchmarking.search import objective
 from domadapt.data.domains import hold_out
 from domadapt.data.records import Record
+from domadapt.runs.key import cell_key
 from tests.support import corpora, records, write_jsonl
 
 

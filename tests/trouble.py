@@ -145,7 +145,7 @@ def _command(arguments: list[str], log: Path, troubles: tuple[Trouble, ...]) -> 
 
     sys.addaudithook(watch)
     sys.argv = ["domadapt", *arguments]
-    from domadapt.cli import main
+    from domadapt.cli.main import main
 
     main()
 

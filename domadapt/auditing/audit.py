@@ -18,8 +18,8 @@ from domadapt.auditing.shift import shift
 from domadapt.auditing.surface import preparation, surfaces
 from domadapt.auditing.vocabulary import vocabulary
 from domadapt.data.domains import Domains
-from domadapt.progress import progress
 from domadapt.syntax.parser import Parser
+from domadapt.utils.progress import progress
 
 KINDS = ("token", "sequence")  # of tasks, as tasks call them
 

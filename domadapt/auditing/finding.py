@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from domadapt.reporting.visible import shortened
+from domadapt.utils.text import shortened
 
 SEVERITIES: Final = ("severe", "warning", "note")  # scores can't be believed · need a companion · good to know
 EXAMPLES: Final = 3

@@ -13,8 +13,8 @@ import numpy as np
 from domadapt.auditing.finding import Finding, percent, shown
 from domadapt.auditing.parts import SIDES, Parts
 from domadapt.data.records import Record, Span
-from domadapt.progress import progress
 from domadapt.syntax.parser import Parse, Parser
+from domadapt.utils.progress import progress
 
 FROM, TO = "opinion", "aspect"
 LONGEST: Final = 4  # arcs of a path; longer ones seldom relate the two

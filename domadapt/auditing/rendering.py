@@ -5,7 +5,7 @@ from textwrap import wrap
 
 from domadapt.auditing.audit import Audit, headline
 from domadapt.auditing.finding import SEVERITIES, percent
-from domadapt.reporting.visible import visible
+from domadapt.utils.text import visible
 
 WIDTH = 110
 TITLES = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from domadapt.auditing.audit import Audit
 from domadapt.auditing.finding import SEVERITIES, Finding
-from domadapt.files import write_atomic
+from domadapt.utils.files import write_atomic
 
 FORMAT = 1
 

@@ -7,8 +7,8 @@ from omegaconf import DictConfig, OmegaConf
 from domadapt.auditing.audit import Audit, audit
 from domadapt.auditing.rendering import text_audit
 from domadapt.auditing.storage import write_audit
+from domadapt.config.instantiate import make, plain
 from domadapt.data.domains import Domains
-from domadapt.setup import make, plain
 from domadapt.syntax.cache import ParseCache
 
 

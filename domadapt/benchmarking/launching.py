@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from domadapt.redact import guard_logs
-from domadapt.resolvers import register
+from domadapt.config.resolvers import register
+from domadapt.utils.redact import guard_logs
 
 # Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
 QUIET = ("hydra.hydra_logging.root=null", "hydra.job_logging.root=null")
@@ -35,7 +35,7 @@ class Job:
 
     def __call__(self, cfg: Any) -> dict[str, Any] | Exception:
         """Metrics of the cell, or its error: returned, since not every launcher survives one that is raised."""
-        from domadapt.training import train
+        from domadapt.training.run import train
 
         register()
         if os.getpid() != self.parent:
@@ -71,7 +71,7 @@ def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> 
     Args:
         jobs: the overrides of each.
         first: number of the first job, for launchers that number them.
-        wait: for cells that another process is at; False returns :class:`~domadapt.benchmarking.status.Busy` for them.
+        wait: for cells that another process is at; False returns :class:`~domadapt.runs.status.Busy` for them.
 
     Returns:
         For each job, in order, the content of its metrics.json, or the exception that ended it. Where the launcher
@@ -81,7 +81,7 @@ def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> 
     Raises:
         ValueError: the overrides can't be composed, or the launcher is not installed.
     """
-    from domadapt.api import initialized
+    from domadapt.config.compose import initialized
 
     if not jobs:
         return []
@@ -95,7 +95,7 @@ def _launch(jobs: list[list[str]], first: int, wait: bool) -> list[dict[str, Any
     from hydra.core.plugins import Plugins
     from hydra.types import HydraContext
 
-    from domadapt.api import compose
+    from domadapt.config.compose import compose
 
     cfg = compose("train", jobs[0], with_hydra=True)
     context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks(cfg))
@@ -118,7 +118,7 @@ def jobs_at_once(overrides: Sequence[str]) -> tuple[int | None, str]:
     Args:
         overrides: of any job.
     """
-    from domadapt.api import compose, initialized
+    from domadapt.config.compose import compose, initialized
 
     with initialized():
         settings = compose("train", [*_inherited(), *overrides], with_hydra=True).hydra
@@ -170,15 +170,3 @@ def portable(error: Exception) -> Exception:
         text = str(error) if kind is ValueError else f"{type(error).__name__}: {error}"
         return kind(text).with_traceback(error.__traceback__)
     return error
-
-
-def threads_of_a_job() -> int:
-    """This job's share of the machine's cores, where its launcher runs ``n_jobs`` at once; else 0."""
-    from hydra.core.hydra_config import HydraConfig
-
-    jobs = HydraConfig.get().launcher.get("n_jobs") if HydraConfig.initialized() else None
-    if not jobs:
-        return 0
-    import joblib
-
-    return int(max(1, joblib.cpu_count() // joblib.effective_n_jobs(jobs)))

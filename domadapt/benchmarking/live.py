@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from domadapt.benchmarking.plan import Cell, duration
-from domadapt.benchmarking.status import read_status, runs
+from domadapt.runs.status import read_status, runs
 
 log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks

@@ -11,12 +11,12 @@ from omegaconf import DictConfig
 from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
-from domadapt.benchmarking.status import Busy
-from domadapt.messages import user_error
-from domadapt.redact import redact
+from domadapt.config.compose import user_error
 from domadapt.reporting.report import report
 from domadapt.reporting.tables import text_table
+from domadapt.runs.status import Busy
 from domadapt.tracking.tracker import track_benchmark
+from domadapt.utils.redact import redact
 
 log = logging.getLogger(__name__)
 

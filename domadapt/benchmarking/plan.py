@@ -10,11 +10,11 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig
 
-from domadapt.api import compose
-from domadapt.benchmarking.cells import cell_key, run_folder
-from domadapt.benchmarking.status import read_results, read_status
-from domadapt.messages import lengthen
-from domadapt.reporting.runs import read_metrics
+from domadapt.config.compose import compose
+from domadapt.config.overrides import lengthen
+from domadapt.runs.key import cell_key, run_folder
+from domadapt.runs.metrics import read_metrics
+from domadapt.runs.status import read_results, read_status
 
 FINISHED, STARTED, WAITING = "finished", "started", "waiting"
 
@@ -47,7 +47,7 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """See :func:`domadapt.benchmarking.cells.cell_key`."""
+        """See :func:`domadapt.runs.key.cell_key`."""
         return cell_key(self.config)
 
     @cached_property

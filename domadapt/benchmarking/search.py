@@ -36,7 +36,7 @@ def check_search(cfg: DictConfig, verb: str) -> None:
         return
     if verb != "train":
         raise ValueError(f"sweeper: {verb} has no value to search by; search with domadapt train")
-    from domadapt.setup import make
+    from domadapt.config.instantiate import make
 
     validator = make(cfg.selection)
     if getattr(validator, "bound", False):

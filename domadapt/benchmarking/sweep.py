@@ -12,10 +12,10 @@ from hydra.core.utils import configure_log
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.api import compose
 from domadapt.benchmarking.plan import Cell, one_each
-from domadapt.redact import guard_logs, redacted
-from domadapt.reporting.groups import distinct, flat, settings
+from domadapt.config.compose import compose
+from domadapt.runs.groups import distinct, flat, settings
+from domadapt.utils.redact import guard_logs, redacted
 
 
 class Swept(BaseException):

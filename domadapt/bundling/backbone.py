@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from domadapt.encoder import TINY_RANDOM, model_folder, unreached
+from domadapt.models.pretrained import TINY_RANDOM, model_folder, unreached
 
 TEXT = (".json", ".txt", ".model")  # configuration and tokenizer
 

@@ -16,12 +16,13 @@ from domadapt.benchmarking.plan import cells
 from domadapt.bundling.backbone import bundled_backbone
 from domadapt.bundling.corpora import Files, read_all
 from domadapt.bundling.libraries import copy_foreign, copy_libraries, copy_package
-from domadapt.files import replace_atomic
-from domadapt.progress import progress
-from domadapt.redact import command_line, redacted
-from domadapt.setup import make, make_methods, plain
+from domadapt.config.instantiate import make, plain
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import Parser, Text
+from domadapt.training.build import make_methods
+from domadapt.utils.files import replace_atomic
+from domadapt.utils.progress import progress
+from domadapt.utils.redact import command_line, redacted
 
 log = logging.getLogger(__name__)
 FORMAT = 1  # of cells.json

@@ -10,9 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from domadapt.benchmarking.cells import names_file
+from domadapt.config.instantiate import make
 from domadapt.data.domains import Domains
-from domadapt.setup import make
+from domadapt.runs.key import names_file
 from domadapt.syntax.parser import Text
 
 _watchers: list[set[Path]] = []

@@ -14,8 +14,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from domadapt.benchmarking.cells import run_folder
-from domadapt.files import replace_atomic
+from domadapt.runs.key import run_folder
+from domadapt.utils.files import replace_atomic
 
 FORMAT = 1  # of cells.json
 MODULES = (

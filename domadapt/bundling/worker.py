@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from domadapt.redact import guard_logs, redact
+from domadapt.utils.redact import guard_logs, redact
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def _train(config: dict[str, Any], runs: str) -> dict[str, Any]:
     import torch
     from omegaconf import OmegaConf
 
-    from domadapt.training import train
+    from domadapt.training.run import train
 
     cfg = OmegaConf.create(config)
     cfg.paths.runs = runs

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from domadapt.reporting.blocks import Block, Listing, Section, Table, Text, counted
-from domadapt.reporting.groups import Pair
 from domadapt.reporting.rows import rows
+from domadapt.runs.groups import Pair
 
 if TYPE_CHECKING:
     from domadapt.auditing.audit import Audit

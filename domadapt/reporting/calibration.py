@@ -8,10 +8,10 @@ from matplotlib.lines import Line2D
 from domadapt.reporting.blocks import Block, Figure, Table, Text
 from domadapt.reporting.examples import best_adapted
 from domadapt.reporting.figures import COLORS
-from domadapt.reporting.groups import Method, Pair
 from domadapt.reporting.rows import rows
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
-from domadapt.reporting.visible import visible
+from domadapt.runs.groups import Method, Pair
+from domadapt.utils.text import visible
 
 BINS = 10
 Point = tuple[float, float, int]  # mean confidence, share right, how many

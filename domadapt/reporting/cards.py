@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from domadapt.reporting.attention import LEAST, Attention, as_parse, attention
+from domadapt.analysis.attention import LEAST, Attention, as_parse, attention
 from domadapt.reporting.blocks import Block, Card, Cards, Text, counted
 from domadapt.reporting.examples import Comparison, Example, Labels, compare
-from domadapt.reporting.groups import Pair
 from domadapt.reporting.trees import Lane, tree_svg
-from domadapt.reporting.visible import cut, shortened
+from domadapt.runs.groups import Pair
 from domadapt.syntax.parser import Parse, Parser
+from domadapt.utils.text import cut, shortened
 
 LONGEST_TEXT = 300  # characters of a sentence that are shown
 UNPAIRED = re.compile("[\ud800-\udfff]")

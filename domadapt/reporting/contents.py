@@ -9,14 +9,14 @@ from domadapt.reporting.cards import fixed_and_broken
 from domadapt.reporting.cost import cost
 from domadapt.reporting.curves import curve_svg
 from domadapt.reporting.figures import bar_svg, scored
-from domadapt.reporting.groups import Pair
 from domadapt.reporting.heatmap import heatmap
 from domadapt.reporting.regret import regret
 from domadapt.reporting.reproduce import reproduce
-from domadapt.reporting.runs import RunSet
 from domadapt.reporting.significance import significance
 from domadapt.reporting.summary import overview, summary
 from domadapt.reporting.tables import table
+from domadapt.runs.groups import Pair
+from domadapt.runs.metrics import RunSet
 from domadapt.statistics.results import Statistics
 from domadapt.syntax.parser import Parser
 

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure as Drawing
 
 from domadapt.reporting.blocks import Block, Figure, Section, Table, Text
 from domadapt.reporting.figures import COLORS
-from domadapt.reporting.groups import ROLES, Method, Pair
-from domadapt.reporting.rows import reference, target_scores
+from domadapt.reporting.rows import target_scores
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
+from domadapt.runs.groups import ROLES, Method, Pair, reference
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from domadapt.reporting.groups import Method, Pair
 from domadapt.reporting.rows import rows
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
-from domadapt.reporting.visible import visible
+from domadapt.runs.groups import Method, Pair
+from domadapt.utils.text import visible
 
 # Okabe and Ito's palette: told apart by colour-blind readers, visible on white and on black.
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c")

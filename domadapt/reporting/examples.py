@@ -7,8 +7,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from domadapt.reporting.groups import Method, Pair
-from domadapt.reporting.rows import reference, scores
+from domadapt.reporting.rows import scores
+from domadapt.runs.groups import Method, Pair, reference
 
 Span = tuple[int, int, str]
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from domadapt.files import replace_atomic, write_atomic
 from domadapt.reporting.cost import seconds
-from domadapt.reporting.groups import Method, Pair
 from domadapt.reporting.rows import Row, rows, scores
-from domadapt.reporting.visible import visible
+from domadapt.runs.groups import Method, Pair
 from domadapt.statistics.results import Difference, Interval, Statistics
+from domadapt.utils.files import replace_atomic, write_atomic
+from domadapt.utils.text import visible
 
 Value = str | int | float | None
 Record = dict[str, Value]

@@ -5,11 +5,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from domadapt.reporting.curves import curve_svg
-from domadapt.reporting.groups import Pair
 from domadapt.reporting.rows import Row, rows
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
-from domadapt.reporting.visible import visible
+from domadapt.runs.groups import Pair
 from domadapt.statistics.results import Interval, Statistics
+from domadapt.utils.text import visible
 
 __all__ = ["bar_svg", "curve_svg", "save_bars"]
 

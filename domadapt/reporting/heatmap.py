@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from domadapt.reporting.blocks import Block, Section, Table, Text, in_columns
-from domadapt.reporting.groups import ROLES, Pair
 from domadapt.reporting.rows import Row, rows
+from domadapt.runs.groups import ROLES, Pair
 from domadapt.statistics.results import Statistics
 
 COLUMNS = 8  # of a table that fits a printed page

@@ -4,14 +4,13 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from domadapt.reporting.visible import shortened, visible
-from domadapt.syntax.parser import Parse
+from domadapt.syntax.parser import SILENT, Parse
+from domadapt.utils.text import shortened, visible
 
 WIDTH, MARGIN, GAP = 440, 44, 9  # of a line, of the lanes' names, between words
 HANGING = 16  # room kept at the right for commas and stops, which never begin a line
 LETTER, SMALL = 7.8, 6.8  # width of a letter of the words (monospaced, 13 pixels) and of the labels (11 pixels)
 LONGEST_WORD = 26
-SILENT = "punct"  # arcs to punctuation teach nothing and clutter much: not drawn
 
 Span = tuple[int, int, str]
 

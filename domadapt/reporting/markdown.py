@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from domadapt.reporting.blocks import Block, Cards, Figure, Listing, Section, Table, Text, numbered
-from domadapt.reporting.visible import visible
+from domadapt.utils.text import visible
 
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
 WIDTH = 30  # of a bar of text

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from domadapt.reporting.blocks import Section, numbered
-from domadapt.reporting.visible import visible
+from domadapt.utils.text import visible
 
 
 def page(title: str, sections: Sequence[Section]) -> str:

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from domadapt.reporting.groups import Method, flat, settings
-from domadapt.reporting.runs import Metrics
+from domadapt.runs.groups import Method, flat, settings
+from domadapt.runs.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)

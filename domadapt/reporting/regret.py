@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from domadapt.reporting.blocks import Section, Table, Text
-from domadapt.reporting.groups import Method, Pair
+from domadapt.runs.groups import Method, Pair
 
 BOUND = "oracle"  # chooses by target test labels: a bound, never a choice
 

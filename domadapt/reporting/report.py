@@ -5,17 +5,17 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from domadapt.files import write_atomic
 from domadapt.reporting.audits import read_audits
 from domadapt.reporting.blocks import counted
 from domadapt.reporting.contents import contents
 from domadapt.reporting.exports import INSTALL, method_records, run_records, write_csv, write_parquet
-from domadapt.reporting.groups import group
 from domadapt.reporting.markdown import markdown
 from domadapt.reporting.page import page
-from domadapt.reporting.runs import read_runs
+from domadapt.runs.groups import group
+from domadapt.runs.metrics import read_runs
 from domadapt.statistics.compare import compare
 from domadapt.syntax.parser import SpacyParser
+from domadapt.utils.files import write_atomic
 
 FORMATS = ("html", "markdown", "csv", "parquet")
 

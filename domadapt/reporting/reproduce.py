@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from domadapt.redact import redact
 from domadapt.reporting.blocks import Block, Listing, Section, Table, Text, counted
-from domadapt.reporting.groups import Method, Pair
 from domadapt.reporting.ran import counted as said
 from domadapt.reporting.ran import ran, shared_settings
-from domadapt.reporting.runs import RunSet
+from domadapt.runs.groups import Method, Pair
+from domadapt.runs.metrics import RunSet
+from domadapt.utils.redact import redact
 
 
 def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from domadapt.reporting.groups import ROLES, Method, Pair, settings
 from domadapt.reporting.intervals import estimate, overlap
-from domadapt.reporting.runs import Metrics
+from domadapt.runs.groups import ROLES, Method, Pair, reference
+from domadapt.runs.metrics import Metrics
 from domadapt.statistics.results import Interval, Statistics
 
 CEILING = "ceiling: trained on target labels"
@@ -59,20 +59,6 @@ def detail_names(pair: Pair) -> list[str]:
     return sorted({n for test in tests for n in test if n.endswith("_f1") and n != pair.headline})
 
 
-def reference(pair: Pair, method: Method, role: str) -> Method | None:
-    """The source_only or in_domain that a method is to be measured against.
-
-    Where there are several, the one that adds nothing and shares the method's backbone and trainer; None if that
-    leaves none or more than one.
-    """
-    found = [m for m in pair.methods if m.role == role]
-    if len(found) > 1:
-        found = [m for m in found if m.runs[0]["method"] == role] or found
-    if len(found) > 1:
-        found = [m for m in found if _training(m) == _training(method)]
-    return found[0] if len(found) == 1 else None
-
-
 def scores(method: Method, read: Callable[[Metrics], float | None]) -> list[float]:
     """One value a seed, of those seeds that have it."""
     return [value for value in map(read, method.runs) if value is not None]
@@ -115,10 +101,6 @@ def _unlike_tests(methods: Sequence[Method]) -> str:
             texts, other_texts = (" and ".join(map(str, sorted(found))) for found in (mine, others))
             return f"{one.name} was tested on {texts} texts, {other.name} on {other_texts}"
     return ""
-
-
-def _training(method: Method) -> dict[str, str]:
-    return {k: v for k, v in settings(method.runs[0]).items() if k.partition(".")[0] in ("backbone", "trainer")}
 
 
 def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:

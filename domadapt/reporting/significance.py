@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from domadapt.reporting.blocks import Block, Figure, Section, Table, Text, counted
-from domadapt.reporting.groups import Pair
 from domadapt.reporting.ranks import rank_svg
+from domadapt.runs.groups import Pair
 from domadapt.statistics.results import (
     Cell,
     Difference,

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from domadapt.reporting.blocks import counted, listed
 from domadapt.reporting.examples import best_adapted
-from domadapt.reporting.groups import Pair
 from domadapt.reporting.rows import Row, rows
-from domadapt.reporting.visible import visible
+from domadapt.runs.groups import Pair
 from domadapt.statistics.results import Cell, Difference, Interval, Overall, Statistics
+from domadapt.utils.text import visible
 
 LEVEL = 0.05
 NAMED = 6  # comparisons that are named one by one in a sentence

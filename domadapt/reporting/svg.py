@@ -13,7 +13,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from domadapt.reporting.visible import visible
+from domadapt.utils.text import visible
 
 SVG = "http://www.w3.org/2000/svg"
 INK = "#010203"  # stands for the page's own text colour, and is replaced by it

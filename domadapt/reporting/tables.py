@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from domadapt.reporting.blocks import Table, numbered
-from domadapt.reporting.groups import Pair, group
 from domadapt.reporting.rows import CEILING, Row, detail_names, rows
-from domadapt.reporting.runs import Metrics
-from domadapt.reporting.visible import visible
+from domadapt.runs.groups import Pair, group
+from domadapt.runs.metrics import Metrics
 from domadapt.statistics.results import Interval, Statistics
+from domadapt.utils.text import visible
 
 OVER = {
     "seeds and test items": ("s, t", "over seeds and test texts"),

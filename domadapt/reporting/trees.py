@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from domadapt.reporting.layout import LONGEST_WORD, WIDTH, Arc, Span, Word, arcs, place
-from domadapt.reporting.visible import shortened, visible
 from domadapt.syntax.parser import Parse
+from domadapt.utils.text import shortened, visible
 
 STEP, WORD, LANE = 15, 22, 22  # heights in pixels: one level of arcs, the words, one lane of spans
 COLORED = ("aspect", "opinion")  # types with a colour of their own in report.css

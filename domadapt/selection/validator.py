@@ -1,15 +1,11 @@
 """The contract of a validator: a number for each checkpoint, made without a target label."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from omegaconf import DictConfig, OmegaConf
 
-from domadapt.setup import make
 from domadapt.tasks.scores import Scores
 
 Probabilities = NDArray[np.float32]
@@ -47,18 +43,3 @@ class Validator(Protocol):
 
     def __call__(self, evidence: Evidence) -> float:
         """The value to maximise."""
-
-
-def all_validators(chosen: DictConfig) -> Iterator[Validator]:
-    """The chosen validator, then every other that the package has a yaml of: the others' choices are recorded.
-
-    Args:
-        chosen: the configuration's ``selection``; may be of a stranger's validator.
-    """
-    first: Validator = make(chosen)
-    yield first
-    for path in sorted((files("domadapt.conf") / "selection").iterdir(), key=lambda path: path.name):
-        if path.name.endswith(".yaml"):
-            other: Validator = make(OmegaConf.create(path.read_text(encoding="utf-8")))
-            if other.name != first.name:
-                yield other

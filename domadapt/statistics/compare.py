@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from domadapt.reporting.groups import Pair
+from domadapt.runs.groups import Pair
 from domadapt.statistics.bootstrap import interval
 from domadapt.statistics.correction import corrected
 from domadapt.statistics.overall import overall, ranked
@@ -20,7 +20,7 @@ def compare(
     family; all tests over pairs of one unit are another.
 
     Args:
-        pairs: grouped runs (:func:`domadapt.reporting.groups.group`).
+        pairs: grouped runs (:func:`domadapt.runs.groups.group`).
         baseline: a role, or the name of a method.
         controls: name of each method's control; added to what the runs' ``config.benchmark.controls`` declare.
 

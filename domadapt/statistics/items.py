@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from domadapt.reporting.runs import Metrics
+from domadapt.runs.metrics import Metrics
 
 FloatArray = npt.NDArray[np.floating[Any]]
 CountArray = npt.NDArray[np.float32]  # whole numbers; float, because resampling is a matrix product

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from domadapt.reporting.groups import Method, Pair
+from domadapt.runs.groups import Method, Pair
 from domadapt.statistics.bootstrap import Sample, resampled_scores, sample
 from domadapt.statistics.items import FloatArray, Items, read_items
 

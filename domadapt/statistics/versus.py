@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from domadapt.reporting.groups import ROLES, Method, Pair
-from domadapt.reporting.rows import reference
+from domadapt.runs.groups import ROLES, Method, Pair, reference
 from domadapt.statistics.bootstrap import Sample
 from domadapt.statistics.permutation import items_test, runs_test
 from domadapt.statistics.results import Significance

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from domadapt.files import one_at_a_time
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text
+from domadapt.utils.files import one_at_a_time
 
 log = logging.getLogger(__name__)
 CHUNK = 512  # texts looked up, parsed and written together: bounds memory whatever the stream's length

@@ -1,13 +1,27 @@
-"""Parses written as CoNLL-U, the way :class:`~domadapt.syntax.parser.ConlluParser` reads them."""
+"""Parses as CoNLL-U files: written from any parser, read as a parser."""
 
-from domadapt.data.domains import UnlabelledText
-from domadapt.syntax.parser import Parse
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.parser import Parse, Text, word_ranges
 
 
-def conllu(text: UnlabelledText, parse: Parse) -> str:
+class Identified(Text, Protocol):
+    """A text with a name of its own."""
+
+    @property
+    def id(self) -> str: ...
+
+
+def conllu(text: Identified, parse: Parse) -> str:
     r"""One text as a CoNLL-U block that ``parser=conllu`` finds again; several sentences in it are several roots.
 
-    >>> import numpy as np
+    >>> from domadapt.data.domains import UnlabelledText
     >>> words, heads = np.array([[0, 2], [4, 9], [9, 10]]), np.array([1, 1, 1])
     >>> parse = Parse(words, heads, ("nsubj", "ROOT", "punct"), ("", "", "."))
     >>> print(conllu(UnlabelledText("a:1", "", "It  works."), parse).expandtabs(1))
@@ -36,3 +50,98 @@ def conllu(text: UnlabelledText, parse: Parse) -> str:
             f"{number[i]}\t{forms[i]}\t_\t_\t{parse.tags[i] or '_'}\t_\t{place}\t{relation or 'dep'}\t_\t{misc}"
         )
     return "\n".join([*lines, "", ""])
+
+
+class ConlluParser:
+    """Parses read from CoNLL-U files, looked up by their ``# text`` line (whitespace runs count as one space).
+
+    Args:
+        path: a ``.conllu`` file.
+
+    Raises:
+        ValueError: a text is not in the file, or a row is malformed; both name the place.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise ValueError(f"{path}: no such CoNLL-U file; set parser.path to a file of parses of your texts")
+        content = self.path.read_bytes()
+        self.name = f"conllu/{hashlib.sha256(content).hexdigest()[:16]}"
+        try:
+            self._parses = dict(read_conllu(content.decode("utf-8"), str(path)))
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: byte {error.start} is not UTF-8; re-encode the file with iconv") from None
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        """The stored parse of each text, its words placed in the text as it is written there."""
+        for text in texts:
+            found = self._parses.get(" ".join(text.text.split()))
+            if found is None:
+                raise ValueError(
+                    f"{self.path}: no parse with '# text = {text.text[:80]}'; "
+                    f"parse these texts too, or use parser=shipped"
+                )
+            yield place_words(text.text, found, str(self.path))
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
+        """Word ranges as the file has them."""
+        for parse in self.parse(texts):
+            yield parse.words
+
+
+def read_conllu(content: str, source: str) -> Iterator[tuple[str, Parse]]:
+    """Sentences of a CoNLL-U file as (text, parse); word ranges are counted in the single-spaced text.
+
+    >>> rows = "# text = Go on\\n1 Go _ VERB VB _ 0 root _ _\\n2 on _ ADP RP _ 1 compound _ _\\n"
+    >>> rows = "\\n".join(r if r[:1] == "#" else r.replace(" ", "\\t") for r in rows.split("\\n"))
+    >>> [(text, parse.words.tolist(), parse.heads.tolist()) for text, parse in read_conllu(rows, "x")]
+    [('Go on', [[0, 2], [3, 5]], [0, 0])]
+    """
+    text, rows, first = "", list[list[str]](), 1
+    for number, line in enumerate([*content.replace("\r\n", "\n").split("\n"), ""], start=1):
+        if line.startswith("# text ="):
+            text = " ".join(line.removeprefix("# text =").split())
+        elif line.startswith("#"):
+            continue
+        elif line.strip():
+            columns = line.split("\t")
+            if len(columns) != 10:
+                raise ValueError(f"{source}:{number}: {len(columns)} tab-separated columns, CoNLL-U has 10")
+            first = number if not rows else first
+            if columns[0].isdigit():  # 1-2 is a written contraction, 1.1 an unwritten word: neither is a node
+                rows.append(columns)
+        elif rows:
+            yield text, _sentence(text, rows, f"{source}:{first}")
+            text, rows = "", []
+
+
+def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
+    if not text:
+        raise ValueError(f"{where}: the sentence has no '# text =' line, so it can't be matched to a text")
+    ranges, position = [], 0
+    for row in rows:
+        start = text.find(row[1], position)
+        if start < 0:
+            raise ValueError(f"{where}: word {row[0]} {row[1]!r} is not in '# text = {text[:80]}' after {position}")
+        position = start + len(row[1])
+        ranges.append((start, position))
+    heads = np.empty(len(rows), dtype=np.int64)
+    for index, row in enumerate(rows):
+        if not row[6].isdigit() or int(row[6]) > len(rows):
+            raise ValueError(f"{where}: word {row[0]} has HEAD {row[6]!r}, expected 0 to {len(rows)}")
+        heads[index] = int(row[6]) - 1 if row[6] != "0" else index
+    return Parse(word_ranges(ranges), heads, tuple(r[7] for r in rows), tuple(r[4] for r in rows))
+
+
+def place_words(text: str, parse: Parse, where: str) -> Parse:
+    """Move word ranges from the single-spaced text to the text as written, whitespace runs and all."""
+    single = " ".join(text.split())
+    if single == text:
+        return parse
+    solid = [i for i, c in enumerate(text) if not c.isspace()]
+    # The nth visible character is the same one in both texts.
+    visible = np.cumsum([0, *(not c.isspace() for c in single)])
+    starts = [solid[visible[s]] for s, _ in parse.words]
+    ends = [solid[visible[e] - 1] + 1 for _, e in parse.words]
+    return Parse(word_ranges(list(zip(starts, ends, strict=True))), parse.heads, parse.relations, parse.tags)

@@ -43,7 +43,7 @@ class DeferredParser:
         return parser.tokenize(texts)
 
     def _made(self, texts: Iterable[Text]) -> tuple[Parser, Iterable[Text]]:
-        from domadapt.setup import make
+        from domadapt.config.instantiate import make
 
         texts = list(texts)
         try:

@@ -11,9 +11,9 @@ from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
-from domadapt.redact import redact, redacted
-from domadapt.reporting.visible import cut
-from domadapt.setup import make, plain
+from domadapt.config.instantiate import make, plain
+from domadapt.utils.redact import redact, redacted
+from domadapt.utils.text import cut
 
 log = logging.getLogger(__name__)
 Metrics = dict[str, Any]

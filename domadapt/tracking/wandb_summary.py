@@ -8,11 +8,11 @@ from typing import Any
 
 from domadapt.reporting.blocks import numbered
 from domadapt.reporting.figures import save_bars
-from domadapt.reporting.groups import Pair, group
 from domadapt.reporting.rows import rows
 from domadapt.reporting.tables import table
-from domadapt.reporting.visible import visible
+from domadapt.runs.groups import Pair, group
 from domadapt.tracking.tracker import Metrics
+from domadapt.utils.text import visible
 
 COLUMNS = ["pair", "method", "role", "seeds", "score", "low", "high", "source", "gap closed"]
 

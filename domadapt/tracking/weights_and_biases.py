@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from domadapt.files import write_atomic
 from domadapt.tracking.tracker import Metrics, Run, Tracker, final, reason
+from domadapt.utils.files import write_atomic
 
 log = logging.getLogger(__name__)
 ROOM = 2**18  # bytes that must fit on the disk for a run to begin

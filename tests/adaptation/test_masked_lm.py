@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.adaptation.masked_lm import MaskedLanguageModel, mask_pieces
 from domadapt.data.batches import Step
+from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel, mask_pieces
 from tests.support import parsed_batch, tiny_encoder
 
 SPECIAL = torch.tensor([True] * 3 + [False] * 97)

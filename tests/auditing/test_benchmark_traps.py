@@ -5,7 +5,6 @@ from functools import cache
 
 import pytest
 
-from domadapt.api import compose
 from domadapt.auditing.annotation import annotation
 from domadapt.auditing.artefacts import artefacts
 from domadapt.auditing.conflicts import conflicts
@@ -18,7 +17,8 @@ from domadapt.auditing.paths import paths
 from domadapt.auditing.shift import shift
 from domadapt.auditing.surface import preparation
 from domadapt.auditing.vocabulary import vocabulary
-from domadapt.setup import make
+from domadapt.config.compose import compose
+from domadapt.config.instantiate import make
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import domadapt
-from domadapt import cli
 from domadapt.auditing.storage import read_audit
+from domadapt.cli import main as cli
 
 from ..support import records, write_jsonl
 

@@ -17,7 +17,7 @@ SEEDS = 40  # more cells than are ever finished before the first is seen
 PROGRAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from domadapt.cli import main
+from domadapt.cli.main import main
 main()
 """
 

@@ -11,12 +11,12 @@ import pytest
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
 
-from domadapt.api import compose
 from domadapt.benchmarking import plan as planning
-from domadapt.benchmarking.cells import cell_key
-from domadapt.benchmarking.launching import jobs_at_once, launch, portable, threads_of_a_job
+from domadapt.benchmarking.launching import jobs_at_once, launch, portable
+from domadapt.config.compose import compose, user_error
 from domadapt.data.records import DataError, Location
-from domadapt.messages import user_error
+from domadapt.runs.key import cell_key
+from domadapt.training.run import threads_of_a_job
 from tests.support import corpora
 
 # Two that must succeed, around one that must fail and stop nothing.
@@ -145,7 +145,7 @@ def test_inside_a_verb_the_users_config_dir_holds_for_the_jobs(problem: list[str
     program = """
 import sys, json, hydra
 from domadapt.benchmarking.launching import launch
-from domadapt.resolvers import register
+from domadapt.config.resolvers import register
 
 def job(cfg):
     print(json.dumps([metrics["method"] for metrics in launch(json.loads(jobs))]))

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from domadapt.api import compose
-from domadapt.benchmarking.cells import cell_key
 from domadapt.benchmarking.live import Watch, logs_above_the_table
 from domadapt.benchmarking.loop import benchmark
 from domadapt.benchmarking.plan import Cell, cells, plan
-from domadapt.benchmarking.status import Status
-from domadapt.messages import lengthen
+from domadapt.config.compose import compose
+from domadapt.config.overrides import lengthen
+from domadapt.runs.key import cell_key
+from domadapt.runs.status import Status
 from tests.support import corpora, records, write_jsonl
 
 

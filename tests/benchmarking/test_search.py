@@ -9,9 +9,9 @@ import pytest
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from domadapt.api import compose
 from domadapt.benchmarking.search import check_search, objective
-from domadapt.reporting.runs import read_metrics
+from domadapt.config.compose import compose
+from domadapt.runs.metrics import read_metrics
 from tests.support import corpora
 
 
@@ -25,7 +25,7 @@ class Bound:
 @pytest.mark.skipif(find_spec("optuna") is None, reason="the extra [optuna] is not installed")
 def test_optuna_maximises_the_validator_in_metrics_json(tmp_path: Path) -> None:
     arguments = ["train", "-m", *corpora(tmp_path), "sweeper=optuna", "hydra.sweeper.n_trials=3"]
-    program = [sys.executable, "-c", "from domadapt.cli import main; main()"]
+    program = [sys.executable, "-c", "from domadapt.cli.main import main; main()"]
     searched = "trainer.learning_rate=tag(log,interval(1e-4,1e-1))"
     done = subprocess.run([*program, *arguments, searched], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr

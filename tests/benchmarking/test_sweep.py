@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from domadapt.api import compose
 from domadapt.benchmarking.plan import Cell
 from domadapt.benchmarking.sweep import Sweep, told_apart
+from domadapt.config.compose import compose
 from tests.support import Command, corpora
 
 

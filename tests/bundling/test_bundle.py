@@ -13,7 +13,7 @@ import pytest
 
 import domadapt
 from domadapt.bundling import bundle as bundling
-from domadapt.reporting.runs import read_runs
+from domadapt.runs.metrics import read_runs
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.deferred import DeferredParser
 from tests.support import corpora
@@ -22,7 +22,7 @@ from tests.support import corpora
 CRASH = """
 import os, signal
 from pathlib import Path
-from domadapt.injection.gnn import GraphSupervision
+from domadapt.methods.injection.gnn import GraphSupervision
 
 class Crash(GraphSupervision):
     def prepare(self, encoder, setting):

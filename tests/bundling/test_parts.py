@@ -12,9 +12,9 @@ from domadapt.bundling.backbone import bundled_backbone
 from domadapt.bundling.corpora import Files, read_all
 from domadapt.bundling.libraries import carried, copy_foreign
 from domadapt.bundling.run import Run
+from domadapt.config.instantiate import make
 from domadapt.data.domains import UnlabelledText
-from domadapt.encoder import Encoder
-from domadapt.setup import make
+from domadapt.models.encoder import Encoder
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.deferred import DeferredParser
 from domadapt.syntax.parser import SpacyParser

@@ -6,9 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.data.batches import BucketSampler, Collator, StepLoader, encode, in_order
+from domadapt.data.batches import Collator, encode
 from domadapt.data.domains import unlabelled
-from domadapt.encoder import load_tokenizer
+from domadapt.data.loaders import BucketSampler, StepLoader, in_order
+from domadapt.models.pretrained import load_tokenizer
 from domadapt.syntax.alignment import IGNORED
 from tests.support import TEXTS, parsed_batch, tiny_encoder
 

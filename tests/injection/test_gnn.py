@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from domadapt.injection.gnn import GraphNetwork, GraphSupervision, agreement_loss, word_head_loss
+from domadapt.methods.injection.gnn import GraphNetwork, GraphSupervision, agreement_loss, word_head_loss
 from tests.support import parsed_batch, tiny_encoder
 
 

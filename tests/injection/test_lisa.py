@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from domadapt.injection.lisa import Lisa, head_loss, replace_by_tree
+from domadapt.methods.injection.lisa import Lisa, head_loss, replace_by_tree
 from domadapt.syntax.alignment import IGNORED
 from tests.support import parsed_batch, tiny_encoder
 

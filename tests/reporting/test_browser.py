@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from matplotlib.image import imread
 
-from domadapt.benchmarking.synthetic import synthetic_runs
+from benchmarks.synthetic import synthetic_runs
 from domadapt.reporting.report import report
 from tests.reporting.chromium import Chromium, find
 

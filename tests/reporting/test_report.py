@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from domadapt.benchmarking.synthetic import synthetic_runs
+from benchmarks.synthetic import synthetic_runs
 from domadapt.reporting import contents
 from domadapt.reporting.cards import LONGEST_TEXT
 from domadapt.reporting.figures import bar_svg, save_bars
-from domadapt.reporting.groups import group
 from domadapt.reporting.report import FORMATS, report
+from domadapt.runs.groups import group
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -200,7 +200,7 @@ def test_bars_use_the_pages_colour_and_words(make_metrics: Any) -> None:
 
 
 def test_configuration_matches(tmp_path: Path, make_run: Any) -> None:
-    from domadapt.api import compose
+    from domadapt.config.compose import compose
 
     make_run("source_only", 1, 0.5)
     cfg = compose("report", [f"runs=[{tmp_path / 'runs'}]", f"output={tmp_path / 'r.html'}"])

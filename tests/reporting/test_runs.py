@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from domadapt.reporting.runs import read_runs
+from domadapt.runs.metrics import read_runs
 
 
 def test_found_at_any_depth_and_once(make_run: Any, tmp_path: Path) -> None:
@@ -59,6 +59,6 @@ def test_nothing_there(tmp_path: Path, name: str, said: str) -> None:
 
 def test_what_training_writes_is_what_is_read(make_metrics: Any) -> None:
     from domadapt.reporting import runs
-    from domadapt.training import FORMAT
+    from domadapt.training.run import FORMAT
 
     assert make_metrics("lisa", 1, 0.5)["format"] == runs.FORMAT == FORMAT

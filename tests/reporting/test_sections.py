@@ -10,12 +10,12 @@ from domadapt.reporting.blocks import Figure, Table, Text
 from domadapt.reporting.calibration import calibration, pooled
 from domadapt.reporting.cost import cost, costs
 from domadapt.reporting.examples import best_adapted
-from domadapt.reporting.groups import group
 from domadapt.reporting.heatmap import heatmap
 from domadapt.reporting.ranks import rank_svg
 from domadapt.reporting.regret import regret, regret_table
 from domadapt.reporting.significance import significance
 from domadapt.reporting.tables import text_table
+from domadapt.runs.groups import group
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Ranking
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from domadapt.reporting.groups import Pair, group
 from domadapt.reporting.intervals import estimate, overlap
-from domadapt.reporting.rows import gap_closed, reference, rows
+from domadapt.reporting.rows import gap_closed, rows
 from domadapt.reporting.summary import summary
 from domadapt.reporting.tables import text_table
+from domadapt.runs.groups import Pair, group, reference
 from domadapt.statistics.compare import compare
 
 

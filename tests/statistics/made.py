@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from domadapt.reporting.groups import Pair, group
+from domadapt.runs.groups import Pair, group
 from domadapt.statistics.items import f1
 from domadapt.tasks.scores import class_scores, set_scores
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from domadapt.reporting.groups import group
-from domadapt.reporting.runs import read_runs
+from domadapt.runs.groups import group
+from domadapt.runs.metrics import read_runs
 from domadapt.statistics.bootstrap import FEWEST_SEEDS
 from domadapt.statistics.compare import compare
 from domadapt.statistics.permutation import runs_test

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from domadapt.data.domains import UnlabelledText
-from domadapt.syntax.parser import ConlluParser, SpacyParser
+from domadapt.syntax.conllu import ConlluParser
+from domadapt.syntax.parser import SpacyParser
 
 ROWS = """# text = The lens is  sharp.
 1\tThe\t_\tDET\tDT\t_\t2\tdet\t_\t_

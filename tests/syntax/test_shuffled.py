@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domadapt.data.domains import UnlabelledText
+from domadapt.syntax.controls.shuffled import ShuffledParser, shuffle
 from domadapt.syntax.parser import Parse, SpacyParser
-from domadapt.syntax.shuffled import ShuffledParser, shuffle
 
 
 @given(st.data(), st.integers(1, 9))

@@ -1,0 +1,245 @@
+"""Speed as ratios, measured in alternation in one process: `make bench`.
+
+Every pair of things to compare runs in turns, so that a noisy machine disturbs both alike; what is printed is the
+median of the paired ratios, with the smallest and the largest.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from domadapt.config.compose import compose
+from domadapt.data.batches import Step
+from domadapt.data.domains import UnlabelledText
+from domadapt.data.loaders import BucketSampler
+from domadapt.inference.evaluate import predict_examples
+from domadapt.inference.model import load
+from domadapt.methods.method import Method
+from domadapt.methods.setting import Setting
+from domadapt.syntax.cache import ParseCache
+from domadapt.syntax.parser import SpacyParser, load_pipeline
+from domadapt.training.build import build
+from domadapt.training.module import Adapter
+from domadapt.training.run import train
+from domadapt.utils.progress import progress
+
+ROUNDS = 5
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def paired(slow: Callable[[], object], fast: Callable[[], object], rounds: int = ROUNDS) -> dict[str, float]:
+    """Ratios slow / fast of calls in alternation, after one warm-up of each.
+
+    >>> result = paired(lambda: sum(range(200_000)), lambda: sum(range(100)), rounds=3)
+    >>> result["median"] > 1
+    True
+    """
+    slow(), fast()
+    ratios = [seconds(slow) / seconds(fast) for _ in range(rounds)]
+    return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
+
+
+def training_against_trainer(folder: Path) -> dict[str, Any]:
+    """Sentences per second of our loop over those of transformers' Trainer, evaluation after each epoch included.
+
+    Both train the same model on the same examples with Trainer's defaults (3 epochs, batches of 8, learning rate 5e-5
+    without warm-up), so that they reach the same F1: what differs is how, not what, they compute.
+    """
+    ours, theirs = [], []
+    scores: dict[str, list[float]] = {"ours": [], "trainer": []}
+    same = ["trainer.epochs=3", "trainer.batch_size=8", "trainer.learning_rate=5e-5", "trainer.warmup=0.0"]
+    for seed in range(ROUNDS):
+        cfg = compose("train", ["experiment=camera_laptop", *same, f"seed={seed}", f"paths.run={folder}/run{seed}"])
+        metrics = train(cfg)
+        ours.append(metrics["counts"]["source_train"] * cfg.trainer.epochs / metrics["seconds"]["fit"])
+        scores["ours"].append(metrics["source_dev"]["span_f1"])
+        rate, score = trainer_run(cfg, folder / f"trainer{seed}")
+        theirs.append(rate)
+        scores["trainer"].append(score)
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "median": statistics.median(ratios),
+        "min": min(ratios),
+        "max": max(ratios),
+        "sentences per second": {"ours": statistics.median(ours), "trainer": statistics.median(theirs)},
+        "mean source dev span F1": {name: statistics.mean(values) for name, values in scores.items()},
+    }
+
+
+def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
+    """Train with transformers' Trainer and its defaults; its sentences per second and source dev F1."""
+    import transformers
+
+    torch.manual_seed(cfg.seed)
+    setting, _ = build(cfg)
+    rows = [
+        {"input_ids": e.input_ids, "attention_mask": [1] * len(e.input_ids), "labels": _piece_labels(e)}
+        for e in [*setting.source, *setting.dev]
+    ]
+    training, dev = rows[: len(setting.source)], rows[len(setting.source) :]
+    trainer = transformers.Trainer(
+        model=setting.encoder.model,
+        args=transformers.TrainingArguments(
+            output_dir=str(folder),
+            eval_strategy="epoch",
+            save_strategy="no",
+            report_to=[],
+            disable_tqdm=True,
+            log_level="error",
+            logging_strategy="no",
+            seed=cfg.seed,
+        ),
+        train_dataset=training,
+        eval_dataset=dev,
+        data_collator=transformers.DataCollatorForTokenClassification(setting.encoder.tokenizer),
+    )
+    trainer.pop_callback(transformers.PrinterCallback)
+    elapsed = seconds(trainer.train)
+    predictions = predict_examples(setting.encoder, setting.dev, setting, 64, "source dev")
+    score = setting.task.score(setting.domains.source_dev, predictions)["span_f1"]
+    return len(training) * trainer.args.num_train_epochs / elapsed, score
+
+
+def _piece_labels(example: Any) -> list[int]:
+    labels = [-100] * len(example.input_ids)
+    for word, piece in enumerate(example.alignment.word_first_pieces().tolist()):
+        if piece >= 0:
+            labels[piece] = int(example.word_tags[word])
+    return labels
+
+
+def injection_cost(folder: Path, injection: str) -> dict[str, float]:
+    """Time of a training step with an injection over one without, on the same labelled batches."""
+    overrides = ["experiment=camera_laptop", f"paths.cache={folder}/cache", f"injection={injection}"]
+    setting, _ = build(compose("train", overrides))
+    steps = step_batches(setting)
+    with_injection = stepper(setting, setting.methods, steps)
+    plain, _ = build(compose("train", overrides))
+    for module in plain.encoder.attention_layers():
+        object.__setattr__(module, "domadapt_hook", None)
+    return paired(with_injection, stepper(plain, {}, steps))
+
+
+def step_batches(setting: Setting) -> list[Step]:
+    """Ten labelled batches of 32, with parses."""
+    sampler = BucketSampler([len(e.input_ids) for e in setting.source], 32, 0)
+    return [Step(setting.collator([setting.source[i] for i in indices])) for indices in sampler][:10]
+
+
+def stepper(setting: Setting, methods: dict[str, Method], steps: Sequence[Step]) -> Callable[[], None]:
+    """A function that takes one optimizer step on each batch."""
+    setting.methods = methods
+    module = Adapter(setting, 2e-4, 0.01, 0.1, 1.0, 1000).train()
+    optimizer = module.configure_optimizers()["optimizer"]
+
+    def run() -> None:
+        for step in steps:
+            with setting.autocast():
+                loss = module.training_step(step, 0)
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            optimizer.step()
+
+    return run
+
+
+def parsing(folder: Path, texts: Sequence[UnlabelledText]) -> dict[str, Any]:
+    """Cold cached parsing against raw `nlp.pipe`, and a warm cache against parsing."""
+    nlp = load_pipeline("shipped")
+    parser = SpacyParser()
+    caches = iter(range(1000))
+
+    def raw() -> None:
+        for _ in nlp.pipe((t.text for t in texts), batch_size=256):
+            pass
+
+    def cold() -> None:
+        list(ParseCache(parser, folder / f"cold{next(caches)}").parse(texts))
+
+    warm_cache = ParseCache(parser, folder / "warm")
+    list(warm_cache.parse(texts))
+    return {
+        "cold speed over nlp.pipe": paired(raw, cold),
+        "warm cache over parsing": paired(cold, lambda: list(warm_cache.parse(texts))),
+    }
+
+
+def prediction(folder: Path, texts: Sequence[UnlabelledText]) -> dict[str, Any]:
+    """`Model.predict` against the transformers pipeline on the stock folder it leaves behind."""
+    import transformers
+
+    metrics_folder = folder / "run0"
+    model = load(metrics_folder / "model")
+    stock = transformers.pipeline(
+        "token-classification", model=str(metrics_folder / "model" / "encoder"), aggregation_strategy="first"
+    )
+    contents = [t.text for t in texts]
+    ours = model.predict(contents)
+    theirs = stock(contents)
+    same = sum(
+        {(s.start, s.end, s.type) for s in mine.spans} == {(*_range(g), str(g["entity_group"])) for g in groups}
+        for mine, groups in zip(ours, theirs, strict=True)
+    )
+    return {
+        **paired(lambda: stock(contents), lambda: model.predict(contents), 3),
+        "same spans": same / len(contents),
+    }
+
+
+def report_of_cells(folder: Path) -> dict[str, float]:
+    """Seconds and megabytes of a report of 1,000 cells: many pairs, and many methods."""
+    from benchmarks.synthetic import synthetic_runs
+    from domadapt.reporting.report import FORMATS, report
+
+    found = {}
+    for pairs, methods in ((37, 9), (6, 56)):
+        runs = folder / f"runs{pairs}"
+        cells = synthetic_runs(runs, pairs, methods, 3)
+        output = folder / f"report{pairs}.html"
+        title = f"{cells} cells, {pairs} pairs, {methods} methods"
+        found[f"{title}: seconds"] = seconds(lambda runs=runs, output=output: report(runs, output, FORMATS))  # type: ignore[misc]
+        found[f"{title}: megabytes"] = output.stat().st_size / 1e6
+    return found
+
+
+def _range(group: Any) -> tuple[int, int]:
+    return int(group["start"]), int(group["end"])
+
+
+def main() -> None:
+    """Measure everything, or the parts whose first word is given, and print each as a JSON object."""
+    cfg = compose("train", ["experiment=camera_laptop"])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        setting, _ = build(cfg)
+        contents = [r.text for r in setting.domains.source_train] + [t.text for t in setting.domains.unlabeled.texts]
+        texts = [UnlabelledText(str(i), "", content) for i, content in enumerate(contents)]
+        parts: dict[str, Callable[[], Any]] = {
+            "training over transformers.Trainer (at least 1.5)": lambda: training_against_trainer(folder),
+            "lisa step over plain step (at most 1.15)": lambda: injection_cost(folder, "lisa"),
+            "gnn step over plain step (at most 1.30)": lambda: injection_cost(folder, "gnn"),
+            "parsing (cold at least 0.95, warm at least 100)": lambda: parsing(folder, texts),
+            "prediction over transformers.pipeline (at least 2)": lambda: prediction(folder, texts[:300]),
+            "report of 1,000 cells (at most 60 s, 3 MB)": lambda: report_of_cells(folder),
+        }
+        wanted = {title: part for title, part in parts.items() if len(sys.argv) < 2 or title.split()[0] in sys.argv[1:]}
+        for title, measure in progress(wanted.items(), "bench", len(wanted), "part"):
+            print(json.dumps({title: measure()}, indent=1), flush=True)
+
+
+if __name__ == "__main__":
+    main()

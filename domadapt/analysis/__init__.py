@@ -1,0 +1,1 @@
+"""What a model knows: heads against relations, patterns, probes, shift."""

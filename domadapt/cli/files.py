@@ -1,0 +1,130 @@
+"""Two verbs of the command line that work on a user's own files: label them, parse them."""
+
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice, tee
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig
+
+from domadapt.config.instantiate import make
+from domadapt.data.domains import UnlabelledText
+from domadapt.data.streams import open_texts
+from domadapt.inference.model import load
+from domadapt.syntax.cache import ParseCache
+from domadapt.syntax.conllu import conllu
+from domadapt.tasks.task import Prediction
+from domadapt.utils.files import replace_atomic
+from domadapt.utils.progress import progress
+
+CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
+
+
+def predict_file(cfg: DictConfig) -> None:
+    """Label a file, or one text, and write a JSON object a line.
+
+    Args:
+        cfg: a composed ``predict.yaml``.
+
+    Raises:
+        ValueError: neither or both of ``input`` and ``text`` are given, or the model or the file can't be read.
+    """
+    if (cfg.input is None) == (cfg.text is None):
+        raise ValueError('give either input=FILE or text="One text."; got neither or both')
+    if not isinstance(cfg.batch_size, int) or cfg.batch_size < 1:
+        raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
+    warnings = Counter[str]()
+    if cfg.text is None:
+        total, texts = open_texts(Path(str(cfg.input)), cfg.format, warnings)
+    else:
+        total, texts = 1, iter([UnlabelledText("text", "input", str(cfg.text))])
+    folder = Path(str(cfg.model))
+    if (folder / "model" / "domadapt.json").is_file():
+        folder /= "model"
+    model = load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
+    done = truncated = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal done, truncated
+        stream = iter(progress(texts, "predict", total, "text"))
+        while chunk := list(islice(stream, cfg.batch_size * CHUNK)):
+            for text, prediction in zip(chunk, model.predict_texts(chunk, cfg.batch_size), strict=True):
+                yield json.dumps(row(text, prediction, model.setting.task.kind), ensure_ascii=False) + "\n"
+            done, truncated = done + len(chunk), truncated + model.truncated
+
+    _write(cfg.output, lines())
+    _warn(warnings)
+    if truncated:
+        limit = model.setting.max_pieces
+        cut = f"{truncated} of {done} texts are longer than the {limit} pieces that the model reads"
+        print(f"warning: {cut}: nothing beyond is labelled; split them, or train with max_pieces", file=sys.stderr)
+
+
+def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, Any]:
+    """A prediction as a line of JSON says it.
+
+    >>> row(UnlabelledText("a:1", "", "Fast."), Prediction("positive", 0.91239), "sequence")
+    {'id': 'a:1', 'text': 'Fast.', 'label': 'positive', 'confidence': 0.9124}
+    """
+    if kind == "sequence":
+        told: dict[str, Any] = {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
+    else:
+        spans = ((s.start, s.end, s.type, text.text[s.start : s.end]) for s in prediction.spans)
+        told = {"spans": [dict(zip(("start", "end", "type", "text"), span)) for span in spans]}
+    return {"id": text.id, "text": text.text, **told}
+
+
+def parse_files(cfg: DictConfig) -> None:
+    """Parse files into the cache, and into a CoNLL-U file if one is asked for; prints what was done.
+
+    Args:
+        cfg: a composed ``parse.yaml``.
+
+    Raises:
+        ValueError: a file can't be read, or there is no such parser.
+    """
+    if not isinstance(cfg.processes, int) or cfg.processes < 1:
+        raise ValueError(f"processes={cfg.processes}: expected 1 or more")
+    paths = list(cfg.input) if isinstance(cfg.input, ListConfig) else [cfg.input]
+    warnings = Counter[str]()
+    files = [open_texts(Path(str(path)), cfg.format, warnings) for path in paths]
+    cache = ParseCache(make(cfg.parser), cfg.paths.cache)
+    started = time.perf_counter()
+    texts, copies = tee(text for _, stream in files for text in stream)
+    count = words = 0
+
+    def blocks() -> Iterator[str]:
+        nonlocal count, words
+        trees = progress(cache.parse(texts, cfg.processes), "parse", sum(total for total, _ in files), "text")
+        for text, tree in zip(copies, trees, strict=True):
+            count, words = count + 1, words + len(tree.heads)
+            yield conllu(text, tree) if cfg.output else ""
+
+    _write(cfg.output, blocks())  # without an output there is nothing to print: the blocks are empty
+    seconds = time.perf_counter() - started
+    cache.close()
+    _warn(warnings)
+    origin = f"{cache.parsed} parsed, {count - cache.parsed} from cache, {cache.damaged} damaged entries"
+    print(f"{count} texts: {origin}, {words} words, {words / seconds:.0f} words a second; cache {cache.path}")
+
+
+def _write(output: str | None, lines: Iterable[str]) -> None:
+    """Lines to a file that appears when all of it is written, or to standard output as they come."""
+    if output is None:
+        sys.stdout.writelines(lines)
+        return
+
+    def write(part: Path) -> None:
+        with part.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(lines)
+
+    replace_atomic(Path(output), write)
+
+
+def _warn(warnings: Counter[str]) -> None:
+    for message, count in sorted(warnings.items()):
+        print(f"warning: {message} ({count} times)", file=sys.stderr)

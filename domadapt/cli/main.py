@@ -1,0 +1,186 @@
+"""`domadapt VERB [hydra overrides]`. Heavy imports stay inside the verbs."""
+
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+USAGE = """\
+domadapt VERB [overrides]      label one domain, work in another
+
+  train       one run: fit on the source, adapt to the target, select, test
+  benchmark   every pair, method and seed of an experiment, then the table
+  bundle      an experiment's runs as one file, for a GPU machine without network
+  predict     label your own text with a trained model
+  parse       fill the parse cache
+  audit       what is wrong with the corpora, before you believe a score
+  report      one HTML file from run folders: domadapt report runs/mine
+
+Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.path=b.txt injection=[lisa,gnn]
+  domadapt VERB --help      the verb's settings and what can be chosen
+  domadapt VERB --cfg job   the configuration as composed
+  domadapt train -m seed=1,2,3      a sweep
+"""
+
+
+def train(cfg: Any, overrides: list[str]) -> float | None:
+    """One run; prints its scores, and returns what a sweeper may search by."""
+    from domadapt.benchmarking.search import objective
+    from domadapt.reporting.tables import text_table
+    from domadapt.training.run import train as run
+
+    metrics = run(cfg)
+    print(text_table([metrics]))
+    return objective(metrics)
+
+
+def benchmark(cfg: Any, overrides: list[str]) -> None:
+    """All cells of an experiment; prints the table."""
+    from domadapt.benchmarking.loop import benchmark as run
+
+    run(cfg, overrides)
+
+
+def bundle(cfg: Any, overrides: list[str]) -> None:
+    """Pack all cells of an experiment; prints what is in the file."""
+    from domadapt.bundling.bundle import bundle as run
+
+    run(cfg, overrides)
+
+
+def predict(cfg: Any, overrides: list[str]) -> None:
+    """Label a file."""
+    from domadapt.cli.files import predict_file
+
+    predict_file(cfg)
+
+
+def parse(cfg: Any, overrides: list[str]) -> None:
+    """Fill the cache."""
+    from domadapt.cli.files import parse_files
+
+    parse_files(cfg)
+
+
+def audit(cfg: Any, overrides: list[str]) -> None:
+    """Audit corpora; prints the findings, worst first."""
+    from domadapt.auditing.verb import audit_corpora
+
+    print(audit_corpora(cfg))
+
+
+def report(cfg: Any, overrides: list[str]) -> None:
+    """Write report.html, and what goes beside it."""
+    from domadapt.reporting.report import report as run
+
+    print(run(cfg.runs, cfg.output, list(cfg.formats), cfg.audit, bool(cfg.attention), cfg.baseline))
+
+
+VERBS: dict[str, Callable[[Any, list[str]], object]] = {
+    "train": train,
+    "benchmark": benchmark,
+    "bundle": bundle,
+    "predict": predict,
+    "parse": parse,
+    "audit": audit,
+    "report": report,
+}
+
+
+def main() -> None:
+    """Entry point of the `domadapt` command. Exits with 2 after a user's error, told in one line."""
+    from domadapt.utils.redact import hidden
+
+    arguments = hidden(sys.argv[1:])
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(USAGE)
+        return
+    verb = arguments[0]
+    if verb == "--version":
+        from domadapt import __version__
+
+        print(__version__)
+        return
+    if verb not in VERBS:
+        print(f"domadapt: no verb {verb!r}; there are {', '.join(VERBS)}", file=sys.stderr)
+        raise SystemExit(2)
+    if {"-h", "--help"} & set(arguments):
+        from domadapt.config.help import verb_help
+
+        print(verb_help(verb, arguments[1:], USAGE))
+        return
+    try:
+        with _one_line(verb):
+            _run(verb, arguments)
+    except KeyboardInterrupt:
+        print(f"domadapt {verb}: stopped", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _run(verb: str, arguments: list[str]) -> None:
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    from domadapt.benchmarking.launching import portable
+    from domadapt.benchmarking.search import check_search
+    from domadapt.benchmarking.sweep import Sweep, Swept
+    from domadapt.config.overrides import lengthen, positional, quote
+    from domadapt.config.resolvers import register
+    from domadapt.utils.redact import guard_logs
+
+    def job(cfg: Any) -> object:
+        register()  # again: a launcher may run this in a process of its own
+        guard_logs()
+        sys.argv[1:] = arguments  # what metrics.json quotes
+        settings = HydraConfig.get()
+        overrides = list(settings.overrides.task)
+        if settings.mode == RunMode.MULTIRUN:
+            try:
+                check_search(cfg, verb)
+                return VERBS[verb](cfg, overrides)
+            except Exception as error:  # one failed job must not end the sweep, whose sweeper tells the first alone
+                logging.getLogger(__name__).error("%s: %s: %s", shlex.join(overrides), type(error).__name__, error)
+                raise portable(error) from None
+        with _one_line(verb):
+            return VERBS[verb](cfg, overrides)
+
+    register()
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
+    if "" in arguments:
+        raise ValueError("one argument is empty: a variable of the shell that is not set?")
+    tidy = quote if verb in ("predict", "parse") else lengthen
+    words = positional(arguments[1:]) if verb == "report" else arguments[1:]
+    given = [tidy(argument) for argument in words]
+    # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
+    given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))
+    # Hydra's other way of logging opens a file in the working folder, whatever else it is told.
+    sys.argv[1:] = [*given, "hydra/job_logging=stdout", "hydra.job.name=domadapt"]
+    Sweep.command = tuple(arguments)
+    try:
+        hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
+    except Swept as end:
+        if end.error:
+            raise end.error from None
+
+
+@contextmanager
+def _one_line(verb: str) -> Iterator[None]:
+    """A user's error becomes one line and exit code 2; an error of ours keeps its traceback."""
+    try:
+        yield
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except Exception as error:
+        from domadapt.config.compose import user_error
+        from domadapt.utils.redact import redact
+
+        line = None if "DOMADAPT_TRACEBACK" in os.environ else user_error(error, verb)
+        if line is None:
+            raise
+        print(f"domadapt {verb}: {redact(line)}", file=sys.stderr)
+        raise SystemExit(2) from None

@@ -1,0 +1,1 @@
+"""Hydra in; one configuration, or one line of error, out."""

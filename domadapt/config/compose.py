@@ -1,0 +1,113 @@
+"""Hydra's composition, outside and inside of its command line; one line for a user's error."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib.metadata import metadata
+from typing import Any
+
+from omegaconf import DictConfig
+
+from domadapt.config.help import groups
+from domadapt.config.resolvers import register
+from domadapt.utils.redact import hidden
+
+
+@contextmanager
+def initialized() -> Iterator[None]:
+    """Hydra, ready to compose: inside a verb as it is, with the user's --config-dir, else set up for this block."""
+    import hydra
+    from hydra.core.global_hydra import GlobalHydra
+
+    register()
+    if GlobalHydra.instance().is_initialized():
+        yield
+    else:
+        with hydra.initialize_config_module("domadapt.conf", version_base="1.3"):
+            yield
+
+
+def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bool = False) -> DictConfig:
+    """Compose a configuration outside the command line.
+
+    Args:
+        config: name of a top-level yaml: train, benchmark, predict, parse, audit, report.
+        overrides: as on the command line.
+        with_hydra: keep Hydra's own settings, under ``hydra``.
+
+    Raises:
+        ValueError: an override that the configuration does not know.
+
+    >>> compose("train", ["seed=7"]).seed
+    7
+    """
+    import hydra
+    from hydra.errors import HydraException
+
+    with initialized():
+        try:
+            return hydra.compose(config, hidden(overrides), return_hydra_config=with_hydra)
+        except HydraException as problem:
+            raise ValueError(user_error(problem, config) or str(problem)) from problem
+
+
+def user_error(error: BaseException, verb: str) -> str | None:
+    """What to tell the user of an error that is theirs; None for one of ours, which deserves its traceback.
+
+    Args:
+        error: anything that a verb or Hydra raised.
+        verb: whose configuration was composed.
+
+    >>> user_error(ValueError("seed=x: expected a number"), "train")
+    'seed=x: expected a number'
+    >>> user_error(KeyError("x"), "train") is None
+    True
+    """
+    from hydra.errors import HydraException, InstantiationException, MissingConfigException, OverrideParseException
+    from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+    ours = (ValueError, RuntimeError, OSError)
+    while isinstance(error, InstantiationException) and isinstance(error.__cause__, (*ours, InstantiationException)):
+        error = error.__cause__  # what the constructor said, not who called it
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} is not set: give {error.full_key}=VALUE; domadapt {verb} --help says what it is"
+    if isinstance(error, MissingConfigException) and error.options:
+        group, _, option = str(error.missing_cfg_file).rpartition("/")
+        extra = option.partition("_")[0]
+        if group.startswith("hydra/") and extra in (metadata("domadapt").get_all("Provides-Extra") or ()):
+            return f"{group.removeprefix('hydra/')}={option} is an extra: pip install 'domadapt[{extra}]'"
+        return f"{group}={option}: there is no such option; expected one of {', '.join(error.options)}"
+    if isinstance(error, OverrideParseException):
+        hint = "put a value with special characters into quotes: \"setting='a=b, c'\""
+        return f"{error.override}: {_flat(error)}; {hint}"
+    if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
+        return _unknown_key(str(error.__cause__.full_key), verb) or f"{_flat(error)}: {_flat(error.__cause__)}"
+    if isinstance(error, InstantiationException):
+        return f"{_flat(error)} (DOMADAPT_TRACEBACK=1 shows where)"
+    if isinstance(error, HydraException | OmegaConfBaseException):
+        return _flat(error)
+    return str(error) if isinstance(error, ours) else None
+
+
+def _flat(error: BaseException) -> str:
+    """A message of several paragraphs on one line, less what only Hydra's developers need."""
+    lines = [line.strip() for line in str(error).split("Config search path:")[0].splitlines()]
+    return "; ".join(line for line in lines if line and not line.startswith(("See https://", "object_type=")))
+
+
+def _unknown_key(key: str, verb: str) -> str | None:
+    """A setting that is not there, and the one it is likeliest to be."""
+
+    config = compose(verb)
+    known = {*_keys(config), *(group for group, _ in groups(verb))}
+    if key in known:
+        return None  # it is its value that is wrong
+    close = get_close_matches(key, known, n=1)
+    fix = f"did you mean {close[0]}?" if close else f"domadapt {verb} --cfg job shows all (+{key}=VALUE adds one)"
+    return f"{key}: there is no such setting; {fix}"
+
+
+def _keys(config: Any, prefix: str = "") -> Iterator[str]:
+    for name, value in config.items_ex(resolve=False) if hasattr(config, "items_ex") else ():
+        yield f"{prefix}{name}"
+        yield from _keys(value, f"{prefix}{name}.")

@@ -1,0 +1,148 @@
+"""Examples in an order: length buckets, steps of source and target, once each for evaluation."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Sampler
+
+from domadapt.data.batches import Collator, Example, Step
+
+BUCKET = 32  # batches that are sorted by length together
+
+
+class BucketSampler(Sampler[list[int]]):
+    """Batches of like length in random order, the same for the same seed and epoch.
+
+    Texts are shuffled, cut into runs of ``BUCKET`` batches, and sorted by length within a run; then the batches are
+    shuffled. Every text comes once an epoch.
+
+    Args:
+        lengths: pieces of each text.
+        batch_size: texts a batch.
+        seed: order.
+
+    >>> sampler = BucketSampler([3, 9, 4, 8], batch_size=2, seed=0)
+    >>> sorted(sorted(batch) for batch in sampler)
+    [[0, 2], [1, 3]]
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
+        self.lengths = np.asarray(lengths)
+        self.batch_size = batch_size
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose order comes next."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-len(self.lengths) // self.batch_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        random = np.random.default_rng([self.seed, self.epoch])
+        order = random.permutation(len(self.lengths))
+        run = self.batch_size * BUCKET
+        batches = []
+        for start in range(0, len(order), run):
+            part = order[start : start + run]
+            part = part[np.argsort(self.lengths[part], kind="stable")]
+            batches += [part[i : i + self.batch_size].tolist() for i in range(0, len(part), self.batch_size)]
+        for index in random.permutation(len(batches)):
+            yield batches[index]
+
+
+class StepLoader:
+    """Pairs each source batch with the next batch of an endless stream of target text.
+
+    Of several processes that train together, each gets its share of the same batches: see :func:`share_of`.
+
+    One pass is one epoch of the source. The target stream goes on from where the last epoch left it, reshuffled at
+    each of its own ends. Both follow from the number of the epoch alone: a resumed run sees what it would have seen.
+
+    Args:
+        source: labelled examples.
+        target: unlabelled examples; None when no method reads target text.
+        collator: makes batches.
+        batch_size: source texts a step.
+        target_batch_size: target texts a step.
+        seed: order of both.
+
+    Attributes:
+        epoch: which pass comes next.
+    """
+
+    def __init__(
+        self,
+        source: Sequence[Example],
+        target: Sequence[Example] | None,
+        collator: Collator,
+        batch_size: int,
+        target_batch_size: int,
+        seed: int,
+    ) -> None:
+        self.source, self.target, self.collator = source, target or (), collator
+        self.sampler = BucketSampler([len(e.input_ids) for e in source], batch_size, seed)
+        self.target_sampler = BucketSampler([len(e.input_ids) for e in self.target], target_batch_size, seed + 1)
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __iter__(self) -> Iterator[Step]:
+        self.sampler.set_epoch(self.epoch)
+        ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
+        rank, world = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if ranks else (0, 1)
+        target = self._target_batches(self.epoch * len(self))
+        for indices in self.sampler:
+            source, source_weight = share_of([self.source[i] for i in indices], rank, world)
+            if not self.target:
+                yield Step(self.collator(source), None, source_weight)
+                continue
+            texts, target_weight = share_of(next(target), rank, world)
+            yield Step(self.collator(source), self.collator(texts), source_weight, target_weight)
+
+    def _target_batches(self, step: int) -> Iterator[list[Example]]:
+        """The endless stream, from the batch of a step on."""
+        done, skipped = divmod(step, max(1, len(self.target_sampler)))
+        for epoch in count(done):
+            self.target_sampler.set_epoch(epoch)
+            for indices in islice(self.target_sampler, skipped, None):
+                yield [self.target[i] for i in indices]
+            skipped = 0
+
+
+def share_of(examples: Sequence[Example], rank: int, world: int) -> tuple[list[Example], float]:
+    """One process's part of a batch, and its weight.
+
+    Losses are means over rows: tagged words, classified texts, or pieces. Means over parts of unlike size, each times
+    its part of the rows times the number of parts, have the mean over the whole batch as their mean. A process for
+    which no text is left gets one that counts for nothing, because all must take part in every step.
+
+    Args:
+        examples: the whole batch.
+        rank: of the process.
+        world: number of processes.
+    """
+    if world == 1:
+        return list(examples), 1.0
+    own = list(examples[rank::world])
+    if not own:
+        return [examples[0]], 0.0
+    return own, world * sum(map(_rows, own)) / max(1, sum(map(_rows, examples)))
+
+
+def _rows(example: Example) -> int:
+    if example.word_tags is not None:
+        return int((example.alignment.word_first_pieces() >= 0).sum())
+    return 1 if example.label is not None else len(example.input_ids)
+
+
+def in_order(examples: Sequence[Example], collator: Collator, batch_size: int) -> DataLoader[Any]:
+    """Every example once, longest first: for evaluation and prediction, where results are put back by index."""
+    order = sorted(range(len(examples)), key=lambda i: -len(examples[i].input_ids))
+    batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    return DataLoader(examples, batch_sampler=batches, collate_fn=collator)  # type: ignore[arg-type]

@@ -1,0 +1,226 @@
+"""A trained model on anybody's text: save, load, predict."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from domadapt.config.instantiate import make, plain
+from domadapt.data.batches import Collator
+from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
+from domadapt.inference.evaluate import predict_examples
+from domadapt.methods.method import Method
+from domadapt.methods.setting import Setting
+from domadapt.models.device import pick_device, pick_precision
+from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.parser import Parse, Parser, Text
+from domadapt.tasks.task import Prediction
+from domadapt.utils.files import replace_folder, write_atomic
+
+FORMAT = 1  # of model folders
+PARSING = ("parser", "parser_name", "parses_at_prediction")
+FIELDS = ("task", "backbone", "methods", "relations", "max_pieces", "source", "target", *PARSING)
+AGAIN = "copy the folder again, or train the model again"
+
+
+def save_model(setting: Setting, cfg: DictConfig, folder: Path) -> None:
+    """Write a model folder: a stock encoder, the few parameters that prediction needs on top, and a description.
+
+    Nothing in it is pickled. ``encoder/`` alone is a stock Hugging Face model that any pipeline loads.
+    """
+    replace_folder(folder, lambda part: _write(setting, cfg, part))
+
+
+def _write(setting: Setting, cfg: DictConfig, folder: Path) -> None:
+    setting.encoder.save(folder / "encoder")
+    config = plain(cfg)
+    kept: dict[str, Any] = {}
+    tensors: dict[str, Tensor] = {}
+    for name, method in setting.methods.items():
+        if method.used_at_prediction:
+            kept[name] = {**(config["injection"] or {}), **(config["adaptation"] or {})}[name]
+            tensors |= {f"{name}.{k}": v.contiguous().cpu() for k, v in method.state_dict().items()}
+    if tensors:
+        save_file(tensors, folder / "methods.safetensors")
+    description = {
+        "format": FORMAT,
+        "task": {**config["task"], **_labels(setting)},
+        "backbone": config["backbone"],
+        "methods": kept,
+        "relations": setting.relations,
+        "parser": {**config["parser"]},
+        "parser_name": setting.parser.name,
+        "parses_at_prediction": any(m.parses_at_prediction for m in setting.methods.values()),
+        "max_pieces": setting.max_pieces,
+        "source": setting.domains.source,
+        "target": setting.domains.target,
+    }
+    write_atomic(folder / "domadapt.json", json.dumps(description, indent=1))
+
+
+def _labels(setting: Setting) -> dict[str, Any]:
+    types = getattr(setting.task, "types", None)
+    return {"types": types} if types is not None else {"labels": setting.task.labels}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A trained model. Made by :func:`load`."""
+
+    setting: Setting
+    parses: bool
+
+    def predict(self, texts: Iterable[str], batch_size: int = 64) -> list[Prediction]:
+        """Label texts; spans are in characters of the text as given.
+
+        Args:
+            texts: one string each.
+            batch_size: texts a batch.
+
+        Returns:
+            One prediction a text, in order.
+        """
+        return self.predict_texts(list(unlabelled(texts)), batch_size)
+
+    def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
+        """Label texts that may carry their owner's tokens."""
+        examples = self.setting.examples(texts, "prediction", self.parses, labelled=False)
+        return predict_examples(self.setting.encoder, examples, self.setting, batch_size, "predict")
+
+    @property
+    def truncated(self) -> int:
+        """Texts of the last call that were longer than the model reads."""
+        cut = self.setting.truncation.get("prediction")
+        return cut.texts if cut else 0
+
+
+def refuse_foreign(config: Any, path: Path) -> None:
+    """Allow only classes defined in domadapt, however deep the description names them, and no ``${...}``.
+
+    Raises:
+        ValueError: at the first other name; nothing has been imported or called by then.
+    """
+    foreign = None
+    if isinstance(config, dict):
+        target = config.get("_target_")
+        foreign = str(target) if target is not None and not _defined_here(str(target)) else None
+    elif isinstance(config, str) and "${" in config:  # resolved before it is made: to a _target_, to the environment
+        foreign = config
+    if foreign is not None:
+        raise ValueError(
+            f"{path}: names {foreign[:80]!r} outside domadapt; a model folder can name any code. If it is your "
+            f"own, load it with trust_code=True"
+        )
+    inside = [*config, *config.values()] if isinstance(config, dict) else config
+    for value in inside if isinstance(inside, list) else ():
+        refuse_foreign(value, path)
+
+
+def _defined_here(target: str) -> bool:
+    module, _, name = target.rpartition(".")
+    if module.partition(".")[0] != "domadapt":
+        return False
+    try:  # the home of the class, not the path it is reached by: modules of ours import others' names
+        found = getattr(import_module(module), name, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and found.__module__ == module
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: damaged ({error}); {AGAIN}") from error
+    if not isinstance(description, dict):
+        raise ValueError(f"{path}: damaged: no object; {AGAIN}")
+    return description
+
+
+class NoParser:
+    """Stands for a parser where nothing needs one."""
+
+    name = "none"
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        """Never called."""
+        raise RuntimeError("this model was saved without a parser")
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
+        """Never called."""
+        raise RuntimeError("this model was saved without a parser")
+
+
+def load(folder: str | Path, device: str = "auto", precision: str = "auto", trust_code: bool = False) -> Model:
+    """Load a model folder that :func:`domadapt.train` wrote.
+
+    Args:
+        folder: the run's ``model/`` folder.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        precision: ``auto``, ``32`` or ``bf16-mixed``.
+        trust_code: let the folder name classes outside domadapt; only for folders of your own.
+
+    Raises:
+        ValueError: not a model folder, from another version, or naming foreign classes.
+    """
+    folder = Path(folder)
+    path = folder / "domadapt.json"
+    if not path.is_file():
+        raise ValueError(f"{folder}: not a model folder (no domadapt.json in it); give a run's model/ folder")
+    description = _read(path)
+    if description.get("format") != FORMAT:
+        raise ValueError(f"{path}: format {description.get('format')!r}, this version reads {FORMAT}; train it again")
+    if not trust_code:
+        refuse_foreign(description, path)
+    if missing := [name for name in FIELDS if name not in description]:
+        raise ValueError(f"{path}: damaged: it lacks {', '.join(missing)}; {AGAIN}")
+    task = make(description["task"])
+    backbone = {**description["backbone"], "name": str(folder / "encoder")}
+    encoder = make(backbone, kind=task.kind, labels=task.labels)
+    methods: dict[str, Method] = {name: make(config) for name, config in description["methods"].items()}
+    stored = folder / "methods.safetensors"
+    try:
+        tensors = load_file(stored) if stored.is_file() else {}
+    except SafetensorError as error:
+        raise ValueError(f"{stored}: damaged ({error}); {AGAIN}") from error
+    target_device = pick_device(device)
+    for name, method in methods.items():
+        method.attach(encoder, len(description["relations"]))
+        prefix = f"{name}."
+        own = {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
+        if own.keys() != method.state_dict().keys():
+            raise ValueError(f"{stored}: damaged: not all weights of {name} are there; {AGAIN}")
+        method.load_state_dict(own)
+        method.to(target_device).eval()
+    if hasattr(encoder, "load"):
+        encoder.load(folder / "encoder")
+    encoder.to(target_device).eval()
+    needed = description["parses_at_prediction"] or task.kind == "token"
+    parser: Parser = make(description["parser"]) if needed else NoParser()
+    if description["parses_at_prediction"] and parser.name != description["parser_name"]:
+        raise ValueError(
+            f"{path}: this model reads the parses of {description['parser_name']}, here is {parser.name}; install that "
+            f"version, or train a model that reads no parses when it predicts"
+        )
+    domains = Domains(description["source"], description["target"], (), (), (), TargetUnlabeled("", ()), None)
+    setting = Setting(
+        domains=domains,
+        task=task,
+        encoder=encoder,
+        methods=methods,
+        parser=parser,
+        collator=Collator(int(encoder.tokenizer.pad_token_id or 0), description["relations"]),
+        max_pieces=description["max_pieces"],
+        seed=0,
+        device=target_device,
+        precision=pick_precision(precision, target_device),
+        cache=folder,
+    )
+    return Model(setting, description["parses_at_prediction"])

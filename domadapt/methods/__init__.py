@@ -1,0 +1,1 @@
+"""What adds to training: the contract, and one file a method."""

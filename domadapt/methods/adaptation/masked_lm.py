@@ -1,0 +1,198 @@
+r"""Masked language modelling on target (and source) text: first alone, then together with the task.
+
+Post-training follows Gururangan et al. 2020 (https://aclanthology.org/2020.acl-main.740), the joint stage UDALM
+(Karouzos et al. 2021, https://aclanthology.org/2021.naacl-main.203):
+
+.. math:: L = L_{task}(source) + \lambda L_{MLM}(target).
+"""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from domadapt.data.batches import Example, Step
+from domadapt.data.loaders import BucketSampler
+from domadapt.methods.method import Method, in_range
+from domadapt.methods.setting import Setting
+from domadapt.utils import checkpoint
+from domadapt.utils.files import one_at_a_time
+
+log = logging.getLogger(__name__)
+
+
+class MaskedLanguageModel(Method):
+    """Post-training and joint masked language modelling.
+
+    Args:
+        epochs: passes over target and source text before training; 0 leaves that stage out.
+        learning_rate: of that stage, for the encoder.
+        head_learning_rate: of that stage, for the prediction head. The head is new and the encoder is not: were both
+            to learn at one rate, the encoder would be bent before the head has learnt to read it.
+        batch_size: texts a step of that stage.
+        masked: share of pieces to predict.
+        use_source: post-train on source text, too.
+        weight: of the joint stage's loss; 0 leaves it out.
+    """
+
+    reads_target = True
+
+    def __init__(
+        self,
+        epochs: int,
+        learning_rate: float,
+        head_learning_rate: float,
+        batch_size: int,
+        masked: float,
+        use_source: bool,
+        weight: float,
+    ) -> None:
+        super().__init__({"masked_lm": weight})
+        in_range("masked_lm.epochs", epochs, 0)
+        in_range("masked_lm.batch_size", batch_size, 1)
+        in_range("masked_lm.masked", masked, 1e-6, 1.0)
+        self.epochs, self.batch_size = epochs, batch_size
+        self.learning_rate, self.head_learning_rate = learning_rate, head_learning_rate
+        self.masked, self.use_source = masked, use_source
+
+    def attach(self, encoder: Any, relations: int) -> None:
+        """Make the prediction head; its output matrix is the encoder's own embedding."""
+        embedding = encoder.base.get_input_embeddings().weight
+        self.transform = nn.Linear(encoder.width, embedding.shape[1])
+        self.norm = nn.LayerNorm(embedding.shape[1])
+        self.bias = nn.Parameter(torch.zeros(embedding.shape[0]))
+        nn.init.eye_(self.transform.weight)  # a state starts as its own prediction
+        nn.init.zeros_(self.transform.bias)
+        self.mask_id = encoder.tokenizer.mask_token_id
+        if self.mask_id is None:
+            raise ValueError(f"backbone {encoder.name!r} has no mask token; adaptation=masked_lm needs one")
+        special = torch.zeros(embedding.shape[0], dtype=torch.bool)
+        special[encoder.tokenizer.all_special_ids] = True
+        self.register_buffer("special", special, persistent=False)
+
+    def prepare(self, encoder: Any, setting: Setting) -> dict[str, Any]:
+        """Post-train encoder and head on both domains' text, or take the result of an equal run from the cache."""
+        if not self.epochs:
+            return {}
+        examples = [*setting.target, *(setting.source if self.use_source else [])]
+        path = setting.cache / f"masked-lm-{self._key(encoder, examples, setting)}.safetensors"
+        modules = {"encoder": encoder.base, "head": self}
+        kept = _kept(path)
+        if kept is None:
+            with one_at_a_time(path):  # of several runs that need it
+                kept = _kept(path) or self._make(path, modules, encoder, examples, setting)
+        for name, module in modules.items():
+            module.load_state_dict(kept[name], strict=name == "head")
+        return {"masked_lm/post_training_loss": kept["curve"], "masked_lm/post_training_texts": len(examples)}
+
+    def _make(
+        self, path: Path, modules: dict[str, nn.Module], encoder: Any, examples: Sequence[Example], setting: Setting
+    ) -> dict[str, Any]:
+        if path.exists():
+            log.warning("%s: damaged; it is made again", path)
+        with encoder.stock_attention():  # cached for runs with other injections, too
+            curve = self._post_train(encoder, examples, setting)
+        made = {"curve": curve, **{name: module.state_dict() for name, module in modules.items()}}
+        checkpoint.save(made, path)
+        return made
+
+    def _key(self, encoder: Any, examples: Sequence[Example], setting: Setting) -> str:
+        """Everything that could change the post-trained weights."""
+        settings = (self.epochs, self.learning_rate, self.head_learning_rate, self.batch_size, self.masked)
+        digest = hashlib.sha256(repr(settings).encode())
+        digest.update(f"{setting.seed} {setting.precision} {setting.device.type} {torch.__version__}".encode())
+        digest.update(f"{torch.get_num_threads()} {Path(__file__).read_text(encoding='utf-8')}".encode())
+        for name, parameter in encoder.base.named_parameters():
+            digest.update(f"{name} {parameter.requires_grad}".encode())
+            digest.update(parameter.detach().cpu().numpy().tobytes())
+        for example in examples:
+            digest.update(repr(example.input_ids).encode())
+        return digest.hexdigest()[:24]
+
+    def _post_train(self, encoder: Any, examples: Sequence[Example], setting: Setting) -> list[float]:
+        """Train with linear warm-up and decay; returns the mean loss of each epoch."""
+        pl.seed_everything(setting.seed, verbose=False)  # the same result whatever else the run has made before
+        sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, setting.seed)
+        steps = self.epochs * len(sampler)
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in module.parameters() if p.requires_grad], "lr": rate}
+            for module, rate in ((encoder.base, self.learning_rate), (self, self.head_learning_rate))
+        ]
+        parameters = [p for group in groups for p in group["params"]]
+        optimizer = torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=0.01, fused=True)
+        rising = max(1, round(0.06 * steps))
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
+        )
+        encoder.train()
+        curve: list[float] = []
+        with tqdm(total=steps, desc="masked language model", unit="step", leave=False, disable=setting.quiet) as bar:
+            for epoch in range(self.epochs):
+                sampler.set_epoch(epoch)
+                total = 0.0
+                for indices in sampler:
+                    batch = setting.collator([examples[i] for i in indices]).to(setting.device)
+                    with setting.autocast():
+                        loss = self._loss(encoder, batch.input_ids, batch.attention_mask)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+                    optimizer.step()
+                    schedule.step()
+                    total += float(loss.detach())
+                    bar.update()
+                curve.append(total / len(sampler))
+        return curve
+
+    def step_losses(self, encoder: Any, step: Step) -> dict[str, Tensor]:
+        """Joint stage: predict masked pieces of the target batch."""
+        if step.target is None or not self.weights["masked_lm"]:
+            return {}
+        return {"masked_lm": self._loss(encoder, step.target.input_ids, step.target.attention_mask)}
+
+    def _loss(self, encoder: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        special: Tensor = self.special  # type: ignore[assignment]
+        corrupted, chosen = mask_pieces(input_ids, special, int(self.mask_id), self.masked)
+        states = encoder.states(corrupted, attention_mask)[chosen]  # the vocabulary is wide: only masked pieces
+        states = self.norm(F.gelu(self.transform(states)))
+        logits = F.linear(states, encoder.base.get_input_embeddings().weight, self.bias)
+        return F.cross_entropy(logits.float(), input_ids[chosen], reduction="sum") / chosen.sum().clamp(min=1)
+
+
+def _kept(path: Path) -> dict[str, Any] | None:
+    """A whole result in the cache; None if there is none."""
+    try:
+        return checkpoint.load(path)
+    except ValueError:
+        return None
+
+
+def mask_pieces(input_ids: Tensor, special: Tensor, mask_id: int, share: float) -> tuple[Tensor, Tensor]:
+    """Choose pieces to predict and hide them: 80% become the mask, 10% a random piece, 10% stay (Devlin et al. 2019).
+
+    Args:
+        input_ids: (batch, pieces).
+        special: (vocabulary,) True for pieces that are never chosen, padding among them.
+        mask_id: id of the mask piece.
+        share: of the other pieces that is chosen.
+
+    Returns:
+        (batch, pieces) corrupted ids, and (batch, pieces) True for chosen pieces.
+
+    >>> ids = torch.arange(6).view(1, 6)
+    >>> special = torch.tensor([True, False, False, False, False, True])
+    >>> mask_pieces(ids, special, mask_id=5, share=1.0)[1].tolist()
+    [[False, True, True, True, True, False]]
+    """
+    chosen = (torch.rand(input_ids.shape, device=input_ids.device) < share) & ~special[input_ids]
+    dice = torch.rand(input_ids.shape, device=input_ids.device)
+    random = torch.randint(len(special), input_ids.shape, device=input_ids.device)
+    corrupted = torch.where(chosen & (dice < 0.8), mask_id, input_ids)
+    return torch.where(chosen & (dice >= 0.9), random, corrupted), chosen

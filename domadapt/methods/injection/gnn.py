@@ -1,0 +1,213 @@
+r"""A graph network over the parse supervises the encoder during training and is dropped at prediction.
+
+Each word has two views: what the encoder says of it in its sentence, :math:`h_i` (the mean of its piece states), and
+what a graph network says of it from its neighbours in the dependency tree. In every batch a random share M of the
+words is masked: their node input is a learned vector instead of :math:`W h_i`, so their graph state
+
+.. math:: z_i = \mathrm{GNN}(\{W h_j\}_{j \notin M}, \text{tree})_i, \quad i \in M
+
+is what the tree around a word tells about it and not its own node input. The encoder is asked to agree with the tree,
+in contrast with the batch's other masked words (InfoNCE, van den Oord et al. 2018):
+
+.. math:: L_{agree} = -\frac1{|M|} \sum_{i \in M} \log
+          \frac{\exp(\cos(P h_i, z_i) / \tau)}{\sum_{j \in M} \exp(\cos(P h_i, z_j) / \tau)}.
+
+Agreement alone can be had from lexical neighbours, so encoder states must also tell the tree itself (Dozat & Manning
+2017): the head of each word among the words of its text, and the relation to it,
+
+.. math:: L_{head} = -\log \mathrm{softmax}_j(a_i^\top U b_j)_{head(i)}, \qquad
+          L_{relation} = -\log p(r_i \mid h_i, h_{head(i)}).
+
+All three need parses and no labels: they run on source and on target text, and tie the words of both domains to
+relations that do not change between them. Nothing of it is needed to predict: the model left behind is a stock one.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from domadapt.data.batches import Batch
+from domadapt.methods.method import Method, in_range
+from domadapt.models.encoder import Output
+from domadapt.syntax.alignment import IGNORED, pool_words
+from domadapt.syntax.graphs import edge_types
+
+
+class GraphSupervision(Method):
+    """Graph-network auxiliary supervision.
+
+    Args:
+        convolution: ``gatv2`` (Brody et al. 2022, with relation embeddings on edges) or ``gcn`` (Kipf & Welling 2017,
+            blind to relations).
+        width: of node states.
+        depth: number of graph layers: how far a word sees along the tree.
+        masked: share of words whose node input is masked.
+        temperature: of the agreement's softmax.
+        agreement, heads, relations: weights of the three losses.
+
+    Raises:
+        ValueError: an unknown convolution, or ``masked`` not between 0 and 1.
+    """
+
+    reads_parses = True
+    reads_target = True
+
+    def __init__(
+        self,
+        convolution: str,
+        width: int,
+        depth: int,
+        masked: float,
+        temperature: float,
+        agreement: float,
+        heads: float,
+        relations: float,
+    ) -> None:
+        super().__init__({"gnn/agreement": agreement, "gnn/head": heads, "gnn/relation": relations})
+        if convolution not in ("gatv2", "gcn"):
+            raise ValueError(f"gnn.convolution={convolution!r}: expected gatv2 or gcn")
+        if not 0 < masked < 1:
+            raise ValueError(f"gnn.masked={masked}: expected a share between 0 and 1, both excluded")
+        in_range("gnn.depth", depth, 1)
+        in_range("gnn.temperature", temperature, 1e-3, 1e3)
+        in_range("gnn.width", width, 4)
+        if width % 4:
+            raise ValueError(f"gnn.width={width}: expected a multiple of 4, the number of attention heads")
+        self.convolution, self.width, self.depth = convolution, width, depth
+        self.masked, self.temperature = masked, temperature
+
+    def attach(self, encoder: Any, relations: int) -> None:
+        """Make the graph network and the scorers."""
+        self.graph = GraphNetwork(self.convolution, encoder.width, self.width, self.depth, edge_types(relations))
+        self.project = nn.Linear(encoder.width, self.width)
+        self.dependent = nn.Linear(encoder.width, self.width)
+        self.governor = nn.Linear(encoder.width, self.width)
+        self.bilinear = nn.Parameter(torch.eye(self.width) / self.width**0.5)
+        self.relation = nn.Linear(2 * self.width, relations + 1)
+
+    def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
+        """Agreement, head and relation losses on one batch."""
+        assert batch.word_heads is not None and batch.relations is not None
+        assert batch.edge_index is not None and batch.edge_type is not None
+        nodes = len(batch.word_heads)
+        with torch.autocast(output.states.device.type, enabled=False):  # scatters and softmaxes over nodes: float32
+            words = pool_words(output.states.float(), batch.pair_pieces, batch.pair_nodes, nodes)
+            seen = batch.node_first_piece >= 0
+            masked = seen & (torch.rand(nodes, device=words.device) < self.masked)
+            graph = self.graph(words, masked, batch.edge_index, batch.edge_type)
+            dependent, governor = F.gelu(self.dependent(words)), F.gelu(self.governor(words))
+            known = seen & seen[batch.word_heads]
+            relation_logits = self.relation(torch.cat([dependent, governor[batch.word_heads]], dim=-1))
+            return {
+                "gnn/agreement": agreement_loss(self.project(words)[masked], graph[masked], self.temperature),
+                "gnn/head": word_head_loss(dependent, governor, self.bilinear, batch.word_heads, batch.words, known),
+                "gnn/relation": masked_mean(
+                    F.cross_entropy(relation_logits, batch.relations, reduction="none"), known & (batch.relations > 0)
+                ),
+            }
+
+
+class GraphNetwork(nn.Module):
+    """Graph convolutions over a batch of trees, with residual connections and layer norm.
+
+    Args:
+        convolution: ``gatv2`` or ``gcn``.
+        inputs: width of the encoder's states.
+        width: of node states.
+        depth: number of layers.
+        kinds: number of edge types.
+    """
+
+    def __init__(self, convolution: str, inputs: int, width: int, depth: int, kinds: int) -> None:
+        super().__init__()
+        from torch_geometric.nn import GATv2Conv, GCNConv
+
+        self.enter = nn.Linear(inputs, width)
+        self.mask = nn.Parameter(torch.zeros(width))
+        self.edge = nn.Embedding(kinds, width) if convolution == "gatv2" else None
+        # The collator's edges hold every self loop already.
+        self.layers = nn.ModuleList(
+            GATv2Conv(width, width // 4, heads=4, edge_dim=width, add_self_loops=False)
+            if convolution == "gatv2"
+            else GCNConv(width, width, add_self_loops=False)
+            for _ in range(depth)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
+
+    def forward(self, words: Tensor, masked: Tensor, edge_index: Tensor, edge_type: Tensor) -> Tensor:
+        """Node states.
+
+        Args:
+            words: (nodes, inputs) word states.
+            masked: (nodes,) True where the node's own input is hidden.
+            edge_index: (2, edges).
+            edge_type: (edges,).
+
+        Returns:
+            (nodes, width).
+        """
+        states = torch.where(masked.unsqueeze(1), self.mask, self.enter(words))
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            edges = (edge_index,) if self.edge is None else (edge_index, self.edge(edge_type))
+            states = norm(states + F.gelu(layer(states, *edges)))
+        return states
+
+
+def agreement_loss(words: Tensor, graph: Tensor, temperature: float) -> Tensor:
+    """InfoNCE between two views of the same words.
+
+    Args:
+        words, graph: (masked words, width); row i of one belongs to row i of the other.
+        temperature: of the softmax.
+
+    Returns:
+        Scalar; zero with fewer than two words, where there is nothing to contrast.
+
+    >>> same = torch.eye(3)
+    >>> agreement_loss(same, same, 0.1).item() < agreement_loss(same, same.flip(0), 0.1).item()
+    True
+    """
+    if len(words) < 2:
+        return words.sum() * 0
+    similarity = F.normalize(words, dim=-1) @ F.normalize(graph, dim=-1).T / temperature
+    return F.cross_entropy(similarity, torch.arange(len(words), device=words.device))
+
+
+def word_head_loss(
+    dependent: Tensor, governor: Tensor, bilinear: Tensor, word_heads: Tensor, words: Tensor, known: Tensor
+) -> Tensor:
+    """Cross entropy of each word's head among the words of its own text (a root's head is itself).
+
+    Args:
+        dependent, governor: (nodes, width).
+        bilinear: (width, width).
+        word_heads: (nodes,) head node.
+        words: (batch,) number of words of each text.
+        known: (nodes,) True where word and head both have pieces.
+
+    Returns:
+        Scalar mean over known words; zero if there is none.
+    """
+    longest = int(words.max()) if len(words) else 0
+    starts = words.cumsum(0) - words
+    text = torch.repeat_interleave(torch.arange(len(words), device=words.device), words)
+    place = torch.arange(len(text), device=words.device) - starts[text]
+    keys = governor.new_zeros(len(words), longest, governor.shape[-1]).index_put((text, place), governor)
+    queries = governor.new_zeros(len(words), longest, governor.shape[-1]).index_put((text, place), dependent @ bilinear)
+    scores = queries @ keys.transpose(1, 2)  # (batch, words, words)
+    beyond = torch.arange(longest, device=words.device) >= words.unsqueeze(1)
+    scores = scores.masked_fill(beyond.unsqueeze(1), torch.finfo(scores.dtype).min)[text, place]
+    heads = torch.where(known, word_heads - starts[text], IGNORED)
+    total = F.cross_entropy(scores, heads, ignore_index=IGNORED, reduction="sum")
+    return total / known.sum().clamp(min=1)
+
+
+def masked_mean(values: Tensor, where: Tensor) -> Tensor:
+    """Mean of the values where True; zero if nowhere.
+
+    >>> masked_mean(torch.tensor([1.0, 5.0]), torch.tensor([True, False])).item()
+    1.0
+    """
+    return (values * where).sum() / where.sum().clamp(min=1)

@@ -1,0 +1,1 @@
+"""Networks: the encoder, hooks into its attention, pretrained weights, the BiLSTM."""

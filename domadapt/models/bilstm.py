@@ -1,0 +1,74 @@
+"""The first of the three bars: a recurrent network from scratch, with no pretraining."""
+
+from pathlib import Path
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from domadapt.data.batches import Batch
+from domadapt.models.encoder import Output
+from domadapt.models.pretrained import load_tokenizer
+
+
+class BiLSTM(nn.Module):
+    """Word pieces → learned embeddings → bidirectional LSTM → linear head.
+
+    Args:
+        name: backbone whose tokenizer (and nothing else) is used.
+        kind: ``token`` or ``sequence``; a sequence is the maximum over its pieces.
+        labels: names of the classes.
+        embedding: width of the piece embeddings.
+        hidden: width of the LSTM in each direction.
+        dropout: on embeddings and on states.
+    """
+
+    takes_methods = False
+
+    def __init__(
+        self, name: str, kind: str, labels: list[str], embedding: int = 100, hidden: int = 128, dropout: float = 0.3
+    ) -> None:
+        super().__init__()
+        self.name, self.kind, self.labels = name, kind, labels
+        self.tokenizer = load_tokenizer(name)
+        self.embed = nn.Embedding(len(self.tokenizer), embedding, padding_idx=self.tokenizer.pad_token_id)
+        self.lstm = nn.LSTM(embedding, hidden, batch_first=True, bidirectional=True)
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(2 * hidden, len(labels))
+
+    @property
+    def width(self) -> int:
+        """Size of a piece's state."""
+        return 2 * self.lstm.hidden_size
+
+    @property
+    def longest(self) -> int:
+        """Most pieces of a text: as many as the tokenizer's own backbone reads, so that bars compare."""
+        return int(self.tokenizer.model_max_length)
+
+    def forward(self, batch: Batch) -> Output:
+        """Encode and classify a batch; padding never reaches the LSTM."""
+        states = self.states(batch.input_ids, batch.attention_mask)
+        pooled = states
+        if self.kind == "sequence":
+            pooled = states.masked_fill(batch.attention_mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
+        return Output(states, self.classifier(self.dropout(pooled)))
+
+    def states(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """(batch, pieces, width) states."""
+        embedded = self.dropout(self.embed(input_ids))
+        lengths = attention_mask.sum(1).cpu()
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=input_ids.shape[1])
+        result: Tensor = states
+        return result
+
+    def save(self, folder: Path) -> None:
+        """Write weights and tokenizer."""
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({k: v.contiguous() for k, v in self.state_dict().items()}, folder / "model.safetensors")
+        self.tokenizer.save_pretrained(folder)
+
+    def load(self, folder: Path) -> None:
+        """Read the weights that :meth:`save` wrote."""
+        self.load_state_dict(load_file(folder / "model.safetensors"))

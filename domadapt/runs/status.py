@@ -1,0 +1,191 @@
+"""What a running cell says of itself, and the lock that keeps two processes out of one run folder."""
+
+import json
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from domadapt.utils.files import write_atomic
+from domadapt.utils.redact import redact
+
+log = logging.getLogger(__name__)
+EVERY = 2.0  # seconds between two notes
+SILENT = 60.0  # seconds after which a process on another machine that says nothing is not taken for running
+LOCK = ".lock"
+# Of status.json, with what each must be; a file with anything else is another version's.
+FIELDS = {"key": str, "process": int, "host": str, "attempts": int, "seconds": dict, "updated": float}
+
+
+class Busy(RuntimeError):
+    """Another process runs this cell."""
+
+
+@contextmanager
+def run_lock(folder: Path, wait: bool) -> Iterator[None]:
+    """Hold a run folder. The lock is the system's, so that a killed process leaves none behind.
+
+    Args:
+        folder: the run's; made if absent.
+        wait: until the other process is through, rather than leave.
+
+    Raises:
+        Busy: another process holds it, and ``wait`` is False.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(blocking=wait)
+    except Timeout:
+        raise Busy(f"{folder}: {holder(folder)} runs this cell") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def holder(folder: Path) -> str:
+    """Who runs a cell, as far as its status says."""
+    status = read_status(folder)
+    return f"process {status['process']} on {status['host']}" if "process" in status else "another process"
+
+
+def read_status(folder: Path) -> dict[str, Any]:
+    """A run folder's ``status.json``; empty if there is none, or none that this version understands."""
+    try:
+        status = json.loads((folder / "status.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    sound = isinstance(status, dict) and all(isinstance(status.get(name), kind) for name, kind in FIELDS.items())
+    return status if sound and all(isinstance(value, float) for value in status["seconds"].values()) else {}
+
+
+def runs(status: dict[str, Any]) -> bool:
+    """Is the process that wrote a status still at it? On another machine only its silence can tell.
+
+    Args:
+        status: as :func:`read_status` returns it.
+    """
+    if not status or status.get("stage") in ("failed", "stopped"):
+        return False
+    if status["host"] != socket.gethostname():
+        return bool(status["updated"] > time.time() - SILENT)
+    try:
+        os.kill(status["process"], 0)  # sends nothing
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
+def read_results(folder: Path, key: str) -> dict[str, Any] | None:
+    """A run folder's ``metrics.json``; None if there is none, or none that is whole.
+
+    Raises:
+        ValueError: it is of another cell.
+    """
+    try:
+        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    if not isinstance(metrics, dict):
+        return None
+    if metrics.get("key") != key:
+        raise ValueError(f"paths.run={folder}: holds the results of another run; name another folder, or move that one")
+    return metrics
+
+
+def set_aside(folder: Path) -> None:
+    """Move a ``metrics.json`` that is not whole out of the way; for the process that holds the run's lock."""
+    path = folder / "metrics.json"
+    if path.exists():
+        aside = path.with_name("metrics.json.damaged")
+        log.warning("%s: not whole; moved to %s, and the run is made again", path, aside.name)
+        path.replace(aside)
+
+
+class Status:
+    """Writes ``status.json`` while a cell runs, and adds up the seconds of its stages over all attempts.
+
+    Args:
+        folder: of the run, whose lock this process holds.
+        key: of the cell; what another key has left there is forgotten.
+    """
+
+    def __init__(self, folder: Path, key: str) -> None:
+        self.path = folder / "status.json"
+        self._lock = _identity(folder / LOCK)
+        before = read_status(folder)
+        before = before if before.get("key") == key else {}
+        self.seconds: dict[str, float] = dict(before.get("seconds", {}))
+        self.attempts = int(before.get("attempts", 0)) + 1
+        self.fields = {"key": key, "process": os.getpid(), "host": socket.gethostname(), "attempts": self.attempts}
+        self.stage: str | None = None
+        self._written = self._counted = time.monotonic()
+
+    @contextmanager
+    def during(self, stage: str) -> Iterator[None]:
+        """Name what is being done; its seconds are counted."""
+        self.stage, self._counted = stage, time.monotonic()
+        self.note(0.0)
+        try:
+            yield
+        finally:
+            self._count()
+
+    def note(self, every: float = EVERY, **fields: Any) -> None:
+        """Write how far it is, unless that was written a moment ago."""
+        self.fields |= fields
+        if time.monotonic() - self._written >= every:
+            self._count()
+            self._write({"stage": self.stage})
+
+    def check_folder(self) -> None:
+        """Before something is written that lasts: is the folder still the one that was locked?
+
+        Raises:
+            RuntimeError: it was deleted or replaced, so that another process may be writing there.
+        """
+        if _identity(self.path.with_name(LOCK)) != self._lock:
+            raise RuntimeError(
+                f"{self.path.parent}: was deleted or replaced while it was being written; run the same command again"
+            )
+
+    def failed(self, error: BaseException) -> None:
+        """Leave the reason behind."""
+        if isinstance(error, Exception):
+            self._write({"stage": "failed", "error": redact(f"{type(error).__name__}: {error}")[:2000]})
+        else:
+            self._write({"stage": "stopped"})  # Ctrl-C, or a signal
+
+    def finished(self) -> None:
+        """There is a metrics.json now."""
+        self.path.unlink(missing_ok=True)
+
+    def _count(self) -> None:
+        now = time.monotonic()
+        if self.stage:
+            self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + now - self._counted
+        self._counted = now
+
+    def _write(self, fields: dict[str, Any]) -> None:
+        self._written = time.monotonic()
+        content = {**self.fields, **fields, "seconds": self.seconds, "updated": time.time()}
+        with suppress(OSError):  # a full disk is told of where it loses something
+            write_atomic(self.path, json.dumps(content))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path leads to."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

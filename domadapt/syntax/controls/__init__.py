@@ -1,0 +1,1 @@
+"""What a gain from syntax must beat: other trees around any parser."""

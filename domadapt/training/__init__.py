@@ -1,0 +1,1 @@
+"""One cell: build, fit, select, test."""

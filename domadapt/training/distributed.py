@@ -1,0 +1,136 @@
+"""Several processes train one cell: Lightning's strategies, and what the processes tell each other.
+
+A step's global batch is the one that a single process would have: each process, a rank, takes every world-th text of
+it. Rank 0 alone evaluates and writes.
+"""
+
+import logging
+import os
+import signal
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from omegaconf import DictConfig
+from pytorch_lightning.strategies import DDPStrategy
+from torch.multiprocessing.spawn import ProcessRaisedException
+
+from domadapt.utils.checkpoint import SafeCheckpointIO
+
+
+class Spawned(DDPStrategy):
+    """Distributed data parallel in spawned processes, which share this one's threads and are as quiet.
+
+    Spawned, not started by the command line anew, as Lightning's ``ddp`` does: that would start its whole sweep anew,
+    and is not there in a notebook.
+
+    Args:
+        processes: on this machine.
+    """
+
+    def __init__(self, processes: int) -> None:
+        # A loss of weight 0 leaves its parameters without a gradient.
+        super().__init__(start_method="spawn", find_unused_parameters=True)
+        self.threads = max(1, torch.get_num_threads() // processes)
+
+    def setup_environment(self) -> None:
+        """Called first in every process."""
+        torch.set_num_threads(self.threads)
+        be_quiet()
+        super().setup_environment()
+
+
+def be_quiet() -> None:
+    """Lightning's advice, some of it on loader workers: batches are collated faster than a worker could be reached."""
+    for name in ("pytorch_lightning", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    warnings.filterwarnings("ignore", message=".*Trying to infer the `batch_size`.*")
+    warnings.filterwarnings("ignore", message=".*LeafSpec.*deprecated")  # Lightning 2.6 beside torch 2.13
+
+
+def trainer_options(options: DictConfig, device: torch.device) -> dict[str, Any]:
+    """Lightning's accelerator, devices, strategy and plugins for a configuration.
+
+    Args:
+        options: ``trainer`` of the configuration.
+        device: the run's.
+    """
+    spawned = options.devices > 1 and options.strategy == "auto"
+    return {
+        "accelerator": "cpu" if device.type == "cpu" else "auto",
+        "devices": options.devices,
+        "strategy": Spawned(options.devices) if spawned else options.strategy,
+        # Whatever cluster this is on: a cell's processes are ours, not the cluster's.
+        "plugins": [SafeCheckpointIO(), LightningEnvironment()],
+        "use_distributed_sampler": False,
+    }
+
+
+def check_devices(options: DictConfig, device: torch.device) -> None:
+    """Refuse what can't be started.
+
+    Args:
+        options: ``trainer`` of the configuration.
+        device: the run's.
+
+    Raises:
+        ValueError: naming the setting, its value and what is expected.
+    """
+    found = torch.cuda.device_count() if device.type == "cuda" else None
+    if type(options.devices) is not int or options.devices < 1 or (found and options.devices > found):
+        raise ValueError(
+            f"trainer.devices={options.devices!r}: expected a whole number from 1{f' to {found}' * bool(found)}"
+        )
+    known = options.strategy == "auto" or any(word in str(options.strategy) for word in ("spawn", "fork"))
+    if options.devices > 1 and not known:
+        raise ValueError(
+            f"trainer.strategy={options.strategy}: starts the command line again in every process, and so a whole "
+            f"sweep; expected auto, or one of Lightning's that spawns or forks, such as ddp_spawn"
+        )
+
+
+@contextmanager
+def as_one_process() -> Iterator[None]:
+    """Around ``trainer.fit``: errors and Ctrl-C come as they would without Lightning and its processes."""
+    handler = signal.getsignal(signal.SIGINT)
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # of the processes: no word if all parameters are in use
+    try:
+        yield
+    except ProcessRaisedException as error:
+        kind, _, message = str(error).strip().splitlines()[-1].partition(": ")
+        if kind == "ValueError":
+            raise ValueError(message) from None
+        raise
+    except SystemExit:  # Lightning has been interrupted
+        signal.signal(signal.SIGINT, handler)  # it ignores any more
+        raise KeyboardInterrupt from None
+
+
+def mean_over_ranks(values: Mapping[str, float], trainer: pl.Trainer) -> dict[str, float]:
+    """Mean of each value over all processes; every one of them must ask, for the same names."""
+    own = torch.tensor(list(values.values()), dtype=torch.float64, device=trainer.strategy.root_device)
+    return dict(zip(values, trainer.strategy.reduce(own, reduce_op="mean").tolist(), strict=True))
+
+
+def of_all_ranks(value: Any) -> list[Any]:
+    """What each process gives, by rank; every one of them must ask."""
+    if not torch.distributed.is_initialized():
+        return [value]
+    values: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(values, value)
+    return values
+
+
+def seed_of_rank(seed: int, rank: int) -> int:
+    """The run's seed for rank 0; for others one of their own, lest all drop the same units.
+
+    >>> seed_of_rank(7, 0), seed_of_rank(7, 1) == seed_of_rank(7, 2)
+    (7, False)
+    """
+    return int(np.random.SeedSequence([seed, rank]).generate_state(1)[0]) if rank else seed

@@ -1,0 +1,270 @@
+"""Train with Lightning; every epoch is scored by all validators and can be gone back to, or gone on from."""
+
+import json
+import logging
+import math
+import random
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.callbacks import Callback, TQDMProgressBar
+from pytorch_lightning.loggers.logger import Logger
+from torch import Tensor
+
+from domadapt.config.instantiate import make
+from domadapt.data.loaders import StepLoader
+from domadapt.inference.evaluate import evaluate
+from domadapt.methods.setting import Setting
+from domadapt.runs.status import Status
+from domadapt.selection.validator import Evidence, Validator
+from domadapt.tracking.tracker import flat
+from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
+from domadapt.training.module import Adapter
+from domadapt.utils import checkpoint
+
+log = logging.getLogger(__name__)
+
+
+class Epochs(Callback):
+    """What is known of the epochs so far: the curve, each one's weights, and a checkpoint to resume from.
+
+    Args:
+        folder: for weights and checkpoint; the caller deletes it when the cell is finished.
+        key: of the cell.
+        setting: what the run works with.
+        validators: the chosen one first.
+        batch_size: of evaluation.
+        status: told of every step.
+    """
+
+    def __init__(
+        self, folder: Path, key: str, setting: Setting, validators: list[Validator], batch_size: int, status: Status
+    ) -> None:
+        self.folder, self.key, self.setting, self.validators = folder, key, setting, validators
+        self.batch_size, self.status = batch_size, status
+        self.curve: list[dict[str, Any]] = []
+        self.random: list[dict[str, Any]] = []
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint to resume from."""
+        return self.folder / "last.safetensors"
+
+    def best(self, validator: Validator) -> int:
+        """The epoch that a validator chooses; the earlier one wins a tie."""
+        values = [line["validators"][validator.name] for line in self.curve]
+        return int(self.curve[int(np.argmax(values))]["epoch"])
+
+    def restore(self, epoch: int, module: Adapter) -> None:
+        """Put an epoch's weights back."""
+        module.load_state_dict(self.weights(epoch))
+        module.to(self.setting.device)
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Resumed: go on with the random numbers that would have come."""
+        if self.random:
+            set_random_state(self.random[trainer.global_rank])
+        elif trainer.global_rank:
+            pl.seed_everything(seed_of_rank(self.setting.seed, trainer.global_rank), verbose=False)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
+        """Say how far it is."""
+        if trainer.is_global_zero:
+            self.status.note(
+                epoch=trainer.current_epoch + 1,
+                epochs=trainer.max_epochs,
+                step=trainer.global_step,
+                steps=int(trainer.estimated_stepping_batches),
+            )
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Score, keep the weights, and write the checkpoint, in this order: a kill in between repeats the epoch."""
+        assert isinstance(module, Adapter)
+        losses = mean_over_ranks(module.mean_losses(), trainer)
+        if not math.isfinite(losses["total"]):
+            raise ValueError(
+                f"the loss is {losses['total']} in epoch {trainer.current_epoch + 1} ({losses}); "
+                f"lower trainer.learning_rate, or the weight of the loss that grew"
+            )
+        epoch = trainer.current_epoch + 1
+        if trainer.is_global_zero:
+            self.status.check_folder()
+            self._score(epoch, losses, trainer, module)
+        trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
+        trainer.save_checkpoint(self.last)  # by rank 0, but all take part
+
+    def _score(self, epoch: int, losses: dict[str, float], trainer: pl.Trainer, module: Adapter) -> None:
+        evidence = self.evidence()
+        values = {v.name: v(evidence) for v in self.validators if not v.bound}
+        self.curve.append(
+            {
+                "epoch": epoch,
+                "step": trainer.global_step,
+                "losses": losses,
+                "source_dev": evidence.source_dev,
+                "validators": values,
+                "selection": values.get(self.validators[0].name),
+            }
+        )
+        for logger in trainer.loggers:
+            logger.log_metrics(flat(self.curve[-1]), trainer.global_step)
+        checkpoint.save({"key": self.key, "epoch": epoch, "weights": module.state_dict()}, self._file(epoch))
+
+    def evidence(self) -> Evidence:
+        """What validators see of the present weights."""
+        setting, task = self.setting, self.setting.task
+        dev = evaluate(setting.encoder, setting.dev, setting, self.batch_size, "source dev")
+        target = evaluate(setting.encoder, setting.validation, setting, self.batch_size, "target validation")
+        assert dev.classes is not None
+        scores = task.score(setting.domains.source_dev, dev.predictions)
+        return Evidence(scores, task.headline, dev.probabilities, dev.classes, target.probabilities)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For the checkpoint: the curve, and the state of every process's random generators."""
+        return {"key": self.key, "curve": json.dumps(self.curve), "random": of_all_ranks(random_state())}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """From the checkpoint."""
+        self.curve, self.random = json.loads(state_dict["curve"]), state_dict["random"]
+
+    def weights(self, epoch: int) -> dict[str, Tensor]:
+        """Those after an epoch.
+
+        Raises:
+            ValueError: the file is damaged, or of another epoch or cell.
+        """
+        path = self._file(epoch)
+        content = checkpoint.load(path)
+        if (content.get("key"), content.get("epoch")) != (self.key, epoch):
+            raise ValueError(f"{path}: of another run")
+        weights: dict[str, Tensor] = content["weights"]
+        return weights
+
+    def _file(self, epoch: int) -> Path:
+        return self.folder / f"epoch={epoch}.safetensors"
+
+
+def fit(
+    cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Status, logger: Logger | None
+) -> tuple[Epochs, Adapter]:
+    """Train, from the last checkpoint of an earlier attempt if there is one.
+
+    Args:
+        cfg: a composed ``train.yaml``.
+        setting: what the run works with.
+        folder: for checkpoints.
+        key: of the cell; another cell's checkpoint is not resumed.
+        status: told of every step.
+        logger: hears of losses and scores.
+    """
+    options = cfg.trainer
+    loader = StepLoader(
+        setting.source,
+        setting.target or None,
+        setting.collator,
+        options.batch_size,
+        options.target_batch_size,
+        setting.seed,
+    )
+    steps = len(loader) * options.epochs
+    module = Adapter(setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps)
+    # Epochs are scored in the process that trains, where no parser could follow: its cache is an open file.
+    at_hand = replace(setting, parser=None)  # type: ignore[arg-type]
+    epochs = Epochs(folder, key, at_hand, list(all_validators(cfg.selection)), options.evaluation_batch_size, status)
+    resumed = resumable(epochs)
+    callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
+    trainer = pl.Trainer(
+        max_epochs=options.epochs,
+        precision=setting.precision,  # type: ignore[arg-type]
+        deterministic="warn",
+        logger=logger if logger and options.devices == 1 else False,
+        log_every_n_steps=1,  # the tracker thins out
+        callbacks=callbacks,
+        **trainer_options(options, setting.device),
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        enable_progress_bar=not setting.quiet,
+    )
+    module.train()  # pretrained models come in evaluation mode, and Lightning leaves them in it: no dropout
+    pl.seed_everything(setting.seed, verbose=False)  # training's randomness, whatever a method's stage has used
+    loader.epoch = resumed
+    with as_one_process():
+        trainer.fit(module, train_dataloaders=loader, ckpt_path=epochs.last if resumed else None)
+    if options.devices > 1:  # they are gone, and what they knew is in the checkpoint
+        epochs.load_state_dict(checkpoint.load(epochs.last)["callbacks"]["Epochs"])
+        if logger:  # it has stayed in the process that started it
+            for line in epochs.curve[resumed:]:
+                logger.log_metrics(flat(line), line["step"])
+    return epochs, module
+
+
+def resumable(epochs: Epochs) -> int:
+    """How many epochs an earlier attempt at the same cell has left; anything else there is deleted.
+
+    Args:
+        epochs: knows the folder and the key.
+    """
+    done = 0
+    if epochs.last.is_file():
+        try:
+            state = checkpoint.load(epochs.last)["callbacks"]["Epochs"]
+            if state["key"] != epochs.key:
+                raise ValueError(f"{epochs.last}: of another run")
+            done = len(json.loads(state["curve"]))
+            for epoch in range(1, done + 1):
+                epochs.weights(epoch)
+        except Exception as error:  # whatever is wrong with it, the run can be made again
+            log.warning("%s: this checkpoint can't be resumed (%s); the run starts over", epochs.folder, error)
+            done = 0
+    if done:
+        log.info("%s: resumed after epoch %d", epochs.folder.parent, done)
+        return done
+    shutil.rmtree(epochs.folder, ignore_errors=True)
+    return 0
+
+
+def random_state() -> dict[str, Any]:
+    """Of Python, NumPy and torch, as numbers and tensors."""
+    name, keys, *rest = np.random.get_state()
+    state: dict[str, Any] = {
+        "python": random.getstate(),
+        "numpy": (str(name), torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest),
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Go on as :func:`random_state` found it."""
+    random.setstate(state["python"])
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), *rest))
+    generator: Tensor = state["torch"]
+    torch.set_rng_state(generator.cpu())
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda"]])
+
+
+def all_validators(chosen: DictConfig) -> Iterator[Validator]:
+    """The chosen validator, then every other that the package has a yaml of: the others' choices are recorded.
+
+    Args:
+        chosen: the configuration's ``selection``; may be of a stranger's validator.
+    """
+    first: Validator = make(chosen)
+    yield first
+    for path in sorted((files("domadapt.conf") / "selection").iterdir(), key=lambda path: path.name):
+        if path.name.endswith(".yaml"):
+            other: Validator = make(OmegaConf.create(path.read_text(encoding="utf-8")))
+            if other.name != first.name:
+                yield other

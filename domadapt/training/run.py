@@ -1,0 +1,226 @@
+"""One cell of a benchmark: build, fit, select, test, write metrics.json."""
+
+import json
+import logging
+import os
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from omegaconf import DictConfig
+from pytorch_lightning.loggers.logger import Logger
+
+from domadapt.config.instantiate import plain
+from domadapt.data.domains import SealedTest
+from domadapt.inference.model import save_model
+from domadapt.methods.setting import Setting
+from domadapt.runs.key import cell_key, run_folder
+from domadapt.runs.provenance import hardware, versions
+from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside
+from domadapt.tracking.tracker import tracking
+from domadapt.training.build import build, check_numbers
+from domadapt.training.ceiling import Ceiling
+from domadapt.training.distributed import be_quiet
+from domadapt.training.fit import fit
+from domadapt.training.test import final_evaluation
+from domadapt.utils.files import clear_parts, write_atomic
+from domadapt.utils.redact import command_line, redacted
+
+log = logging.getLogger(__name__)
+FORMAT = 1  # of metrics.json
+# What a run writes, and what is in the two folders that it replaces or deletes as a whole; key: of older versions.
+FILES = ("metrics.json", "status.json", "predictions.jsonl", "model")
+FOLDERS = {
+    "model": ("domadapt.json", "encoder", "methods.safetensors"),
+    "checkpoint": ("*.safetensors", "key", ".*"),
+}  # key: as of older versions
+
+
+def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
+    """Train, select and test one configuration; go on from the last checkpoint of a run that was killed.
+
+    Args:
+        cfg: a composed ``train.yaml``.
+        wait: if another process runs this cell, wait for its result.
+
+    Returns:
+        The content of the run folder's ``metrics.json``. A finished run is not repeated.
+
+    Raises:
+        ValueError: naming the setting or file, its value, what was expected and the fix.
+        Busy: another process runs this cell, and ``wait`` is False.
+    """
+    key, folder = cell_key(cfg), run_folder(cfg)
+    if (metrics := read_results(folder, key)) is not None and not read_status(folder):
+        log.info("%s is finished: not run again", folder)
+        return metrics
+    check_numbers(cfg)
+    if wait:
+        try:
+            return train(cfg, wait=False)
+        except Busy as busy:
+            log.info("%s; waiting for its result", busy)
+    with run_lock(folder, wait):
+        clean(folder)
+        status = Status(folder, key)
+        if (metrics := read_results(folder, key)) is not None:  # by the process that held the lock, or was killed then
+            _tidy(folder, status)
+            return metrics
+        set_aside(folder)
+        try:
+            with tracking(cfg, key, folder, status.attempts) as tracker:
+                metrics = _run(cfg, key, folder, status, tracker.logger)
+                tracker.finish(metrics)  # after metrics.json: it may take its time over the last uploads
+        except BaseException as error:
+            status.failed(error)
+            raise
+        _tidy(folder, status)
+    return metrics
+
+
+def clean(folder: Path) -> None:
+    """Delete what a killed attempt has left half written.
+
+    Args:
+        folder: the run's, whose lock is held.
+
+    Raises:
+        ValueError: there are files of somebody else where the run would write.
+    """
+    for name, patterns in FOLDERS.items():
+        for path in (folder / name).glob("*"):
+            if not any(path.match(pattern) for pattern in patterns):
+                raise ValueError(f"{path}: not written by domadapt, which replaces {name}/; choose another paths.run")
+    for name in FILES:
+        clear_parts(folder / name)
+    for part in (folder / "checkpoint").glob(".*"):
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _tidy(folder: Path, status: Status) -> None:
+    """There is a metrics.json: what it took to get there can go."""
+    shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+    status.finished()
+
+
+def _run(cfg: DictConfig, key: str, folder: Path, status: Status, logger: Logger | None) -> dict[str, Any]:
+    """Everything between the lock and metrics.json, and that."""
+    with status.during("build"):
+        _reproducible(cfg)
+        setting, sealed = build(cfg)
+        for message, count in sorted(setting.warnings.items()):
+            log.warning("%s (%d times)", message, count)
+        for module in (setting.encoder, *setting.methods.values()):
+            module.to(setting.device)
+    if cfg.train_on == "source":
+        return _write(_learn(cfg, setting, sealed, key, folder, status, logger), folder, status)
+    ceiling = Ceiling(cfg, setting.domains, sealed)
+    with ceiling.once():
+        if (found := ceiling.take(folder, setting.domains.source)) is not None:
+            told = summary(cfg, setting, found["curve"])
+            own = {"key": key, "seconds": status.seconds, "attempts": status.attempts}
+            own |= {name: told[name] for name in ("source", "config", "command")}
+            return _write(found | own, folder, status)
+        metrics = {**_learn(cfg, setting, sealed, key, folder, status, logger), "ceiling": ceiling.key}
+        _write(metrics, folder, status)
+        ceiling.made(folder)
+    return metrics
+
+
+def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, Any]:
+    status.check_folder()
+    write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
+    return metrics
+
+
+def _learn(
+    cfg: DictConfig,
+    setting: Setting,
+    sealed: SealedTest | None,
+    key: str,
+    folder: Path,
+    status: Status,
+    logger: Logger | None,
+) -> dict[str, Any]:
+    """Fit, select, test."""
+    stages: dict[str, Any] = {}
+    with status.during("prepare"):
+        for method in setting.methods.values():
+            stages |= method.prepare(setting.encoder, setting)
+    with status.during("fit"):
+        epochs, adapter = fit(cfg, setting, folder / "checkpoint", key, status, logger)
+        chosen = epochs.validators[0]
+        epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen), adapter)
+        save_model(setting, cfg, folder / "model")  # before the test: whatever is wrong with it, the model is kept
+    with status.during("evaluate"):
+        known = Counter(setting.warnings)
+        scores = final_evaluation(setting, sealed, epochs, lambda epoch: epochs.restore(epoch, adapter), folder)
+        if chosen.bound:
+            save_model(setting, cfg, folder / "model")
+        for message, count in sorted((setting.warnings - known).items()):
+            log.warning("%s (%d times)", message, count)
+    told = summary(cfg, setting, epochs.curve)
+    if chosen.bound:
+        told["method"] += "+oracle_selection"
+    took = {"seconds": status.seconds, "attempts": status.attempts}
+    return {"format": FORMAT, "key": key, **told, **scores, "stages": stages, **took}
+
+
+def summary(cfg: DictConfig, setting: Setting, curve: list[dict[str, Any]]) -> dict[str, Any]:
+    """What metrics.json says of a run besides its scores: what was run, on what, and what was chosen."""
+    return {
+        "source": setting.domains.source,
+        "target": setting.domains.target,
+        "task": "extraction" if setting.task.kind == "token" else "classification",
+        "headline": setting.task.headline,
+        "method": cfg.method,
+        "role": role(cfg),
+        "seed": cfg.seed,
+        "curve": curve,
+        "counts": {
+            "source_train": len(setting.domains.source_train),
+            "source_dev": len(setting.domains.source_dev),
+            "target_unlabelled": len(setting.domains.unlabeled.texts),
+            "parameters": sum(p.numel() for p in setting.encoder.parameters()),
+            "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
+            "warnings": dict(setting.warnings),
+        },
+        "config": redacted(plain(cfg)),
+        "versions": versions(),
+        "hardware": hardware(setting.device, setting.precision),
+        "command": command_line(["domadapt", *sys.argv[1:]]),
+    }
+
+
+def role(cfg: DictConfig) -> str:
+    """Which bar of the report a run is: the three that stand, or one between."""
+    if cfg.train_on == "target":
+        return "in_domain"
+    if cfg.backbone.get("_target_", "").endswith("BiLSTM"):
+        return "rnn_from_scratch"
+    return "adapted" if cfg.injection or cfg.adaptation else "source_only"
+
+
+def _reproducible(cfg: DictConfig) -> None:
+    pl.seed_everything(cfg.seed, verbose=False)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
+    if threads := cfg.trainer.threads or min(threads_of_a_job(), torch.get_num_threads()):
+        torch.set_num_threads(threads)
+    be_quiet()
+
+
+def threads_of_a_job() -> int:
+    """This job's share of the machine's cores, where its launcher runs ``n_jobs`` at once; else 0."""
+    from hydra.core.hydra_config import HydraConfig
+
+    jobs = HydraConfig.get().launcher.get("n_jobs") if HydraConfig.initialized() else None
+    if not jobs:
+        return 0
+    import joblib
+
+    return int(max(1, joblib.cpu_count() // joblib.effective_n_jobs(jobs)))

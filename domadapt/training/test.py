@@ -1,0 +1,98 @@
+"""The one time that target labels are read: after training and selection are over."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from domadapt.data.domains import SealedTest
+from domadapt.data.normal import identity
+from domadapt.data.records import Record
+from domadapt.inference.evaluate import Evaluation, calibration, evaluate
+from domadapt.methods.setting import Setting
+from domadapt.tasks.scores import Scores
+from domadapt.tasks.task import Prediction
+from domadapt.training.fit import Epochs
+from domadapt.utils.files import write_atomic
+
+
+def final_evaluation(
+    setting: Setting, sealed: SealedTest | None, epochs: Epochs, restore: Callable[[int], None], folder: Path
+) -> dict[str, Any]:
+    """Score the chosen epoch on everything, and every other validator's choice on the target test.
+
+    Args:
+        setting: what the run works with.
+        sealed: the target test; None where there are no labels.
+        epochs: of the training.
+        restore: puts an epoch's weights back. The chosen epoch's are there when this returns.
+        folder: where predictions are written.
+
+    Returns:
+        For metrics.json: ``selection``, ``source_dev``, ``target_test`` and so on.
+    """
+    chosen = epochs.validators[0]
+    picked = {v.name: epochs.best(v) for v in epochs.validators if not v.bound}
+    scores: dict[int, Scores] = {}
+    found: dict[int, Evaluation] = {}
+    records: tuple[Record, ...] = ()
+    headline = setting.task.headline
+    if sealed is not None:
+        records = setting.task.usable(sealed.open(), setting.warnings)
+        examples = _examples(setting, records, "target test")
+        for line in epochs.curve:
+            epoch = line["epoch"]
+            restore(epoch)
+            found[epoch] = evaluate(
+                setting.encoder, examples, setting, epochs.batch_size, f"target test, epoch {epoch}"
+            )
+            scores[epoch] = setting.task.score(records, found[epoch].predictions)
+        picked["oracle"] = max(scores, key=lambda epoch: (scores[epoch][headline], -epoch))
+    epoch = picked[chosen.name]
+    restore(epoch)
+    result: dict[str, Any] = {
+        "selection": {
+            "validator": chosen.name,
+            "epoch": epoch,
+            "gap": scores[picked["oracle"]][headline] - scores[epoch][headline] if scores else None,
+            "choices": {name: {"epoch": e, "target_test": scores.get(e)} for name, e in picked.items()},
+        },
+        "source_dev": next(line["source_dev"] for line in epochs.curve if line["epoch"] == epoch),
+    }
+    if setting.domains.source_test:
+        examples = _examples(setting, setting.domains.source_test, "source test")
+        source = evaluate(setting.encoder, examples, setting, epochs.batch_size, "source test")
+        result["source_test"] = setting.task.score(setting.domains.source_test, source.predictions)
+    if not scores:
+        return {**result, "target_test": None}
+    predictions = found[epoch].predictions
+    result |= {"target_test": scores[epoch], "calibration": calibration(found[epoch])}
+    texts = [r.text for r in setting.domains.unlabeled.texts] + [r.text for r in setting.domains.source_train]
+    seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
+    clean = [i for i, r in enumerate(records) if identity(r.text) not in seen]
+    result["target_test_clean"] = (
+        setting.task.score([records[i] for i in clean], [predictions[i] for i in clean]) if clean else None
+    )
+    result["target_test_sizes"] = {"all": len(records), "clean": len(clean)}
+    lines = [json.dumps(_row(r, p), ensure_ascii=False) for r, p in zip(records, predictions, strict=True)]
+    write_atomic(folder / "predictions.jsonl", "".join(line + "\n" for line in lines))
+    return result
+
+
+def _examples(setting: Setting, records: tuple[Record, ...], part: str) -> Any:
+    parses = any(m.parses_at_prediction for m in setting.methods.values())
+    return setting.examples(records, part, parses, labelled=True)
+
+
+def _row(record: Record, prediction: Prediction) -> dict[str, Any]:
+    def spans(items: Any) -> list[dict[str, Any]]:
+        return [{"start": s.start, "end": s.end, "type": s.type} for s in items or ()]
+
+    return {
+        "id": record.id,
+        "text": record.text,
+        "words": record.words,
+        "gold": {"label": record.label, "spans": spans(record.spans)},
+        "predicted": {"label": prediction.label, "spans": spans(prediction.spans)},
+        "confidence": round(prediction.confidence, 4),
+    }

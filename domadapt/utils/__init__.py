@@ -1,0 +1,1 @@
+"""What knows nothing of the field: files, progress, checkpoints, redaction, safe text."""
