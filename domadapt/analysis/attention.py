@@ -1,5 +1,6 @@
 """Where a trained model looks: the attention of one layer over the few texts that a report shows."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ def attention(model: Path, texts: Sequence[str], parses: Sequence[Parse]) -> Att
         words = [parse.words for parse in parses]
         trees = parses if loaded.parses else None
         examples, _ = encode(texts, words, setting.encoder.tokenizer, setting.max_pieces, trees)
-        with torch.no_grad(), recorded(setting.encoder) as (layer, found):
+        with torch.no_grad(), recorded(setting.encoder, syntax_layer(model)) as (layer, found):
             setting.encoder(setting.collator(examples))
     except (ValueError, OSError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
         # A damaged or foreign model spoils its own drawings, not the report.
@@ -70,39 +71,37 @@ def attention(model: Path, texts: Sequence[str], parses: Sequence[Parse]) -> Att
     return Attention(layer, head, pieces.shape[1], tuple(weights[head] for weights in every))
 
 
+def syntax_layer(model: Path) -> int | None:
+    """The last layer that an injection trained and left behind in stock weights; None where none says its layer."""
+    description = json.loads((model / "domadapt.json").read_text(encoding="utf-8"))
+    layers = [config.get("layer") for config in description.get("left_behind", {}).values()]
+    return max((layer for layer in layers if isinstance(layer, int)), default=None)
+
+
 @contextmanager
-def recorded(encoder: Any) -> Iterator[tuple[int, list[Any]]]:
+def recorded(encoder: Any, layer: int | None = None) -> Iterator[tuple[int, list[Any]]]:
     """Within it, one layer's weights are kept: (batch, heads, pieces, pieces) a forward pass.
 
     Attention is linear in its values, whatever computes it. With the identity for values, what comes out are the
     weights: of stock attention and of any injection's hook alike.
+
+    Args:
+        encoder: an :class:`~domadapt.models.encoder.Encoder`.
+        layer: counted from 0; None for the last one with a hook, else the last.
     """
     import torch
 
-    from domadapt.models.attention import hooked_attention
+    layer = max(encoder.attention_hooks, default=len(encoder.attention_layers()) - 1) if layer is None else layer
+    found: list[Any] = []
 
-    modules = encoder.attention_layers()
-    hooked = [i for i, module in enumerate(modules) if getattr(module, "domadapt_hook", None) is not None]
-    layer = hooked[-1] if hooked else len(modules) - 1
-    module, found = modules[layer], []
-    before = getattr(module, "domadapt_hook", None)
-
-    def keep(query: Any, key: Any, value: Any, mask: Any, scaling: Any, dropout: Any, fused: Any, **inputs: Any) -> Any:
-        object.__setattr__(module, "domadapt_hook", before)
-        identity = torch.eye(key.shape[2], dtype=value.dtype).expand(*key.shape[:3], key.shape[2])
-        try:
-            weights, _ = hooked_attention(module, query, key, identity, mask, scaling, 0.0, **inputs)
-            result = fused() if before is None else before(query, key, value, mask, scaling, dropout, fused, **inputs)
-        finally:
-            object.__setattr__(module, "domadapt_hook", keep)
+    def keep(call: Any) -> Any:
+        identity = torch.eye(call.key.shape[2], dtype=call.value.dtype)
+        weights = call.inner(value=identity.expand(*call.key.shape[:3], -1), dropout=0.0)
         found.append(weights.transpose(1, 2))
-        return result
+        return call.inner()
 
-    object.__setattr__(module, "domadapt_hook", keep)
-    try:
+    with encoder.hooked(layer, keep):
         yield layer, found
-    finally:
-        object.__setattr__(module, "domadapt_hook", before)
 
 
 def by_words(pieces: Weights, piece_words: NDArray[np.int64], words: int) -> Weights:

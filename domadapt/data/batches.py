@@ -1,7 +1,7 @@
 """Texts to batches: tokenise once, sort into length buckets, pad, and build graph edges."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,33 @@ PIECE_MULTIPLE = 8  # pad to a multiple of it: few distinct shapes, each of whic
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One tokenised text. Built by :func:`encode`, put into batches by :class:`Collator`."""
+    """One tokenised text. Built by :func:`encode`, put into batches by :class:`Collator`.
+
+    Attributes:
+        index: its place in its list.
+        text, domain: as the record has them.
+        input_ids: of its pieces.
+        words: (words, 2) character ranges.
+        alignment: of pieces and words.
+        parse: whose words are ``words``.
+        label: its class, for sequence tasks.
+        word_tags: (words,) class of each word, for token tasks.
+    """
 
     index: int
+    text: str
+    domain: str
     input_ids: list[int]
-    words: IntArray  # (words, 2) character ranges
+    words: IntArray
     alignment: Alignment
     parse: Parse | None = None
     label: int | None = None
     word_tags: IntArray | None = None
+
+    def word(self, number: int) -> str:
+        """One word's characters."""
+        start, end = self.words[number]
+        return self.text[start:end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +65,7 @@ class Batch:
         relations: (nodes,) relation id of each word. None without parses.
         edge_index: (2, edges) between nodes. None without parses.
         edge_type: (edges,) see :func:`domadapt.syntax.graphs.tree_edges`. None without parses.
+        extra: the methods' own tensors, by ``method/name`` (:meth:`domadapt.methods.method.Method.collate`).
     """
 
     input_ids: Tensor
@@ -63,31 +82,20 @@ class Batch:
     relations: Tensor | None = None
     edge_index: Tensor | None = None
     edge_type: Tensor | None = None
+    extra: dict[str, Tensor] = field(default_factory=dict)
+
+    def node_places(self) -> tuple[Tensor, Tensor]:
+        """(nodes,) row of each word's text in the batch, and (nodes,) number of the word in its text."""
+        rows = torch.arange(len(self.words), device=self.words.device)
+        texts = torch.repeat_interleave(rows, self.words)
+        starts = self.words.cumsum(0) - self.words
+        return texts, torch.arange(len(texts), device=self.words.device) - starts[texts]
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: value.to(device) for name, value in values.items() if value is not None})
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One training step's batches: labelled text, and unlabelled target text where a method reads it.
-
-    Attributes:
-        source_weight: what the losses of this process's share count for, so that their mean over all processes is the
-            loss of the whole batch; 1 with one process.
-        target_weight: the same of the target batch.
-    """
-
-    source: Batch
-    target: Batch | None = None
-    source_weight: float = 1.0
-    target_weight: float = 1.0
-
-    def to(self, device: torch.device | str) -> "Step":
-        """The same step on another device."""
-        return replace(self, source=self.source.to(device), target=self.target.to(device) if self.target else None)
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "extra"}
+        moved = {name: value.to(device) for name, value in values.items() if value is not None}
+        return replace(self, **moved, extra={name: value.to(device) for name, value in self.extra.items()})
 
 
 @dataclass(slots=True)
@@ -106,6 +114,7 @@ def encode(
     parses: Sequence[Parse] | None = None,
     labels: Sequence[int] | None = None,
     word_tags: Sequence[IntArray] | None = None,
+    domains: Sequence[str] | None = None,
 ) -> tuple[list[Example], Truncation]:
     """Tokenise texts and align their pieces with words.
 
@@ -117,6 +126,7 @@ def encode(
         parses: per text its parse, whose words are ``words``.
         labels: per text its class.
         word_tags: per text (words,) class of each word.
+        domains: per text its domain.
 
     Returns:
         Examples in order, and what was cut off.
@@ -133,6 +143,8 @@ def encode(
         examples.append(
             Example(
                 i,
+                texts[i],
+                domains[i] if domains is not None else "",
                 ids,
                 words[i],
                 alignment,
@@ -150,11 +162,15 @@ class Collator:
     Args:
         pad_id: the tokenizer's padding id.
         relations: ids of relation names; needed when examples carry parses.
+
+    Attributes:
+        extras: functions that add tensors of their own, by the name that goes before theirs.
     """
 
     def __init__(self, pad_id: int, relations: dict[str, int] | None = None) -> None:
         self.pad_id = pad_id
         self.relations = relations or {}
+        self.extras: dict[str, Callable[[Sequence[Example]], dict[str, Tensor]]] = {}
 
     def __call__(self, examples: Sequence[Example]) -> Batch:
         """Pad, flatten words into graph nodes, and build edges."""
@@ -189,7 +205,8 @@ class Collator:
             arrays["word_tags"] = np.where(arrays["node_first_piece"] >= 0, tags, IGNORED)
         if all(e.parse is not None for e in examples):
             arrays |= self._syntax(examples, starts, width)
-        return Batch(**{name: torch.from_numpy(value) for name, value in arrays.items()})
+        extra = {f"{owner}/{name}": x for owner, make in self.extras.items() for name, x in make(examples).items()}
+        return Batch(**{name: torch.from_numpy(value) for name, value in arrays.items()}, extra=extra)
 
     def _syntax(self, examples: Sequence[Example], starts: IntArray, width: int) -> dict[str, IntArray]:
         parses = [e.parse for e in examples if e.parse is not None]

@@ -1,6 +1,7 @@
 """Examples in an order: length buckets, steps of source and target, once each for evaluation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
 
@@ -8,9 +9,29 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from domadapt.data.batches import Collator, Example, Step
+from domadapt.data.batches import Batch, Collator, Example
 
 BUCKET = 32  # batches that are sorted by length together
+
+
+@dataclass(frozen=True, slots=True)
+class StepBatches:
+    """One training step's batches: labelled text, and unlabelled target text where a method reads it.
+
+    Attributes:
+        source_weight: what the losses of this process's share count for, so that their mean over all processes is the
+            loss of the whole batch; 1 with one process.
+        target_weight: the same of the target batch.
+    """
+
+    source: Batch
+    target: Batch | None = None
+    source_weight: float = 1.0
+    target_weight: float = 1.0
+
+    def to(self, device: torch.device | str) -> "StepBatches":
+        """The same step on another device."""
+        return replace(self, source=self.source.to(device), target=self.target.to(device) if self.target else None)
 
 
 class BucketSampler(Sampler[list[int]]):
@@ -70,6 +91,7 @@ class StepLoader:
         batch_size: source texts a step.
         target_batch_size: target texts a step.
         seed: order of both.
+        augment: gives an epoch's source examples, counted from 0, in place of ``source``: as many, of other text.
 
     Attributes:
         epoch: which pass comes next.
@@ -83,27 +105,30 @@ class StepLoader:
         batch_size: int,
         target_batch_size: int,
         seed: int,
+        augment: Callable[[int], Sequence[Example]] | None = None,
     ) -> None:
-        self.source, self.target, self.collator = source, target or (), collator
-        self.sampler = BucketSampler([len(e.input_ids) for e in source], batch_size, seed)
+        self.source, self.target, self.collator, self.augment = source, target or (), collator, augment
+        self.batch_size, self.seed = batch_size, seed
         self.target_sampler = BucketSampler([len(e.input_ids) for e in self.target], target_batch_size, seed + 1)
         self.epoch = 0
 
     def __len__(self) -> int:
-        return len(self.sampler)
+        return -(-len(self.source) // self.batch_size)
 
-    def __iter__(self) -> Iterator[Step]:
-        self.sampler.set_epoch(self.epoch)
+    def __iter__(self) -> Iterator[StepBatches]:
+        examples = self.augment(self.epoch) if self.augment else self.source
+        sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, self.seed)
+        sampler.set_epoch(self.epoch)
         ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
         rank, world = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if ranks else (0, 1)
         target = self._target_batches(self.epoch * len(self))
-        for indices in self.sampler:
-            source, source_weight = share_of([self.source[i] for i in indices], rank, world)
+        for indices in sampler:
+            source, source_weight = share_of([examples[i] for i in indices], rank, world)
             if not self.target:
-                yield Step(self.collator(source), None, source_weight)
+                yield StepBatches(self.collator(source), None, source_weight)
                 continue
             texts, target_weight = share_of(next(target), rank, world)
-            yield Step(self.collator(source), self.collator(texts), source_weight, target_weight)
+            yield StepBatches(self.collator(source), self.collator(texts), source_weight, target_weight)
 
     def _target_batches(self, step: int) -> Iterator[list[Example]]:
         """The endless stream, from the batch of a step on."""

@@ -8,23 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from domadapt.config.instantiate import make, plain
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
-from domadapt.inference.evaluate import predict_examples
+from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.device import pick_device, pick_precision
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text
 from domadapt.tasks.task import Prediction
+from domadapt.utils import checkpoint
 from domadapt.utils.files import replace_folder, write_atomic
 
-FORMAT = 1  # of model folders
+FORMAT = 2  # of model folders
 PARSING = ("parser", "parser_name", "parses_at_prediction")
 FIELDS = ("task", "backbone", "methods", "relations", "max_pieces", "source", "target", *PARSING)
 AGAIN = "copy the folder again, or train the model again"
@@ -41,23 +39,21 @@ def save_model(setting: Setting, cfg: DictConfig, folder: Path) -> None:
 def _write(setting: Setting, cfg: DictConfig, folder: Path) -> None:
     setting.encoder.save(folder / "encoder")
     config = plain(cfg)
-    kept: dict[str, Any] = {}
-    tensors: dict[str, Tensor] = {}
-    for name, method in setting.methods.items():
-        if method.used_at_prediction:
-            kept[name] = {**(config["injection"] or {}), **(config["adaptation"] or {})}[name]
-            tensors |= {f"{name}.{k}": v.contiguous().cpu() for k, v in method.state_dict().items()}
-    if tensors:
-        save_file(tensors, folder / "methods.safetensors")
+    configs = {**(config["injection"] or {}), **(config["adaptation"] or {})}
+    used = {name: method for name, method in setting.methods.items() if method.used_at_prediction}
+    if used:
+        kept = {name: {"weights": m.state_dict(), "memory": m.memory()} for name, m in used.items()}
+        checkpoint.save(kept, folder / "methods.safetensors")
     description = {
         "format": FORMAT,
         "task": {**config["task"], **_labels(setting)},
         "backbone": config["backbone"],
-        "methods": kept,
+        "methods": {name: configs[name] for name in used},
+        "left_behind": {name: configs[name] for name in setting.methods if name not in used},
         "relations": setting.relations,
         "parser": {**config["parser"]},
         "parser_name": setting.parser.name,
-        "parses_at_prediction": any(m.parses_at_prediction for m in setting.methods.values()),
+        "parses_at_prediction": setting.parses_at_prediction,
         "max_pieces": setting.max_pieces,
         "source": setting.domains.source,
         "target": setting.domains.target,
@@ -92,7 +88,7 @@ class Model:
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
         examples = self.setting.examples(texts, "prediction", self.parses, labelled=False)
-        return predict_examples(self.setting.encoder, examples, self.setting, batch_size, "predict")
+        return evaluate(examples, self.setting, batch_size, "predict").predictions
 
     @property
     def truncated(self) -> int:
@@ -187,18 +183,10 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     methods: dict[str, Method] = {name: make(config) for name, config in description["methods"].items()}
     stored = folder / "methods.safetensors"
     try:
-        tensors = load_file(stored) if stored.is_file() else {}
-    except SafetensorError as error:
+        kept = checkpoint.load(stored) if stored.is_file() else {}
+    except ValueError as error:
         raise ValueError(f"{stored}: damaged ({error}); {AGAIN}") from error
     target_device = pick_device(device)
-    for name, method in methods.items():
-        method.attach(encoder, len(description["relations"]))
-        prefix = f"{name}."
-        own = {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
-        if own.keys() != method.state_dict().keys():
-            raise ValueError(f"{stored}: damaged: not all weights of {name} are there; {AGAIN}")
-        method.load_state_dict(own)
-        method.to(target_device).eval()
     if hasattr(encoder, "load"):
         encoder.load(folder / "encoder")
     encoder.to(target_device).eval()
@@ -216,11 +204,22 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         encoder=encoder,
         methods=methods,
         parser=parser,
+        uncached=parser,
         collator=Collator(int(encoder.tokenizer.pad_token_id or 0), description["relations"]),
         max_pieces=description["max_pieces"],
         seed=0,
         device=target_device,
         precision=pick_precision(precision, target_device),
         cache=folder,
+        relations=description["relations"],
     )
+    for name, method in methods.items():
+        method.attach(setting)
+        own = kept.get(name, {})
+        if own.get("weights", {}).keys() != method.state_dict().keys() or "memory" not in own:
+            raise ValueError(f"{stored}: damaged: not all weights of {name} are there; {AGAIN}")
+        method.load_state_dict(own["weights"])
+        method.recall(own["memory"])
+        method.to(target_device).eval()
+        setting.collator.extras[name] = method.collate
     return Model(setting, description["parses_at_prediction"])

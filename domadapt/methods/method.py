@@ -1,12 +1,173 @@
 """The contract that injections and adaptations share."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
-from domadapt.data.batches import Batch, Step
+from domadapt.data.batches import Batch, Example
+from domadapt.data.records import Record
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Output
+
+
+class View:
+    """One side of a step: a batch, and what the model says of it, computed when somebody first asks.
+
+    Args:
+        batch: of source or of target text.
+        setting: of the run.
+        weight: what losses on this batch count for, beside those of other processes that train along; 1 with one.
+    """
+
+    def __init__(self, batch: Batch, setting: Setting, weight: float = 1.0) -> None:
+        self.batch, self.setting, self.weight = batch, setting, weight
+
+    @cached_property
+    def encoded(self) -> Output:
+        """The encoder's output, before any method changes it: the very states that the task is trained on."""
+        output: Output = self.setting.encoder(self.batch)
+        return output
+
+    @cached_property
+    def output(self) -> Output:
+        """The encoder's output as the methods change it."""
+        return self.setting.transformed(self.encoded, self.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One training step, as methods see it.
+
+    Attributes:
+        source: labelled.
+        target: unlabelled; None where no method reads target text.
+        epoch: counted from 0.
+        progress: share of training that is done, from 0 to 1: for ramps.
+    """
+
+    source: View
+    target: View | None
+    epoch: int
+    progress: float
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Both sides, or the one that there is."""
+        return (self.source,) if self.target is None else (self.source, self.target)
+
+
+class Method(nn.Module):
+    """Something that adds to training: an injection of syntax, or an adaptation to target text.
+
+    A new method is a subclass in its own file, and one yaml with its ``_target_``. Every hook is optional. What a
+    method must remember to go on after a kill are its parameters, its buffers, and what :meth:`memory` gives.
+
+    Args:
+        weights: of its named losses; training multiplies and logs, nobody else.
+
+    Attributes:
+        reads: what batches must bring: ``parses`` (in training), ``target`` (text), ``parses_at_prediction``, too.
+        augments: it changes the source's text from epoch to epoch (:meth:`augment`).
+        used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
+        setting: what the run works with, from :meth:`attach` on.
+    """
+
+    reads: frozenset[str] = frozenset()
+    augments: bool = False
+    used_at_prediction: bool = False
+    setting: Setting
+
+    def __init__(self, weights: dict[str, float] | None = None) -> None:
+        super().__init__()
+        for name, weight in (weights or {}).items():
+            in_range(f"weight of {name}", weight, 0.0, 1e6)
+        self.weights = dict(weights or {})
+
+    def attach(self, setting: Setting) -> None:
+        """Called once, before training and after loading: hook into the encoder, make parameters.
+
+        Args:
+            setting: keep it: ``self.setting = setting`` is all that this does where it is not overridden.
+        """
+        self.setting = setting
+
+    def prepare(self) -> dict[str, Any]:
+        """A stage before training: post-train, count the corpus, label it. Returns what to record of it."""
+        return {}
+
+    def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
+        """Other labelled source records for an epoch: as many, in the same order, their labels kept.
+
+        Args:
+            records: as read, or as the methods before this one have changed them. A record that is given back as it is
+                costs nothing; another is tokenised, and parsed where parses are read.
+            epoch: counted from 0.
+            random: seeded by run and epoch, so that a resumed run sees what it would have seen.
+        """
+        return records
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """Tensors of its own for a batch; they travel in ``batch.extra`` as ``<method's name>/<key>``."""
+        return {}
+
+    def transform(self, output: Output, batch: Batch) -> Output:
+        """Between model and task: in training, scoring and prediction alike (``self.training`` tells)."""
+        return output
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """Named losses of a step. Asking for ``step.target.output`` is what makes the target's forward pass happen."""
+        return {}
+
+    def after_step(self, step: Step) -> None:
+        """After the optimiser's step: a teacher's moving average, say."""
+
+    def after_epoch(self, epoch: int) -> None:
+        """Before an epoch is scored, under the weights that will be: new pseudo-labels, new counts of the corpus.
+
+        Args:
+            epoch: the one that is over, counted from 0.
+        """
+
+    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
+        """Its parameters with their peak learning rates, as torch's optimisers take them.
+
+        Args:
+            rate: the run's.
+        """
+        return [{"params": list(self.parameters()), "lr": rate}]
+
+    def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Which weights of the encoder are scored and saved: averaged, folded, the teacher's.
+
+        Args:
+            weights: the encoder's state, or what the methods before this one made of it; not to be changed in place.
+        """
+        return weights
+
+    def memory(self) -> dict[str, Any]:
+        """What it knows beside its weights: numbers, strings, tensors, lists and dicts of them."""
+        return {}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Take back what :meth:`memory` gave: when a run is resumed, an epoch put back, a model loaded."""
+
+
+def both_sides(step: Step, losses: Any) -> dict[str, Tensor]:
+    """A function of one view, summed over both sides of a step.
+
+    Args:
+        step: of training.
+        losses: takes a :class:`View`, gives named losses.
+    """
+    total: dict[str, Tensor] = {}
+    for view in step.views:
+        for name, value in losses(view).items():
+            total[name] = total[name] + view.weight * value if name in total else view.weight * value
+    return total
 
 
 def in_range(name: str, value: float, low: float, high: float = float("inf")) -> None:
@@ -29,48 +190,3 @@ def in_range(name: str, value: float, low: float, high: float = float("inf")) ->
     if type(value) not in ((int,) if whole else (int, float)) or not low <= value <= high:
         expected = f"a whole number from {low}" if whole else f"a number from {low} to {high}"
         raise ValueError(f"{name}={value!r}: expected {expected}")
-
-
-class Method(nn.Module):
-    """Something that adds to training: an injection of syntax, or an adaptation to target text.
-
-    A new method is a subclass in its own file, and one yaml with its ``_target_``. All hooks are optional.
-
-    Attributes:
-        reads_parses: batches must carry parses during training.
-        reads_target: every step must carry a batch of unlabelled target text.
-        used_at_prediction: its parameters are part of the model that is saved; otherwise a stock one is left behind.
-        parses_at_prediction: parses are needed to predict, too; the parser's name travels with the model.
-        weights: weight of each named loss; the module multiplies and logs, nobody else.
-    """
-
-    reads_parses: bool = False
-    reads_target: bool = False
-    used_at_prediction: bool = False
-    parses_at_prediction: bool = False
-
-    def __init__(self, weights: dict[str, float]) -> None:
-        super().__init__()
-        for name, weight in weights.items():
-            in_range(f"weight of {name}", weight, 0.0, 1e6)
-        self.weights = dict(weights)
-
-    def attach(self, encoder: Any, relations: int) -> None:
-        """Called once, before training and after loading: hook into the encoder, make parameters.
-
-        Args:
-            encoder: the :class:`~domadapt.models.encoder.Encoder`.
-            relations: number of known relation names.
-        """
-
-    def prepare(self, encoder: Any, setting: Setting) -> dict[str, Any]:
-        """A stage before training, such as post-training a language model; returns what to record of it."""
-        return {}
-
-    def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
-        """Losses on one encoded batch, called for the source batch and, where there is one, the target batch."""
-        return {}
-
-    def step_losses(self, encoder: Any, step: Step) -> dict[str, Tensor]:
-        """Losses that need forward passes of their own, called once a step."""
-        return {}

@@ -1,22 +1,26 @@
 """What a run works with: handed to methods, evaluation and training alike."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from domadapt.data.batches import Collator, Example, Truncation, encode
+from domadapt.data.batches import Batch, Collator, Example, Truncation, encode
 from domadapt.data.domains import Domains
+from domadapt.data.loaders import in_order
 from domadapt.data.records import Record
+from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text
 from domadapt.tasks.task import Task
 from domadapt.utils.progress import progress, quiet
+
+SAMPLE = 128  # training texts that validators see
 
 
 @dataclass(slots=True)
@@ -30,6 +34,7 @@ class Setting:
         dev: labelled examples that choose the checkpoint.
         target: unlabelled target examples; empty if no method reads target text.
         validation: a sample of them that validators read, always there.
+        uncached: the same parser without the cache, for text that is made anew each epoch.
         cache: folder of what runs share: parses, post-trained encoders.
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
@@ -40,6 +45,7 @@ class Setting:
     encoder: Any
     methods: dict[str, Any]
     parser: Parser
+    uncached: Parser
     collator: Collator
     max_pieces: int
     seed: int
@@ -55,6 +61,12 @@ class Setting:
     warnings: Counter[str] = field(default_factory=Counter)
 
     @property
+    def source_sample(self) -> list[Example]:
+        """A few training examples, the same for every seed and method, that validators read."""
+        chosen = np.random.default_rng(0).permutation(len(self.source))[:SAMPLE]
+        return [replace(self.source[i], index=place) for place, i in enumerate(sorted(chosen.tolist()))]
+
+    @property
     def quiet(self) -> bool:
         """No progress bars: not a terminal."""
         return quiet()
@@ -63,21 +75,109 @@ class Setting:
         """The run's precision for code outside Lightning."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16-mixed")
 
-    def examples(self, texts: Sequence[Text], part: str, parses: bool, labelled: bool) -> list[Example]:
-        """Tokenise texts; parse them if asked, and tag them if labelled."""
+    @property
+    def parses(self) -> bool:
+        """Whether training reads parses."""
+        return self._read_by_some("parses")
+
+    @property
+    def parses_at_prediction(self) -> bool:
+        """Whether scoring and prediction read parses."""
+        return self._read_by_some("parses_at_prediction")
+
+    @property
+    def reads_target(self) -> bool:
+        """Whether a step brings target text."""
+        return self._read_by_some("target")
+
+    def _read_by_some(self, what: str) -> bool:
+        return any(what in method.reads for method in self.methods.values())
+
+    def examples(
+        self, texts: Sequence[Text], part: str, parses: bool, labelled: bool, cached: bool = True
+    ) -> list[Example]:
+        """Tokenise texts; parse them if asked, and tag them if labelled.
+
+        Args:
+            texts: records, or unlabelled texts.
+            part: what to call them where truncation is counted.
+            parses: whether examples carry parses.
+            labelled: whether they carry what the task learns from.
+            cached: False for text that will not come again.
+        """
+        parser = self.parser if cached else self.uncached
         if not parses and self.task.kind == "sequence":  # nothing reads words
             words: list[IntArray] = [np.empty((0, 2), dtype=np.int64)] * len(texts)
             trees = None
         else:
-            words, trees = words_of(texts, self.parser, parses, part)
+            words, trees = words_of(texts, parser, parses, part)
         targets: dict[str, Any] = {}
         if labelled:
             records = [t for t in texts if isinstance(t, Record)]
             self.task.check(records)
             targets = self.task.targets(records, words, self.warnings)
-        found, cut = encode([t.text for t in texts], words, self.encoder.tokenizer, self.max_pieces, trees, **targets)
+        domains = [getattr(t, "domain", "") for t in texts]
+        tokenizer = self.encoder.tokenizer
+        found, cut = encode(
+            [t.text for t in texts], words, tokenizer, self.max_pieces, trees, **targets, domains=domains
+        )
         self.truncation[part] = cut
         return found
+
+    @property
+    def augments(self) -> bool:
+        """Whether a method changes the source's text from epoch to epoch."""
+        return any(method.augments for method in self.methods.values())
+
+    def augmented(self, epoch: int) -> list[Example]:
+        """The source examples of an epoch, counted from 0; only what a method has changed is tokenised again."""
+        random = np.random.default_rng([self.seed, epoch])
+        before = self.domains.source_train
+        records: Sequence[Record] = before
+        for method in self.methods.values():
+            records = method.augment(records, epoch, random)
+        if len(records) != len(before):
+            raise ValueError(f"a method made {len(records)} source records of {len(before)}; expected as many")
+        changed = [i for i, (old, new) in enumerate(zip(before, records, strict=True)) if old is not new]
+        known = self.truncation.get("source train", Truncation())
+        made = self.examples([records[i] for i in changed], "source train", self.parses, True, cached=False)
+        self.truncation["source train"] = known
+        result = list(self.source)
+        for place, example in zip(changed, made, strict=True):
+            result[place] = replace(example, index=place)
+        return result
+
+    def transformed(self, output: Output, batch: Batch) -> Output:
+        """What the methods make of an encoder's output before the task reads it."""
+        for method in self.methods.values():
+            output = method.transform(output, batch)
+        return output
+
+    @torch.no_grad()
+    def outputs(self, examples: Sequence[Example], batch_size: int, title: str) -> Iterator[tuple[Batch, Output]]:
+        """What the model, as it predicts, says of examples: batch by batch, longest first; ``batch.index`` tells which.
+
+        Encoder and methods are in evaluation mode meanwhile.
+
+        Args:
+            examples: to read.
+            batch_size: texts a batch.
+            title: of the progress bar.
+        """
+        modules = [self.encoder, *self.methods.values()]
+        training = [module.training for module in modules]
+        for module in modules:
+            module.eval()
+        try:
+            loader: Any = in_order(examples, self.collator, batch_size) if examples else []
+            for batch in progress(loader, title, len(loader), "batch"):
+                batch = batch.to(self.device)
+                with self.autocast():
+                    output = self.transformed(self.encoder(batch), batch)
+                yield batch, output
+        finally:
+            for module, was in zip(modules, training, strict=True):
+                module.train(was)
 
 
 def words_of(

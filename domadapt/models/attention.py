@@ -1,23 +1,78 @@
-"""The way into attention: transformers' attention interface, and hooks on single layers."""
+"""The way into attention: transformers' attention interface, and a stack of hooks on each layer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from domadapt.data.batches import Batch
+
 ATTENTION = "domadapt"
-
-
 SUPPORTED = (
     "BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, ELECTRA, ERNIE, MobileBERT, ModernBERT, NomicBERT, EuroBERT; "
     "for example minilm (shipped), bert-base-uncased, roberta-base, answerdotai/ModernBERT-base"
 )
 
 
-AttentionHook = Callable[..., Tensor]
+@dataclass(frozen=True, slots=True)
+class AttentionCall:
+    """One layer's attention over one batch, as a hook sees it.
+
+    Attributes:
+        layer: counted from 0.
+        query, key, value: (batch, heads, pieces, head width).
+        mask: (batch, 1 or heads, pieces, pieces), boolean (True = may attend) or additive; None allows everything.
+        scaling: of the scores; None for 1 / sqrt(head width).
+        dropout: of the weights.
+        batch: the whole batch, parses and the methods' own tensors included.
+        kept: what this forward pass keeps for its losses: ends in ``Output.kept``, belongs to no other pass.
+        beneath: the rest of the stack; call :meth:`inner`.
+    """
+
+    layer: int
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    scaling: float | None
+    dropout: float
+    batch: Batch
+    kept: dict[str, Tensor]
+    beneath: Callable[["AttentionCall"], Tensor]
+
+    def inner(self, **changes: Any) -> Tensor:
+        """(batch, pieces, heads, head width): what the hooks beneath and the layer itself give.
+
+        Args:
+            changes: fields to replace on the way down, such as ``mask=self.biased(bias)``.
+        """
+        return self.beneath(replace(self, **changes))
+
+    def biased(self, bias: Tensor) -> Tensor:
+        """The mask with something added to the scores.
+
+        Args:
+            bias: broadcasts to (batch, heads, pieces, pieces).
+        """
+        bias = bias.to(self.query.dtype)
+        return bias if self.mask is None else additive_mask(self.mask, bias.dtype) + bias
+
+
+AttentionHook = Callable[[AttentionCall], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardPass:
+    """What travels with one forward pass into the attention function."""
+
+    batch: Batch
+    hooks: Mapping[int, Sequence[AttentionHook]]
+    kept: dict[str, Tensor]
 
 
 def hooked_attention(
@@ -28,28 +83,60 @@ def hooked_attention(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
-    piece_heads: Tensor | None = None,
+    forward_pass: ForwardPass | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' attention function: fused, unless the layer has a hook."""
+    """transformers' attention function: PyTorch's fused one, beneath the layer's stack of hooks."""
     kwargs.pop("output_attentions", None)  # fused attention has no weights to give; passing it on breaks compilation
 
-    def fused() -> Tensor:
+    def fused(call: AttentionCall) -> Tensor:
         result: Tensor = sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+            module, call.query, call.key, call.value, call.mask, dropout=call.dropout, scaling=call.scaling, **kwargs
         )[0]
         return result
 
-    hook: AttentionHook | None = getattr(module, "domadapt_hook", None)
-    if hook is None:
-        return fused(), None
-    return hook(query, key, value, attention_mask, scaling, dropout, fused, piece_heads=piece_heads), None
+    hooks = forward_pass.hooks.get(module.domadapt_layer, ()) if forward_pass else ()  # type: ignore[call-overload]
+    if forward_pass is None or not hooks:
+        plain = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+        )
+        return plain[0], None
+
+    def beneath(count: int) -> Callable[[AttentionCall], Tensor]:
+        """The lowest ``count`` hooks; none of them is the layer itself."""
+        if not count:
+            return fused
+        return lambda call: hooks[count - 1](replace(call, beneath=beneath(count - 1)))
+
+    layer: Any = module.domadapt_layer
+    call = AttentionCall(
+        layer,
+        query,
+        key,
+        value,
+        attention_mask,
+        scaling,
+        dropout,
+        forward_pass.batch,
+        forward_pass.kept,
+        beneath(len(hooks) - 1),
+    )
+    return hooks[-1](call), None
 
 
 AttentionInterface.register(ATTENTION, hooked_attention)
-
-
 AttentionMaskInterface.register(ATTENTION, sdpa_mask)  # without it the mask becomes None and padding is attended
+
+
+def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """A mask as numbers to add: 0 where allowed, a very negative one where not.
+
+    >>> additive_mask(torch.tensor([True, False]), torch.float32)[1].item() < -1e38
+    True
+    """
+    if mask.dtype != torch.bool:
+        return mask.to(dtype)
+    return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
 
 
 def attention_modules(base: Any) -> list[nn.Module]:
@@ -60,6 +147,12 @@ def attention_modules(base: Any) -> list[nn.Module]:
     if isinstance(wanted, list | tuple):
         wanted = tuple(getattr(item, "target_class", item) for item in wanted)
     return [m for m in base.modules() if wanted is not None and isinstance(m, wanted)]
+
+
+def number_layers(base: Any) -> None:
+    """Tell each attention module which layer it is: not every model does."""
+    for layer, module in enumerate(attention_modules(base)):
+        module.domadapt_layer = layer  # type: ignore[assignment]
 
 
 def refuse_unreachable_attention(base: Any, name: str) -> None:

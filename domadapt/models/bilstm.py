@@ -46,15 +46,15 @@ class BiLSTM(nn.Module):
         """Most pieces of a text: as many as the tokenizer's own backbone reads, so that bars compare."""
         return int(self.tokenizer.model_max_length)
 
-    def forward(self, batch: Batch) -> Output:
+    def forward(self, batch: Batch, hooked: bool = True) -> Output:
         """Encode and classify a batch; padding never reaches the LSTM."""
-        states = self.states(batch.input_ids, batch.attention_mask)
+        states = self._encode(batch.input_ids, batch.attention_mask)
         pooled = states
         if self.kind == "sequence":
             pooled = states.masked_fill(batch.attention_mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
         return Output(states, self.classifier(self.dropout(pooled)))
 
-    def states(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """(batch, pieces, width) states."""
         embedded = self.dropout(self.embed(input_ids))
         lengths = attention_mask.sum(1).cpu()

@@ -1,12 +1,13 @@
 """The text encoder: any Hugging Face model whose attention can be reached, or a BiLSTM from scratch.
 
-Attention is reached through transformers' attention interface: every layer runs PyTorch's fused attention, except
-those to which an injection has attached a hook (:meth:`Encoder.hook_attention`).
+Injections reach into it by hooks, each of them a stack: on the attention of a layer (:meth:`Encoder.hook_attention`),
+and between the last layer and the task head (:meth:`Encoder.hook_states`).
 """
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,8 +15,16 @@ from torch import Tensor, nn
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from domadapt.data.batches import Batch
-from domadapt.models.attention import AttentionHook, attention_modules, refuse_unreachable_attention
+from domadapt.models.attention import (
+    AttentionHook,
+    ForwardPass,
+    attention_modules,
+    number_layers,
+    refuse_unreachable_attention,
+)
 from domadapt.models.pretrained import load_model, load_tokenizer
+
+StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]  # states, batch, what this pass keeps -> states
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +34,16 @@ class Output:
     Attributes:
         states: (batch, pieces, width) last hidden states.
         logits: (batch, pieces, labels) for token tasks, (batch, labels) for sequence tasks.
+        kept: what hooks of this very forward pass have left for their losses, by method and name.
     """
 
     states: Tensor
     logits: Tensor
+    kept: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Encoder(nn.Module):
-    """A stock Hugging Face classification model, its last states, and hooks into its attention.
+    """A stock Hugging Face classification model, its last states, and hooks into it.
 
     Args:
         name: ``minilm`` (the pip-installed default), ``tiny_random`` (tests), a folder, or a hub name.
@@ -52,6 +63,9 @@ class Encoder(nn.Module):
         self.tokenizer = load_tokenizer(name)
         self.model = load_model(name, kind, labels)
         refuse_unreachable_attention(self.base, name)
+        number_layers(self.base)
+        self.attention_hooks: dict[int, list[AttentionHook]] = {}
+        self.states_hooks: list[StatesHook] = []
         freeze(self, trainable)
 
     @property
@@ -72,36 +86,55 @@ class Encoder(nn.Module):
         offset = 0 if padding is None else padding + 1  # RoBERTa and its like: positions begin after the padding id
         return int(self.model.config.max_position_embeddings) - offset
 
-    @contextmanager
-    def stock_attention(self) -> Iterator[None]:
-        """Set hooks aside: what a stage before training sees must not depend on the injections beside it."""
-        modules = [m for m in self.attention_layers() if getattr(m, "domadapt_hook", None) is not None]
-        hooks = [m.domadapt_hook for m in modules]
-        for module in modules:
-            object.__setattr__(module, "domadapt_hook", None)
-        try:
-            yield
-        finally:
-            for module, hook in zip(modules, hooks, strict=True):
-                object.__setattr__(module, "domadapt_hook", hook)
+    def forward(self, batch: Batch, hooked: bool = True) -> Output:
+        """Encode a batch and classify it with the stock head.
 
-    def forward(self, batch: Batch) -> Output:
-        """Encode a batch and classify it with the stock head."""
+        Args:
+            batch: to encode.
+            hooked: False sets all hooks aside, as a stage before training needs it: what it sees must not depend on
+                the injections beside it.
+        """
+        kept: dict[str, Tensor] = {}
         # Not output_hidden_states: what transformers needs for it does not survive the way into another process.
         states: list[Tensor] = []
-        hook = self.base.register_forward_hook(lambda module, inputs, output: states.append(output[0]))
+
+        def between(module: Any, inputs: Any, output: Any) -> Any:
+            found: Tensor = output[0]
+            for hook in self.states_hooks if hooked else ():
+                found = hook(found, batch, kept)
+            states.append(found)
+            if found is not output[0]:
+                output["last_hidden_state"] = found
+                if getattr(module, "pooler", None) is not None:  # made of the states as they were
+                    output["pooler_output"] = module.pooler(found)
+            return output
+
+        hook = self.base.register_forward_hook(between)
         try:
-            out = self.model(
-                input_ids=batch.input_ids, attention_mask=batch.attention_mask, piece_heads=batch.piece_heads
-            )
+            out = self.model(**self._inputs(batch, hooked, kept))
         finally:
             hook.remove()
-        return Output(states[0], out.logits)
+        return Output(states[0], out.logits, kept)
 
-    def states(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """(batch, pieces, width) last states alone, without the task head or parses."""
-        states: Tensor = self.base(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+    def states(self, batch: Batch, hooked: bool = True) -> Tensor:
+        """(batch, pieces, width) last states alone, without the task head or the hooks before it."""
+        states: Tensor = self.base(**self._inputs(batch, hooked, {})).last_hidden_state
         return states
+
+    def _inputs(self, batch: Batch, hooked: bool, kept: dict[str, Tensor]) -> dict[str, Any]:
+        inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+        if hooked and self.attention_hooks:
+            inputs["forward_pass"] = ForwardPass(batch, self.attention_hooks, kept)
+        return inputs
+
+    def twin(self) -> "Encoder":
+        """A copy with weights of its own and no hooks: such as a teacher starts from."""
+        hooks = self.attention_hooks, self.states_hooks
+        self.attention_hooks, self.states_hooks = {}, []  # copied along, they would copy the methods that own them
+        try:
+            return copy.deepcopy(self)
+        finally:
+            self.attention_hooks, self.states_hooks = hooks
 
     def attention_layers(self) -> list[nn.Module]:
         """The self-attention modules, in order; found by class, because not every model numbers its layers."""
@@ -112,24 +145,34 @@ class Encoder(nn.Module):
         return max((m for m in self.base.modules() if isinstance(m, nn.ModuleList)), key=len)
 
     def hook_attention(self, layer: int, hook: AttentionHook) -> None:
-        """Let ``hook`` compute the attention of one layer.
+        """Put ``hook`` on top of a layer's stack: it sees the attention first, and calls what lies beneath.
 
         Args:
             layer: counted from 0.
-            hook: called as ``hook(query, key, value, mask, scaling, dropout, fused, **inputs)`` with (batch, heads,
-                pieces, head width) tensors; ``fused()`` gives the layer's usual (batch, pieces, heads, head width)
-                result; must return that shape.
+            hook: takes an :class:`~domadapt.models.attention.AttentionCall`, gives (batch, pieces, heads, head width).
 
         Raises:
-            ValueError: no such layer, or it already has a hook.
+            ValueError: no such layer.
         """
-        modules = self.attention_layers()
-        if not 0 <= layer < len(modules):
-            raise ValueError(f"layer {layer}: {self.name} has layers 0 to {len(modules) - 1}")
-        if getattr(modules[layer], "domadapt_hook", None) is not None:
-            raise ValueError(f"layer {layer} already has an attention hook: give each injection its own layer")
-        # Past nn.Module.__setattr__: the hook's owner is registered elsewhere and must not appear twice.
-        object.__setattr__(modules[layer], "domadapt_hook", hook)
+        count = len(self.attention_layers())
+        if not 0 <= layer < count:
+            raise ValueError(f"layer {layer}: {self.name} has layers 0 to {count - 1}")
+        self.attention_hooks.setdefault(layer, []).append(hook)
+
+    @contextmanager
+    def hooked(self, layer: int, hook: AttentionHook) -> Iterator[None]:
+        """A hook on top of a layer's stack for as long as the block lasts."""
+        self.hook_attention(layer, hook)
+        try:
+            yield
+        finally:
+            self.attention_hooks[layer].pop()
+            if not self.attention_hooks[layer]:
+                del self.attention_hooks[layer]
+
+    def hook_states(self, hook: StatesHook) -> None:
+        """Let ``hook`` change the last states before the task head reads them, after those attached before it."""
+        self.states_hooks.append(hook)
 
     def save(self, folder: Path) -> None:
         """Write a stock Hugging Face folder: configuration, safetensors, tokenizer."""

@@ -6,21 +6,23 @@ A model that gives everything one class is sure, too: see :mod:`domadapt.selecti
 
 import numpy as np
 
-from domadapt.selection.validator import Evidence, Probabilities
+from domadapt.selection.validator import Evidence
+from domadapt.tasks.rows import FloatArray
 
 
 class Entropy:
-    """Least entropy of target predictions."""
+    """Least entropy of target predictions, of words that could be something."""
 
     name = "entropy"
     bound = False
 
     def __call__(self, evidence: Evidence) -> float:
         """Minus the mean entropy of target predictions, in nats."""
-        return -float(entropy(evidence.target).mean())
+        target = evidence.target.that_matter().probabilities
+        return -float(entropy(target).mean()) if len(target) else float("nan")
 
 
-def entropy(probabilities: Probabilities) -> Probabilities:
+def entropy(probabilities: FloatArray) -> FloatArray:
     """Entropy of each row, in nats.
 
     Args:
@@ -33,5 +35,5 @@ def entropy(probabilities: Probabilities) -> Probabilities:
     [0.0, 0.693]
     """
     logs = np.log(np.clip(probabilities, np.finfo(np.float32).tiny, None))
-    result: Probabilities = -(probabilities * logs).sum(-1)
+    result: FloatArray = -(probabilities * logs).sum(-1)
     return np.abs(result)  # no minus zero

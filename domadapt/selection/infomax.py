@@ -13,5 +13,8 @@ class InfoMax:
 
     def __call__(self, evidence: Evidence) -> float:
         """Entropy of the mean prediction less the mean entropy of predictions, in nats."""
-        together = entropy(evidence.target.mean(0, keepdims=True))[0]
-        return float(together - entropy(evidence.target).mean())
+        target = evidence.target.that_matter().probabilities
+        if not len(target):  # it finds nothing anywhere
+            return float("nan")
+        together = entropy(target.mean(0, keepdims=True))[0]
+        return float(together - entropy(target).mean())

@@ -3,12 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from domadapt.tasks.rows import Rows
 from domadapt.tasks.scores import Scores
-
-Probabilities = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +14,16 @@ class Evidence:
     Attributes:
         source_dev: scores on the source's dev part.
         headline: name of the task's headline score.
-        source: (rows, classes) probabilities on source dev; a row is a text, or a word in extraction.
-        source_classes: (rows,) their true classes.
-        target: (rows, classes) probabilities on unlabelled target text.
+        source: rows of source dev, with their classes.
+        target: rows of unlabelled target text, a fixed sample.
+        train: rows of source training text, a fixed sample, with their classes.
     """
 
     source_dev: Scores
     headline: str
-    source: Probabilities
-    source_classes: NDArray[np.int64]
-    target: Probabilities
+    source: Rows
+    target: Rows
+    train: Rows
 
 
 class Validator(Protocol):

@@ -88,6 +88,14 @@ class ParseCache:
             for key in keys:
                 yield found[key]
 
+    def __getstate__(self) -> dict[str, object]:
+        """For another process, which opens the file itself."""
+        return {name: value for name, value in self.__dict__.items() if name != "_database"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._database = self._open()
+
     def close(self) -> None:
         """Close the file; the object can't be used afterwards."""
         self._database.close()

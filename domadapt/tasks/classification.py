@@ -12,6 +12,7 @@ from domadapt.data.records import Record
 from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.known import check_annotated, check_known
+from domadapt.tasks.rows import Rows, rows
 from domadapt.tasks.scores import Scores, class_scores
 from domadapt.tasks.task import Prediction
 
@@ -69,9 +70,9 @@ class Classification:
         assert batch.labels is not None
         return F.cross_entropy(output.logits.float(), batch.labels)
 
-    def rows(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """One row a text."""
-        return output.logits, batch.labels
+    def rows(self, output: Output, batch: Batch) -> Rows:
+        """One row a text; its first piece is what heads read."""
+        return rows(output.logits, output.states[:, 0], batch.index, batch.index * 0, batch.labels, outside=-1)
 
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """The likeliest class of each text and its probability."""

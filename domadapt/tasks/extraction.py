@@ -13,6 +13,7 @@ from domadapt.data.records import Record, Span, bio_tags
 from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.known import check_annotated, check_known
+from domadapt.tasks.rows import Rows, rows
 from domadapt.tasks.scores import Scores, set_scores
 from domadapt.tasks.task import Prediction
 
@@ -77,10 +78,14 @@ class Extraction:
         total = F.cross_entropy(logits, batch.word_tags, ignore_index=IGNORED, reduction="sum")
         return total / (batch.word_tags != IGNORED).sum().clamp(min=1)
 
-    def rows(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor | None]:
+    def rows(self, output: Output, batch: Batch) -> Rows:
         """One row a word that has a piece."""
         read = batch.node_first_piece >= 0
-        return word_logits(output, batch)[read], None if batch.word_tags is None else batch.word_tags[read]
+        features = output.states.flatten(0, 1).index_select(0, batch.node_first_piece.clamp(min=0))
+        texts, numbers = batch.node_places()
+        classes = None if batch.word_tags is None else batch.word_tags[read]
+        logits = word_logits(output, batch)[read]
+        return rows(logits, features[read], batch.index[texts[read]], numbers[read], classes, outside=0)
 
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """The likeliest tag of each word, joined to spans; whitespace does not end a span."""

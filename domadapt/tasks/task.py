@@ -11,6 +11,7 @@ from domadapt.data.batches import Batch
 from domadapt.data.records import Record, Span
 from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IntArray
+from domadapt.tasks.rows import Rows
 from domadapt.tasks.scores import Scores
 
 
@@ -59,8 +60,8 @@ class Task(Protocol):
     def loss(self, output: Output, batch: Batch) -> Tensor:
         """Scalar loss of a labelled batch."""
 
-    def rows(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """(rows, classes) logits of what is classified, texts or words, and (rows,) classes of a labelled batch."""
+    def rows(self, output: Output, batch: Batch) -> Rows:
+        """What is classified: texts or words, with their classes where the batch is labelled."""
 
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """One prediction a text; ``words`` are those of the batch's texts, in its order."""

@@ -89,13 +89,15 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         )
     if methods and not encoder.takes_methods:
         raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is the bar without them")
-    parser: Parser = ParseCache(make(cfg.parser), cfg.paths.cache)
+    uncached: Parser = make(cfg.parser)
+    parser: Parser = ParseCache(uncached, cfg.paths.cache)
     setting = Setting(
         domains=domains,
         task=task,
         encoder=encoder,
         methods=methods,
         parser=parser,
+        uncached=uncached,
         collator=Collator(int(encoder.tokenizer.pad_token_id or 0)),
         max_pieces=cfg.max_pieces,
         seed=cfg.seed,
@@ -106,8 +108,9 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     )
     _read_parts(setting, cfg.trainer.validation_texts)
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
-    for method in methods.values():
-        method.attach(encoder, len(setting.relations))
+    for name, method in methods.items():
+        method.attach(setting)
+        setting.collator.extras[name] = method.collate
     return setting, sealed
 
 
@@ -132,13 +135,10 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
 
 
 def _read_parts(setting: Setting, validation_texts: int) -> None:
-    domains, methods = setting.domains, setting.methods.values()
-    parses = any(m.reads_parses for m in methods)
-    reads_target = any(m.reads_target for m in methods)
+    domains, parses, at_prediction = setting.domains, setting.parses, setting.parses_at_prediction
     setting.source = setting.examples(domains.source_train, "source train", parses, labelled=True)
-    at_prediction = any(m.parses_at_prediction for m in methods)
     setting.dev = setting.examples(domains.source_dev, "source dev", at_prediction, labelled=True)
-    if reads_target:
+    if setting.reads_target:
         setting.target = setting.examples(domains.unlabeled.texts, "target unlabelled", parses, labelled=False)
     texts = domains.unlabeled.texts
     if len(texts) > validation_texts:  # the same sample for every seed and method

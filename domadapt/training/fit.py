@@ -6,7 +6,7 @@ import math
 import random
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from domadapt.runs.status import Status
 from domadapt.selection.validator import Evidence, Validator
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
-from domadapt.training.module import Adapter
+from domadapt.training.module import AdaptationModule
 from domadapt.utils import checkpoint
 
 log = logging.getLogger(__name__)
@@ -63,10 +63,15 @@ class Epochs(Callback):
         values = [line["validators"][validator.name] for line in self.curve]
         return int(self.curve[int(np.argmax(values))]["epoch"])
 
-    def restore(self, epoch: int, module: Adapter) -> None:
-        """Put an epoch's weights back."""
-        module.load_state_dict(self.weights(epoch))
-        module.to(self.setting.device)
+    def restore(self, epoch: int) -> None:
+        """Put back what was scored after an epoch: the encoder's final weights, the methods', what they remember."""
+        kept = self.weights(epoch)
+        self.setting.encoder.load_state_dict(kept["encoder"])
+        for name, method in self.setting.methods.items():
+            method.load_state_dict(kept["methods"][name])
+            method.recall(kept["memory"][name])
+        for module in (self.setting.encoder, *self.setting.methods.values()):
+            module.to(self.setting.device).eval()
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Resumed: go on with the random numbers that would have come."""
@@ -86,8 +91,8 @@ class Epochs(Callback):
             )
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Score, keep the weights, and write the checkpoint, in this order: a kill in between repeats the epoch."""
-        assert isinstance(module, Adapter)
+        """Score, keep what was scored, and write the checkpoint, in this order: a kill in between repeats the epoch."""
+        assert isinstance(module, AdaptationModule)
         losses = mean_over_ranks(module.mean_losses(), trainer)
         if not math.isfinite(losses["total"]):
             raise ValueError(
@@ -95,13 +100,17 @@ class Epochs(Callback):
                 f"lower trainer.learning_rate, or the weight of the loss that grew"
             )
         epoch = trainer.current_epoch + 1
-        if trainer.is_global_zero:
-            self.status.check_folder()
-            self._score(epoch, losses, trainer, module)
+        methods = self.setting.methods.values()
+        with final_weights(self.setting):
+            for method in methods:
+                method.after_epoch(trainer.current_epoch)
+            if trainer.is_global_zero:
+                self.status.check_folder()
+                self._score(epoch, losses, trainer)
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
         trainer.save_checkpoint(self.last)  # by rank 0, but all take part
 
-    def _score(self, epoch: int, losses: dict[str, float], trainer: pl.Trainer, module: Adapter) -> None:
+    def _score(self, epoch: int, losses: dict[str, float], trainer: pl.Trainer) -> None:
         evidence = self.evidence()
         values = {v.name: v(evidence) for v in self.validators if not v.bound}
         self.curve.append(
@@ -116,27 +125,42 @@ class Epochs(Callback):
         )
         for logger in trainer.loggers:
             logger.log_metrics(flat(self.curve[-1]), trainer.global_step)
-        checkpoint.save({"key": self.key, "epoch": epoch, "weights": module.state_dict()}, self._file(epoch))
+        kept = {
+            "encoder": self.setting.encoder.state_dict(),
+            "methods": {name: method.state_dict() for name, method in self.setting.methods.items()},
+            "memory": self._memory(),
+        }
+        checkpoint.save({"key": self.key, "epoch": epoch, "weights": kept}, self._file(epoch))
 
     def evidence(self) -> Evidence:
         """What validators see of the present weights."""
         setting, task = self.setting, self.setting.task
-        dev = evaluate(setting.encoder, setting.dev, setting, self.batch_size, "source dev")
-        target = evaluate(setting.encoder, setting.validation, setting, self.batch_size, "target validation")
-        assert dev.classes is not None
+        dev = evaluate(setting.dev, setting, self.batch_size, "source dev")
+        target = evaluate(setting.validation, setting, self.batch_size, "target validation")
+        train = evaluate(setting.source_sample, setting, self.batch_size, "source sample")
         scores = task.score(setting.domains.source_dev, dev.predictions)
-        return Evidence(scores, task.headline, dev.probabilities, dev.classes, target.probabilities)
+        return Evidence(scores, task.headline, dev.rows, target.rows, train.rows)
 
     def state_dict(self) -> dict[str, Any]:
         """For the checkpoint: the curve, and the state of every process's random generators."""
-        return {"key": self.key, "curve": json.dumps(self.curve), "random": of_all_ranks(random_state())}
+        return {
+            "key": self.key,
+            "curve": json.dumps(self.curve),
+            "random": of_all_ranks(random_state()),
+            "memory": self._memory(),
+        }
+
+    def _memory(self) -> dict[str, Any]:
+        return {name: method.memory() for name, method in self.setting.methods.items()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From the checkpoint."""
         self.curve, self.random = json.loads(state_dict["curve"]), state_dict["random"]
+        for name, method in self.setting.methods.items():
+            method.recall(state_dict["memory"][name])
 
-    def weights(self, epoch: int) -> dict[str, Tensor]:
-        """Those after an epoch.
+    def weights(self, epoch: int) -> dict[str, Any]:
+        """Those after an epoch: ``encoder``, ``methods`` and their ``memory``.
 
         Raises:
             ValueError: the file is damaged, or of another epoch or cell.
@@ -145,16 +169,14 @@ class Epochs(Callback):
         content = checkpoint.load(path)
         if (content.get("key"), content.get("epoch")) != (self.key, epoch):
             raise ValueError(f"{path}: of another run")
-        weights: dict[str, Tensor] = content["weights"]
+        weights: dict[str, Any] = content["weights"]
         return weights
 
     def _file(self, epoch: int) -> Path:
         return self.folder / f"epoch={epoch}.safetensors"
 
 
-def fit(
-    cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Status, logger: Logger | None
-) -> tuple[Epochs, Adapter]:
+def fit(cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Status, logger: Logger | None) -> Epochs:
     """Train, from the last checkpoint of an earlier attempt if there is one.
 
     Args:
@@ -173,12 +195,13 @@ def fit(
         options.batch_size,
         options.target_batch_size,
         setting.seed,
+        setting.augmented if setting.augments else None,
     )
     steps = len(loader) * options.epochs
-    module = Adapter(setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps)
-    # Epochs are scored in the process that trains, where no parser could follow: its cache is an open file.
-    at_hand = replace(setting, parser=None)  # type: ignore[arg-type]
-    epochs = Epochs(folder, key, at_hand, list(all_validators(cfg.selection)), options.evaluation_batch_size, status)
+    module = AdaptationModule(
+        setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps
+    )
+    epochs = Epochs(folder, key, setting, list(all_validators(cfg.selection)), options.evaluation_batch_size, status)
     resumed = resumable(epochs)
     callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
     trainer = pl.Trainer(
@@ -203,7 +226,24 @@ def fit(
         if logger:  # it has stayed in the process that started it
             for line in epochs.curve[resumed:]:
                 logger.log_metrics(flat(line), line["step"])
-    return epochs, module
+    return epochs
+
+
+@contextmanager
+def final_weights(setting: Setting) -> Iterator[None]:
+    """Within it, the encoder has the weights that are scored and saved: averaged, folded, or as they are."""
+    encoder = setting.encoder
+    own = encoder.state_dict()
+    final: dict[str, Tensor] = dict(own)
+    for method in setting.methods.values():
+        final = method.final_weights(final)
+    changed = {name: tensor for name, tensor in final.items() if tensor is not own[name]}
+    kept = {name: own[name].clone() for name in changed}
+    encoder.load_state_dict(changed, strict=False)
+    try:
+        yield
+    finally:
+        encoder.load_state_dict(kept, strict=False)
 
 
 def resumable(epochs: Epochs) -> int:

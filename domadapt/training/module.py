@@ -6,18 +6,18 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
-from domadapt.data.batches import Step
-from domadapt.methods.method import Method
+from domadapt.data.loaders import StepBatches
+from domadapt.methods.method import Step, View
 from domadapt.methods.setting import Setting
 from domadapt.tracking.tracker import STEP_LOSSES
 
 
-class Adapter(pl.LightningModule):
+class AdaptationModule(pl.LightningModule):
     """Trains an encoder on labelled source text with any methods on top.
 
     Args:
         setting: what :func:`domadapt.training.build.build` made.
-        learning_rate: peak rate of encoder and methods.
+        learning_rate: peak rate of the encoder, and of methods that ask for no other.
         weight_decay: of matrices; biases and norms have none.
         warmup: share of steps with a rising rate; it falls linearly after.
         gradient_clip: largest norm of the gradient.
@@ -34,47 +34,48 @@ class Adapter(pl.LightningModule):
         steps: int,
     ) -> None:
         super().__init__()
+        self.setting = setting
         self.encoder: nn.Module = setting.encoder
-        self.methods = nn.ModuleList(setting.methods.values())
-        self.added = list(setting.methods.values())
-        self.task = setting.task
+        self.methods = nn.ModuleDict({name.replace(".", "_"): m for name, m in setting.methods.items()})
         self.learning_rate, self.weight_decay = learning_rate, weight_decay
         self.warmup, self.gradient_clip, self.steps = warmup, gradient_clip, steps
-        self.weights = {"task": 1.0} | {name: w for m in self.added for name, w in m.weights.items()}
-        # Only methods with a loss on encoded batches pay for encoding the target's.
-        own = [m for m in self.added if type(m).batch_losses is not Method.batch_losses]
-        self.target_readers = [m for m in own if m.reads_target]
+        added = setting.methods.values()
+        self.weights = {"task": 1.0} | {name: w for method in added for name, w in method.weights.items()}
         self.sums: dict[str, float] = {}
         self.seen = 0
+        self.step: Step | None = None
 
-    def training_step(self, step: Step, index: int) -> Tensor:
+    def training_step(self, batches: StepBatches, index: int) -> Tensor:
         """Losses of one step; methods read the very states the task was trained on."""
-        source = self.encoder(step.source)
-        losses = {"task": self.task.loss(source, step.source)}
-        for method in self.added:
-            losses |= method.batch_losses(source, step.source)
-        losses = {name: step.source_weight * value for name, value in losses.items()}
-        if step.target is not None and self.target_readers:
-            target = self.encoder(step.target)
-            for method in self.target_readers:
-                for name, value in method.batch_losses(target, step.target).items():
-                    losses[name] = losses.get(name, 0.0) + step.target_weight * value
-        for method in self.added:
-            own = method.step_losses(self.encoder, step)
-            weight = step.source_weight if step.target is None else step.target_weight
-            losses |= {name: weight * value for name, value in own.items()}
+        setting = self.setting
+        source = View(batches.source, setting, batches.source_weight)
+        target = View(batches.target, setting, batches.target_weight) if batches.target is not None else None
+        self.step = step = Step(source, target, self.current_epoch, self.global_step / max(1, self.steps))
+        losses = {"task": source.weight * setting.task.loss(source.output, source.batch)}
+        for method in setting.methods.values():
+            losses |= method.losses(step)
         total = torch.stack([self.weights[name] * value for name, value in losses.items()]).sum()
         self._record({**losses, "total": total})
         return total
 
+    def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
+        """The optimiser's step is done: let methods follow it."""
+        assert self.step is not None
+        for method in self.setting.methods.values():
+            method.after_step(self.step)
+        self.step = None  # and its graph with it
+
     def configure_optimizers(self) -> Any:
         """Fused AdamW with linear warm-up and decay."""
-        trained = [p for p in self.parameters() if p.requires_grad]
-        groups = [
-            {"params": [p for p in trained if p.ndim > 1], "weight_decay": self.weight_decay},
-            {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.AdamW(groups, lr=self.learning_rate, fused=True)
+        groups: list[dict[str, Any]] = [{"params": list(self.encoder.parameters()), "lr": self.learning_rate}]
+        for method in self.setting.methods.values():
+            groups += method.parameter_groups(self.learning_rate)
+        split = []
+        for group in groups:
+            trained = [p for p in group["params"] if p.requires_grad]
+            split.append({**group, "params": [p for p in trained if p.ndim > 1], "weight_decay": self.weight_decay})
+            split.append({**group, "params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0})
+        optimizer = torch.optim.AdamW([group for group in split if group["params"]], lr=self.learning_rate, fused=True)
         rising = max(1, round(self.warmup * self.steps))
 
         def rate(step: int) -> float:

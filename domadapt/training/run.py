@@ -150,15 +150,15 @@ def _learn(
     stages: dict[str, Any] = {}
     with status.during("prepare"):
         for method in setting.methods.values():
-            stages |= method.prepare(setting.encoder, setting)
+            stages |= method.prepare()
     with status.during("fit"):
-        epochs, adapter = fit(cfg, setting, folder / "checkpoint", key, status, logger)
+        epochs = fit(cfg, setting, folder / "checkpoint", key, status, logger)
         chosen = epochs.validators[0]
-        epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen), adapter)
+        epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
         save_model(setting, cfg, folder / "model")  # before the test: whatever is wrong with it, the model is kept
     with status.during("evaluate"):
         known = Counter(setting.warnings)
-        scores = final_evaluation(setting, sealed, epochs, lambda epoch: epochs.restore(epoch, adapter), folder)
+        scores = final_evaluation(setting, sealed, epochs, folder)
         if chosen.bound:
             save_model(setting, cfg, folder / "model")
         for message, count in sorted((setting.warnings - known).items()):

@@ -1,7 +1,6 @@
 """The one time that target labels are read: after training and selection are over."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,13 @@ from domadapt.training.fit import Epochs
 from domadapt.utils.files import write_atomic
 
 
-def final_evaluation(
-    setting: Setting, sealed: SealedTest | None, epochs: Epochs, restore: Callable[[int], None], folder: Path
-) -> dict[str, Any]:
-    """Score the chosen epoch on everything, and every other validator's choice on the target test.
+def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs, folder: Path) -> dict[str, Any]:
+    """Score the chosen epoch on everything, and every other epoch on the target test; the chosen one's weights stay.
 
     Args:
         setting: what the run works with.
         sealed: the target test; None where there are no labels.
         epochs: of the training.
-        restore: puts an epoch's weights back. The chosen epoch's are there when this returns.
         folder: where predictions are written.
 
     Returns:
@@ -42,31 +38,30 @@ def final_evaluation(
         examples = _examples(setting, records, "target test")
         for line in epochs.curve:
             epoch = line["epoch"]
-            restore(epoch)
-            found[epoch] = evaluate(
-                setting.encoder, examples, setting, epochs.batch_size, f"target test, epoch {epoch}"
-            )
+            epochs.restore(epoch)
+            found[epoch] = evaluate(examples, setting, epochs.batch_size, f"target test, epoch {epoch}")
             scores[epoch] = setting.task.score(records, found[epoch].predictions)
         picked["oracle"] = max(scores, key=lambda epoch: (scores[epoch][headline], -epoch))
     epoch = picked[chosen.name]
-    restore(epoch)
+    epochs.restore(epoch)
     result: dict[str, Any] = {
         "selection": {
             "validator": chosen.name,
             "epoch": epoch,
             "gap": scores[picked["oracle"]][headline] - scores[epoch][headline] if scores else None,
+            "target_curve": [scores[line["epoch"]] for line in epochs.curve] if scores else None,
             "choices": {name: {"epoch": e, "target_test": scores.get(e)} for name, e in picked.items()},
         },
         "source_dev": next(line["source_dev"] for line in epochs.curve if line["epoch"] == epoch),
     }
     if setting.domains.source_test:
         examples = _examples(setting, setting.domains.source_test, "source test")
-        source = evaluate(setting.encoder, examples, setting, epochs.batch_size, "source test")
+        source = evaluate(examples, setting, epochs.batch_size, "source test")
         result["source_test"] = setting.task.score(setting.domains.source_test, source.predictions)
     if not scores:
         return {**result, "target_test": None}
     predictions = found[epoch].predictions
-    result |= {"target_test": scores[epoch], "calibration": calibration(found[epoch])}
+    result |= {"target_test": scores[epoch], "calibration": calibration(found[epoch].rows)}
     texts = [r.text for r in setting.domains.unlabeled.texts] + [r.text for r in setting.domains.source_train]
     seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
     clean = [i for i, r in enumerate(records) if identity(r.text) not in seen]
@@ -80,8 +75,7 @@ def final_evaluation(
 
 
 def _examples(setting: Setting, records: tuple[Record, ...], part: str) -> Any:
-    parses = any(m.parses_at_prediction for m in setting.methods.values())
-    return setting.examples(records, part, parses, labelled=True)
+    return setting.examples(records, part, setting.parses_at_prediction, labelled=True)
 
 
 def _row(record: Record, prediction: Prediction) -> dict[str, Any]:

@@ -9,6 +9,7 @@ Post-training follows Gururangan et al. 2020 (https://aclanthology.org/2020.acl-
 import hashlib
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from domadapt.data.batches import Example, Step
+from domadapt.data.batches import Batch, Example
 from domadapt.data.loaders import BucketSampler
-from domadapt.methods.method import Method, in_range
+from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.setting import Setting
 from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time
@@ -42,7 +43,7 @@ class MaskedLanguageModel(Method):
         weight: of the joint stage's loss; 0 leaves it out.
     """
 
-    reads_target = True
+    reads = frozenset({"target"})
 
     def __init__(
         self,
@@ -62,14 +63,16 @@ class MaskedLanguageModel(Method):
         self.learning_rate, self.head_learning_rate = learning_rate, head_learning_rate
         self.masked, self.use_source = masked, use_source
 
-    def attach(self, encoder: Any, relations: int) -> None:
+    def attach(self, setting: Setting) -> None:
         """Make the prediction head; its output matrix is the encoder's own embedding."""
+        super().attach(setting)
+        encoder = setting.encoder
         embedding = encoder.base.get_input_embeddings().weight
-        self.transform = nn.Linear(encoder.width, embedding.shape[1])
+        self.dense = nn.Linear(encoder.width, embedding.shape[1])
         self.norm = nn.LayerNorm(embedding.shape[1])
         self.bias = nn.Parameter(torch.zeros(embedding.shape[0]))
-        nn.init.eye_(self.transform.weight)  # a state starts as its own prediction
-        nn.init.zeros_(self.transform.bias)
+        nn.init.eye_(self.dense.weight)  # a state starts as its own prediction
+        nn.init.zeros_(self.dense.bias)
         self.mask_id = encoder.tokenizer.mask_token_id
         if self.mask_id is None:
             raise ValueError(f"backbone {encoder.name!r} has no mask token; adaptation=masked_lm needs one")
@@ -77,8 +80,9 @@ class MaskedLanguageModel(Method):
         special[encoder.tokenizer.all_special_ids] = True
         self.register_buffer("special", special, persistent=False)
 
-    def prepare(self, encoder: Any, setting: Setting) -> dict[str, Any]:
+    def prepare(self) -> dict[str, Any]:
         """Post-train encoder and head on both domains' text, or take the result of an equal run from the cache."""
+        setting, encoder = self.setting, self.setting.encoder
         if not self.epochs:
             return {}
         examples = [*setting.target, *(setting.source if self.use_source else [])]
@@ -97,8 +101,7 @@ class MaskedLanguageModel(Method):
     ) -> dict[str, Any]:
         if path.exists():
             log.warning("%s: damaged; it is made again", path)
-        with encoder.stock_attention():  # cached for runs with other injections, too
-            curve = self._post_train(encoder, examples, setting)
+        curve = self._post_train(encoder, examples, setting)
         made = {"curve": curve, **{name: module.state_dict() for name, module in modules.items()}}
         checkpoint.save(made, path)
         return made
@@ -140,7 +143,7 @@ class MaskedLanguageModel(Method):
                 for indices in sampler:
                     batch = setting.collator([examples[i] for i in indices]).to(setting.device)
                     with setting.autocast():
-                        loss = self._loss(encoder, batch.input_ids, batch.attention_mask)
+                        loss = self._loss(encoder, batch, hooked=False)  # cached for runs with other injections, too
                     optimizer.zero_grad()
                     loss.backward()
                     torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -151,19 +154,20 @@ class MaskedLanguageModel(Method):
                 curve.append(total / len(sampler))
         return curve
 
-    def step_losses(self, encoder: Any, step: Step) -> dict[str, Tensor]:
+    def losses(self, step: Step) -> dict[str, Tensor]:
         """Joint stage: predict masked pieces of the target batch."""
         if step.target is None or not self.weights["masked_lm"]:
             return {}
-        return {"masked_lm": self._loss(encoder, step.target.input_ids, step.target.attention_mask)}
+        return {"masked_lm": step.target.weight * self._loss(self.setting.encoder, step.target.batch, hooked=True)}
 
-    def _loss(self, encoder: Any, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def _loss(self, encoder: Any, batch: Batch, hooked: bool) -> Tensor:
         special: Tensor = self.special  # type: ignore[assignment]
-        corrupted, chosen = mask_pieces(input_ids, special, int(self.mask_id), self.masked)
-        states = encoder.states(corrupted, attention_mask)[chosen]  # the vocabulary is wide: only masked pieces
-        states = self.norm(F.gelu(self.transform(states)))
+        corrupted, chosen = mask_pieces(batch.input_ids, special, int(self.mask_id), self.masked)
+        states = encoder.states(replace(batch, input_ids=corrupted), hooked)
+        states = states[chosen]  # the vocabulary is wide: only masked pieces
+        states = self.norm(F.gelu(self.dense(states)))
         logits = F.linear(states, encoder.base.get_input_embeddings().weight, self.bias)
-        return F.cross_entropy(logits.float(), input_ids[chosen], reduction="sum") / chosen.sum().clamp(min=1)
+        return F.cross_entropy(logits.float(), batch.input_ids[chosen], reduction="sum") / chosen.sum().clamp(min=1)
 
 
 def _kept(path: Path) -> dict[str, Any] | None:

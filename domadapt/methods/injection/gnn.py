@@ -22,14 +22,13 @@ All three need parses and no labels: they run on source and on target text, and 
 relations that do not change between them. Nothing of it is needed to predict: the model left behind is a stock one.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
-from domadapt.methods.method import Method, in_range
+from domadapt.methods.method import Method, Step, both_sides, in_range
+from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IGNORED, pool_words
 from domadapt.syntax.graphs import edge_types
@@ -51,8 +50,7 @@ class GraphSupervision(Method):
         ValueError: an unknown convolution, or ``masked`` not between 0 and 1.
     """
 
-    reads_parses = True
-    reads_target = True
+    reads = frozenset({"parses", "target"})
 
     def __init__(
         self,
@@ -78,8 +76,10 @@ class GraphSupervision(Method):
         self.convolution, self.width, self.depth = convolution, width, depth
         self.masked, self.temperature = masked, temperature
 
-    def attach(self, encoder: Any, relations: int) -> None:
+    def attach(self, setting: Setting) -> None:
         """Make the graph network and the scorers."""
+        super().attach(setting)
+        encoder, relations = setting.encoder, len(setting.relations)
         self.graph = GraphNetwork(self.convolution, encoder.width, self.width, self.depth, edge_types(relations))
         self.project = nn.Linear(encoder.width, self.width)
         self.dependent = nn.Linear(encoder.width, self.width)
@@ -87,8 +87,12 @@ class GraphSupervision(Method):
         self.bilinear = nn.Parameter(torch.eye(self.width) / self.width**0.5)
         self.relation = nn.Linear(2 * self.width, relations + 1)
 
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """Agreement, head and relation losses on both sides."""
+        return both_sides(step, lambda view: self.batch_losses(view.encoded, view.batch))
+
     def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
-        """Agreement, head and relation losses on one batch."""
+        """The losses on one side."""
         assert batch.word_heads is not None and batch.relations is not None
         assert batch.edge_index is not None and batch.edge_type is not None
         nodes = len(batch.word_heads)

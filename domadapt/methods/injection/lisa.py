@@ -12,6 +12,10 @@ text, for the head's loss needs no labels but parses:
 
 U starts as the identity and b as zero, so training starts from the pretrained head. A piece without a defined head
 ([CLS], [SEP], whitespace, a head that was truncated away) attends freely and is not supervised.
+
+Where queries are a linear layer of their own and meet the keys as they are (BERT, RoBERTa, ELECTRA, DistilBERT and
+their like), U and b fold into it exactly, :math:`W' = U^\top W_q,\ b' = U^\top b_q + b`: what is scored and saved is a
+stock model that gives the same outputs without us.
 """
 
 import math
@@ -21,10 +25,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.data.batches import Batch
-from domadapt.methods.method import Method, in_range
-from domadapt.models.encoder import Output
+from domadapt.methods.method import Method, Step, View, both_sides, in_range
+from domadapt.methods.setting import Setting
+from domadapt.models.attention import AttentionCall, additive_mask
 from domadapt.syntax.alignment import IGNORED
+
+QUERIES = ("query", "q_lin", "self.query")  # names of the query projection in an attention module
 
 
 class Lisa(Method):
@@ -41,22 +47,19 @@ class Lisa(Method):
         ValueError: layer, head or at_prediction are out of range.
     """
 
-    reads_parses = True
-    reads_target = True
-    used_at_prediction = True
-
     def __init__(self, layer: int, head: int, at_prediction: str, weight: float) -> None:
         super().__init__({"lisa/head": weight})
         if at_prediction not in ("predicted", "parser"):
             raise ValueError(f"lisa.at_prediction={at_prediction!r}: expected predicted or parser")
         in_range("lisa.layer", layer, 0)
         in_range("lisa.head", head, 0)
-        self.layer, self.head = layer, head
-        self.parses_at_prediction = at_prediction == "parser"
-        self._scores: Tensor | None = None
+        self.layer, self.head, self.by_parser = layer, head, at_prediction == "parser"
+        self.reads = frozenset({"parses", "target"} | ({"parses_at_prediction"} if self.by_parser else set()))
 
-    def attach(self, encoder: Any, relations: int) -> None:
+    def attach(self, setting: Setting) -> None:
         """Make U and b, and take over the head."""
+        super().attach(setting)
+        encoder = setting.encoder
         config = encoder.model.config
         heads = int(config.num_attention_heads)
         if not 0 <= self.head < heads:
@@ -65,35 +68,70 @@ class Lisa(Method):
         size = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
         self.bilinear = nn.Parameter(torch.eye(size))
         self.bias = nn.Parameter(torch.zeros(size))
+        self.scores = f"lisa/{self.layer}/{self.head}"  # of one forward pass, in what it keeps
+        self.projection = query_projection(encoder, self.layer)
+        self.folds = self.projection is not None and not self.by_parser
+        self.used_at_prediction = not self.folds
 
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        scaling: float | None,
-        dropout: float,
-        fused: Any,
-        piece_heads: Tensor | None = None,
-    ) -> Tensor:
-        """Every head fused, then the syntax head's part of the result replaced by its own."""
-        result = fused()  # (batch, pieces, heads, head width)
-        scores = biaffine_scores(query[:, self.head], key[:, self.head], self.bilinear, self.bias, scaling)
-        self._scores = scores = scores + additive_mask(mask, scores)
+    def _attend(self, call: AttentionCall) -> Tensor:
+        """Every head as it is, then the syntax head's part of the result replaced by its own."""
+        result = call.inner()  # (batch, pieces, heads, head width)
+        if self.folds and not self.training:  # its U and b are in the weights by then
+            return result
+        head = self.head
+        scores = biaffine_scores(call.query[:, head], call.key[:, head], self.bilinear, self.bias, call.scaling)
+        if call.mask is not None:
+            mask = call.mask[:, head if call.mask.shape[1] > 1 else 0]
+            scores = scores + additive_mask(mask, scores.dtype)
+        call.kept[self.scores] = scores
         weights = scores.softmax(-1)
-        if self.parses_at_prediction and piece_heads is not None:
-            weights = replace_by_tree(weights, piece_heads)
-        weights = F.dropout(weights, dropout, self.training)
-        attended = weights.to(value.dtype) @ value[:, self.head]
-        # Not in place: the fused result is needed as it is for its own gradient.
-        return torch.cat([result[:, :, : self.head], attended.unsqueeze(2), result[:, :, self.head + 1 :]], dim=2)
+        if self.by_parser and call.batch.piece_heads is not None:
+            weights = replace_by_tree(weights, call.batch.piece_heads)
+        weights = F.dropout(weights, call.dropout, self.training)
+        attended = weights.to(call.value.dtype) @ call.value[:, head]
+        # Not in place: the inner result is needed as it is for its own gradient.
+        return torch.cat([result[:, :, :head], attended.unsqueeze(2), result[:, :, head + 1 :]], dim=2)
 
-    def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
+    def losses(self, step: Step) -> dict[str, Tensor]:
         """Cross entropy of the head's attention, before dropout, against the tree."""
-        assert self._scores is not None and batch.piece_heads is not None
-        scores, self._scores = self._scores, None
-        return {"lisa/head": head_loss(scores, batch.piece_heads)}
+        return both_sides(step, self.head_loss)
+
+    def head_loss(self, view: View) -> dict[str, Tensor]:
+        """The loss on one side."""
+        assert view.batch.piece_heads is not None
+        return {"lisa/head": head_loss(view.encoded.kept[self.scores], view.batch.piece_heads)}
+
+    def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        """U and b folded into the head's query projection, where that is exact."""
+        if not self.folds:
+            return weights
+        name, size = f"{self.projection}.weight", len(self.bias)
+        own = slice(self.head * size, (self.head + 1) * size)
+        bilinear, bias = self.bilinear.detach().float(), self.bias.detach().float()
+        matrix, offset = weights[name].clone(), weights[f"{self.projection}.bias"].clone()
+        matrix[own] = (bilinear.T @ matrix[own].float()).to(matrix.dtype)
+        offset[own] = (bilinear.T @ offset[own].float() + bias).to(offset.dtype)
+        return {**weights, name: matrix, f"{self.projection}.bias": offset}
+
+
+def query_projection(encoder: Any, layer: int) -> str | None:
+    """The name, in the encoder's state, of a layer's query projection; None where folding would not be exact.
+
+    Rotary positions come between projection and scores, and some models project queries, keys and values in one.
+
+    Args:
+        encoder: an :class:`~domadapt.models.encoder.Encoder`.
+        layer: counted from 0.
+    """
+    if any("rotary" in name for name, _ in encoder.base.named_modules()):
+        return None
+    module = encoder.attention_layers()[layer]
+    home = next(name for name, found in encoder.named_modules() if found is module)
+    for name in QUERIES:
+        part = dict(module.named_modules()).get(name)
+        if isinstance(part, nn.Linear) and part.bias is not None and part.out_features == encoder.width:
+            return f"{home}.{name}"
+    return None
 
 
 def biaffine_scores(query: Tensor, key: Tensor, bilinear: Tensor, bias: Tensor, scaling: float | None) -> Tensor:
@@ -116,21 +154,6 @@ def biaffine_scores(query: Tensor, key: Tensor, bilinear: Tensor, bias: Tensor, 
     with torch.autocast(query.device.type, enabled=False):
         query, key = query.float(), key.float()
         return (query @ bilinear.float() + bias.float()) @ key.transpose(-1, -2) * scale
-
-
-def additive_mask(mask: Tensor | None, scores: Tensor) -> Tensor:
-    """The attention mask as numbers to add: 0 where allowed, a very negative one where not.
-
-    Args:
-        mask: (batch, 1, pieces, pieces), boolean (True = may attend) or additive; None allows everything.
-        scores: (batch, pieces, pieces), for shape and type.
-    """
-    if mask is None:
-        return torch.zeros((), dtype=scores.dtype, device=scores.device)
-    mask = mask[:, 0]
-    if mask.dtype != torch.bool:
-        return mask.to(scores.dtype)
-    return torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, torch.finfo(scores.dtype).min)
 
 
 def replace_by_tree(weights: Tensor, piece_heads: Tensor) -> Tensor:
