@@ -214,6 +214,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         relations=description["relations"],
     )
     for name, method in methods.items():
+        method.name = name
         method.attach(setting)
         own = kept.get(name, {})
         if own.get("weights", {}).keys() != method.state_dict().keys() or "memory" not in own:

@@ -73,12 +73,14 @@ class Method(nn.Module):
         reads: what batches must bring: ``parses`` (in training), ``target`` (text), ``parses_at_prediction``, too.
         augments: it changes the source's text from epoch to epoch (:meth:`augment`).
         used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
+        name: what the configuration calls it.
         setting: what the run works with, from :meth:`attach` on.
     """
 
     reads: frozenset[str] = frozenset()
     augments: bool = False
     used_at_prediction: bool = False
+    name: str = ""
     setting: Setting
 
     def __init__(self, weights: dict[str, float] | None = None) -> None:
@@ -113,6 +115,10 @@ class Method(nn.Module):
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """Tensors of its own for a batch; they travel in ``batch.extra`` as ``<method's name>/<key>``."""
         return {}
+
+    def own(self, batch: Batch, key: str) -> Tensor:
+        """A tensor that :meth:`collate` has put into a batch."""
+        return batch.extra[f"{self.name}/{key}"]
 
     def transform(self, output: Output, batch: Batch) -> Output:
         """Between model and task: in training, scoring and prediction alike (``self.training`` tells)."""

@@ -130,6 +130,7 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
                     f"{group}.{name}: another method has this name, or one of the losses {[*method.weights]}"
                 )
             methods[str(name)] = method
+            method.name = str(name)
             losses |= method.weights.keys()
     return methods
 

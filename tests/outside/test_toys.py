@@ -1,0 +1,124 @@
+"""The contract carries methods that the package does not know: written here, found by --config-dir."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import domadapt
+from domadapt.methods.method import Method
+from tests.support import Command, corpora, parsed_batch, tiny_encoder
+
+CONF = Path(__file__).parent / "conf"
+TOYS = [(path.parent.name, path.stem) for path in sorted(CONF.rglob("*.yaml"))]
+Train = Callable[..., tuple[dict[str, Any], Path]]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("toys")
+
+
+@pytest.fixture
+def trained(command: Command, folder: Path) -> Train:
+    """Trains with overrides, once a session; returns the metrics and the run's folder."""
+
+    def train(*overrides: str) -> tuple[dict[str, Any], Path]:
+        run = folder / ("+".join(overrides).replace("/", "_") or "plain")
+        common = [*corpora(folder), "trainer.precision=32", f"paths.run='{run}'", f"paths.cache={folder}/cache"]
+        code, _, told = command("train", f"--config-dir={CONF}", *overrides, *common)
+        assert code == 0, told
+        return json.loads((run / "metrics.json").read_text()), run
+
+    return train
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "model" / "encoder" / "model.safetensors")
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize(("group", "name"), TOYS)
+def test_it_trains_changes_the_model_and_predicts_the_same_when_loaded(trained: Train, group: str, name: str) -> None:
+    metrics, run = trained(f"{group}={name}")
+    _, plain = trained()
+    folded = (run / "model" / "methods.safetensors").exists()
+    assert folded or not same(weights(run), weights(plain))
+    losses = {loss for line in metrics["curve"] for loss in line["losses"]} - {"task", "total"}
+    assert all(torch.isfinite(torch.tensor(line["losses"]["total"])) for line in metrics["curve"])
+    assert losses == set(Method().weights) | losses  # named by the method, logged by training
+    model = domadapt.load(run / "model", precision="32", trust_code=True)
+    labelled = domadapt.read(run.parent / "test.jsonl", domain="laptop").records
+    again = model.predict([record.text for record in labelled])
+    assert model.setting.task.score(labelled, again) == metrics["target_test"]
+
+
+def test_the_teacher_is_what_is_saved(trained: Train) -> None:
+    """With a decay of 1 it never moves: the model that is saved has the weights it was made with."""
+    _, moved = trained("adaptation=teacher")
+    _, still = trained("adaptation=teacher", "adaptation.teacher.decay=1.0")
+    _, longer = trained("adaptation=teacher", "adaptation.teacher.decay=1.0", "trainer.epochs=3")
+    assert same(weights(still), weights(longer))
+    assert not same(weights(still), weights(moved))
+
+
+def test_the_mean_of_all_steps_is_what_is_saved(trained: Train) -> None:
+    _, averaged = trained("adaptation=averaged")
+    _, plain = trained()
+    name = "classifier.weight"
+    assert weights(averaged)[name].norm() < weights(plain)[name].norm() * 1.5
+    assert not torch.equal(weights(averaged)[name], weights(plain)[name])
+
+
+def test_a_words_bias_decides_its_tag_at_prediction(trained: Train) -> None:
+    _, run = trained("adaptation=word_bias", "adaptation.word_bias.shift=50.0")
+    model = domadapt.load(run / "model", trust_code=True)
+    (prediction,) = model.predict(["A lens, a menu."])
+    assert [(span.start, span.end) for span in prediction.spans if span.type == "aspect"] == [(2, 6)]
+
+
+def test_other_text_every_epoch(trained: Train) -> None:
+    from domadapt.config.compose import compose
+    from domadapt.training.build import build
+
+    _, run = trained("adaptation=renamed")
+    overrides = [*corpora(run.parent), "+adaptation.renamed={_target_: tests.outside.toys.Renamed}"]
+    setting, _ = build(compose("train", [*overrides, f"paths.cache={run.parent}/cache"]))
+    first, again, second = setting.augmented(0), setting.augmented(0), setting.augmented(1)
+    assert [e.text for e in first] == [e.text for e in again] != [e.text for e in second]
+    assert [e.index for e in first] == list(range(len(setting.source)))
+    for example in first:
+        assert example.word_tags is not None and (example.word_tags > 0).sum() == 2  # one aspect, one opinion, kept
+
+
+def test_an_attention_bias_and_a_gate_start_as_nothing() -> None:
+    from tests.outside.toys import AttentionBias, Gate
+    from tests.support import setting_of
+
+    plain, hooked = tiny_encoder(), tiny_encoder()
+    batch, relations = parsed_batch(plain)
+    setting = setting_of(hooked, relations)
+    for method in (AttentionBias(), Gate()):
+        method.attach(setting)
+        with torch.no_grad():
+            torch.testing.assert_close(hooked(batch).logits, plain(batch).logits, atol=1e-5, rtol=1e-4)
+        for parameter in method.parameters():
+            torch.nn.init.constant_(parameter, 0.5)
+        with torch.no_grad():
+            assert not torch.allclose(hooked(batch).logits, plain(batch).logits, atol=1e-3)
+
+
+def test_they_stack(trained: Train) -> None:
+    """An injection of ours, two of a stranger's on the same layers, and two adaptations."""
+    several = "injection=[lisa,attention_bias,gate]", "injection.lisa.layer=1", "adaptation=[teacher,renamed]"
+    metrics, run = trained(*several)
+    assert metrics["method"] == "lisa+attention_bias+gate+teacher+renamed"
+    assert {"teacher", "lisa/head"} < set(metrics["curve"][0]["losses"])
+    assert sorted(json.loads((run / "model" / "domadapt.json").read_text())["methods"]) == ["attention_bias", "gate"]

@@ -1,0 +1,246 @@
+"""Small methods as a stranger would write them: each stands on the contract alone, and none touches another file."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from domadapt.data.batches import Batch, Example
+from domadapt.data.records import Record, Span
+from domadapt.methods.method import Method, Step
+from domadapt.methods.setting import Setting
+from domadapt.models.attention import AttentionCall
+from domadapt.models.encoder import Output
+
+TARGET = frozenset({"target"})
+
+
+class Teacher(Method):
+    """An EMA of the encoder labels the target (Tarvainen & Valpola 2017); it is what is scored and saved."""
+
+    reads = TARGET
+
+    def __init__(self, decay: float, weight: float) -> None:
+        super().__init__({"teacher": weight})
+        self.decay = decay
+
+    def attach(self, setting: Setting) -> None:
+        super().attach(setting)
+        self.teacher = setting.encoder.twin().requires_grad_(False)
+
+    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
+        return []
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        assert step.target is not None
+        with torch.no_grad():
+            labels = self.teacher(step.target.batch).logits.softmax(-1)
+        return {"teacher": F.cross_entropy(step.target.output.logits.flatten(0, -2), labels.flatten(0, -2))}
+
+    def after_step(self, step: Step) -> None:
+        own = self.setting.encoder.state_dict()
+        for name, weight in self.teacher.state_dict().items():
+            if weight.is_floating_point():
+                weight.lerp_(own[name], 1 - self.decay)
+
+    def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: weight.clone() for name, weight in self.teacher.state_dict().items()}
+
+
+class TargetEntropy(Method):
+    """Least entropy on the target (Grandvalet & Bengio 2004): a loss on target batches alone."""
+
+    reads = TARGET
+
+    def __init__(self, weight: float) -> None:
+        super().__init__({"entropy": weight})
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        assert step.target is not None
+        logits = step.target.output.logits.float()
+        return {"entropy": -(logits.softmax(-1) * logits.log_softmax(-1)).sum(-1).mean()}
+
+
+class _Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, states: Tensor, strength: float) -> Tensor:
+        context.strength = strength
+        return states.view_as(states)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> Any:
+        return -context.strength * gradients[0], None
+
+
+class Adversary(Method):
+    """Gradient reversal with a ramp (Ganin et al. 2016), at a learning rate of its own."""
+
+    reads = TARGET
+
+    def __init__(self, weight: float) -> None:
+        super().__init__({"adversary": weight})
+        self.ramp: list[float] = []
+
+    def attach(self, setting: Setting) -> None:
+        super().attach(setting)
+        self.judge = nn.Linear(setting.encoder.width, 2)
+
+    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
+        return [{"params": list(self.judge.parameters()), "lr": 10 * rate}]
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        strength = 2 / (1 + float(np.exp(-10 * step.progress))) - 1
+        self.ramp.append(strength)
+        losses = []
+        for domain, view in enumerate(step.views):
+            logits = self.judge(_Reversed.apply(view.output.states[:, 0], strength))
+            losses.append(F.cross_entropy(logits.float(), torch.full((len(logits),), domain)))
+        return {"adversary": torch.stack(losses).mean()}
+
+
+class Moments(Method):
+    """Means of both sides' states are pulled together: CORAL's first moment."""
+
+    reads = TARGET
+
+    def __init__(self, weight: float) -> None:
+        super().__init__({"moments": weight})
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        assert step.target is not None
+        source, target = (view.output.states[:, 0].float().mean(0) for view in step.views)
+        return {"moments": (source - target).pow(2).mean()}
+
+
+class SoftLabels(Method):
+    """Every target text has a distribution of its own to learn, carried by the batch."""
+
+    reads = TARGET
+
+    def __init__(self, weight: float) -> None:
+        super().__init__({"soft": weight})
+
+    def prepare(self) -> dict[str, Any]:
+        classes = len(self.setting.task.labels)
+        random = np.random.default_rng(0)
+        self.table = {e.text: random.dirichlet(np.ones(classes)) for e in self.setting.target}
+        return {"soft/texts": len(self.table)}
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        known = [self.table.get(e.text) for e in examples]
+        if any(row is None for row in known):
+            return {}
+        return {"labels": torch.tensor(np.array(known), dtype=torch.float32)}
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        assert step.target is not None
+        labels = self.own(step.target.batch, "labels")
+        return {"soft": F.cross_entropy(step.target.output.logits[:, 0].float(), labels)}
+
+
+class WordBias(Method):
+    """A shift of one word's logits at decoding, in training, scoring and prediction alike; remembered in the model."""
+
+    used_at_prediction = True
+
+    def __init__(self, word: str, shift: float) -> None:
+        super().__init__()
+        self.word, self.shift = word, shift
+
+    def prepare(self) -> dict[str, Any]:
+        self.shifts = {self.word: self.shift}
+        return {}
+
+    def memory(self) -> dict[str, Any]:
+        return {"shifts": self.shifts}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        self.shifts = memory["shifts"]
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        words = [self.shifts.get(e.word(i).lower(), 0.0) for e in examples for i in range(len(e.words))]
+        return {"shift": torch.tensor(words)}
+
+    def transform(self, output: Output, batch: Batch) -> Output:
+        logits, read = output.logits.clone(), batch.node_first_piece >= 0
+        flat = logits.view(-1, logits.shape[-1])
+        flat[batch.node_first_piece[read], 1] += self.own(batch, "shift")[read].to(flat.dtype)
+        return replace(output, logits=logits)
+
+
+class Averaged(Method):
+    """The mean of the weights after each step is what is scored and saved (Izmailov et al. 2018)."""
+
+    def attach(self, setting: Setting) -> None:
+        super().attach(setting)
+        self.sums: dict[str, Tensor] = {}
+        self.steps = 0
+
+    def after_step(self, step: Step) -> None:
+        self.steps += 1
+        for name, weight in self.setting.encoder.state_dict().items():
+            self.sums[name] = self.sums[name] + weight if name in self.sums else weight.clone()
+
+    def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+        means = {name: total / self.steps for name, total in self.sums.items() if total.is_floating_point()}
+        return weights | means
+
+    def memory(self) -> dict[str, Any]:
+        return {"sums": self.sums, "steps": self.steps}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        self.sums, self.steps = memory["sums"], memory["steps"]
+
+
+class Renamed(Method):
+    """Another text every epoch, the labels kept: aspects are replaced by words of the target."""
+
+    augments = True
+    reads = TARGET
+
+    def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
+        words = sorted({e.word(1) for e in self.setting.target if len(e.words) > 1}) or ["thing"]
+        return [self._renamed(record, str(random.choice(words))) for record in records]
+
+    def _renamed(self, record: Record, word: str) -> Record:
+        if not record.spans:
+            return record
+        first = min(record.spans, key=lambda span: span.start)
+        grown = len(word) - (first.end - first.start)
+        spans = [Span(s.start + grown, s.end + grown, s.type) for s in record.spans if s is not first]
+        text = record.text[: first.start] + word + record.text[first.end :]
+        return replace(record, text=text, spans=(Span(first.start, first.start + len(word), first.type), *spans))
+
+
+class AttentionBias(Method):
+    """A learned bias on the scores of neighbouring pieces, on every layer, on top of whatever else hooks it."""
+
+    used_at_prediction = True
+
+    def attach(self, setting: Setting) -> None:
+        super().attach(setting)
+        layers = len(setting.encoder.attention_layers())
+        self.strength = nn.Parameter(torch.zeros(layers))
+        for layer in range(layers):
+            setting.encoder.hook_attention(layer, self._biased)
+
+    def _biased(self, call: AttentionCall) -> Tensor:
+        place = torch.arange(call.key.shape[2])
+        near = (place[:, None] - place[None]).abs() == 1
+        return call.inner(mask=call.biased(self.strength[call.layer] * near))
+
+
+class Gate(Method):
+    """A gated layer between the last states and the task head; the gate starts closed."""
+
+    used_at_prediction = True
+
+    def attach(self, setting: Setting) -> None:
+        super().attach(setting)
+        self.layer = nn.Linear(setting.encoder.width, setting.encoder.width)
+        self.gate = nn.Parameter(torch.zeros(()))
+        setting.encoder.hook_states(lambda states, batch, kept: states + torch.tanh(self.gate) * self.layer(states))
