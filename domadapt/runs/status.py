@@ -132,13 +132,15 @@ class Status:
 
     @contextmanager
     def during(self, stage: str) -> Iterator[None]:
-        """Name what is being done; its seconds are counted."""
-        self.stage, self._counted = stage, time.monotonic()
+        """Name what is being done; its seconds are counted, and those of a stage inside of it apart."""
+        self._count()
+        outer, self.stage, self._counted = self.stage, stage, time.monotonic()
         self.note(0.0)
         try:
             yield
         finally:
             self._count()
+            self.stage = outer
 
     def note(self, every: float = EVERY, **fields: Any) -> None:
         """Write how far it is, unless that was written a moment ago."""

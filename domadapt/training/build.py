@@ -37,6 +37,7 @@ def check_numbers(cfg: DictConfig) -> None:
         ("weight_decay", 0, 1),
         ("warmup", 0, 1),
         ("gradient_clip", 1e-9, 1e9),
+        ("checkpoint_seconds", 0, 1e9),
     ):
         value = cfg.trainer[name]
         if type(value) not in (int, float) or not low <= value <= high:

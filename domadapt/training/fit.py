@@ -1,10 +1,12 @@
 """Train with Lightning; every epoch is scored by all validators and can be gone back to, or gone on from."""
 
+import copy
 import json
 import logging
 import math
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -43,14 +45,28 @@ class Epochs(Callback):
         validators: the chosen one first.
         batch_size: of evaluation.
         status: told of every step.
+        every: seconds between checkpoints; a shorter run that is killed starts over.
+
+    Attributes:
+        curve: what metrics.json says of each epoch.
+        kept: by epoch, what was scored, in memory; what a checkpoint has written stands on disk as well.
     """
 
     def __init__(
-        self, folder: Path, key: str, setting: Setting, validators: list[Validator], batch_size: int, status: Status
+        self,
+        folder: Path,
+        key: str,
+        setting: Setting,
+        validators: list[Validator],
+        batch_size: int,
+        status: Status,
+        every: float,
     ) -> None:
         self.folder, self.key, self.setting, self.validators = folder, key, setting, validators
         self.batch_size, self.status = batch_size, status
+        self.every, self.written = every, time.monotonic()
         self.curve: list[dict[str, Any]] = []
+        self.kept: dict[int, dict[str, Any]] = {}
         self.random: list[dict[str, Any]] = []
 
     @property
@@ -106,9 +122,19 @@ class Epochs(Callback):
                 method.after_epoch(trainer.current_epoch)
             if trainer.is_global_zero:
                 self.status.check_folder()
-                self._score(epoch, losses, trainer)
+                with self.status.during("score"):
+                    self._score(epoch, losses, trainer)
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
+        if time.monotonic() - self.written >= self.every:
+            with self.status.during("checkpoint"):
+                self._write(trainer)
+
+    def _write(self, trainer: pl.Trainer) -> None:
+        for epoch, kept in self.kept.items():
+            if not self._file(epoch).exists():
+                checkpoint.save({"key": self.key, "epoch": epoch, "weights": kept}, self._file(epoch))
         trainer.save_checkpoint(self.last)  # by rank 0, but all take part
+        self.written = time.monotonic()
 
     def _score(self, epoch: int, losses: dict[str, float], trainer: pl.Trainer) -> None:
         evidence = self.evidence()
@@ -125,12 +151,12 @@ class Epochs(Callback):
         )
         for logger in trainer.loggers:
             logger.log_metrics(flat(self.curve[-1]), trainer.global_step)
-        kept = {
-            "encoder": self.setting.encoder.state_dict(),
-            "methods": {name: method.state_dict() for name, method in self.setting.methods.items()},
-            "memory": self._memory(),
+        methods = self.setting.methods
+        self.kept[epoch] = {
+            "encoder": copied(self.setting.encoder.state_dict()),
+            "methods": {name: copied(method.state_dict()) for name, method in methods.items()},
+            "memory": copy.deepcopy(self._memory()),
         }
-        checkpoint.save({"key": self.key, "epoch": epoch, "weights": kept}, self._file(epoch))
 
     def evidence(self) -> Evidence:
         """What validators see of the present weights."""
@@ -165,6 +191,8 @@ class Epochs(Callback):
         Raises:
             ValueError: the file is damaged, or of another epoch or cell.
         """
+        if epoch in self.kept:
+            return self.kept[epoch]
         path = self._file(epoch)
         content = checkpoint.load(path)
         if (content.get("key"), content.get("epoch")) != (self.key, epoch):
@@ -201,7 +229,15 @@ def fit(cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Statu
     module = AdaptationModule(
         setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps
     )
-    epochs = Epochs(folder, key, setting, list(all_validators(cfg.selection)), options.evaluation_batch_size, status)
+    epochs = Epochs(
+        folder,
+        key,
+        setting,
+        list(all_validators(cfg.selection)),
+        options.evaluation_batch_size,
+        status,
+        0.0 if options.devices > 1 else options.checkpoint_seconds,
+    )
     resumed = resumable(epochs)
     callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
     trainer = pl.Trainer(
@@ -269,6 +305,11 @@ def resumable(epochs: Epochs) -> int:
         return done
     shutil.rmtree(epochs.folder, ignore_errors=True)
     return 0
+
+
+def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A copy on the CPU, where there is more memory."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()}
 
 
 def random_state() -> dict[str, Any]:
