@@ -209,7 +209,7 @@ def _reproducible(cfg: DictConfig) -> None:
     pl.seed_everything(cfg.seed, verbose=False)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
-    torch.utils.deterministic.fill_uninitialized_memory = False  # for debugging alone, and a tenth of a step's time
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # for debugging alone, and a tenth of a step's time
     if threads := cfg.trainer.threads or min(threads_of_a_job(), torch.get_num_threads()):
         torch.set_num_threads(threads)
     be_quiet()
