@@ -72,3 +72,40 @@ def test_a_structure_that_only_the_tree_tells_is_learnt_from_the_tree_alone(tmp_
     found = domadapt.train([*common, *syntax, f"paths.run={tmp_path}/lisa"])["target_test"]["aspect_f1"]
     off = domadapt.train([*common, f"paths.run={tmp_path}/off"])["target_test"]["aspect_f1"]
     assert off < 0.5 < 0.8 < found, (off, found)
+
+
+SOURCE_NOUNS = ["lens", "strap", "zoom", "flash", "menu", "dial", "sensor", "battery"]
+TARGET_NOUNS = ["keyboard", "hinge", "screen", "fan", "charger", "speaker", "touchpad", "webcam"]
+OPINIONS = ["great", "dull", "superb", "weak", "lovely", "awful"]
+
+
+def planted_shift(folder: Path, name: str, nouns: list[str], count: int, seed: int) -> None:
+    """The aspect is the noun that is judged. In the source its words would do, for no other noun is ever judged."""
+    dice = random.Random(seed)
+    rows = []
+    for i in range(count):
+        aspect, other = (dice.choice(half) for half in (nouns[:4], nouns[4:]))
+        opinion = dice.choice(OPINIONS)
+        texts = f"The {aspect} is {opinion} beside the {other}.", f"With a {other}, the {aspect} is {opinion}."
+        text = dice.choice(texts)
+        start = text.index(f" {aspect} is") + 1
+        spans = [{"start": start, "end": start + len(aspect), "type": "aspect"}]
+        rows.append({"id": f"{name}-{i}", "domain": name, "text": text, "spans": spans})
+    write_jsonl(folder / f"{name}.jsonl", rows)
+
+
+def test_a_shift_of_words_is_closed_by_substitution_and_not_without(tmp_path: Path) -> None:
+    for seed, (name, nouns, count) in enumerate(
+        [("source", SOURCE_NOUNS, 300), ("target", TARGET_NOUNS, 200), ("test", TARGET_NOUNS, 100)]
+    ):
+        planted_shift(tmp_path, name, nouns, count, seed)
+    common = [
+        *("data=my_files", f"data.source.path={tmp_path}/source.jsonl", f"data.target.path={tmp_path}/target.jsonl"),
+        *(f"data.target.test_path={tmp_path}/test.jsonl", "backbone=tiny_random", f"paths.cache={tmp_path}/cache"),
+        *("trainer.epochs=12", "trainer.learning_rate=3e-3", "trainer.precision=32"),
+    ]
+    found = domadapt.train([*common, "adaptation=term_substitution", f"paths.run={tmp_path}/on"])
+    off = domadapt.train([*common, f"paths.run={tmp_path}/off"])
+    assert off["source_dev"]["aspect_f1"] > 0.9
+    scores = off["target_test"]["aspect_f1"], found["target_test"]["aspect_f1"]
+    assert scores[0] < 0.3 < 0.6 < scores[1], scores

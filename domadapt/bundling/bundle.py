@@ -89,7 +89,7 @@ class Packing:
             self._check(config["data"], self.texts[data])
         if parser not in self.parsers:
             self.parsers[parser] = make(config["parser"])
-        parses = any({"parses", "parses_at_prediction"} & m.reads for m in make_methods(cell).values())
+        parses = any({"parses", "parses_at_prediction", "corpus_parses"} & m.reads for m in make_methods(cell).values())
         self.work[parser, data] = self.work.get((parser, data), False) or parses
         copy_foreign(config, self.folder / "site")
         rest = {k: v for k, v in config.items() if k not in ("data", "parser", "backbone", "paths", "benchmark")}

@@ -70,7 +70,8 @@ class Method(nn.Module):
         weights: of its named losses; training multiplies and logs, nobody else.
 
     Attributes:
-        reads: what batches must bring: ``parses`` (in training), ``target`` (text), ``parses_at_prediction``, too.
+        reads: what it needs: ``parses`` (in training's batches), ``target`` (text in every step),
+            ``parses_at_prediction``; ``corpus_parses`` (of whole corpora, outside of batches).
         augments: it changes the source's text from epoch to epoch (:meth:`augment`).
         used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
         name: what the configuration calls it.

@@ -124,6 +124,10 @@ class Setting:
         self.truncation[part] = cut
         return found
 
+    def corpus_parses(self, texts: Sequence[Text], title: str) -> Iterator[Parse]:
+        """Parses of texts, for a method that declares ``corpus_parses``: of what it counts, not of batches."""
+        return progress(self.parser.parse(texts), f"parse {title}", len(texts), "text")
+
     @property
     def augments(self) -> bool:
         """Whether a method changes the source's text from epoch to epoch."""
