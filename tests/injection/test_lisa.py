@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from domadapt.methods.injection.lisa import Lisa, head_loss, replace_by_tree
+from domadapt.methods.method import Step
 from domadapt.syntax.alignment import IGNORED
-from tests.support import parsed_batch, tiny_encoder
+from tests.support import parsed_batch, setting_of, tiny_encoder, tiny_step, view_of
 
 
 def lisa(at_prediction: str = "predicted", layer: int = 1) -> Lisa:
@@ -15,31 +16,31 @@ def lisa(at_prediction: str = "predicted", layer: int = 1) -> Lisa:
 
 def test_it_starts_as_the_head_it_replaces() -> None:
     plain, hooked = tiny_encoder(), tiny_encoder()
-    batch, relations = parsed_batch(plain)
-    lisa().attach(hooked, len(relations))
+    batch, _ = parsed_batch(plain)
+    method = lisa()
+    setting_of(hooked, method)
+    for dropout in (m for m in hooked.modules() if isinstance(m, torch.nn.Dropout)):
+        dropout.p = 0.0
+    assert method.training  # in evaluation it is in the weights, and the hook stands aside
     with torch.no_grad():
         torch.testing.assert_close(hooked(batch).logits, plain(batch).logits, atol=1e-5, rtol=1e-4)
 
 
 def test_padding_is_never_attended() -> None:
-    encoder = tiny_encoder()
-    batch, relations = parsed_batch(encoder)
     method = lisa()
-    method.attach(encoder, len(relations))
-    encoder(batch)
-    assert method._scores is not None
-    weights = method._scores.softmax(-1)
-    assert weights[(batch.attention_mask == 0).unsqueeze(1).expand_as(weights)].max() == 0
+    source = tiny_step(setting_of(tiny_encoder(), method)).source
+    weights = source.encoded.kept[method.scores].softmax(-1)
+    assert weights[(source.batch.attention_mask == 0).unsqueeze(1).expand_as(weights)].max() == 0
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
 
 
 def test_a_longer_batch_changes_nothing_for_a_short_text() -> None:
     encoder = tiny_encoder()
-    method = lisa("parser")
-    short, relations = parsed_batch(encoder, ["Nope, not sharp."])
-    method.attach(encoder, len(relations))
-    both, _ = parsed_batch(encoder, ["Nope, not sharp.", "A much longer text, whose pieces pad the other one well."])
+    texts = ["Nope, not sharp.", "A much longer text, whose pieces pad the other one well."]
+    setting = setting_of(encoder, lisa("parser").eval(), texts=texts)
+    short, both = setting.collator(setting.source[:1]), setting.collator(setting.source)
     pieces = int(short.attention_mask[0].sum())
+    assert pieces < both.input_ids.shape[1]
     with torch.no_grad():
         alone, padded = encoder(short).logits[0, :pieces], encoder(both).logits[0, :pieces]
     torch.testing.assert_close(alone, padded, atol=1e-5, rtol=1e-4)
@@ -54,19 +55,30 @@ def test_loss_is_the_mean_over_pieces_with_a_head() -> None:
 
 
 def test_the_head_learns_the_tree() -> None:
-    encoder = tiny_encoder()
-    batch, relations = parsed_batch(encoder)
-    method = lisa()
-    method.attach(encoder, len(relations))
+    encoder, method = tiny_encoder(), lisa()
+    setting = setting_of(encoder, method)
     optimizer = torch.optim.Adam([*encoder.parameters(), *method.parameters()], 5e-3)
     losses = []
     for _ in range(60):
-        loss = method.batch_losses(encoder(batch), batch)["lisa/head"]
+        loss = method.losses(tiny_step(setting, target=False))["lisa/head"]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.3 * losses[0]
+
+
+def test_losses_of_source_and_target_come_from_their_own_passes() -> None:
+    method = lisa()
+    setting = setting_of(tiny_encoder(), method)
+    other = setting.target[1:]  # a batch of another shape
+    apart = [method.head_loss(view_of(setting, part))["lisa/head"] for part in (setting.source, other)]
+    source, target = view_of(setting, setting.source), view_of(setting, other)
+    target.weight = 0.5
+    _ = target.output, source.output
+    setting.encoder(view_of(setting, setting.source[:1]).batch)  # a pass of somebody else's in between
+    losses = method.losses(Step(source, target, 0, 0.5))
+    torch.testing.assert_close(losses["lisa/head"], apart[0] + 0.5 * apart[1])
 
 
 def test_the_tree_replaces_attention_where_it_is_defined() -> None:
@@ -97,14 +109,15 @@ def test_truncated_heads_roots_and_special_pieces() -> None:
 
 def test_parser_mode_depends_on_the_tree_and_predicted_mode_does_not() -> None:
     for mode, reads in (("parser", True), ("predicted", False)):
-        encoder = tiny_encoder()
-        batch, relations = parsed_batch(encoder)
-        lisa(mode, layer=0).attach(encoder, len(relations))
-        with torch.no_grad():
-            tree = encoder(batch).logits
-            assert batch.piece_heads is not None
-            batch.piece_heads[:, 1] = 2
-            assert (not torch.equal(encoder(batch).logits, tree)) == reads
+        encoder, method = tiny_encoder(), lisa(mode, layer=0)
+        batch = tiny_step(setting_of(encoder, method)).source.batch
+        assert batch.piece_heads is not None
+        for training in (True, False):
+            method.train(training)
+            with torch.no_grad():
+                tree = encoder(batch).logits
+                batch.piece_heads[:, 1] = 2 + training
+                assert (not torch.equal(encoder(batch).logits, tree)) == reads
 
 
 @pytest.mark.parametrize(
@@ -116,14 +129,6 @@ def test_parser_mode_depends_on_the_tree_and_predicted_mode_does_not() -> None:
     ],
 )
 def test_settings_out_of_range(settings: dict[str, object], message: str) -> None:
+    fitting = {"layer": 0, "head": 0, "at_prediction": "predicted", "weight": 1.0}
     with pytest.raises(ValueError, match=message):
-        Lisa(**{"layer": 0, "head": 0, "at_prediction": "predicted", "weight": 1.0} | settings).attach(
-            tiny_encoder(), 3
-        )
-
-
-def test_a_layer_takes_one_hook() -> None:
-    encoder = tiny_encoder()
-    lisa().attach(encoder, 3)
-    with pytest.raises(ValueError, match="already has an attention hook"):
-        lisa().attach(encoder, 3)
+        setting_of(tiny_encoder(), Lisa(**fitting | settings))
