@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import domadapt
-from domadapt.config.instantiate import make
+from domadapt.inference.model import FORMAT
 from domadapt.data.batches import Batch, Step
 from domadapt.methods.method import Method
 from domadapt.models.encoder import Output
@@ -88,7 +88,7 @@ def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path, change: Callab
     folder = tmp_path / "model"
     folder.mkdir()
     description = {
-        "format": 1,
+        "format": FORMAT,
         "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
         "backbone": {"_target_": "domadapt.models.encoder.Encoder", "trainable": "all"},
         "parser": {"_target_": "domadapt.syntax.parser.SpacyParser", "name": "shipped"},
@@ -105,7 +105,7 @@ def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path, change: Callab
 @pytest.mark.parametrize("damage", ["json", "field", "weights"])
 def test_a_damaged_model_folder_is_told_in_one_line(tmp_path: Path, damage: str) -> None:
     fields: dict[str, object] = {
-        "format": 1,
+        "format": FORMAT,
         "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
         "backbone": {"_target_": "domadapt.models.encoder.Encoder", "trainable": "all"},
         "methods": {},
