@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import OmegaConf
 
 from domadapt.data.batches import Batch, Collator, Example, encode
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
@@ -19,13 +20,38 @@ from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import SpacyParser
 from domadapt.tasks.extraction import Extraction
 
+CONF = Path(__file__).parents[1] / "conf"
+METHODS = [
+    f"{group}={path.stem}"
+    for group in ("injection", "adaptation")
+    for path in sorted((CONF / group).glob("*.yaml"))
+    if path.stem != "none"
+]
 Command = Callable[..., tuple[int, str, str]]  # what the fixture `command` gives
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
+
+
+def of_yaml(choice: str) -> list[str]:
+    """Overrides that choose a method's yaml, ``injection=gnn``, and fit it to the tiny encoder's two layers."""
+    group, _, name = choice.partition("=")
+    config = OmegaConf.load(CONF / group / f"{name}.yaml")
+    layered = [label for label, settings in config.items() if isinstance(settings.get("layer"), int)]
+    return [choice, *(f"{group}.{label}.layer=1" for label in layered)]
 
 
 def tiny_encoder(kind: str = "token", labels: int = 5) -> Encoder:
     torch.manual_seed(0)
     return Encoder("tiny_random", kind, [str(i) for i in range(labels)]).eval()
+
+
+def without_dropout(encoder: Any) -> None:
+    """Training that draws no random numbers; attention keeps its share as a number, not as a module."""
+    for module in encoder.modules():
+        for name in ("dropout_prob", "attention_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
 
 
 def parsed_examples(encoder: Any, texts: list[str], max_pieces: int) -> tuple[list[Example], dict[str, int]]:

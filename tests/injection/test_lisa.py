@@ -1,13 +1,19 @@
 """The syntax head: starts as the pretrained head, learns the tree, and says what it does with every piece."""
 
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 
 from domadapt.methods.injection.lisa import Lisa, head_loss, replace_by_tree
 from domadapt.methods.method import Step
+from domadapt.models.encoder import Encoder
+from domadapt.models.pretrained import load_tokenizer
 from domadapt.syntax.alignment import IGNORED
-from tests.support import parsed_batch, setting_of, tiny_encoder, tiny_step, view_of
+from domadapt.training.fit import final_weights
+from tests.support import parsed_batch, setting_of, tiny_encoder, tiny_step, view_of, without_dropout
 
 
 def lisa(at_prediction: str = "predicted", layer: int = 1) -> Lisa:
@@ -19,8 +25,6 @@ def test_it_starts_as_the_head_it_replaces() -> None:
     batch, _ = parsed_batch(plain)
     method = lisa()
     setting_of(hooked, method)
-    for dropout in (m for m in hooked.modules() if isinstance(m, torch.nn.Dropout)):
-        dropout.p = 0.0
     assert method.training  # in evaluation it is in the weights, and the hook stands aside
     with torch.no_grad():
         torch.testing.assert_close(hooked(batch).logits, plain(batch).logits, atol=1e-5, rtol=1e-4)
@@ -132,3 +136,67 @@ def test_settings_out_of_range(settings: dict[str, object], message: str) -> Non
     fitting = {"layer": 0, "head": 0, "at_prediction": "predicted", "weight": 1.0}
     with pytest.raises(ValueError, match=message):
         setting_of(tiny_encoder(), Lisa(**fitting | settings))
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+FOLDED = {
+    "bert": SMALL,
+    "roberta": SMALL | {"max_position_embeddings": 130, "pad_token_id": 1},
+    "electra": SMALL | {"embedding_size": 16},
+    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48},
+}
+ROTARY = SMALL | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+
+
+def small_encoder(folder: Path, kind: str, settings: dict[str, int]) -> Encoder:
+    """A random model of another architecture, without dropout and with weights large enough that attention matters."""
+    torch.manual_seed(0)
+    tokenizer = load_tokenizer("tiny_random")
+    config = transformers.AutoConfig.for_model(kind, **settings, vocab_size=len(tokenizer), initializer_range=0.2)
+    transformers.AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    encoder = Encoder(str(folder), "token", [str(i) for i in range(5)])
+    without_dropout(encoder)
+    return encoder
+
+
+@pytest.mark.parametrize("kind", FOLDED)
+def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: str) -> None:
+    encoder, method = small_encoder(tmp_path, kind, FOLDED[kind]), lisa()
+    setting = setting_of(encoder, method)
+    with torch.no_grad():
+        method.bilinear.normal_()
+        method.bias.normal_()
+    batch = tiny_step(setting).source.batch
+    before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+    with torch.no_grad():
+        plain = encoder(batch, hooked=False).logits
+        hooked = encoder.train()(batch).logits
+        stock = encoder.twin().eval()
+        stock.load_state_dict(method.final_weights(encoder.state_dict()))
+        folded = stock(batch).logits
+        assert not torch.allclose(hooked, plain, atol=1e-3)  # there is something to fold
+        torch.testing.assert_close(folded, hooked, atol=1e-5, rtol=1e-4)
+        method.eval()
+        encoder.eval()
+        with final_weights(setting):  # as an epoch is scored
+            torch.testing.assert_close(encoder(batch).logits, folded, rtol=0, atol=0)
+    assert not method.used_at_prediction
+    assert all(torch.equal(tensor, before[name]) for name, tensor in encoder.state_dict().items())  # it trains on
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("modernbert", "predicted"), ("bert", "parser")])
+def test_what_does_not_fold_is_part_of_the_model(tmp_path: Path, kind: str, mode: str) -> None:
+    encoder, method = small_encoder(tmp_path, kind, ROTARY if kind == "modernbert" else FOLDED[kind]), lisa(mode)
+    setting = setting_of(encoder, method)
+    weights = encoder.state_dict()
+    assert method.used_at_prediction
+    assert method.final_weights(weights) is weights
+    batch = tiny_step(setting).source.batch
+    with torch.no_grad():
+        method.bilinear.normal_()
+        trained, scored = encoder.train()(batch).logits, encoder.eval()(batch).logits
+        method.eval()
+        torch.testing.assert_close(scored, trained, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(encoder(batch).logits, trained, atol=1e-5, rtol=1e-4)
+        assert not torch.allclose(encoder(batch, hooked=False).logits, trained, atol=1e-3)
