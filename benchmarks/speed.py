@@ -16,17 +16,16 @@ from typing import Any
 import torch
 
 from domadapt.config.compose import compose
-from domadapt.data.batches import Step
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.loaders import BucketSampler
-from domadapt.inference.evaluate import predict_examples
+from domadapt.data.loaders import BucketSampler, StepBatches
+from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import load
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline
 from domadapt.training.build import build
-from domadapt.training.module import Adapter
+from domadapt.training.module import AdaptationModule
 from domadapt.training.run import train
 from domadapt.utils.progress import progress
 
@@ -108,7 +107,7 @@ def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
     )
     trainer.pop_callback(transformers.PrinterCallback)
     elapsed = seconds(trainer.train)
-    predictions = predict_examples(setting.encoder, setting.dev, setting, 64, "source dev")
+    predictions = evaluate(setting.dev, setting, 64, "source dev").predictions
     score = setting.task.score(setting.domains.source_dev, predictions)["span_f1"]
     return len(training) * trainer.args.num_train_epochs / elapsed, score
 
@@ -128,21 +127,21 @@ def injection_cost(folder: Path, injection: str) -> dict[str, float]:
     steps = step_batches(setting)
     with_injection = stepper(setting, setting.methods, steps)
     plain, _ = build(compose("train", overrides))
-    for module in plain.encoder.attention_layers():
-        object.__setattr__(module, "domadapt_hook", None)
+    plain.encoder.attention_hooks.clear()
+    plain.encoder.states_hooks.clear()
     return paired(with_injection, stepper(plain, {}, steps))
 
 
-def step_batches(setting: Setting) -> list[Step]:
+def step_batches(setting: Setting) -> list[StepBatches]:
     """Ten labelled batches of 32, with parses."""
     sampler = BucketSampler([len(e.input_ids) for e in setting.source], 32, 0)
-    return [Step(setting.collator([setting.source[i] for i in indices])) for indices in sampler][:10]
+    return [StepBatches(setting.collator([setting.source[i] for i in indices])) for indices in sampler][:10]
 
 
-def stepper(setting: Setting, methods: dict[str, Method], steps: Sequence[Step]) -> Callable[[], None]:
+def stepper(setting: Setting, methods: dict[str, Method], steps: Sequence[StepBatches]) -> Callable[[], None]:
     """A function that takes one optimizer step on each batch."""
     setting.methods = methods
-    module = Adapter(setting, 2e-4, 0.01, 0.1, 1.0, 1000).train()
+    module = AdaptationModule(setting, 2e-4, 0.01, 0.1, 1.0, 1000).train()
     optimizer = module.configure_optimizers()["optimizer"]
 
     def run() -> None:

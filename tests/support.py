@@ -1,21 +1,42 @@
-"""What several test files make: tiny encoders, batches, corpora."""
+"""What several test files make: tiny encoders, batches, settings and steps, corpora."""
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import OmegaConf
 
-from domadapt.data.batches import Batch, Collator, encode
-from domadapt.data.domains import UnlabelledText
+from domadapt.data.batches import Batch, Collator, Example, encode
+from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
+from domadapt.data.records import Record
+from domadapt.methods.method import Method, Step, View
+from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Encoder
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import SpacyParser
+from domadapt.tasks.extraction import Extraction
 
+CONF = Path(__file__).parents[1] / "conf"
+METHODS = [
+    f"{group}={path.stem}"
+    for group in ("injection", "adaptation")
+    for path in sorted((CONF / group).glob("*.yaml"))
+    if path.stem != "none"
+]
 Command = Callable[..., tuple[int, str, str]]  # what the fixture `command` gives
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
+
+
+def of_yaml(choice: str) -> list[str]:
+    """Overrides that choose a method's yaml, ``injection=gnn``, and fit it to the tiny encoder's two layers."""
+    group, _, name = choice.partition("=")
+    config = OmegaConf.load(CONF / group / f"{name}.yaml")
+    layered = [label for label, settings in config.items() if isinstance(settings.get("layer"), int)]
+    return [choice, *(f"{group}.{label}.layer=1" for label in layered)]
 
 
 def tiny_encoder(kind: str = "token", labels: int = 5) -> Encoder:
@@ -23,15 +44,80 @@ def tiny_encoder(kind: str = "token", labels: int = 5) -> Encoder:
     return Encoder("tiny_random", kind, [str(i) for i in range(labels)]).eval()
 
 
-def parsed_batch(encoder: Any, texts: list[str] | None = None, max_pieces: int = 64) -> tuple[Batch, dict[str, int]]:
-    """A batch with parses and word tags, and its relation vocabulary."""
-    texts = texts or TEXTS
-    parses = list(SpacyParser().parse(UnlabelledText("", "", text) for text in texts))
+def without_dropout(encoder: Any) -> None:
+    """Training that draws no random numbers; attention keeps its share as a number, not as a module."""
+    for module in encoder.modules():
+        for name in ("dropout_prob", "attention_dropout"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+
+
+def parsed_examples(encoder: Any, texts: list[str], max_pieces: int) -> tuple[list[Example], dict[str, int]]:
+    """Examples with parses and word tags, and their relation vocabulary."""
+    parses = list(SpacyParser().parse(unlabelled(texts)))
     words = [parse.words for parse in parses]
     tags = [np.arange(len(w)) % 5 for w in words]
-    examples, _ = encode(texts, words, encoder.tokenizer, max_pieces, parses, word_tags=tags)
-    relations = relation_vocabulary(name for parse in parses for name in parse.relations)
+    domains = ["camera"] * len(texts)
+    examples, _ = encode(texts, words, encoder.tokenizer, max_pieces, parses, word_tags=tags, domains=domains)
+    return examples, relation_vocabulary(name for parse in parses for name in parse.relations)
+
+
+def parsed_batch(encoder: Any, texts: list[str] | None = None, max_pieces: int = 64) -> tuple[Batch, dict[str, int]]:
+    """A batch with parses and word tags, and its relation vocabulary."""
+    examples, relations = parsed_examples(encoder, texts or TEXTS, max_pieces)
     return Collator(encoder.tokenizer.pad_token_id, relations)(examples), relations
+
+
+def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, max_pieces: int = 64) -> Setting:
+    """What a run of aspects and opinions would work with: the texts as source, the same unlabelled as target.
+
+    Args:
+        encoder: for tokens, of five labels.
+        methods: to attach; each is called by its class.
+        texts: ``TEXTS`` unless given.
+        max_pieces: longest sequence.
+    """
+    texts = texts or TEXTS
+    source, relations = parsed_examples(encoder, texts, max_pieces)
+    target = [replace(e, domain="laptop", word_tags=None) for e in source]
+    train = tuple(Record(str(i), "camera", text, spans=()) for i, text in enumerate(texts))
+    raw = TargetUnlabeled("laptop", tuple(UnlabelledText(str(i), "laptop", text) for i, text in enumerate(texts)))
+    setting = Setting(
+        domains=Domains("camera", "laptop", train, train, (), raw, None),
+        task=Extraction(["aspect", "opinion"]),
+        encoder=encoder,
+        methods={type(method).__name__: method for method in methods},
+        parser=SpacyParser(),
+        uncached=SpacyParser(),
+        collator=Collator(encoder.tokenizer.pad_token_id, relations),
+        max_pieces=max_pieces,
+        seed=0,
+        device=torch.device("cpu"),
+        precision="32",
+        cache=Path("no-cache-in-this-test"),
+        source=source,
+        dev=source,
+        target=target,
+        validation=target,
+        relations=relations,
+    )
+    for name, method in setting.methods.items():
+        method.attach(setting)
+        setting.collator.extras[name] = method.collate
+    return setting
+
+
+def view_of(setting: Setting, examples: list[Example]) -> View:
+    """All of some examples in one batch."""
+    return View(setting.collator(examples).to(setting.device), setting)
+
+
+def tiny_step(setting: Setting, target: bool = True) -> Step:
+    """A step in the middle of training, of up to eight source and eight target texts."""
+    source = view_of(setting, setting.source[:8])
+    return Step(source, view_of(setting, setting.target[:8]) if target and setting.target else None, 0, 0.5)
 
 
 def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:

@@ -7,10 +7,17 @@ import pytest
 import torch
 import transformers
 
-from domadapt.models.attention import ATTENTION, attention_modules, refuse_unreachable_attention
+from domadapt.models.attention import (
+    ATTENTION,
+    AttentionCall,
+    AttentionHook,
+    ForwardPass,
+    number_layers,
+    refuse_unreachable_attention,
+)
 from domadapt.models.encoder import Encoder, freeze
 from domadapt.models.pretrained import load_tokenizer, verify
-from tests.support import parsed_batch, tiny_encoder
+from tests.support import TEXTS, parsed_batch, tiny_encoder
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 99}
 REACHED = {
@@ -42,21 +49,121 @@ def small_model(kind: str, settings: dict[str, int]) -> transformers.PreTrainedM
 def test_a_hook_sees_and_changes_the_attention_of_its_layer(kind: str) -> None:
     model = small_model(kind, REACHED[kind])
     refuse_unreachable_attention(model, kind)
+    number_layers(model)
+    batch, _ = parsed_batch(tiny_encoder(), TEXTS[:1])
     ids = torch.arange(10, 18).view(1, 8)
     mask = torch.tensor([[1] * 6 + [0] * 2])
+    calls: list[AttentionCall] = []
+
+    def hook(call: AttentionCall) -> torch.Tensor:
+        calls.append(call)
+        return call.inner() * 0
+
     with torch.no_grad():
         before = model(input_ids=ids, attention_mask=mask).last_hidden_state
-        masks = []
-
-        def hook(query, key, value, mask, scaling, dropout, fused, **inputs):  # type: ignore[no-untyped-def]
-            masks.append(mask)
-            return fused() * 0
-
-        object.__setattr__(attention_modules(model)[1], "domadapt_hook", hook)
-        after = model(input_ids=ids, attention_mask=mask).last_hidden_state
-    assert len(masks) == 1
-    assert masks[0] is not None  # without a mask, padding would be attended
+        hooked = ForwardPass(batch, {1: [hook]}, {})
+        after = model(input_ids=ids, attention_mask=mask, forward_pass=hooked).last_hidden_state
+    assert [(call.layer, call.batch) for call in calls] == [(1, batch)]
+    assert calls[0].mask is not None  # without a mask, padding would be attended
     assert not torch.allclose(before, after)
+
+
+def test_hooks_on_one_layer_are_a_stack() -> None:
+    """Both act; the last attached sees the attention first, and what it changes reaches those beneath."""
+    encoder = tiny_encoder()
+    batch, _ = parsed_batch(encoder)
+    plain = encoder(batch).logits
+    seen: list[tuple[str, float]] = []
+
+    def named(name: str, factor: float) -> AttentionHook:
+        def hook(call: AttentionCall) -> torch.Tensor:
+            seen.append((name, call.value.abs().mean().item()))
+            call.kept[name] = call.query
+            return call.inner(value=call.value * factor)
+
+        return hook
+
+    encoder.hook_attention(1, named("first", 2.0))
+    with torch.no_grad():
+        doubled = encoder(batch).logits
+        encoder.hook_attention(1, named("last", 0.25))
+        output = encoder(batch)
+        assert not torch.allclose(doubled, plain)
+        assert not torch.allclose(output.logits, plain)
+        seen.clear()
+        with encoder.hooked(1, named("for a while", 2.0)):  # 2 * 0.25 * 2
+            torch.testing.assert_close(encoder(batch).logits, plain, atol=1e-5, rtol=1e-4)
+    assert [name for name, _ in seen] == ["for a while", "last", "first"]
+    size = seen[0][1]
+    assert [value for _, value in seen] == pytest.approx([size, 2 * size, size / 2])
+    assert set(output.kept) == {"first", "last"}
+    torch.testing.assert_close(encoder(batch).logits, output.logits)  # the one of a while is gone
+
+
+def test_a_bias_is_added_to_the_scores() -> None:
+    encoder = tiny_encoder()
+    batch, _ = parsed_batch(encoder)
+    shape = batch.input_ids.shape
+    plain = encoder(batch).logits
+    with encoder.hooked(0, lambda call: call.inner(mask=call.biased(torch.zeros(shape[0], 4, shape[1], shape[1])))):
+        torch.testing.assert_close(encoder(batch).logits, plain)
+    # A bias that leaves one piece to look at: what comes out is that piece's value.
+    first = torch.full((shape[1],), -1e9).index_fill(0, torch.tensor([0]), 0.0)
+    found: list[torch.Tensor] = []
+
+    def hook(call: AttentionCall) -> torch.Tensor:
+        result = call.inner(mask=call.biased(first))
+        found.extend([result, call.value])
+        return result
+
+    with encoder.hooked(0, hook):
+        encoder(batch)
+    result, value = found
+    torch.testing.assert_close(result, value[:, :, :1].transpose(1, 2).expand_as(result))
+
+
+def test_states_are_changed_between_the_last_layer_and_the_head() -> None:
+    for kind in ("token", "sequence"):
+        encoder = tiny_encoder(kind)
+        batch, _ = parsed_batch(encoder)
+        plain = encoder(batch)
+        encoder.hook_states(lambda states, batch, kept: states * 2)
+        encoder.hook_states(lambda states, batch, kept: kept.update(seen=states) or states + 1)  # type: ignore[func-returns-value]
+        changed = encoder(batch)
+        torch.testing.assert_close(changed.kept["seen"], plain.states * 2)  # in the order of their coming
+        torch.testing.assert_close(changed.states, plain.states * 2 + 1)
+        pooled = encoder.base.pooler(changed.states) if kind == "sequence" else changed.states
+        torch.testing.assert_close(changed.logits, encoder.model.classifier(pooled))
+        torch.testing.assert_close(encoder(batch, hooked=False).logits, plain.logits)
+
+
+def test_a_twin_is_the_encoder_without_its_hooks() -> None:
+    encoder = tiny_encoder()
+    batch, _ = parsed_batch(encoder)
+    plain = encoder(batch).logits
+    calls: list[int] = []
+
+    def hook(call: AttentionCall) -> torch.Tensor:
+        calls.append(call.layer)
+        return call.inner() * 0
+
+    encoder.hook_attention(1, hook)
+    encoder.hook_states(lambda states, batch, kept: states + 1)
+    twin = encoder.twin()
+    assert encoder.attention_hooks == {1: [hook]} and len(encoder.states_hooks) == 1
+    torch.testing.assert_close(twin(batch).logits, plain, rtol=0, atol=0)
+    torch.testing.assert_close(encoder(batch, hooked=False).logits, plain, rtol=0, atol=0)
+    assert calls == []
+    own = {p.data_ptr() for p in encoder.state_dict().values()}
+    assert not own & {p.data_ptr() for p in twin.state_dict().values()}
+    twin.hook_attention(0, hook)
+    encoder(batch)
+    assert calls == [1]  # not the twin's
+
+
+def test_no_such_layer() -> None:
+    with pytest.raises(ValueError, match="layer 2: tiny_random has layers 0 to 1"):
+        tiny_encoder().hook_attention(2, lambda call: call.inner())
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "camembert", "ernie", "distilbert"])

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 import domadapt
+from domadapt.config.instantiate import make
 from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabeled, UnlabelledText
 from domadapt.data.records import Record
 from domadapt.training.build import build
-from tests.support import amazon_corpus, corpora, joint_corpus, records, write_jsonl
+from tests.support import CONF, METHODS, amazon_corpus, corpora, joint_corpus, of_yaml, records, write_jsonl
+from tests.trouble import weights
 
 
 def scrambled(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -19,29 +22,62 @@ def scrambled(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     return [row | {"label": "neutral", "spans": [{"start": 0, "end": 3, "type": "opinion"}]} for row in rows]
 
 
-@pytest.mark.parametrize("task", ["extraction", "classification"])
-def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Path, task: str) -> None:
-    weights, metrics = [], []
+def scramble(folder: Path, task: str) -> None:
+    """Change every target label of the small problem in a folder, and no target text."""
+    write_jsonl(folder / "target.jsonl", scrambled(records("laptop", 20, 5)))
+    test = scrambled(records("laptop", 12, 6))
+    if task == "classification":
+        test = [row | {"label": "negative"} for row in test]
+    write_jsonl(folder / "test.jsonl", test)
+
+
+def with_and_without_true_labels(tmp_path: Path, task: str, *more: str) -> tuple[list[dict], list[dict[str, bytes]]]:
+    """Metrics and weights of two runs that differ in target labels alone."""
+    metrics = []
     for name in ("true", "scrambled"):
         folder = tmp_path / name
-        overrides = [*corpora(folder), f"task={task}", "adaptation=masked_lm", f"paths.cache={folder}/cache"]
+        overrides = [*corpora(folder), f"task={task}", f"paths.cache={folder}/cache", f"paths.run={folder}/run"]
         if name == "scrambled":
-            write_jsonl(folder / "target.jsonl", scrambled(records("laptop", 20, 5)))
-            test = scrambled(records("laptop", 12, 6))
-            if task == "classification":
-                test = [row | {"label": "negative"} for row in test]
-            write_jsonl(folder / "test.jsonl", test)
-        run = domadapt.train([*overrides, "injection=[lisa,gnn]", "injection.lisa.layer=1", f"paths.run={folder}/run"])
-        model = folder / "run" / "model"
-        weights.append([path.read_bytes() for path in sorted(model.rglob("*.safetensors"))])
-        metrics.append(run)
-    assert len(weights[0]) == 2
-    assert weights[0] == weights[1]
-    blind = [{n: c["epoch"] for n, c in m["selection"]["choices"].items() if n != "oracle"} for m in metrics]
-    assert blind[0] == blind[1] and set(blind[0]) == {"source_dev", "entropy", "infomax"}
+            scramble(folder, task)
+        metrics.append(domadapt.train([*overrides, *more]))
+    return metrics, [weights(tmp_path / name / "run") for name in ("true", "scrambled")]
+
+
+def blind_choices(metrics: dict) -> dict[str, int]:
+    """The epochs that validators without a target label choose."""
+    return {n: c["epoch"] for n, c in metrics["selection"]["choices"].items() if not VALIDATORS[n].bound}
+
+
+VALIDATORS = {
+    path.stem: make(OmegaConf.create(path.read_text(encoding="utf-8")))
+    for path in sorted((CONF / "selection").glob("*.yaml"))
+}
+EVERY = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1"]
+
+
+@pytest.mark.parametrize("task", ["extraction", "classification"])
+@pytest.mark.parametrize("method", [*METHODS, "several"])
+def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Path, task: str, method: str) -> None:
+    overrides = EVERY if method == "several" else of_yaml(method)
+    metrics, found = with_and_without_true_labels(tmp_path, task, *overrides)
+    assert found[0] == found[1]
+    assert blind_choices(metrics[0]) == blind_choices(metrics[1])
+    assert set(blind_choices(metrics[0])) == {n for n, v in VALIDATORS.items() if not v.bound}
     assert metrics[0]["selection"]["epoch"] == metrics[1]["selection"]["epoch"]
     assert metrics[0]["curve"] == metrics[1]["curve"]
     assert metrics[0]["target_test"] != metrics[1]["target_test"]
+
+
+@pytest.mark.parametrize("task", ["extraction", "classification"])
+@pytest.mark.parametrize("validator", VALIDATORS)
+def test_no_validator_is_swayed_by_target_labels(tmp_path: Path, task: str, validator: str) -> None:
+    metrics, found = with_and_without_true_labels(tmp_path, task, f"selection={validator}")
+    assert metrics[0]["curve"] == metrics[1]["curve"]
+    assert blind_choices(metrics[0]) == blind_choices(metrics[1])
+    assert metrics[0]["target_test"] != metrics[1]["target_test"]
+    if not VALIDATORS[validator].bound:  # a bound is what target labels choose, after training
+        assert found[0] == found[1]
+        assert metrics[0]["selection"]["epoch"] == metrics[1]["selection"]["epoch"]
 
 
 def test_target_text_has_no_field_for_labels() -> None:
@@ -110,7 +146,7 @@ TARGET_FILES = {"joint_absa": "joint_absa/device.*.jsonl", "amazon_reviews": "am
 
 @pytest.mark.parametrize("data", TARGET_FILES)
 def test_target_labels_of_a_research_corpus_change_nothing(tmp_path: Path, data: str) -> None:
-    weights: list[list[bytes]] = []
+    found: list[dict[str, bytes]] = []
     scores: list[list[object]] = []
     for name in ("true", "swapped"):
         folder = tmp_path / name
@@ -121,11 +157,11 @@ def test_target_labels_of_a_research_corpus_change_nothing(tmp_path: Path, data:
                 text = path.read_text(encoding="utf-8").replace('"positive"', '"negative"').replace("-POS", "-NEG")
                 path.write_text(text, encoding="utf-8")
         metrics = domadapt.train(overrides)
-        weights.append([path.read_bytes() for path in sorted((folder / "run" / "model").rglob("*.safetensors"))])
+        found.append(weights(folder / "run"))
         scores.append([(point["epoch"], point["losses"], point["source_dev"]) for point in metrics["curve"]])
         scores[-1].append(metrics["selection"]["epoch"])
         assert metrics["target_test"]
-    assert weights[0] == weights[1]
+    assert found[0] == found[1]
     assert scores[0] == scores[1]
 
 

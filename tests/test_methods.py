@@ -6,38 +6,103 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 
 import domadapt
-from domadapt.config.instantiate import make
-from domadapt.data.batches import Batch, Step
-from domadapt.methods.method import Method
-from domadapt.models.encoder import Output
-from domadapt.training.build import make_methods
-from tests.support import TEXTS, corpora, parsed_batch, tiny_encoder
-
-CONF = Path(__file__).parents[1] / "conf"
-METHODS = [
-    (group, path.stem)
-    for group in ("injection", "adaptation")
-    for path in sorted((CONF / group).glob("*.yaml"))
-    if path.stem != "none"
-]
-FITTING = {"lisa": ["injection.lisa.layer=1"]}  # the tiny encoder has two layers
+from domadapt.data.domains import UnlabelledText
+from domadapt.inference.model import FORMAT
+from domadapt.methods.method import Method, Step
+from domadapt.runs.status import Status
+from domadapt.training import run as training
+from domadapt.training.build import build, make_methods
+from domadapt.training.fit import fit
+from tests.support import METHODS, TEXTS, corpora, of_yaml, parsed_batch, tiny_encoder, tiny_step, without_dropout
+from tests.trouble import numbers, weights
 
 
-@pytest.mark.parametrize(("group", "name"), METHODS)
-def test_losses_are_finite_and_move_something(group: str, name: str) -> None:
-    cfg = domadapt.compose("train", [f"{group}={name}", *FITTING.get(name, [])])
-    (config,) = cfg[group].values()
-    method, encoder = make(config), tiny_encoder()
-    batch, relations = parsed_batch(encoder)
-    method.attach(encoder, len(relations))
-    losses = {**method.batch_losses(encoder(batch), batch), **method.step_losses(encoder, Step(batch, batch))}
-    assert set(losses) == set(method.weights)
-    sum(losses.values()).backward()
-    assert all(torch.isfinite(loss) for loss in losses.values())
-    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in encoder.parameters())
-    assert all(p.grad is not None for p in method.parameters())
+@pytest.mark.parametrize("method", METHODS)
+def test_losses_are_finite_and_move_something(tmp_path: Path, method: str) -> None:
+    torch.manual_seed(0)
+    setting, _ = build(domadapt.compose("train", [*corpora(tmp_path), *of_yaml(method)]))
+    for own in setting.methods.values():
+        own.prepare()
+    step = tiny_step(setting)
+    for own in setting.methods.values():
+        losses = own.losses(step)
+        assert set(losses) == {name for name, weight in own.weights.items() if weight}
+        if losses:
+            torch.stack([*losses.values()]).sum().backward(retain_graph=True)
+        assert all(torch.isfinite(loss) and loss.ndim == 0 for loss in losses.values())
+        assert all(p.grad is not None for p in own.parameters() if p.requires_grad)
+    if any(own.weights for own in setting.methods.values()):
+        gradients = [p.grad for p in setting.encoder.parameters() if p.grad is not None]
+        assert all(torch.isfinite(gradient).all() for gradient in gradients)
+        assert any(gradient.abs().sum() > 0 for gradient in gradients)
+
+
+def changes_more_than_the_loss(method: Method) -> str:
+    """Why a method acts even where its losses weigh nothing; empty if it does not."""
+    more = ("prepare", "augment", "transform", "final_weights")
+    own = [name for name in more if getattr(type(method), name) is not getattr(Method, name)]
+    return ", ".join(own)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_losses_that_weigh_nothing_change_nothing(tmp_path: Path, method: str) -> None:
+    ends = []
+    for name, overrides in (("plain", []), ("weightless", of_yaml(method))):
+        steady = ["trainer.precision=32", "trainer.gradient_clip=1e9", "trainer.epochs=1"]
+        cfg = domadapt.compose("train", [*corpora(tmp_path), *overrides, *steady])
+        torch.manual_seed(0)
+        setting, _ = build(cfg)
+        without_dropout(setting.encoder)
+        for label, own in setting.methods.items():
+            if reason := changes_more_than_the_loss(own):
+                pytest.skip(f"{label} has its own {reason}")
+            own.weights = dict.fromkeys(own.weights, 0.0)
+        if setting.methods and (setting.encoder.attention_hooks or setting.encoder.states_hooks):
+            pytest.skip("it has hooks in the encoder")
+        fit(cfg, setting, tmp_path / name, "key", Status(tmp_path / name, "key"), None)
+        ends.append(setting.encoder.state_dict())
+    for name, tensor in ends[0].items():
+        torch.testing.assert_close(ends[1][name], tensor, msg=name)
+
+
+class StoppedAt(Status):
+    """Ends its run in the middle of the second epoch."""
+
+    def note(self, every: float = 0.0, **fields: object) -> None:
+        if fields.get("epoch") == 2:
+            raise ValueError("pulled the plug")
+        super().note(every, **fields)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_that_was_killed_goes_on_and_its_model_predicts_the_same(
+    tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trained(name: str) -> dict[str, object]:
+        folder = tmp_path / name
+        return domadapt.train([*overrides, f"paths.run={folder}/run", f"paths.cache={folder}/cache"])
+
+    overrides = [*corpora(tmp_path), *of_yaml(method), "trainer.precision=32", "trainer.threads=1"]
+    metrics = trained("whole")
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match="^pulled the plug$"):
+        patch.setattr(training, "Status", StoppedAt)
+        trained("cut")
+    assert (tmp_path / "cut" / "run" / "checkpoint" / "last.safetensors").is_file()
+    assert trained("cut")["attempts"] == 2
+    assert weights(tmp_path / "cut" / "run") == weights(tmp_path / "whole" / "run")
+    assert numbers(tmp_path / "cut" / "run") == numbers(tmp_path / "whole" / "run")
+    model = domadapt.load(tmp_path / "whole" / "run" / "model", precision="32")
+    corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
+    again = model.predict_texts([UnlabelledText(r.id, "", r.text) for r in corpus.records])
+    assert model.setting.task.score(corpus.records, again) == metrics["target_test"]
+    rows = (tmp_path / "whole" / "run" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    for row, prediction in zip(map(json.loads, rows), again, strict=True):
+        found = [{"start": s.start, "end": s.end, "type": s.type} for s in prediction.spans]
+        assert row["predicted"]["spans"] == found
+        assert row["confidence"] == pytest.approx(prediction.confidence, abs=2e-4)
 
 
 @pytest.mark.parametrize("at_prediction", ["predicted", "parser"])
@@ -47,23 +112,29 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path, task: str, at_predictio
     overrides = [*corpora(tmp_path), *methods, f"task={task}", f"paths.run={tmp_path}/run", "trainer.precision=32"]
     metrics = domadapt.train([*overrides, f"paths.cache={tmp_path}/cache"])
     model = domadapt.load(tmp_path / "run" / "model", precision="32")
-    from domadapt.data.domains import UnlabelledText
-
     corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
     again = model.predict_texts([UnlabelledText(r.id, "", r.text) for r in corpus.records])
     assert model.setting.task.score(corpus.records, again) == metrics["target_test"]
-    assert [m.__class__.__name__ for m in model.setting.methods.values()] == ["Lisa"]
+    assert [*model.setting.methods] == (["lisa"] if at_prediction == "parser" else [])
     for text, prediction in zip(TEXTS, model.predict(TEXTS), strict=True):
         assert all(0 <= s.start < s.end <= len(text) for s in prediction.spans)
 
 
-def test_graph_supervision_leaves_a_stock_model(tmp_path: Path) -> None:
-    import transformers
-
-    domadapt.train([*corpora(tmp_path), "injection=gnn", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("task", ["extraction", "classification"])
+def test_what_needs_no_method_to_predict_is_a_stock_model(tmp_path: Path, method: str, task: str) -> None:
+    overrides = [*corpora(tmp_path), *of_yaml(method), f"task={task}", "trainer.epochs=1", "trainer.precision=32"]
+    used = [m.used_at_prediction for m in build(domadapt.compose("train", overrides))[0].methods.values()]
+    if any(used):
+        pytest.skip("it is part of the model")
+    domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
     folder = tmp_path / "run" / "model"
     assert sorted(path.name for path in folder.iterdir()) == ["domadapt.json", "encoder"]
-    stock = transformers.AutoModelForTokenClassification.from_pretrained(folder / "encoder").eval()
+    heads = {
+        "extraction": transformers.AutoModelForTokenClassification,
+        "classification": transformers.AutoModelForSequenceClassification,
+    }
+    stock = heads[task].from_pretrained(folder / "encoder").eval()
     ours = domadapt.load(folder, precision="32").setting.encoder
     batch, _ = parsed_batch(ours)
     with torch.no_grad():
@@ -88,7 +159,7 @@ def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path, change: Callab
     folder = tmp_path / "model"
     folder.mkdir()
     description = {
-        "format": 1,
+        "format": FORMAT,
         "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
         "backbone": {"_target_": "domadapt.models.encoder.Encoder", "trainable": "all"},
         "parser": {"_target_": "domadapt.syntax.parser.SpacyParser", "name": "shipped"},
@@ -105,7 +176,7 @@ def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path, change: Callab
 @pytest.mark.parametrize("damage", ["json", "field", "weights"])
 def test_a_damaged_model_folder_is_told_in_one_line(tmp_path: Path, damage: str) -> None:
     fields: dict[str, object] = {
-        "format": 1,
+        "format": FORMAT,
         "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
         "backbone": {"_target_": "domadapt.models.encoder.Encoder", "trainable": "all"},
         "methods": {},
@@ -125,7 +196,8 @@ def test_a_damaged_model_folder_is_told_in_one_line(tmp_path: Path, damage: str)
 
 
 def test_a_model_folder_without_the_weights_of_its_method(tmp_path: Path) -> None:
-    overrides = [*corpora(tmp_path), "injection=lisa", "injection.lisa.layer=1", "trainer.epochs=1"]
+    lisa = ["injection=lisa", "injection.lisa.layer=1", "injection.lisa.at_prediction=parser"]
+    overrides = [*corpora(tmp_path), *lisa, "trainer.epochs=1"]
     domadapt.train([*overrides, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
     (tmp_path / "run" / "model" / "methods.safetensors").unlink()
     with pytest.raises(ValueError, match="damaged: not all weights of lisa are there; copy the folder again"):
@@ -156,13 +228,14 @@ def test_the_recurrent_baseline_is_saved_and_loaded(tmp_path: Path) -> None:
 class OnTargetAlone(Method):
     """Such as entropy: a loss on target batches, none on source batches."""
 
-    reads_target = True
+    reads = frozenset({"target"})
 
     def __init__(self) -> None:
         super().__init__({"alone": 1.0})
 
-    def batch_losses(self, output: Output, batch: Batch) -> dict[str, torch.Tensor]:
-        return {} if batch.word_tags is not None else {"alone": output.states.pow(2).mean()}
+    def losses(self, step: Step) -> dict[str, torch.Tensor]:
+        assert step.target is not None and step.target.batch.word_tags is None
+        return {"alone": step.target.output.states.pow(2).mean()}
 
 
 def test_a_method_may_have_a_loss_on_the_target_alone(tmp_path: Path) -> None:

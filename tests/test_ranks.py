@@ -17,7 +17,6 @@ from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.status import Status
 from domadapt.training.build import build
 from domadapt.training.fit import Epochs, fit
-from domadapt.training.module import Adapter
 from tests.support import corpora
 
 # 22 training texts: batches of 7, 7, 7 and 1, which is one text less than there are processes.
@@ -39,16 +38,18 @@ class StoppedAt(Status):
 
 def fitted(
     problem: list[str], folder: Path, *overrides: str, dropout: bool = False, status: type[Status] = Status
-) -> tuple[Epochs, Adapter]:
+) -> tuple[Epochs, dict[str, torch.Tensor]]:
+    """The epochs, and the weights after the last."""
     cfg = api.compose("train", [*problem, *SMALL, *overrides])
     torch.manual_seed(1)
     setting, _ = build(cfg)
     for module in setting.encoder.modules():
         if isinstance(module, torch.nn.Dropout) and not dropout:
             module.p = 0.0
-    epochs, adapter = fit(cfg, setting, folder / "checkpoint", "key", status(folder, "key"), None)
-    epochs.restore(len(epochs.curve), adapter)
-    return epochs, adapter
+    epochs = fit(cfg, setting, folder / "checkpoint", "key", status(folder, "key"), None)
+    epochs.restore(len(epochs.curve))
+    modules = {"encoder": setting.encoder, **setting.methods}
+    return epochs, {f"{name}.{key}": x for name, m in modules.items() for key, x in m.state_dict().items()}
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +66,8 @@ def test_two_processes_have_the_loss_curve_and_the_weights_of_one(problem: list[
     two, shared = fitted(problem, tmp_path / "two", "trainer.devices=2")
     assert losses(two, "task") == pytest.approx(losses(one, "task"), rel=1e-5)
     assert [line["step"] for line in two.curve] == [line["step"] for line in one.curve]
-    for name, weights in alone.state_dict().items():
-        torch.testing.assert_close(shared.state_dict()[name], weights, rtol=1e-4, atol=1e-5, msg=name)
+    for name, weights in alone.items():
+        torch.testing.assert_close(shared[name], weights, rtol=1e-4, atol=1e-5, msg=name)
     for line, expected in zip(two.curve, one.curve, strict=True):
         assert line["validators"] == pytest.approx(expected["validators"], rel=1e-4)
     written = [{path.name for path in (tmp_path / run / "checkpoint").iterdir()} for run in ("one", "two")]
@@ -86,10 +87,10 @@ def test_resumed_with_two_processes_it_has_the_same_weights(problem: list[str], 
     whole, expected = fitted(problem, tmp_path / "whole", *LISA, "trainer.devices=2", dropout=True)
     with pytest.raises(ValueError, match="^pulled the plug$"):  # as one process would have said it
         fitted(problem, tmp_path / "cut", *LISA, "trainer.devices=2", dropout=True, status=StoppedAt)
-    resumed, adapter = fitted(problem, tmp_path / "cut", *LISA, "trainer.devices=2", dropout=True)
+    resumed, found = fitted(problem, tmp_path / "cut", *LISA, "trainer.devices=2", dropout=True)
     assert resumed.curve == whole.curve
-    for name, weights in expected.state_dict().items():
-        assert torch.equal(adapter.state_dict()[name], weights), name
+    for name, weights in expected.items():
+        assert torch.equal(found[name], weights), name
 
 
 @pytest.mark.parametrize(

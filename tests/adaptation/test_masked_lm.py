@@ -4,9 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.data.batches import Step
 from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel, mask_pieces
-from tests.support import parsed_batch, tiny_encoder
+from tests.support import setting_of, tiny_encoder, tiny_step
 
 SPECIAL = torch.tensor([True] * 3 + [False] * 97)
 
@@ -30,20 +29,15 @@ def test_shares_are_those_of_the_paper() -> None:
 
 
 def test_the_joint_loss_reads_target_text_only() -> None:
-    encoder = tiny_encoder()
-    batch, relations = parsed_batch(encoder)
     method = MaskedLanguageModel(0, 1e-3, 1e-3, 4, 0.5, True, 1.0)
-    method.attach(encoder, len(relations))
-    assert method.step_losses(encoder, Step(batch)) == {}
-    loss = method.step_losses(encoder, Step(batch, batch))["masked_lm"]
+    setting = setting_of(tiny_encoder(), method)
+    assert method.losses(tiny_step(setting, target=False)) == {}
+    loss = method.losses(tiny_step(setting))["masked_lm"]
     loss.backward()
     assert torch.isfinite(loss)
-    assert encoder.base.get_input_embeddings().weight.grad is not None
+    assert setting.encoder.base.get_input_embeddings().weight.grad is not None
 
 
 def test_without_a_joint_stage_there_is_no_joint_loss() -> None:
-    encoder = tiny_encoder()
-    batch, relations = parsed_batch(encoder)
     method = MaskedLanguageModel(2, 1e-3, 1e-3, 4, 0.15, True, 0.0)
-    method.attach(encoder, len(relations))
-    assert method.step_losses(encoder, Step(batch, batch)) == {}
+    assert method.losses(tiny_step(setting_of(tiny_encoder(), method))) == {}

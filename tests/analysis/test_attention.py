@@ -10,6 +10,7 @@ import torch
 
 from domadapt.analysis.attention import LEAST, as_parse, attention, by_words, most_syntactic, recorded
 from domadapt.api import train
+from domadapt.models.attention import AttentionCall
 from domadapt.reporting.report import report
 from domadapt.syntax.parser import Parse
 from tests.support import corpora, parsed_batch, tiny_encoder
@@ -18,13 +19,13 @@ from tests.support import corpora, parsed_batch, tiny_encoder
 def test_weights_are_those_of_softmax() -> None:
     encoder = tiny_encoder()
     batch, _ = parsed_batch(encoder)
-    module = encoder.attention_layers()[-1]
     seen: list[Any] = []
 
-    def spy(query: Any, key: Any, value: Any, mask: Any, scaling: Any, dropout: Any, fused: Any, **_: Any) -> Any:
-        scores = query @ key.transpose(-1, -2) * scaling
-        seen.append(scores.masked_fill(~mask, float("-inf")).softmax(-1))
-        return fused()
+    def spy(call: AttentionCall) -> torch.Tensor:
+        assert call.mask is not None and call.scaling is not None
+        scores = call.query @ call.key.transpose(-1, -2) * call.scaling
+        seen.append(scores.masked_fill(~call.mask, float("-inf")).softmax(-1))
+        return call.inner()
 
     with torch.no_grad():
         plain = encoder(batch).logits
@@ -33,7 +34,7 @@ def test_weights_are_those_of_softmax() -> None:
         encoder.hook_attention(layer, spy)
         encoder(batch)
     assert layer == len(encoder.attention_layers()) - 1
-    assert getattr(module, "domadapt_hook", None) is spy
+    assert encoder.attention_hooks == {layer: [spy]}  # reading has left no hook behind
     torch.testing.assert_close(logits, plain)  # to read changes nothing
     torch.testing.assert_close(found[0], seen[0])
 
@@ -42,8 +43,8 @@ def test_a_hooked_layer_is_read_through_its_hook() -> None:
     encoder = tiny_encoder()
     batch, _ = parsed_batch(encoder)
 
-    def uniform(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> Any:
-        return value.mean(2, keepdim=True).expand_as(value).transpose(1, 2)
+    def uniform(call: AttentionCall) -> torch.Tensor:
+        return call.value.mean(2, keepdim=True).expand_as(call.value).transpose(1, 2)
 
     encoder.hook_attention(0, uniform)
     with torch.no_grad(), recorded(encoder) as (layer, found):
@@ -103,7 +104,7 @@ def test_foreign_and_damaged_models_spoil_only_their_drawings(runs: Path, tmp_pa
     assert attention(tmp_path, ["It"], [parse]) == f"no model in {tmp_path}"
     broken = tmp_path / "model"
     broken.mkdir()
-    (broken / "domadapt.json").write_text('{"format": 1, "task": {"_target_": "os.system"}}', encoding="utf-8")
+    (broken / "domadapt.json").write_text('{"format": 2, "task": {"_target_": "os.system"}}', encoding="utf-8")
     assert "outside domadapt" in str(attention(broken, ["It"], [parse]))
-    (broken / "domadapt.json").write_text('{"format": 1}', encoding="utf-8")
+    (broken / "domadapt.json").write_text('{"format": 2}', encoding="utf-8")
     assert isinstance(attention(broken, ["It"], [parse]), str)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from domadapt.methods.injection.gnn import GraphNetwork, GraphSupervision, agreement_loss, word_head_loss
-from tests.support import parsed_batch, tiny_encoder
+from tests.support import setting_of, tiny_encoder, tiny_step
 
 
 def supervision(convolution: str = "gatv2") -> GraphSupervision:
@@ -53,34 +53,48 @@ def test_a_masked_word_is_hidden_from_its_own_graph_state(convolution: str) -> N
 
 @pytest.mark.parametrize("convolution", ["gatv2", "gcn"])
 def test_losses_are_finite_and_reach_the_encoder(convolution: str) -> None:
-    encoder, method = tiny_encoder(), supervision(convolution)
-    batch, relations = parsed_batch(encoder)
-    method.attach(encoder, len(relations))
-    losses = method.batch_losses(encoder(batch), batch)
+    method = supervision(convolution)
+    setting = setting_of(tiny_encoder(), method)
+    source = tiny_step(setting, target=False).source
+    losses = method.batch_losses(source.encoded, source.batch)
     assert set(losses) == set(method.weights)
     for loss in losses.values():
-        encoder.zero_grad()
+        setting.encoder.zero_grad()
         loss.backward(retain_graph=True)
-        gradient = encoder.base.get_input_embeddings().weight.grad
+        gradient = setting.encoder.base.get_input_embeddings().weight.grad
         assert torch.isfinite(loss)
         assert gradient.abs().sum() > 0
+
+
+def test_losses_of_a_step_are_those_of_both_sides() -> None:
+    method = supervision()
+    setting = setting_of(tiny_encoder(), method)
+    step = tiny_step(setting)
+    assert step.target is not None
+    step.target.weight = 0.5
+    torch.manual_seed(0)
+    both = method.losses(step)
+    torch.manual_seed(0)
+    source, target = (method.batch_losses(view.encoded, view.batch) for view in step.views)
+    assert set(both) == set(method.weights)
+    for name, value in both.items():
+        torch.testing.assert_close(value, source[name] + 0.5 * target[name])
 
 
 def test_it_leaves_the_encoder_as_it_was() -> None:
     encoder = tiny_encoder()
     before = set(encoder.state_dict())
-    supervision().attach(encoder, 3)
+    setting_of(encoder, supervision())
     assert set(encoder.state_dict()) == before
     assert not GraphSupervision.used_at_prediction
-    assert all(getattr(m, "domadapt_hook", None) is None for m in encoder.attention_layers())
+    assert not encoder.attention_hooks and not encoder.states_hooks
 
 
 def test_truncated_words_are_left_out() -> None:
-    encoder, method = tiny_encoder(), supervision()
-    batch, relations = parsed_batch(encoder, max_pieces=5)
-    method.attach(encoder, len(relations))
-    assert (batch.node_first_piece < 0).any()
-    assert all(torch.isfinite(loss) for loss in method.batch_losses(encoder(batch), batch).values())
+    method = supervision()
+    step = tiny_step(setting_of(tiny_encoder(), method, max_pieces=5))
+    assert (step.source.batch.node_first_piece < 0).any()
+    assert all(torch.isfinite(loss) for loss in method.losses(step).values())
 
 
 @pytest.mark.parametrize("change", [{"convolution": "rgcn"}, {"masked": 0.0}, {"masked": 1.0}])

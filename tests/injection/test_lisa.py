@@ -1,12 +1,19 @@
 """The syntax head: starts as the pretrained head, learns the tree, and says what it does with every piece."""
 
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 
 from domadapt.methods.injection.lisa import Lisa, head_loss, replace_by_tree
+from domadapt.methods.method import Step
+from domadapt.models.encoder import Encoder
+from domadapt.models.pretrained import load_tokenizer
 from domadapt.syntax.alignment import IGNORED
-from tests.support import parsed_batch, tiny_encoder
+from domadapt.training.fit import final_weights
+from tests.support import parsed_batch, setting_of, tiny_encoder, tiny_step, view_of, without_dropout
 
 
 def lisa(at_prediction: str = "predicted", layer: int = 1) -> Lisa:
@@ -15,31 +22,29 @@ def lisa(at_prediction: str = "predicted", layer: int = 1) -> Lisa:
 
 def test_it_starts_as_the_head_it_replaces() -> None:
     plain, hooked = tiny_encoder(), tiny_encoder()
-    batch, relations = parsed_batch(plain)
-    lisa().attach(hooked, len(relations))
+    batch, _ = parsed_batch(plain)
+    method = lisa()
+    setting_of(hooked, method)
+    assert method.training  # in evaluation it is in the weights, and the hook stands aside
     with torch.no_grad():
         torch.testing.assert_close(hooked(batch).logits, plain(batch).logits, atol=1e-5, rtol=1e-4)
 
 
 def test_padding_is_never_attended() -> None:
-    encoder = tiny_encoder()
-    batch, relations = parsed_batch(encoder)
     method = lisa()
-    method.attach(encoder, len(relations))
-    encoder(batch)
-    assert method._scores is not None
-    weights = method._scores.softmax(-1)
-    assert weights[(batch.attention_mask == 0).unsqueeze(1).expand_as(weights)].max() == 0
+    source = tiny_step(setting_of(tiny_encoder(), method)).source
+    weights = source.encoded.kept[method.scores].softmax(-1)
+    assert weights[(source.batch.attention_mask == 0).unsqueeze(1).expand_as(weights)].max() == 0
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
 
 
 def test_a_longer_batch_changes_nothing_for_a_short_text() -> None:
     encoder = tiny_encoder()
-    method = lisa("parser")
-    short, relations = parsed_batch(encoder, ["Nope, not sharp."])
-    method.attach(encoder, len(relations))
-    both, _ = parsed_batch(encoder, ["Nope, not sharp.", "A much longer text, whose pieces pad the other one well."])
+    texts = ["Nope, not sharp.", "A much longer text, whose pieces pad the other one well."]
+    setting = setting_of(encoder, lisa("parser").eval(), texts=texts)
+    short, both = setting.collator(setting.source[:1]), setting.collator(setting.source)
     pieces = int(short.attention_mask[0].sum())
+    assert pieces < both.input_ids.shape[1]
     with torch.no_grad():
         alone, padded = encoder(short).logits[0, :pieces], encoder(both).logits[0, :pieces]
     torch.testing.assert_close(alone, padded, atol=1e-5, rtol=1e-4)
@@ -54,19 +59,30 @@ def test_loss_is_the_mean_over_pieces_with_a_head() -> None:
 
 
 def test_the_head_learns_the_tree() -> None:
-    encoder = tiny_encoder()
-    batch, relations = parsed_batch(encoder)
-    method = lisa()
-    method.attach(encoder, len(relations))
+    encoder, method = tiny_encoder(), lisa()
+    setting = setting_of(encoder, method)
     optimizer = torch.optim.Adam([*encoder.parameters(), *method.parameters()], 5e-3)
     losses = []
     for _ in range(60):
-        loss = method.batch_losses(encoder(batch), batch)["lisa/head"]
+        loss = method.losses(tiny_step(setting, target=False))["lisa/head"]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.3 * losses[0]
+
+
+def test_losses_of_source_and_target_come_from_their_own_passes() -> None:
+    method = lisa()
+    setting = setting_of(tiny_encoder(), method)
+    other = setting.target[1:]  # a batch of another shape
+    apart = [method.head_loss(view_of(setting, part))["lisa/head"] for part in (setting.source, other)]
+    source, target = view_of(setting, setting.source), view_of(setting, other)
+    target.weight = 0.5
+    _ = target.output, source.output
+    setting.encoder(view_of(setting, setting.source[:1]).batch)  # a pass of somebody else's in between
+    losses = method.losses(Step(source, target, 0, 0.5))
+    torch.testing.assert_close(losses["lisa/head"], apart[0] + 0.5 * apart[1])
 
 
 def test_the_tree_replaces_attention_where_it_is_defined() -> None:
@@ -97,14 +113,15 @@ def test_truncated_heads_roots_and_special_pieces() -> None:
 
 def test_parser_mode_depends_on_the_tree_and_predicted_mode_does_not() -> None:
     for mode, reads in (("parser", True), ("predicted", False)):
-        encoder = tiny_encoder()
-        batch, relations = parsed_batch(encoder)
-        lisa(mode, layer=0).attach(encoder, len(relations))
-        with torch.no_grad():
-            tree = encoder(batch).logits
-            assert batch.piece_heads is not None
-            batch.piece_heads[:, 1] = 2
-            assert (not torch.equal(encoder(batch).logits, tree)) == reads
+        encoder, method = tiny_encoder(), lisa(mode, layer=0)
+        batch = tiny_step(setting_of(encoder, method)).source.batch
+        assert batch.piece_heads is not None
+        for training in (True, False):
+            method.train(training)
+            with torch.no_grad():
+                tree = encoder(batch).logits
+                batch.piece_heads[:, 1] = 2 + training
+                assert (not torch.equal(encoder(batch).logits, tree)) == reads
 
 
 @pytest.mark.parametrize(
@@ -116,14 +133,70 @@ def test_parser_mode_depends_on_the_tree_and_predicted_mode_does_not() -> None:
     ],
 )
 def test_settings_out_of_range(settings: dict[str, object], message: str) -> None:
+    fitting = {"layer": 0, "head": 0, "at_prediction": "predicted", "weight": 1.0}
     with pytest.raises(ValueError, match=message):
-        Lisa(**{"layer": 0, "head": 0, "at_prediction": "predicted", "weight": 1.0} | settings).attach(
-            tiny_encoder(), 3
-        )
+        setting_of(tiny_encoder(), Lisa(**fitting | settings))
 
 
-def test_a_layer_takes_one_hook() -> None:
-    encoder = tiny_encoder()
-    lisa().attach(encoder, 3)
-    with pytest.raises(ValueError, match="already has an attention hook"):
-        lisa().attach(encoder, 3)
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+FOLDED = {
+    "bert": SMALL,
+    "roberta": SMALL | {"max_position_embeddings": 130, "pad_token_id": 1},
+    "electra": SMALL | {"embedding_size": 16},
+    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48},
+}
+ROTARY = SMALL | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+
+
+def small_encoder(folder: Path, kind: str, settings: dict[str, int]) -> Encoder:
+    """A random model of another architecture, without dropout and with weights large enough that attention matters."""
+    torch.manual_seed(0)
+    tokenizer = load_tokenizer("tiny_random")
+    config = transformers.AutoConfig.for_model(kind, **settings, vocab_size=len(tokenizer), initializer_range=0.2)
+    transformers.AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    encoder = Encoder(str(folder), "token", [str(i) for i in range(5)])
+    without_dropout(encoder)
+    return encoder
+
+
+@pytest.mark.parametrize("kind", FOLDED)
+def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: str) -> None:
+    encoder, method = small_encoder(tmp_path, kind, FOLDED[kind]), lisa()
+    setting = setting_of(encoder, method)
+    with torch.no_grad():
+        method.bilinear.normal_()
+        method.bias.normal_()
+    batch = tiny_step(setting).source.batch
+    before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+    with torch.no_grad():
+        plain = encoder(batch, hooked=False).logits
+        hooked = encoder.train()(batch).logits
+        stock = encoder.twin().eval()
+        stock.load_state_dict(method.final_weights(encoder.state_dict()))
+        folded = stock(batch).logits
+        assert not torch.allclose(hooked, plain, atol=1e-3)  # there is something to fold
+        torch.testing.assert_close(folded, hooked, atol=1e-5, rtol=1e-4)
+        method.eval()
+        encoder.eval()
+        with final_weights(setting):  # as an epoch is scored
+            torch.testing.assert_close(encoder(batch).logits, folded, rtol=0, atol=0)
+    assert not method.used_at_prediction
+    assert all(torch.equal(tensor, before[name]) for name, tensor in encoder.state_dict().items())  # it trains on
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("modernbert", "predicted"), ("bert", "parser")])
+def test_what_does_not_fold_is_part_of_the_model(tmp_path: Path, kind: str, mode: str) -> None:
+    encoder, method = small_encoder(tmp_path, kind, ROTARY if kind == "modernbert" else FOLDED[kind]), lisa(mode)
+    setting = setting_of(encoder, method)
+    weights = encoder.state_dict()
+    assert method.used_at_prediction
+    assert method.final_weights(weights) is weights
+    batch = tiny_step(setting).source.batch
+    with torch.no_grad():
+        method.bilinear.normal_()
+        trained, scored = encoder.train()(batch).logits, encoder.eval()(batch).logits
+        method.eval()
+        torch.testing.assert_close(scored, trained, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(encoder(batch).logits, trained, atol=1e-5, rtol=1e-4)
+        assert not torch.allclose(encoder(batch, hooked=False).logits, trained, atol=1e-3)
