@@ -4,26 +4,36 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
-PACKAGES = ("domadapt", "torch", "transformers", "pytorch-lightning", "spacy", "torch-geometric", "hydra-core")
+# Packages whose version can change a number.
+NUMERIC = ("torch", "transformers", "tokenizers", "pytorch-lightning", "spacy", "torch-geometric", "numpy")
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that can change a number."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    """Versions of Python, of this package, of Hydra and of the packages that can change a number."""
+    return {"python": platform.python_version(), **{name: installed(name) for name in ("domadapt", *NUMERIC, "hydra-core")}}
 
 
-def hardware(device: torch.device, precision: str) -> dict[str, Any]:
+def installed(name: str) -> str:
+    """The version of an installed package, or that it is not.
+
+    >>> installed("no-such-package")
+    'not installed'
+    """
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def hardware(device: "torch.device", precision: str) -> dict[str, Any]:
     """Device, threads and precision of this process."""
+    import torch
+
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     return {
         "device": device.type,

@@ -12,13 +12,13 @@ from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
-from domadapt.models.device import pick_device, pick_precision
 from domadapt.models.encoder import EncoderLike
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import Parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
+from domadapt.utils.device import pick_device, pick_precision
 
 
 def check_numbers(cfg: DictConfig) -> None:
