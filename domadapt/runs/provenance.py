@@ -2,6 +2,7 @@
 
 import os
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: installed(name) for name in ("domadapt", *NUMERIC, "hydra-core")}}
 
 
+@cache  # a process goes on with what it has loaded
 def installed(name: str) -> str:
     """The version of an installed package, or that it is not.
 
@@ -42,6 +44,21 @@ def hardware(device: "torch.device", precision: str) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "precision": precision,
     }
+
+
+def described(hardware: dict[str, Any]) -> str:
+    """As ``trainer.hardware`` names it; which processor it was changes no number.
+
+    Args:
+        hardware: as :func:`hardware` returns it.
+
+    >>> described({"device": "cuda", "name": "NVIDIA H200", "precision": "bf16-mixed"})
+    'cuda NVIDIA H200 bf16-mixed'
+    >>> described({"device": "cpu", "name": "some processor", "precision": "32-true"})
+    'cpu 32-true'
+    """
+    name = [hardware["name"]] if hardware["device"] == "cuda" else []
+    return " ".join([hardware["device"], *name, hardware["precision"]])
 
 
 def processor() -> str:
