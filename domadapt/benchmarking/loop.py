@@ -14,6 +14,7 @@ from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
 from domadapt.config.compose import user_error
 from domadapt.reporting.report import report
 from domadapt.reporting.tables import text_table
+from domadapt.runs.provenance import described
 from domadapt.runs.status import Busy
 from domadapt.tracking.tracker import track_benchmark
 from domadapt.utils.redact import redact
@@ -83,6 +84,7 @@ def run(todo: Sequence[Cell]) -> list[tuple[Cell, Exception]]:
     """
     waiting = [cell for cell in todo if cell.state() != FINISHED]
     results = launch([cell.overrides for cell in waiting], wait=False)
+    tell_of_other_hardware(waiting, results)
     errors = {cell.folder: (cell, e) for cell, e in zip(waiting, results, strict=True) if isinstance(e, Exception)}
     busy = [cell for cell, error in errors.values() if isinstance(error, Busy)]
     if busy:
@@ -93,6 +95,18 @@ def run(todo: Sequence[Cell]) -> list[tuple[Cell, Exception]]:
             if isinstance(result, Exception):
                 errors[cell.folder] = (cell, result)
     return list(errors.values())
+
+
+def tell_of_other_hardware(cells: Sequence[Cell], results: Sequence[dict[str, Any] | Exception]) -> None:
+    """A launcher's machines may be others than this one: what they made has keys that this one does not look for.
+
+    Args:
+        cells: as planned here.
+        results: of each, as its machine returned it.
+    """
+    found = [result for cell, result in zip(cells, results) if isinstance(result, dict) and result["key"] != cell.key]
+    for kind in sorted({described(result["hardware"]) for result in found}):
+        log.warning("cells were run on other hardware than this machine's: add 'trainer.hardware=%s' to see them", kind)
 
 
 def _told(error: Exception) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from domadapt.config.instantiate import make
 from domadapt.data.domains import Domains
-from domadapt.runs.key import names_file
+from domadapt.runs.content import names_file
 from domadapt.syntax.parser import Text
 
 _watchers: list[set[Path]] = []

@@ -15,11 +15,11 @@ from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unla
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
-from domadapt.models.device import pick_device, pick_precision
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text
 from domadapt.tasks.task import Prediction
 from domadapt.utils import checkpoint
+from domadapt.utils.device import pick_device, pick_precision
 from domadapt.utils.files import replace_folder, write_atomic
 
 FORMAT = 2  # of model folders

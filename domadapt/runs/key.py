@@ -2,26 +2,30 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
-from functools import lru_cache
-from importlib.resources import files
-from importlib.util import find_spec
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-# Code that can change no number of a run: files, and whole rooms.
-NO_NUMBERS = {"api.py", "cli.py", "conllu.py", "files.py", "messages.py", "prediction.py", "progress.py"}
-NO_NUMBERS |= {"provenance.py", "redact.py", "resolvers.py", "streams.py", "treebank.py", "verbs.py"}
-NO_NUMBERS |= {"auditing", "benchmarking", "bundling", "reporting", "statistics", "tracking"}
+from domadapt.runs.code import code, imported
+from domadapt.runs.content import by_content, foreign_code, hash_of, objects, shipped
+from domadapt.runs.provenance import NUMERIC, installed
+
 # Where a run is written, who watches it, what it is called.
-LONGEST_PATH = 4096  # of the system's; a longer text is none
 LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
+OF_THE_TRAINER = ("threads", "device", "precision", "hardware")  # what these come to counts, not what they say
+# Names in configurations that decide whether the parser that travels with the package is read.
+SPACY = "domadapt.syntax.parser.SpacyParser"
+READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, without methods, needs no parser
 
 
 def cell_key(cfg: DictConfig, without: Sequence[str] = ()) -> str:
-    """16 hex digits of the resolved configuration (less paths, tracking and threads), the code and the files it names.
+    """16 hex digits of all that changes a cell's numbers, and of nothing else.
+
+    These are the resolved configuration (less paths, tracking and threads), the content of the files it names, the code
+    that its objects and the loop reach, the versions of the libraries beneath, and the kind of hardware. Of validators
+    the chosen one counts; every other one's choice stands in a column of its own, and a new one runs nothing again.
 
     Args:
         cfg: a composed ``train.yaml``.
@@ -29,10 +33,15 @@ def cell_key(cfg: DictConfig, without: Sequence[str] = ()) -> str:
     """
     config: Any = OmegaConf.to_container(cfg, resolve=True)
     kept = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}
-    kept["trainer"] = {name: value for name, value in kept["trainer"].items() if name != "threads"}
-    # Files count by their content, wherever they lie.
-    content = json.dumps([_by_content(kept), package_fingerprint(), _hash(Path(str(files("domadapt.shipped"))))])
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    kept["trainer"] = {name: value for name, value in kept["trainer"].items() if name not in OF_THE_TRAINER}
+    parts = [
+        by_content(kept),
+        _pipelines(config),
+        code(frozenset(_starts(kept))),
+        [installed(name) for name in NUMERIC],
+        _hardware(config["trainer"]),
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def run_folder(cfg: DictConfig) -> Path:
@@ -42,59 +51,28 @@ def run_folder(cfg: DictConfig) -> Path:
     return Path(cfg.paths.runs, cfg.pair, cfg.method, f"seed={cfg.seed}-{cell_key(cfg)[:8]}")
 
 
-@lru_cache(maxsize=1)
-def package_fingerprint() -> str:
-    """Hash of the code that training runs: reporting and the command line change no number."""
-    root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        if not NO_NUMBERS & {path.name, path.relative_to(root).parts[0]}:
-            digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+def _hardware(trainer: dict[str, Any]) -> str:
+    """What the cell is computed on: this machine, unless the configuration names another."""
+    from domadapt.utils.device import kind_of_hardware  # loads torch; a bundle first looks whether there is one
+
+    try:
+        return str(trainer.get("hardware") or kind_of_hardware(trainer["device"], trainer["precision"]))
+    except ValueError:  # building will tell
+        return f"{trainer['device']} {trainer['precision']}"
 
 
-def _by_content(value: Any, name: str = "") -> Any:
-    """A configuration with the names of files, folders and foreign code replaced by hashes of their content."""
-    if isinstance(value, dict):
-        plain = {key: _by_content(value[key], key) for key in sorted(value)}
-        if value.get("root") and value.get("folder"):  # other corpora in the same folder change nothing
-            plain["root"] = _hash(Path(value["root"], value["folder"]))
-        return plain
-    if isinstance(value, list):
-        return [_by_content(item, name) for item in value]
-    if name == "_target_" and not str(value).startswith("domadapt."):
-        return [value, _foreign_code(str(value).partition(".")[0])]
-    return _hash(Path(value)) if names_file(name, value) else value
+def _pipelines(config: dict[str, Any]) -> list[str]:
+    """Of spaCy's pipelines, where one is read: the content of the shipped one, the version of an installed one."""
+    if config["task"].get("_target_") == READS_NO_WORDS and not (config["injection"] or config["adaptation"]):
+        return []
+    names = [str(part.get("name", "shipped")) for part in objects(config["parser"]) if part["_target_"] == SPACY]
+    return [hash_of(shipped() / "parser" / "model") if name == "shipped" else installed(name) for name in names]
 
 
-def names_file(name: str, value: Any) -> bool:
-    """Is a setting the path of a file or folder?"""
-    if not isinstance(value, str) or "\0" in value or len(value) > LONGEST_PATH:
-        return False
-    if name in ("root", "path") or name.endswith("_path"):
-        return Path(value).exists()
-    return "/" in value and (Path(value).is_file() or (name == "name" and Path(value).exists()))
-
-
-def _foreign_code(package: str) -> str:
-    """Hash of a package outside of this one; of nothing if it is not there, which making the object will tell."""
-    spec = find_spec(package) if package else None
-    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-        return ""
-    return _hash(Path(spec.origin) if Path(spec.origin).name != "__init__.py" else Path(spec.origin).parent)
-
-
-def _hash(path: Path) -> str:
-    """Of a file, or of all files in a folder with their names."""
-    inside = sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
-    files = [path] if path.is_file() else inside
-    return _hash_files(path, tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files))
-
-
-@lru_cache(maxsize=64)
-def _hash_files(path: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
-    """A benchmark asks for the same folder once a cell; time and size say whether it is the same."""
-    digest = hashlib.sha256()
-    for file, _, _ in files:
-        digest.update(file.relative_to(path).as_posix().encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
+def _starts(config: dict[str, Any]) -> Iterator[str]:
+    """Names of ours that a configuration's objects have, or that the foreign code behind them imports."""
+    for target in {str(part["_target_"]) for part in objects(config)}:
+        if target.startswith("domadapt."):
+            yield target
+        else:
+            yield from imported(foreign_code(target))

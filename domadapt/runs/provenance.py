@@ -2,28 +2,40 @@
 
 import os
 import platform
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
-PACKAGES = ("domadapt", "torch", "transformers", "pytorch-lightning", "spacy", "torch-geometric", "hydra-core")
+# Packages whose version can change a number.
+NUMERIC = ("torch", "transformers", "tokenizers", "pytorch-lightning", "spacy", "torch-geometric", "numpy")
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that can change a number."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    """Versions of Python, of this package, of Hydra and of the packages that can change a number."""
+    return {"python": platform.python_version(), **{name: installed(name) for name in ("domadapt", *NUMERIC, "hydra-core")}}
 
 
-def hardware(device: torch.device, precision: str) -> dict[str, Any]:
+@cache  # a process goes on with what it has loaded
+def installed(name: str) -> str:
+    """The version of an installed package, or that it is not.
+
+    >>> installed("no-such-package")
+    'not installed'
+    """
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def hardware(device: "torch.device", precision: str) -> dict[str, Any]:
     """Device, threads and precision of this process."""
+    import torch
+
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     return {
         "device": device.type,
@@ -32,6 +44,21 @@ def hardware(device: torch.device, precision: str) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "precision": precision,
     }
+
+
+def described(hardware: dict[str, Any]) -> str:
+    """As ``trainer.hardware`` names it; which processor it was changes no number.
+
+    Args:
+        hardware: as :func:`hardware` returns it.
+
+    >>> described({"device": "cuda", "name": "NVIDIA H200", "precision": "bf16-mixed"})
+    'cuda NVIDIA H200 bf16-mixed'
+    >>> described({"device": "cpu", "name": "some processor", "precision": "32-true"})
+    'cpu 32-true'
+    """
+    name = [hardware["name"]] if hardware["device"] == "cuda" else []
+    return " ".join([hardware["device"], *name, hardware["precision"]])
 
 
 def processor() -> str:

@@ -12,13 +12,13 @@ from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
-from domadapt.models.device import pick_device, pick_precision
 from domadapt.models.encoder import EncoderLike
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import Parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
+from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
 
 
 def check_numbers(cfg: DictConfig) -> None:
@@ -63,6 +63,9 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         ValueError: naming the setting, its value, what was expected and the fix.
     """
     device = pick_device(cfg.trainer.device)
+    kind = kind_of_hardware(cfg.trainer.device, cfg.trainer.precision)
+    if cfg.trainer.get("hardware") not in (None, kind):
+        raise ValueError(f"trainer.hardware={cfg.trainer.hardware!r}: expected null or what this machine is, {kind!r}")
     check_devices(cfg.trainer, device)
     domains: Domains = make(cfg.data)
     if cfg.train_on not in ("source", "target"):

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from domadapt.benchmarking.live import Watch, logs_above_the_table
-from domadapt.benchmarking.loop import benchmark
+from domadapt.benchmarking.loop import benchmark, tell_of_other_hardware
 from domadapt.benchmarking.plan import Cell, cells, plan
 from domadapt.config.compose import compose
 from domadapt.config.overrides import lengthen
@@ -119,6 +119,17 @@ def test_other_corpora_in_the_benchmark_folder_change_no_key(tmp_path: Path) -> 
     assert key() == before
     (tmp_path / "joint_absa" / "rest.train.jsonl").write_text('{"text": ""}\n')
     assert key() != before
+
+
+def test_cells_that_ran_on_other_hardware_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A launcher's nodes may have what the machine that plans has not, so that it looks for other keys."""
+    found = todo(overrides(tmp_path))
+    there = {"device": "cuda", "name": "NVIDIA H200", "precision": "bf16-mixed"}
+    here = {"key": found[0].key, "hardware": {"device": "cpu", "name": "some", "precision": "32-true"}}
+    other = [{"key": "another", "hardware": there}] * 2
+    tell_of_other_hardware(found, [here, ValueError("seed"), *other])
+    (line,) = caplog.messages
+    assert line.endswith("add 'trainer.hardware=cuda NVIDIA H200 bf16-mixed' to see them")
 
 
 def test_foreign_code_and_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

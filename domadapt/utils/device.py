@@ -30,3 +30,18 @@ def pick_precision(name: str, device: torch.device) -> str:
         return "bf16-mixed" if torch.cuda.is_bf16_supported() else "32-true"
     supported: Callable[[], bool] = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     return "bf16-mixed" if device.type == "cpu" and supported() else "32-true"
+
+
+def kind_of_hardware(device: str, precision: str) -> str:
+    """What of this machine changes a run's numbers: ``cpu 32-true``, or ``cuda NVIDIA H200 bf16-mixed``.
+
+    Args:
+        device: as configured.
+        precision: as configured.
+
+    Raises:
+        ValueError: as of :func:`pick_device` and :func:`pick_precision`.
+    """
+    found = pick_device(device)
+    name = [torch.cuda.get_device_name(found)] if found.type == "cuda" else []  # which processor changes nothing
+    return " ".join([found.type, *name, pick_precision(precision, found)])
