@@ -7,7 +7,8 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled, hold_out
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
+from domadapt.data.hold_out import hold_out
 from domadapt.data.lowercase import lowercased
 from domadapt.data.readers import read
 from domadapt.data.records import Record
@@ -53,6 +54,7 @@ def aspect_opinion(
     empty: str = "keep",
     lowercase: bool = False,
     folder: str = "aspect_opinion",
+    dev_by: str = "text",
 ) -> Domains:
     """Aspect and opinion terms over devices, laptops and restaurants (Pereg et al. 2020), without its leak.
 
@@ -68,6 +70,7 @@ def aspect_opinion(
             whole: to drop from it would take its labels.
         lowercase: lower-case all text of both domains.
         folder: the corpus's, in ``root``.
+        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair, split or choice.
@@ -103,7 +106,7 @@ def aspect_opinion(
         annotated = tuple(r for r in labelled if r.spans)
         warnings["source sentence with neither aspect nor opinion, dropped"] += len(labelled) - len(annotated)
         labelled = annotated
-    train, dev = hold_out(labelled, dev_share, seed=split)
+    train, dev = hold_out(labelled, dev_share, split, dev_by, warnings)
     unlabeled = set(ids["target_unlabeled"])
     if repeated == "drop":
         unlabeled -= set(ids["target_unlabeled_text_also_in_test"])
@@ -115,18 +118,23 @@ def aspect_opinion(
         (),
         TargetUnlabeled.from_records(target, part(target, unlabeled, False)),
         SealedTest(target, lambda: part(target, ids["target_test"], True)),
-        lambda: Ceiling(*hold_out(part(target, unlabeled, True), dev_share, seed=split)),
+        lambda: Ceiling(*hold_out(part(target, unlabeled, True), dev_share, split, dev_by, warnings)),
         warnings,
     )
 
 
 def sentences(
-    root: str | None, source: str, target: str, dev_share: float, folder: str = "camera_laptop_sentences"
+    root: str | None,
+    source: str,
+    target: str,
+    dev_share: float,
+    folder: str = "camera_laptop_sentences",
+    dev_by: str = "text",
 ) -> Domains:
     """Sentence polarity, cameras to laptops (`camera_laptop_sentences` of the benchmark folder)."""
     warnings: Counter[str] = Counter()
     part = part_reader(benchmark_folder(root, folder), warnings)
-    train, dev = hold_out(part("camera.labeled.jsonl", source, True), dev_share, seed=1)
+    train, dev = hold_out(part("camera.labeled.jsonl", source, True), dev_share, 1, dev_by, warnings)
     return Domains(
         source,
         target,
@@ -135,12 +143,14 @@ def sentences(
         (),
         TargetUnlabeled.from_records(target, part("laptop.unlabeled.jsonl", target, False)),
         SealedTest(target, lambda: part("laptop.test_se14.jsonl", target, True)),
-        lambda: Ceiling(*hold_out(part("laptop.labeled_train.jsonl", target, True), dev_share, seed=1)),
+        lambda: Ceiling(*hold_out(part("laptop.labeled_train.jsonl", target, True), dev_share, 1, dev_by, warnings)),
         warnings,
     )
 
 
-def my_files(source: dict[str, str | None], target: dict[str, str | None], dev_share: float) -> Domains:
+def my_files(
+    source: dict[str, str | None], target: dict[str, str | None], dev_share: float, dev_by: str = "text"
+) -> Domains:
     """A user's own files in any format that a reader knows.
 
     Args:
@@ -148,6 +158,7 @@ def my_files(source: dict[str, str | None], target: dict[str, str | None], dev_s
         target: ``name``, ``path`` (text; labels in it are not read), and where they exist ``test_path`` (labelled,
             for the final score) and ``train_path`` (labelled, for the in-domain ceiling).
         dev_share: share of the source held out as dev where there is no ``dev_path``.
+        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
 
     Raises:
         ValueError: a path that is needed is not given.
@@ -172,7 +183,7 @@ def my_files(source: dict[str, str | None], target: dict[str, str | None], dev_s
 
     train, dev = part(source, "path", True), part(source, "dev_path", True)
     if not dev:
-        train, dev = hold_out(train, dev_share, seed=1)
+        train, dev = hold_out(train, dev_share, 1, dev_by, warnings)
     domain = str(target["name"])
     return Domains(
         str(source["name"]),
@@ -182,7 +193,7 @@ def my_files(source: dict[str, str | None], target: dict[str, str | None], dev_s
         part(source, "test_path", True),
         TargetUnlabeled.from_records(domain, part(target, "path", False)),
         SealedTest(domain, lambda: part(target, "test_path", True)) if target.get("test_path") else None,
-        (lambda: Ceiling(*hold_out(part(target, "train_path", True), dev_share, seed=1)))
+        (lambda: Ceiling(*hold_out(part(target, "train_path", True), dev_share, 1, dev_by, warnings)))
         if target.get("train_path")
         else None,
         warnings,
