@@ -110,7 +110,7 @@ def test_a_damaged_model_folder_is_told_in_one_line(tmp_path: Path, damage: str)
         "backbone": {"_target_": "domadapt.models.encoder.Encoder", "trainable": "all"},
         "methods": {},
     }
-    others = ("relations", "max_pieces", "source", "target", "parser", "parser_name", "parses_at_prediction")
+    others = ("relations", "max_pieces", "source", "target", "parser", "control", "parser_name", "parses_at_prediction")
     text = json.dumps(fields | dict.fromkeys(others if damage == "weights" else others[1:]))
     (tmp_path / "domadapt.json").write_text(text[:-9] if damage == "json" else text, encoding="utf-8")
     (tmp_path / "methods.safetensors").write_bytes(b"short")

@@ -17,18 +17,20 @@ def pair_name(data: Any) -> str:
     return "_to_".join(str(name) for name in names)
 
 
-def method_name(train_on: str, backbone: Any, injection: Any, adaptation: Any) -> str:
-    """What a run is called in tables.
+def method_name(train_on: str, backbone: Any, injection: Any, adaptation: Any, control: Any) -> str:
+    """What a run is called in tables: its methods, and after an @ its control.
 
-    >>> method_name("source", {"_target_": "x.Encoder"}, {"lisa": {}}, {"masked_lm": {}})
+    >>> method_name("source", {"_target_": "x.Encoder"}, {"lisa": {}}, {"masked_lm": {}}, {})
     'lisa+masked_lm'
+    >>> method_name("source", {"_target_": "x.Encoder"}, {"gnn": {}}, {}, {"linear": {}})
+    'gnn@linear'
     """
     added = [*(injection or {}), *(adaptation or {})]
     if str(backbone.get("_target_", "")).endswith("BiLSTM"):
         added = ["rnn_from_scratch", *added]
     if train_on == "target":
         added = ["in_domain", *added]
-    return "+".join(str(name) for name in added) or "source_only"
+    return "@".join(["+".join(str(name) for name in added) or "source_only", *map(str, control or {})])
 
 
 def register() -> None:

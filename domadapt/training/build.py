@@ -15,8 +15,8 @@ from domadapt.methods.setting import Setting
 from domadapt.models.device import pick_device, pick_precision
 from domadapt.models.encoder import EncoderLike
 from domadapt.syntax.cache import ParseCache
+from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
-from domadapt.syntax.parser import Parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 
@@ -89,7 +89,12 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         )
     if methods and not encoder.takes_methods:
         raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is the bar without them")
-    parser: Parser = ParseCache(make(cfg.parser), cfg.paths.cache)
+    if cfg.control and not any(m.reads_parses or m.parses_at_prediction for m in methods.values()):
+        raise ValueError(
+            f"control={next(iter(cfg.control))}: no method of this run reads parses, so there is nothing to control; "
+            f"add one (injection=lisa, injection=gnn) or leave the control out"
+        )
+    parser = controlled(ParseCache(make(cfg.parser), cfg.paths.cache), cfg.control)
     setting = Setting(
         domains=domains,
         task=task,
