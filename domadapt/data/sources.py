@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+from domadapt.config.resolvers import side_name
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
 from domadapt.data.hold_out import hold_out
 from domadapt.data.lowercase import lowercased
 from domadapt.data.readers import read
 from domadapt.data.records import Record
+from domadapt.data.several import joined, marks
 
 PATHS = ("path", "dev_path", "test_path", "train_path")
 
@@ -148,20 +151,19 @@ def sentences(
     )
 
 
-def my_files(
-    source: dict[str, str | None], target: dict[str, str | None], dev_share: float, dev_by: str = "text"
-) -> Domains:
+def my_files(source: dict[str, Any], target: dict[str, Any], dev_share: float, dev_by: str = "text") -> Domains:
     """A user's own files in any format that a reader knows.
 
     Args:
-        source: ``name``, ``path`` (labelled), and where they exist ``dev_path`` and ``test_path``.
+        source: ``name``, ``path`` (labelled), and where they exist ``dev_path`` and ``test_path``. ``path`` may be a
+            list of files: each is a domain called as the file is, unless there is a name for them all.
         target: ``name``, ``path`` (text; labels in it are not read), and where they exist ``test_path`` (labelled,
             for the final score) and ``train_path`` (labelled, for the in-domain ceiling).
         dev_share: share of the source held out as dev where there is no ``dev_path``.
         dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
 
     Raises:
-        ValueError: a path that is needed is not given.
+        ValueError: a path that is needed is not given, or two source files would be one domain by their names.
     """
     for name, group in (("source", source), ("target", target)):
         if not group.get("path"):
@@ -169,24 +171,33 @@ def my_files(
                 f"data.{name}.path is not set: give the {name}'s file, for example data.{name}.path=reviews.jsonl"
             )
         for key in PATHS:
-            if group.get(key) and not Path(str(group[key])).is_file():  # before training, not after it
-                raise ValueError(f"data.{name}.{key}={group[key]}: no such file")
+            for path in _paths(group, key):
+                if not path.is_file():  # before training, not after it
+                    raise ValueError(f"data.{name}.{key}={path}: no such file")
+    several = len(_paths(source, "path")) > 1 and source.get("name") is None
+    if several and (twice := [n for n, count in Counter(p.stem for p in _paths(source, "path")).items() if count > 1]):
+        raise ValueError(
+            f"data.source.path: two files are called {twice[0]}, and so would be their domains; rename one, or give "
+            f"data.source.name for all of them"
+        )
     warnings: Counter[str] = Counter()
 
-    def part(group: dict[str, str | None], key: str, labelled: bool) -> tuple[Record, ...]:
-        path = group.get(key)
-        if not path:
-            return ()
-        corpus = read(Path(path), domain=str(group["name"]), labelled=labelled)
-        warnings.update(corpus.warnings)
-        return corpus.records
+    name, domain = side_name(source, "source"), side_name(target, "target")
+
+    def part(group: dict[str, Any], key: str, labelled: bool) -> tuple[Record, ...]:
+        known = name if group is source else domain
+        parts = []
+        for path in _paths(group, key):
+            corpus = read(path, domain=path.stem if several and key == "path" else known, labelled=labelled)
+            warnings.update(corpus.warnings)
+            parts.append(corpus.records)
+        return joined(parts, marks(parts))
 
     train, dev = part(source, "path", True), part(source, "dev_path", True)
     if not dev:
         train, dev = hold_out(train, dev_share, 1, dev_by, warnings)
-    domain = str(target["name"])
     return Domains(
-        str(source["name"]),
+        name,
         domain,
         train,
         dev,
@@ -198,6 +209,11 @@ def my_files(
         else None,
         warnings,
     )
+
+
+def _paths(group: dict[str, Any], key: str) -> list[Path]:
+    value = group.get(key) or []
+    return [Path(str(path)) for path in (value if isinstance(value, list) else [value])]
 
 
 def benchmark_folder(root: str | None, name: str) -> Path:
