@@ -11,7 +11,7 @@ from domadapt.auditing.duplicates import duplicates
 from domadapt.auditing.encoding import encoding
 from domadapt.auditing.finding import SEVERITIES, Finding, ordered, shown
 from domadapt.auditing.gap import gap
-from domadapt.auditing.near import near_duplicates
+from domadapt.auditing.near_duplicates import near_duplicates
 from domadapt.auditing.parts import Part, Parts, gather
 from domadapt.auditing.paths import paths
 from domadapt.auditing.shift import shift
@@ -58,7 +58,7 @@ def audit(domains: Domains, parser: Parser | None = None, kind: str | None = Non
         domains: as training gets them; their sealed test is open afterwards.
         parser: for dependency paths; None leaves them out.
         kind: ``token`` looks at spans alone, ``sequence`` at labels alone, None at whatever is annotated.
-        seed: of samples, folds and hash functions.
+        seed: of samples and folds.
 
     Returns:
         Findings, worst first, and the verdict.
@@ -72,7 +72,7 @@ def audit(domains: Domains, parser: Parser | None = None, kind: str | None = Non
     parts = only(gather(domains), kind)
     looks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
         ("duplicates", lambda: duplicates(parts)),
-        ("near duplicates", lambda: near_duplicates(parts, seed)),
+        ("near duplicates", lambda: near_duplicates(parts)),
         ("conflicts", lambda: conflicts(parts)),
         ("shift", lambda: shift(parts)),
         ("encoding", lambda: encoding(parts)),

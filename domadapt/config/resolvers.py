@@ -1,34 +1,57 @@
 """Names that configurations compute: of the pair and of the method."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
 
 def pair_name(data: Any) -> str:
-    """``SOURCE_to_TARGET``.
+    """``SOURCE_to_TARGET``; of several problems all sources, and the target of the first.
 
     >>> pair_name({"source": {"name": "camera"}, "target": "laptop"})
     'camera_to_laptop'
+    >>> pair_name({"problems": {"a": {"pair": "books_to_dvd"}, "b": {"source": "kitchen", "target": "dvd"}}})
+    'books+kitchen_to_dvd'
     """
+    if "problems" in data:
+        pairs = [pair_name(problem).partition("_to_") for problem in (data["problems"] or {}).values()]
+        return (
+            "_to_".join(["+".join(source for source, *_ in pairs), *(target for *_, target in pairs[:1])]) or "several"
+        )
     if "pair" in data:
         return str(data["pair"])
-    names = [data[side]["name"] if hasattr(data[side], "keys") else data[side] for side in ("source", "target")]
-    return "_to_".join(str(name) for name in names)
+    return "_to_".join(side_name(data[side], side) for side in ("source", "target"))
 
 
-def method_name(train_on: str, backbone: Any, injection: Any, adaptation: Any) -> str:
-    """What a run is called in tables.
+def side_name(side: Any, default: str) -> str:
+    """Name of a domain: as it is given, else the stems of a list of files, else ``default``.
 
-    >>> method_name("source", {"_target_": "x.Encoder"}, {"lisa": {}}, {"masked_lm": {}})
+    >>> side_name("camera", "source"), side_name({"name": None, "path": ["a/hotels.csv", "spas.csv"]}, "source")
+    ('camera', 'hotels+spas')
+    """
+    if not hasattr(side, "keys"):
+        return str(side)
+    if side.get("name") is None and isinstance(side.get("path"), Sequence) and not isinstance(side["path"], str):
+        return "+".join(Path(str(path)).stem for path in side["path"])
+    return str(side.get("name") or default)
+
+
+def method_name(train_on: str, backbone: Any, injection: Any, adaptation: Any, control: Any) -> str:
+    """What a run is called in tables: its methods, and after an @ its control.
+
+    >>> method_name("source", {"_target_": "x.Encoder"}, {"lisa": {}}, {"masked_lm": {}}, {})
     'lisa+masked_lm'
+    >>> method_name("source", {"_target_": "x.Encoder"}, {"gnn": {}}, {}, {"linear": {}})
+    'gnn@linear'
     """
     added = [*(injection or {}), *(adaptation or {})]
     if str(backbone.get("_target_", "")).endswith("BiLSTM"):
         added = ["rnn_from_scratch", *added]
     if train_on == "target":
         added = ["in_domain", *added]
-    return "+".join(str(name) for name in added) or "source_only"
+    return "@".join(["+".join(str(name) for name in added) or "source_only", *map(str, control or {})])
 
 
 def register() -> None:

@@ -5,8 +5,9 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled, hold_out
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
 from domadapt.data.errors import MISSING, DataError, Location
+from domadapt.data.hold_out import hold_out
 from domadapt.data.lowercase import lowercased
 from domadapt.data.readers import read
 from domadapt.data.records import Record
@@ -17,7 +18,13 @@ FDU_DOMAINS = ("camera_photo", "electronics", "software")
 
 
 def amazon_reviews(
-    root: str | None, pair: str, dev_share: float, ceiling_share: float, test: str, folder: str = "amazon_reviews"
+    root: str | None,
+    pair: str,
+    dev_share: float,
+    ceiling_share: float,
+    test: str,
+    folder: str = "amazon_reviews",
+    dev_by: str = "text",
 ) -> Domains:
     """Multi-domain sentiment (Blitzer, Dredze and Pereira 2007): 1000 positive and 1000 negative reviews a domain.
 
@@ -32,6 +39,7 @@ def amazon_reviews(
         ceiling_share: share of the target's labelled reviews that the ceiling is tested on.
         test: ``all``, or ``ceiling``: the share that the ceiling is tested on.
         folder: the corpus's, in ``root``.
+        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair or choice.
@@ -46,13 +54,13 @@ def amazon_reviews(
         return part(f"{target}.labeled.jsonl", target, True)
 
     def ceilings_test() -> tuple[Record, ...]:
-        return hold_out(labelled(), ceiling_share, seed=1)[1]
+        return hold_out(labelled(), ceiling_share, 1, "record")[1]
 
     def ceiling() -> Ceiling:
-        rest, _ = hold_out(labelled(), ceiling_share, seed=1)
-        return Ceiling(*hold_out(rest, dev_share, seed=1), SealedTest(target, ceilings_test))
+        rest, _ = hold_out(labelled(), ceiling_share, 1, "record")
+        return Ceiling(*hold_out(rest, dev_share, 1, dev_by, warnings), SealedTest(target, ceilings_test))
 
-    train, dev = hold_out(part(f"{source}.labeled.jsonl", source, True), dev_share, seed=1)
+    train, dev = hold_out(part(f"{source}.labeled.jsonl", source, True), dev_share, 1, dev_by, warnings)
     return Domains(
         source,
         target,
@@ -67,7 +75,12 @@ def amazon_reviews(
 
 
 def amazon_reviews_fdu(
-    root: str | None, pair: str, dev_share: float, lowercase: bool, folder: str = "amazon_reviews_fdu"
+    root: str | None,
+    pair: str,
+    dev_share: float,
+    lowercase: bool,
+    folder: str = "amazon_reviews_fdu",
+    dev_by: str = "text",
 ) -> Domains:
     """Multi-domain sentiment (Liu, Qiu and Huang 2017): three product groups with a test each.
 
@@ -80,6 +93,7 @@ def amazon_reviews_fdu(
         dev_share: share of labelled training reviews held out as dev.
         lowercase: whether the unlabelled text is lower-cased as the labelled text is.
         folder: the corpus's, in ``root``.
+        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair.
@@ -92,7 +106,7 @@ def amazon_reviews_fdu(
     def part(domain: str, name: str) -> tuple[Record, ...]:
         return detokenised(home / f"{domain}.{name}.jsonl", domain, warnings)
 
-    train, dev = hold_out(part(source, "train"), dev_share, seed=1)
+    train, dev = hold_out(part(source, "train"), dev_share, 1, dev_by, warnings)
     texts = part_reader(home, warnings)(f"{target}.unlabeled.jsonl", target, False)
     return Domains(
         source,
@@ -102,7 +116,7 @@ def amazon_reviews_fdu(
         part(source, "test"),
         TargetUnlabeled.from_records(target, tuple(map(lowercased, texts)) if lowercase else texts),
         SealedTest(target, lambda: part(target, "test")),
-        lambda: Ceiling(*hold_out(part(target, "train"), dev_share, seed=1)),
+        lambda: Ceiling(*hold_out(part(target, "train"), dev_share, 1, dev_by, warnings)),
         warnings,
     )
 

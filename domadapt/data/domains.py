@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numpy as np
-
 from domadapt.data.records import Record
 
 Words = tuple[tuple[int, int], ...]
@@ -163,28 +161,3 @@ class Domains:
             )
         train, dev, test = self.ceiling()
         return replace(self, source_train=train, source_dev=dev, source_test=(), test=test or self.test, ceiling=None)
-
-
-def hold_out(records: tuple[Record, ...], share: float, seed: int) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
-    """Split off a random share, the same for the same seed; both parts keep their order.
-
-    Args:
-        records: to split.
-        share: of records to hold out, between 0 and 1.
-        seed: of the choice.
-
-    Returns:
-        The rest, and the held-out part.
-
-    >>> records = tuple(Record(str(i), "camera", "text") for i in range(10))
-    >>> [len(part) for part in hold_out(records, 0.1, seed=0)]
-    [9, 1]
-    """
-    if not 0 < share < 1 or len(records) < 2:
-        raise ValueError(
-            f"dev_share={share} of {len(records)} records: expected a share between 0 and 1, of at least 2 records"
-        )
-    count = min(max(1, round(share * len(records))), len(records) - 1)
-    chosen = set(np.random.default_rng(seed).permutation(len(records))[:count].tolist())
-    rest = tuple(r for i, r in enumerate(records) if i not in chosen)
-    return rest, tuple(r for i, r in enumerate(records) if i in chosen)

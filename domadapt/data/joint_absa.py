@@ -3,7 +3,8 @@
 from collections import Counter
 from dataclasses import replace
 
-from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled, hold_out
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
+from domadapt.data.hold_out import hold_out
 from domadapt.data.lowercase import lowercased
 from domadapt.data.records import Record
 from domadapt.data.sources import benchmark_folder, check_switches, part_reader, two_of
@@ -18,6 +19,7 @@ def joint_absa(
     terms_only: bool,
     lowercase: bool = False,
     folder: str = "joint_absa",
+    dev_by: str = "text",
 ) -> Domains:
     """Cross-domain aspect-based sentiment analysis (Gong, Yu and Xia 2020, BERT-UDA).
 
@@ -31,6 +33,7 @@ def joint_absa(
         terms_only: every span is an ``aspect``, whatever its polarity: aspect extraction (AE).
         lowercase: lower-case all text of both domains.
         folder: the corpus's, in ``root``.
+        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair.
@@ -45,7 +48,7 @@ def joint_absa(
         records = tuple(map(without_polarity, records)) if terms_only else records
         return tuple(map(lowercased, records)) if lowercase else records
 
-    train, dev = hold_out(part(source, "train", True), dev_share, seed=1)
+    train, dev = hold_out(part(source, "train", True), dev_share, 1, dev_by, warnings)
     return Domains(
         source,
         target,
@@ -54,7 +57,7 @@ def joint_absa(
         part(source, "test", True),
         TargetUnlabeled.from_records(target, part(target, "train", False)),
         SealedTest(target, lambda: part(target, "test", True)),
-        lambda: Ceiling(*hold_out(part(target, "train", True), dev_share, seed=1)),
+        lambda: Ceiling(*hold_out(part(target, "train", True), dev_share, 1, dev_by, warnings)),
         warnings,
     )
 

@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
-from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled, hold_out
+from domadapt.config.resolvers import side_name
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
+from domadapt.data.hold_out import hold_out
 from domadapt.data.lowercase import lowercased
 from domadapt.data.readers import read
 from domadapt.data.records import Record
+from domadapt.data.several import joined, marks
 
 PATHS = ("path", "dev_path", "test_path", "train_path")
 
@@ -53,6 +57,7 @@ def aspect_opinion(
     empty: str = "keep",
     lowercase: bool = False,
     folder: str = "aspect_opinion",
+    dev_by: str = "text",
 ) -> Domains:
     """Aspect and opinion terms over devices, laptops and restaurants (Pereg et al. 2020), without its leak.
 
@@ -68,6 +73,7 @@ def aspect_opinion(
             whole: to drop from it would take its labels.
         lowercase: lower-case all text of both domains.
         folder: the corpus's, in ``root``.
+        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair, split or choice.
@@ -103,7 +109,7 @@ def aspect_opinion(
         annotated = tuple(r for r in labelled if r.spans)
         warnings["source sentence with neither aspect nor opinion, dropped"] += len(labelled) - len(annotated)
         labelled = annotated
-    train, dev = hold_out(labelled, dev_share, seed=split)
+    train, dev = hold_out(labelled, dev_share, split, dev_by, warnings)
     unlabeled = set(ids["target_unlabeled"])
     if repeated == "drop":
         unlabeled -= set(ids["target_unlabeled_text_also_in_test"])
@@ -115,18 +121,23 @@ def aspect_opinion(
         (),
         TargetUnlabeled.from_records(target, part(target, unlabeled, False)),
         SealedTest(target, lambda: part(target, ids["target_test"], True)),
-        lambda: Ceiling(*hold_out(part(target, unlabeled, True), dev_share, seed=split)),
+        lambda: Ceiling(*hold_out(part(target, unlabeled, True), dev_share, split, dev_by, warnings)),
         warnings,
     )
 
 
 def sentences(
-    root: str | None, source: str, target: str, dev_share: float, folder: str = "camera_laptop_sentences"
+    root: str | None,
+    source: str,
+    target: str,
+    dev_share: float,
+    folder: str = "camera_laptop_sentences",
+    dev_by: str = "text",
 ) -> Domains:
     """Sentence polarity, cameras to laptops (`camera_laptop_sentences` of the benchmark folder)."""
     warnings: Counter[str] = Counter()
     part = part_reader(benchmark_folder(root, folder), warnings)
-    train, dev = hold_out(part("camera.labeled.jsonl", source, True), dev_share, seed=1)
+    train, dev = hold_out(part("camera.labeled.jsonl", source, True), dev_share, 1, dev_by, warnings)
     return Domains(
         source,
         target,
@@ -135,22 +146,24 @@ def sentences(
         (),
         TargetUnlabeled.from_records(target, part("laptop.unlabeled.jsonl", target, False)),
         SealedTest(target, lambda: part("laptop.test_se14.jsonl", target, True)),
-        lambda: Ceiling(*hold_out(part("laptop.labeled_train.jsonl", target, True), dev_share, seed=1)),
+        lambda: Ceiling(*hold_out(part("laptop.labeled_train.jsonl", target, True), dev_share, 1, dev_by, warnings)),
         warnings,
     )
 
 
-def my_files(source: dict[str, str | None], target: dict[str, str | None], dev_share: float) -> Domains:
+def my_files(source: dict[str, Any], target: dict[str, Any], dev_share: float, dev_by: str = "text") -> Domains:
     """A user's own files in any format that a reader knows.
 
     Args:
-        source: ``name``, ``path`` (labelled), and where they exist ``dev_path`` and ``test_path``.
+        source: ``name``, ``path`` (labelled), and where they exist ``dev_path`` and ``test_path``. ``path`` may be a
+            list of files: each is a domain called as the file is, unless there is a name for them all.
         target: ``name``, ``path`` (text; labels in it are not read), and where they exist ``test_path`` (labelled,
             for the final score) and ``train_path`` (labelled, for the in-domain ceiling).
         dev_share: share of the source held out as dev where there is no ``dev_path``.
+        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
 
     Raises:
-        ValueError: a path that is needed is not given.
+        ValueError: a path that is needed is not given, or two source files would be one domain by their names.
     """
     for name, group in (("source", source), ("target", target)):
         if not group.get("path"):
@@ -158,35 +171,49 @@ def my_files(source: dict[str, str | None], target: dict[str, str | None], dev_s
                 f"data.{name}.path is not set: give the {name}'s file, for example data.{name}.path=reviews.jsonl"
             )
         for key in PATHS:
-            if group.get(key) and not Path(str(group[key])).is_file():  # before training, not after it
-                raise ValueError(f"data.{name}.{key}={group[key]}: no such file")
+            for path in _paths(group, key):
+                if not path.is_file():  # before training, not after it
+                    raise ValueError(f"data.{name}.{key}={path}: no such file")
+    several = len(_paths(source, "path")) > 1 and source.get("name") is None
+    if several and (twice := [n for n, count in Counter(p.stem for p in _paths(source, "path")).items() if count > 1]):
+        raise ValueError(
+            f"data.source.path: two files are called {twice[0]}, and so would be their domains; rename one, or give "
+            f"data.source.name for all of them"
+        )
     warnings: Counter[str] = Counter()
 
-    def part(group: dict[str, str | None], key: str, labelled: bool) -> tuple[Record, ...]:
-        path = group.get(key)
-        if not path:
-            return ()
-        corpus = read(Path(path), domain=str(group["name"]), labelled=labelled)
-        warnings.update(corpus.warnings)
-        return corpus.records
+    name, domain = side_name(source, "source"), side_name(target, "target")
+
+    def part(group: dict[str, Any], key: str, labelled: bool) -> tuple[Record, ...]:
+        known = name if group is source else domain
+        parts = []
+        for path in _paths(group, key):
+            corpus = read(path, domain=path.stem if several and key == "path" else known, labelled=labelled)
+            warnings.update(corpus.warnings)
+            parts.append(corpus.records)
+        return joined(parts, marks(parts))
 
     train, dev = part(source, "path", True), part(source, "dev_path", True)
     if not dev:
-        train, dev = hold_out(train, dev_share, seed=1)
-    domain = str(target["name"])
+        train, dev = hold_out(train, dev_share, 1, dev_by, warnings)
     return Domains(
-        str(source["name"]),
+        name,
         domain,
         train,
         dev,
         part(source, "test_path", True),
         TargetUnlabeled.from_records(domain, part(target, "path", False)),
         SealedTest(domain, lambda: part(target, "test_path", True)) if target.get("test_path") else None,
-        (lambda: Ceiling(*hold_out(part(target, "train_path", True), dev_share, seed=1)))
+        (lambda: Ceiling(*hold_out(part(target, "train_path", True), dev_share, 1, dev_by, warnings)))
         if target.get("train_path")
         else None,
         warnings,
     )
+
+
+def _paths(group: dict[str, Any], key: str) -> list[Path]:
+    value = group.get(key) or []
+    return [Path(str(path)) for path in (value if isinstance(value, list) else [value])]
 
 
 def benchmark_folder(root: str | None, name: str) -> Path:

@@ -16,14 +16,15 @@ from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.parser import Parse, Parser, Text
+from domadapt.syntax.controls.control import controlled
+from domadapt.syntax.parser import Parse, Text
 from domadapt.tasks.task import Prediction
 from domadapt.utils import checkpoint
 from domadapt.utils.device import pick_device, pick_precision
 from domadapt.utils.files import replace_folder, write_atomic
 
 FORMAT = 2  # of model folders
-PARSING = ("parser", "parser_name", "parses_at_prediction")
+PARSING = ("parser", "control", "parser_name", "parses_at_prediction")
 FIELDS = ("task", "backbone", "methods", "relations", "max_pieces", "source", "target", *PARSING)
 AGAIN = "copy the folder again, or train the model again"
 
@@ -52,6 +53,7 @@ def _write(setting: Setting, cfg: DictConfig, folder: Path) -> None:
         "left_behind": {name: configs[name] for name in setting.methods if name not in used},
         "relations": setting.relations,
         "parser": {**config["parser"]},
+        "control": {**config["control"]},
         "parser_name": setting.parser.name,
         "parses_at_prediction": setting.parses_at_prediction,
         "max_pieces": setting.max_pieces,
@@ -191,7 +193,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         encoder.load(folder / "encoder")
     encoder.to(target_device).eval()
     needed = description["parses_at_prediction"] or task.kind == "token"
-    parser: Parser = make(description["parser"]) if needed else NoParser()
+    parser = controlled(make(description["parser"]), description["control"]) if needed else NoParser()
     if description["parses_at_prediction"] and parser.name != description["parser_name"]:
         raise ValueError(
             f"{path}: this model reads the parses of {description['parser_name']}, here is {parser.name}; install that "

@@ -16,7 +16,10 @@ NUMERIC = ("torch", "transformers", "tokenizers", "pytorch-lightning", "spacy", 
 
 def versions() -> dict[str, str]:
     """Versions of Python, of this package, of Hydra and of the packages that can change a number."""
-    return {"python": platform.python_version(), **{name: installed(name) for name in ("domadapt", *NUMERIC, "hydra-core")}}
+    return {
+        "python": platform.python_version(),
+        **{name: installed(name) for name in ("domadapt", *NUMERIC, "hydra-core")},
+    }
 
 
 @cache  # a process goes on with what it has loaded

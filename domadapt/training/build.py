@@ -14,8 +14,8 @@ from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import EncoderLike
 from domadapt.syntax.cache import ParseCache
+from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
-from domadapt.syntax.parser import Parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
@@ -93,8 +93,13 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         )
     if methods and not encoder.takes_methods:
         raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is the bar without them")
-    uncached: Parser = make(cfg.parser)
-    parser: Parser = ParseCache(uncached, cfg.paths.cache)
+    if cfg.control and not any({"parses", "parses_at_prediction"} & m.reads for m in methods.values()):
+        raise ValueError(
+            f"control={next(iter(cfg.control))}: no method of this run reads parses, so there is nothing to control; "
+            f"add one (injection=lisa, injection=gnn) or leave the control out"
+        )
+    parsers = (make(cfg.parser), ParseCache(make(cfg.parser), cfg.paths.cache))
+    uncached, parser = (controlled(one, cfg.control) for one in parsers)
     setting = Setting(
         domains=domains,
         task=task,

@@ -15,7 +15,7 @@ from domadapt.auditing.duplicates import duplicates
 from domadapt.auditing.encoding import encoding
 from domadapt.auditing.finding import Finding
 from domadapt.auditing.gap import gap
-from domadapt.auditing.near import near_duplicates
+from domadapt.auditing.near_duplicates import near_duplicates
 from domadapt.auditing.parts import Parts
 from domadapt.auditing.paths import paths
 from domadapt.auditing.shift import shift

@@ -31,7 +31,7 @@ class Crash(GraphSupervision):
 METHODS: dict[str, list[str]] = {
     "source_only": [],
     "gnn": ["injection=gnn"],
-    "gnn_shuffled_trees": ["injection=gnn", "parser=shuffled", "method=gnn_shuffled_trees"],
+    "gnn@shuffled": ["injection=gnn", "control=shuffled"],
     "in_domain": ["train_on=target"],
     "crash": ["injection=gnn", "injection.gnn._target_=crash.Crash", "method=crash"],
     "wrong": ["trainer.precision=16", "method=wrong"],
@@ -92,7 +92,7 @@ def test_its_runs_are_read_here_and_equal_runs_made_here(
         there = runs[method]
         assert (there["curve"], there["target_test"]) == (here["curve"], here["target_test"])
         assert there["key"] != here["key"]  # another backbone file, another parser
-    assert runs["gnn"]["curve"] != runs["gnn_shuffled_trees"]["curve"]
+    assert runs["gnn"]["curve"] != runs["gnn@shuffled"]["curve"]
     assert runs["gnn"]["config"]["parser"]["name"].startswith("spacy-")
     assert runs["gnn"]["versions"]["spacy"] == "not installed"
     report = domadapt.report(bundle.parent / "runs", tmp_path / "report.html")
@@ -117,16 +117,16 @@ def test_a_second_run_makes_what_is_missing_and_names_a_text_without_a_parse(
     before = {path: path.stat().st_mtime_ns for path in (home / "runs").rglob("metrics.json")}
     [unpacked] = home.glob("bundle-*")
     cache = unpacked / "cache" / "parses-of-all.sqlite"
-    shuffled = ParseCache(deferred_parser(unpacked, "gnn_shuffled_trees"), unpacked / "cache")
-    shuffled.close()
-    shuffled.path.rename(cache)
-    [gone] = (home / "runs" / "source_to_target" / "gnn_shuffled_trees").iterdir()
+    parses = ParseCache(deferred_parser(unpacked, "gnn@shuffled"), unpacked / "cache")
+    parses.close()
+    parses.path.rename(cache)
+    [gone] = (home / "runs" / "source_to_target" / "gnn@shuffled").iterdir()
     shutil.rmtree(gone)
     again = run(bare_python, packed[0], "cells=1", "runs=runs")
-    cache.replace(shuffled.path)
+    cache.replace(parses.path)
     assert "6 cells, 3 of them finished, 1 at once" in again.stdout
     assert "3 of 6 cells finished, 3 failed" in again.stdout
-    assert "texts have no cached parse, and shuffled-0/spacy-" in again.stdout
+    assert "texts have no cached parse, and spacy-" in again.stdout
     assert "the first is 'The lens of number 0 is great.'" in again.stdout
     assert {path: path.stat().st_mtime_ns for path in (home / "runs").rglob("metrics.json")} == {
         path: time for path, time in before.items() if gone not in path.parents

@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 
 from domadapt.auditing.artefacts import shape
 from domadapt.auditing.encoding import misread
-from domadapt.auditing.near import shingles, similar_pairs
 from domadapt.auditing.surface import is_tokenised
 from domadapt.data.normal import identity, letters, without_tokenisation, words
 
@@ -47,18 +46,3 @@ def test_misread_text_is_found(text: str) -> None:
     accents = f"{text} café"
     assert misread(accents.encode().decode("latin-1")) is not None
     assert misread("plain, naïve “text”") is None
-
-
-@given(st.lists(st.text(alphabet="abcdefgh", min_size=8, max_size=40), unique=True, max_size=12))
-def test_near_duplicates_are_what_they_are_called(keys: list[str]) -> None:
-    found = similar_pairs(keys)
-    for first, second, similarity in found:
-        a, b = shingles(keys[first]), shingles(keys[second])
-        assert first < second
-        assert similarity == len(a & b) / len(a | b) >= 0.8
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_a_near_duplicate_is_found_whatever_the_seed(seed: int) -> None:
-    key = "thebatterylastsfortwodaysandthescreenisbrightenoughforthegarden"
-    assert [pair[:2] for pair in similar_pairs([key, "somethingelse", key + "s"], seed)] == [(0, 2)]

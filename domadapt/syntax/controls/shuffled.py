@@ -1,45 +1,37 @@
-"""The control for every gain from syntax: the same trees, hung on the wrong words."""
+"""The same trees, hung on the wrong words: shape and relations are kept, what they say of the words is not."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.parser import Parse, Parser, Text
+from domadapt.syntax.controls.control import Control
+from domadapt.syntax.parser import Parse, Parser
 
 
-class ShuffledParser:
-    """A parser whose trees keep their shape and relations but are moved to random words of the text.
+class Shuffled(Control):
+    """Trees that keep their shape and relations but are moved to random words of the text.
 
-    A method that gains as much from it as from the real parser gains from capacity or regularisation, not from syntax.
+    A method that gains as much from them as from real trees gains from capacity or regularisation, not from syntax. But
+    wrong trees may harm, so that what beats them need not be any good: see :class:`~.linear.Linear`.
 
     Args:
         parser: where the trees come from.
-        seed: of the permutations; a text's own characters go into it, so that its tree is the same in every run.
+        seed: of the permutations.
     """
 
     def __init__(self, parser: Parser, seed: int) -> None:
-        self.parser, self.seed = parser, seed
-        self.name = f"shuffled-{seed}/{parser.name}"
+        super().__init__(parser, f"shuffled-{seed}")
+        self.seed = seed
 
-    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        """Parse a stream of texts in order, and shuffle each tree."""
-        # Parsers keep the order, so each text can wait here until its parse comes.
-        waiting: list[str] = []
+    def other(self, parse: Parse, text: str) -> Parse:
+        """Every word gets the place of another one."""
+        return shuffle(parse, drawn_from(self.seed, text).permutation(len(parse.heads)))
 
-        def noted() -> Iterator[Text]:
-            for text in texts:
-                waiting.append(text.text)
-                yield text
 
-        for parse in self.parser.parse(noted(), processes):
-            digest = hashlib.sha256(f"{self.seed} {waiting.pop(0)}".encode()).digest()
-            yield shuffle(parse, np.random.default_rng(list(digest)).permutation(len(parse.heads)))
-
-    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
-        """Word ranges are not shuffled."""
-        return self.parser.tokenize(texts)
+def drawn_from(seed: int, text: str) -> np.random.Generator:
+    """Random numbers that are the same for the same text."""
+    return np.random.default_rng(list(hashlib.sha256(f"{seed} {text}".encode()).digest()))
 
 
 def shuffle(parse: Parse, order: IntArray) -> Parse:

@@ -1,0 +1,189 @@
+"""Several sources in one problem: whose records, whose target, and that no target label is reached."""
+
+import json
+from inspect import isfunction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import domadapt
+from domadapt.config.compose import compose
+from domadapt.config.instantiate import make
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
+from domadapt.data.records import Record
+from domadapt.data.several import IN_TEST, IN_TRAIN, joined, marks, several
+from domadapt.data.sources import my_files
+from domadapt.training.build import build
+from tests.support import Command, corpora, records, write_jsonl
+from tests.test_label_lock import reachable
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+def some(domain: str, *texts: str) -> tuple[Record, ...]:
+    return tuple(Record(str(i), domain, text) for i, text in enumerate(texts))
+
+
+def problem(source: str, *texts: str, target: str = "spas", ceiling: Ceiling | None = None) -> Domains:
+    train, dev, test = (some(source, text) for text in texts)
+    return Domains(
+        source,
+        target,
+        train,
+        dev,
+        test,
+        TargetUnlabeled.from_records(target, some(target, f"text for {source}")),
+        SealedTest(target, lambda: some(target, "The sauna is hot.", f"A test for {source}.")),
+        (lambda: ceiling) if ceiling else None,
+    )
+
+
+def test_sources_are_joined_and_the_rest_is_the_first_problems() -> None:
+    hotels = problem("hotels", "Big beds.", "Small beds.", "No beds.")
+    bars = problem("bars", "Good beer.", "Bad beer.", "No beer.")
+    both = several({"a": hotels, "b": bars})
+    assert (both.source, both.target) == ("hotels+bars", "spas")
+    assert both.source_train == (Record("1/0", "hotels", "Big beds."), Record("2/0", "bars", "Good beer."))
+    assert [(r.domain, r.text) for r in both.source_dev] == [("hotels", "Small beds."), ("bars", "Bad beer.")]
+    assert [(r.domain, r.text) for r in both.source_test] == [("hotels", "No beds."), ("bars", "No beer.")]
+    assert [text.text for text in both.unlabeled.texts] == ["text for hotels"]
+    assert both.test is not None
+    assert [r.text for r in both.test.open()] == ["The sauna is hot.", "A test for hotels."]
+    assert not both.warnings
+    assert both.ceiling is None
+    assert bars.test is not None
+    assert len(bars.test.open()) == 2  # nobody had opened it
+
+
+def test_copies_in_the_test_and_across_sources_are_kept_and_counted() -> None:
+    hotels = problem("hotels", "the sauna is hot", "Bad beer!", "No beds.")
+    bars = problem("bars", "Bad beer.", "Good beer.", "No beer.")
+    bars.warnings["an oddity"] += 2
+    both = several({"a": hotels, "b": bars})
+    assert both.warnings == {IN_TRAIN: 1, "an oddity": 2}  # the test has not been looked at
+    assert both.test is not None
+    assert len(both.test.open()) == 2
+    assert both.warnings[IN_TEST] == 1
+    assert len(both.source_train) == len(both.source_dev) == 2
+
+
+def test_the_ceiling_is_the_first_problems_and_compared_with_no_source() -> None:
+    ceiling = Ceiling(some("spas", "Clean towels."), some("spas", "Damp towels."))
+    both = several(
+        {"a": problem("hotels", "The sauna is hot.", "b", "c", ceiling=ceiling), "b": problem("bars", *"def")}
+    )
+    inside = both.in_domain()
+    assert (inside.source_train, inside.source_dev) == (ceiling.train, ceiling.dev)
+    assert inside.test is not None
+    assert [r.text for r in inside.test.open()] == ["The sauna is hot.", "A test for hotels."]
+    assert not both.warnings
+
+
+def test_other_targets_and_no_problems_are_told() -> None:
+    with pytest.raises(ValueError, match=r"data\.problems\.b: its target is 'pubs', the first problem's is 'spas'"):
+        several({"a": problem("hotels", *"abc"), "b": problem("bars", *"def", target="pubs")})
+    with pytest.raises(ValueError, match=r"data\.problems is empty: give problems with the same target"):
+        make(compose("train", ["data=several"]).data)
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True).map(tuple), max_size=4))
+def test_ids_stay_unless_two_parts_share_one_and_are_unique_then(parts: list[tuple[str, ...]]) -> None:
+    given_records = [tuple(Record(name, f"domain {i}", "text") for name in part) for i, part in enumerate(parts)]
+    result = joined(given_records, marks(given_records))
+    flat = [record for part in given_records for record in part]
+    assert [r.domain for r in result] == [r.domain for r in flat]
+    assert len({r.id for r in result}) == len(flat)
+    if len({r.id for r in flat}) == len(flat):
+        assert [*result] == flat
+
+
+def files(folder: Path) -> dict[str, str]:
+    paths = {f"{name}.jsonl": records(name, 12, shift) for name, shift in (("hotels", 0), ("bars", 3), ("spas", 7))}
+    return {name: str(write_jsonl(folder / name, rows)) for name, rows in paths.items()}
+
+
+def test_my_files_reads_a_list_of_sources(tmp_path: Path) -> None:
+    path = files(tmp_path)
+    sources = [path["hotels.jsonl"], path["bars.jsonl"]]
+
+    def read(name: str | None) -> Domains:
+        return my_files({"name": name, "path": sources}, {"name": "spas", "path": path["spas.jsonl"]}, 0.25)
+
+    domains = read(None)
+    assert domains.source == "hotels+bars"
+    assert (len(domains.source_train), len(domains.source_dev)) == (18, 6)
+    assert all(r.id.startswith(r.domain) for r in (*domains.source_train, *domains.source_dev))
+    assert {r.domain for r in domains.source_train} == {"hotels", "bars"}
+    named = read("places")
+    assert {named.source} == {r.domain for r in named.source_train} == {"places"}
+    cfg = compose("train", ["data=my_files", f"data.source.path=[{','.join(sources)}]", "data.target.name=spas"])
+    assert cfg.pair == "hotels+bars_to_spas"
+    assert compose("train", ["data=my_files", f"data.source.path={sources[0]}"]).pair == "source_to_target"
+
+
+def test_files_of_one_name_or_none_are_told(tmp_path: Path) -> None:
+    here, there = (files(tmp_path / name)["bars.jsonl"] for name in ("here", "there"))
+    target = {"name": "spas", "path": here}
+    with pytest.raises(ValueError, match=r"two files are called bars, and so would be their domains; rename one, or"):
+        my_files({"name": None, "path": [here, there]}, target, 0.25)
+    named = my_files({"name": "bars", "path": [here, there]}, target, 0.25)
+    assert len({r.id for r in (*named.source_train, *named.source_dev)}) == 24
+    with pytest.raises(ValueError, match=r"data\.source\.path=gone\.jsonl: no such file"):
+        my_files({"name": None, "path": [here, "gone.jsonl"]}, target, 0.25)
+
+
+def commented() -> str:
+    """The example in the yaml's comment."""
+    lines = (CONF / "data" / "several.yaml").read_text(encoding="utf-8").splitlines()
+    return "".join(line.removeprefix("#   ") + "\n" for line in lines if line.startswith("#   "))
+
+
+def test_the_example_in_the_yaml_trains(tmp_path: Path, command: Command) -> None:
+    for name in ("hotels", "bars", "test"):
+        rows = [f'"{row["text"]}",{row["label"]}' for row in records(name, 12, len(name))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    (tmp_path / "spas.txt").write_text("".join(r["text"] + "\n" for r in records("spas", 9, 8)), encoding="utf-8")
+    (tmp_path / "own" / "data").mkdir(parents=True)
+    (tmp_path / "own" / "data" / "reviews.yaml").write_text(commented(), encoding="utf-8")
+    small = ["task=classification", "backbone=tiny_random", "trainer.epochs=1", "trainer.device=cpu", "paths.run=run"]
+    code, _, err = command("train", "--config-dir", str(tmp_path / "own"), "data=reviews", *small)
+    assert code == 0, err
+    told = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert (told["source"], told["target"], told["pair"]) == ("hotels+bars", "spas", "hotels+bars_to_spas")
+
+
+def overrides(folder: Path) -> list[str]:
+    """A problem of two sources; files as `corpora` writes them, and a second source."""
+    simple, names = corpora(folder), ("first", "second")
+    write_jsonl(folder / "second.jsonl", records("phone", 24, 3))
+    added = [f"+data@data.problems.{name}=my_files" for name in names]
+    rest = [o for o in simple if not o.startswith("data")]
+    moved = [o.replace("data.", f"data.problems.{name}.") for o in simple if o.startswith("data.") for name in names]
+    moved += [f"data.problems.second.source.path={folder}/second.jsonl", "data.problems.second.source.name=phone"]
+    return ["data=several", *added, *moved, *rest, "data.problems.first.source.name=camera"]
+
+
+def test_nothing_of_several_sources_leads_to_target_labels(tmp_path: Path) -> None:
+    setting, sealed = build(compose("train", [*overrides(tmp_path), "adaptation=masked_lm"]))
+    assert isinstance(sealed, SealedTest)
+    found = reachable(setting, {}).values()
+    assert not [thing for thing in found if isinstance(thing, SealedTest) or isfunction(thing)]
+    assert {thing.domain for thing in found if isinstance(thing, Record)} == {"camera", "phone"}
+
+
+def test_scrambled_target_labels_change_no_weight_of_several_sources(tmp_path: Path) -> None:
+    weights = []
+    for name in ("true", "scrambled"):
+        folder = tmp_path / name
+        settings = [*overrides(folder), "trainer.epochs=1", f"paths.run={folder}/run", f"paths.cache={folder}/cache"]
+        if name == "scrambled":
+            for file, rows in (("target", records("laptop", 20, 5)), ("test", records("laptop", 12, 6))):
+                other = [row | {"spans": [{"start": 0, "end": 3, "type": "opinion"}]} for row in rows]
+                write_jsonl(folder / f"{file}.jsonl", other)
+        metrics = domadapt.train([*settings, "trainer.device=cpu"])
+        assert metrics["source"] == "camera+phone"
+        weights.append([path.read_bytes() for path in sorted((folder / "run").rglob("*.safetensors"))])
+    assert weights[0] == weights[1]
+    assert weights[0]

@@ -1,0 +1,174 @@
+"""Controls keep what they must keep and destroy what they must destroy."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import domadapt
+from domadapt.config.compose import compose
+from domadapt.data.domains import UnlabelledText, unlabelled
+from domadapt.methods.injection.gnn import GraphSupervision
+from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.cache import ParseCache
+from domadapt.syntax.controls.control import Control, controlled
+from domadapt.syntax.controls.linear import Linear
+from domadapt.syntax.controls.random_tree import RandomTree, random_heads
+from domadapt.syntax.controls.self_loops import SelfLoops
+from domadapt.syntax.controls.shuffled import Shuffled, shuffle
+from domadapt.syntax.parser import Parse, SpacyParser, Text
+from domadapt.training.build import build
+from tests.support import corpora
+
+NAMES = ["shuffled", "linear", "random", "self_loops"]
+
+
+class Known:
+    """A parser of parses made beforehand, by text."""
+
+    name = "known"
+
+    def __init__(self, parses: dict[str, Parse]) -> None:
+        self.parses, self.seen = parses, 0
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        for text in texts:
+            self.seen += 1
+            yield self.parses[text.text]
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
+        return (self.parses[text.text].words for text in texts)
+
+
+@st.composite
+def forests(draw: st.DrawFn) -> Parse:
+    """A parse of one or more sentences, or of none: each word hangs on an earlier one in some order, or is a root."""
+    size = draw(st.integers(0, 9))
+    order = draw(st.permutations(range(size)))
+    heads = np.arange(size)
+    for place, word in enumerate(order):
+        heads[word] = order[draw(st.integers(0, place))]
+    relations = [draw(st.sampled_from(["obj", "nsubj", "amod"])) if heads[w] != w else "ROOT" for w in range(size)]
+    return Parse(np.arange(2 * size).reshape(-1, 2), heads, tuple(relations), ("N",) * size)
+
+
+def roots(parse: Parse) -> list[int]:
+    return np.flatnonzero(parse.heads == np.arange(len(parse.heads))).tolist()
+
+
+def reaches_a_root(parse: Parse, word: int) -> bool:
+    for _ in parse.heads:
+        word = int(parse.heads[word])
+    return int(parse.heads[word]) == word
+
+
+@given(forests(), st.text(max_size=5), st.integers(0, 3))
+def test_what_every_control_keeps(parse: Parse, text: str, seed: int) -> None:
+    parser, words = Known({text: parse}), len(parse.heads)
+    several = {Shuffled(parser, seed): len(roots(parse)), SelfLoops(parser): words}
+    found: dict[Control, int] = {**several, Linear(parser): min(1, words), RandomTree(parser, seed): min(1, words)}
+    for control, expected in found.items():
+        [other], [again] = (list(control.parse(unlabelled([text]))) for _ in range(2))
+        assert other.heads.tolist() == again.heads.tolist()
+        assert other.relations == again.relations
+        assert len(other.heads) == len(other.relations) == words
+        assert all(0 <= head < words for head in other.heads)
+        assert other.heads.dtype == np.int64
+        assert len(roots(other)) == expected
+        assert all(reaches_a_root(other, word) for word in range(words))  # there is no circle
+        assert np.array_equal(other.words, parse.words)
+        assert other.tags == parse.tags
+        assert np.array_equal(next(control.tokenize(unlabelled([text]))), parse.words)
+        assert parse.heads.base is None  # what the cache gave is not written into
+        if isinstance(control, Shuffled | RandomTree):
+            assert Counter(other.relations) == Counter(parse.relations)
+        else:
+            assert len(set(other.relations)) <= 1
+        if isinstance(control, RandomTree) and words:
+            assert other.relations[roots(other)[0]] == "ROOT"
+
+
+@given(st.data(), st.integers(1, 9))
+def test_shuffled_arcs_and_relations_are_those_of_the_real_tree_renamed(data: st.DataObject, size: int) -> None:
+    heads = np.array([data.draw(st.integers(0, size - 1)) for _ in range(size)])
+    order = np.array(data.draw(st.permutations(range(size))))
+    words = np.arange(2 * size).reshape(-1, 2)
+    moved = shuffle(Parse(words, heads, tuple(f"r{i}" for i in range(size)), ("",) * size), order)
+    for word in range(size):
+        assert moved.heads[order[word]] == order[heads[word]]
+        assert moved.relations[order[word]] == f"r{word}"
+
+
+def test_every_tree_is_as_likely() -> None:
+    """Four words have 4 ** 3 rooted trees; each is drawn 100 times in 6400, give or take four standard deviations."""
+    drawn = Counter(tuple(random_heads(4, np.random.default_rng(seed)).tolist()) for seed in range(6400))
+    assert len(drawn) == 64
+    assert max(abs(count - 100) for count in drawn.values()) < 40
+
+
+def test_the_same_text_gets_the_same_wrong_tree_wherever_it_stands() -> None:
+    texts = [UnlabelledText("", "", t) for t in ("The lens of this camera is really very sharp.", "It works.")]
+    real = list(SpacyParser().parse(texts))
+    for control in (Shuffled(SpacyParser(), 0), RandomTree(SpacyParser(), 0)):
+        once, (alone,) = list(control.parse(texts)), control.parse(texts[:1])
+        assert np.array_equal(alone.heads, once[0].heads)
+        assert not np.array_equal(real[0].heads, once[0].heads)
+        other = type(control)(SpacyParser(), 1)
+        assert not np.array_equal(next(other.parse(texts)).heads, alone.heads)
+        assert other.name != control.name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_control_stands_around_the_cache(name: str, tmp_path: Path) -> None:
+    texts = list(unlabelled(["It works well.", "So it does."]))
+    parser = Known({t.text: next(SpacyParser().parse([t])) for t in texts})
+    cache = ParseCache(parser, tmp_path)
+    wrapped = controlled(cache, compose("train", [f"control={name}"]).control)
+    assert isinstance(wrapped, Control)
+    assert wrapped.name.endswith("/known")
+    first, second = (list(wrapped.parse(texts)) for _ in range(2))
+    assert parser.seen == 2
+    assert [p.heads.tolist() for p in first] == [p.heads.tolist() for p in second]
+    assert [p.heads.tolist() for p in cache.parse(texts)] == [p.heads.tolist() for p in parser.parses.values()]
+    assert len([*tmp_path.glob("*.sqlite")]) == 1
+    assert controlled(cache, {}) is cache
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_under_a_control(name: str, tmp_path: Path) -> None:
+    """Its losses are finite, its name and its model say what it read, and the model reads the same when it predicts."""
+    small = [*corpora(tmp_path), "injection=[lisa,gnn]", "injection.lisa.layer=1", "trainer.device=cpu"]
+    overrides = [*small, f"control={name}", "injection.lisa.at_prediction=parser", f"paths.run={tmp_path}/run"]
+    metrics = domadapt.train(overrides)
+    assert metrics["method"] == f"lisa+gnn@{name}"
+    losses = [value for point in metrics["curve"] for value in point["losses"].values()]
+    assert losses and np.isfinite(losses).all()
+    model = domadapt.load(tmp_path / "run" / "model")
+    assert isinstance(model.setting.parser, Control)
+    assert len(domadapt.predict(tmp_path / "run" / "model", ["The lens is sharp."])) == 1
+
+
+def test_without_arcs_the_graph_tells_the_encoder_nothing(tmp_path: Path) -> None:
+    """As the yaml says: hidden words have one state, so agreement with it moves no encoder state."""
+    overrides = [*corpora(tmp_path), "injection=gnn", f"paths.cache={tmp_path}"]
+    pulls = {}
+    for control in ("none", "self_loops"):
+        setting, _ = build(compose("train", [*overrides, f"control={control}"]))
+        [method] = setting.methods.values()
+        assert isinstance(method, GraphSupervision)
+        batch = setting.collator(setting.source[:4])
+        output = setting.encoder(batch)
+        method.batch_losses(output, batch)["gnn/agreement"].backward()
+        pulls[control] = sum(float(p.grad.abs().sum()) for p in setting.encoder.parameters() if p.grad is not None)
+        assert torch.isfinite(torch.tensor(pulls[control]))
+    assert pulls["self_loops"] < 1e-4 * pulls["none"]
+
+
+def test_a_control_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="control=linear: no method of this run reads parses, so there is nothing to"):
+        build(compose("train", [*corpora(tmp_path), "control=linear", "adaptation=masked_lm"]))
