@@ -10,7 +10,7 @@ PARSER ?= build/parser
 .PHONY: run setup setup-dev test check bench parser constraints clean help
 
 run: setup  ## the main job: train the shipped benchmark, write the report
-	$(BIN)/domadapt benchmark experiment=camera_laptop launcher=joblib
+	$(BIN)/domadapt benchmark experiment=hotel_laptop launcher=joblib
 	$(BIN)/domadapt report
 
 setup: $(VENV)/.installed  ## .venv with what `make run` needs

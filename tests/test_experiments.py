@@ -16,7 +16,14 @@ from tests.support import records, write_jsonl
 
 CONF = Path(__file__).parents[1] / "conf"
 EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
-PAIRS = {"aspect_opinion": 6, "joint_absa": 4, "amazon_reviews": 12, "camera_laptop": 1, "my_matrix": 1}
+PAIRS = {
+    "aspect_opinion": 6,
+    "joint_absa": 4,
+    "amazon_reviews": 12,
+    "hotel_laptop": 1,
+    "camera_laptop": 1,
+    "my_matrix": 1,
+}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

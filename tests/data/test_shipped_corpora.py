@@ -12,7 +12,7 @@ from domadapt.data.records import Record
 from domadapt.syntax.parser import SpacyParser
 
 ROOT = Path(str(files("domadapt.shipped")))
-DOMAINS = ("camera", "laptop")
+DOMAINS = ("camera", "laptop", "hotel")
 PARTS = ("train", "dev", "test", "unlabeled")
 
 
