@@ -13,6 +13,7 @@ from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
 from domadapt.config.compose import user_error
 from domadapt.reporting.report import report
+from domadapt.reporting.study import study
 from domadapt.reporting.tables import text_table
 from domadapt.runs.status import Busy
 from domadapt.tracking.tracker import track_benchmark
@@ -39,6 +40,8 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     if done and cfg.tracking:
         finished_ones = [cell.folder for cell in todo if cell.state() == FINISHED]
         track_benchmark(cfg, done, report(finished_ones, Path(cfg.paths.runs, "report.html")))
+    if done and cfg.benchmark.get("study"):
+        print(study([cell.folder for cell in todo if cell.state() == FINISHED], Path(cfg.paths.runs, "study.md")))
     if failure:
         raise failure
     return done

@@ -33,7 +33,7 @@ def text_table(metrics: Sequence[Metrics]) -> str:
       [2] fewer than three seeds, too few for an interval
       source: the score on the source's dev part, for want of a source test
     """
-    return "\n\n".join(_as_text(table(pair)) for pair in group(metrics)) or "no finished runs"
+    return "\n\n".join(as_text(table(pair)) for pair in group(metrics)) or "no finished runs"
 
 
 def table(pair: Pair, statistics: Statistics | None = None) -> Table:
@@ -100,7 +100,8 @@ def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
     return remarks
 
 
-def _as_text(table: Table) -> str:
+def as_text(table: Table) -> str:
+    """A table with its footnotes, aligned, for a terminal."""
     widths = [max(len(cell) for cell in column) for column in zip(table.header, *table.rows, strict=True)]
     lines = [table.title]
     for cells in (table.header, *table.rows):

@@ -10,7 +10,10 @@ from domadapt.runs.groups import Method, Pair
 from domadapt.runs.metrics import Metrics
 
 ORACLE = "oracle"  # picks by target test labels: a bound, never a choice
-CHOOSING = ("source_only", "adapted")  # roles that a user would keep: no bars, which have another network or target labels
+CHOOSING = (
+    "source_only",
+    "adapted",
+)  # roles that a user would keep: no bars, which have another network or target labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +98,11 @@ def _controls(method: Method) -> Iterable[str]:
 def _choices(pair: Pair, method: Method, run: Metrics) -> Choices | None:
     selection = run.get("selection") or {}
     picks: Mapping[str, Any] = selection.get("choices") or {}
-    scores = {name: (pick.get("target_test") or {}).get(pair.headline) for name, pick in picks.items()}
-    if ORACLE not in scores or None in scores.values():
+    tests = {name: pick.get("target_test") or {} for name, pick in picks.items()}
+    if ORACLE not in tests or not all(pair.headline in test for test in tests.values()):
         return None
     lines = {line["epoch"]: line.get("validators") or {} for line in run["curve"]}
-    values = {name: [float(line[name]) for line in lines.values() if name in line] for name in scores}
+    values = {name: [float(line[name]) for line in lines.values() if name in line] for name in picks}
     picked = {name: lines.get(pick["epoch"], {}).get(name) for name, pick in picks.items()}
     data = run["config"].get("data") or {}
     evidence = [run["config"].get("backbone"), (run.get("counts") or {}).get("source_dev")]
@@ -111,7 +114,7 @@ def _choices(pair: Pair, method: Method, run: Metrics) -> Choices | None:
         method=method.name,
         seed=run["seed"],
         network=json.dumps(evidence, sort_keys=True, default=str),
-        scores={name: float(score) for name, score in scores.items()},
+        scores={name: float(test[pair.headline]) for name, test in tests.items()},
         picked={name: float(value) for name, value in picked.items() if value is not None},
         values=values,
         curve=[float(score) for score in selection.get("target_curve") or ()],

@@ -75,6 +75,8 @@ class Study:
         validators: by mean regret, the oracle last.
         unit: what is held out, and what counts the same in every mean: ``corpus`` or ``pair``.
         folds: one for each unit; empty where nothing is left to choose on.
+        alone: the same with the pair alone held out: pairs with its networks or test labels have a say. Empty for
+            corpora, and for one pair.
         default: validator with the least mean regret on all of it: the one for the next corpus.
     """
 
@@ -84,12 +86,17 @@ class Study:
     validators: tuple[Regret, ...]
     unit: str
     folds: tuple[Fold, ...]
+    alone: tuple[Fold, ...]
     default: str
 
-    @property
-    def held_out(self) -> float | None:
-        """Mean regret, where it is held out, of the validator chosen elsewhere."""
-        return fmean(fold.regrets[fold.chosen] for fold in self.folds) if self.folds else None
+
+def held_out(folds: Sequence[Fold]) -> float:
+    """Mean regret, where it is held out, of the validator chosen elsewhere.
+
+    Args:
+        folds: at least one.
+    """
+    return fmean(fold.regrets[fold.chosen] for fold in folds)
 
 
 def selection_study(runs: Sequence[Choices]) -> tuple[Study, ...]:
@@ -99,14 +106,14 @@ def selection_study(runs: Sequence[Choices]) -> tuple[Study, ...]:
         runs: scored by the same validators.
 
     Returns:
-        One study a task, in the order of their names. Means are over seeds, then methods, then pairs, then corpora, each
-        counting the same.
+        One study a task, in the order of their names. Means are over seeds, then methods, then pairs, then corpora,
+        each counting the same.
 
     >>> def run(source, target, entropy):
     ...     scores = {"source_dev": 0.5, "entropy": entropy, "oracle": 0.75}
     ...     return Choices("c", source, target, "extraction", "gnn", 1, "bert", scores, {}, {})
     >>> [study] = selection_study([run("a", "b", 0.75), run("b", "a", 0.625)])
-    >>> study.default, study.held_out, [(fold.held_out, fold.chosen) for fold in study.folds]
+    >>> study.default, held_out(study.folds), [(fold.held_out, fold.chosen) for fold in study.folds]
     ('entropy', 0.0625, [('a → b', 'entropy'), ('b → a', 'entropy')])
     """
     return tuple(_study(task, own) for task, own in _split(runs, lambda run: run.task))
@@ -142,21 +149,33 @@ def _study(task: str, runs: Sequence[Choices]) -> Study:
     names = sorted(set.intersection(*(set(run.scores) for run in runs)) - {ORACLE})
     by_corpus = len({run.corpus for run in runs}) > 1
     units = _split(runs, (lambda run: run.corpus) if by_corpus else (lambda run: run.pair))
-    folds = []
-    for name, own in units:
-        rest = [run for run in runs if (run.corpus != name if by_corpus else _apart(run, own[0]))]
-        if rest:
-            regrets = {v: mean_regret(own, lambda run, v=v: run.regret(v)) for v in names}  # type: ignore[misc]
-            folds.append(Fold(name, best(rest, names), regrets))
+    alone: tuple[Fold, ...] = ()
+    if by_corpus:
+        folds = _folds(runs, units, names, lambda run, other: run.corpus != other.corpus)
+    else:
+        folds = _folds(runs, units, names, lambda run, o: run.source != o.source and run.target != o.target)
+        alone = _folds(runs, units, names, lambda run, other: run.pair != other.pair)
     found = sorted((_regret(runs, name) for name in names), key=lambda one: (one.mean, one.validator))
     methods = tuple(dict.fromkeys(run.method for run in runs))
     unit = "corpus" if by_corpus else "pair"
-    whole = tuple(folds) if len(folds) == len(units) else ()
-    return Study(task, len(runs), methods, (*found, _regret(runs, ORACLE)), unit, whole, best(runs, names))
+    return Study(task, len(runs), methods, (*found, _regret(runs, ORACLE)), unit, folds, alone, best(runs, names))
 
 
-def _apart(run: Choices, other: Choices) -> bool:
-    return run.source != other.source and run.target != other.target
+def _folds(
+    runs: Sequence[Choices],
+    units: Sequence[tuple[str, Sequence[Choices]]],
+    names: Sequence[str],
+    elsewhere: Callable[[Choices, Choices], bool],
+) -> tuple[Fold, ...]:
+    """Every unit held out; none if for one of them nothing is left to choose on."""
+    folds = []
+    for unit, own in units:
+        rest = [run for run in runs if elsewhere(run, own[0])]
+        if not rest:
+            return ()
+        regrets = {v: mean_regret(own, lambda run, v=v: run.regret(v)) for v in names}  # type: ignore[misc]
+        folds.append(Fold(unit, best(rest, names), regrets))
+    return tuple(folds)
 
 
 def _regret(runs: Sequence[Choices], name: str) -> Regret:

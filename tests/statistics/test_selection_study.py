@@ -17,7 +17,9 @@ NAMES = ("entropy", "infomax", "source_dev")
 SIXTEENTHS = st.integers(0, 16).map(lambda n: n / 16)  # exact in binary: no tie hangs on rounding
 
 
-def made(corpus: str, pair: str, method: str, seed: int, losses: tuple[float, ...], values: tuple[float, ...]) -> Choices:
+def made(
+    corpus: str, pair: str, method: str, seed: int, losses: tuple[float, ...], values: tuple[float, ...]
+) -> Choices:
     scores = {"oracle": 1.0, **{name: 1 - loss for name, loss in zip(NAMES, losses)}}
     return Choices(corpus, pair[0], pair[1], "extraction", method, seed, "bert", scores, dict(zip(NAMES, values)), {})
 
@@ -74,6 +76,10 @@ def test_the_study_is_what_a_slow_one_finds(found: dict[Any, Any]) -> None:
             elsewhere = slow_mean({key: table[key] for key in outside})
             chosen = slow_mean({key: losses[fold.chosen][key] for key in outside})
             assert chosen <= elsewhere + 1e-12
+    for fold in study.alone:
+        rest = {key for key in found if key[1] != fold.held_out[0] + fold.held_out[-1]}
+        by_name = {name: slow_mean({key: table[key] for key in rest}) for name, table in losses.items()}
+        assert by_name[fold.chosen] == pytest.approx(min(by_name.values()))
     if study.folds:
         assert [fold.held_out for fold in study.folds] == (
             sorted(corpora) if len(corpora) > 1 else [f"{a} → {b}" for a, b in pairs]
@@ -101,7 +107,9 @@ def test_choosing_among_methods_is_what_a_slow_one_finds(found: dict[Any, Any]) 
 def test_nothing_is_chosen_on_the_test_labels_that_it_is_reported_on() -> None:
     """Pairs with the held-out pair's source or target have no say in it."""
     runs = [made("one", pair, "gnn", 1, (1.0, 0.5, 0.0), (0,) * 3) for pair in ("ab", "ac", "cb")]
-    assert selection_study(runs)[0].folds == ()  # for ab nothing is left
+    [study] = selection_study(runs)
+    assert study.folds == ()  # for ab nothing is left
+    assert [fold.chosen for fold in study.alone] == ["source_dev"] * 3
     runs += [made("one", "ba", "gnn", 1, (0.0, 0.5, 1.0), (0,) * 3)]
     [study] = selection_study(runs)
     assert {fold.held_out: fold.chosen for fold in study.folds}["a → b"] == "entropy"
@@ -148,7 +156,9 @@ def test_what_is_read_of_runs(tmp_path: Path) -> None:
     assert found[0].values["entropy"] == [1 / 8, 2 / 8, 3 / 8]
     assert found[0].curve == [0.1, 0.2, 0.3]
     assert [one.method for one in choices(group(runs), ["in_domain"])[0]] == ["in_domain"]
-    with pytest.raises(ValueError, match=r"methods=\['lisa'\]: no such methods among these runs; there are source_only,"):
+    with pytest.raises(
+        ValueError, match=r"methods=\['lisa'\]: no such methods among these runs; there are source_only,"
+    ):
         choices(group(runs), ["lisa"])
 
 
