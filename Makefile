@@ -27,7 +27,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	touch $@
 
 test: setup-dev  ## every test and doctest
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 check: setup-dev  ## style and types
 	$(BIN)/ruff check

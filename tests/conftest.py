@@ -34,7 +34,7 @@ def parse_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> "Command":
     """Runs the command in a folder of its own; returns exit code, standard output, standard error."""
-    from domadapt import cli  # not before the environment is set
+    from domadapt.cli.main import main  # not before the environment is set
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DOMADAPT_BENCHMARK_DATA", raising=False)
@@ -45,7 +45,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         sys.argv = ["domadapt", *arguments]
         capsys.readouterr()
         try:
-            cli.main()
+            main()
             code = 0
         except SystemExit as end:
             code = int(end.code or 0)

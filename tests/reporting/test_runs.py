@@ -58,7 +58,7 @@ def test_nothing_there(tmp_path: Path, name: str, said: str) -> None:
 
 
 def test_what_training_writes_is_what_is_read(make_metrics: Any) -> None:
-    from domadapt.reporting import runs
+    from domadapt.runs import metrics as runs
     from domadapt.training.run import FORMAT
 
     assert make_metrics("lisa", 1, 0.5)["format"] == runs.FORMAT == FORMAT
