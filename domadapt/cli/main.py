@@ -75,9 +75,11 @@ def audit(cfg: Any, overrides: list[str]) -> None:
 
 def report(cfg: Any, overrides: list[str]) -> None:
     """Write report.html, and what goes beside it."""
+    from domadapt.config.instantiate import make
     from domadapt.reporting.report import report as run
 
-    print(run(cfg.runs, cfg.output, list(cfg.formats), cfg.audit, bool(cfg.attention), cfg.baseline, cfg.selection))
+    selection = make(cfg.selection).name if cfg.selection else None
+    print(run(cfg.runs, cfg.output, list(cfg.formats), cfg.audit, bool(cfg.attention), cfg.baseline, selection))
 
 
 def study(cfg: Any, overrides: list[str]) -> None:
