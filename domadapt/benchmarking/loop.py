@@ -40,10 +40,10 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     if done and cfg.tracking:
         finished_ones = [cell.folder for cell in todo if cell.state() == FINISHED]
         track_benchmark(cfg, done, report(finished_ones, Path(cfg.paths.runs, "report.html")))
-    if done and cfg.benchmark.get("study"):
-        print(study([cell.folder for cell in todo if cell.state() == FINISHED], Path(cfg.paths.runs, "study.md")))
     if failure:
         raise failure
+    if cfg.benchmark.get("study"):
+        print(study([cell.folder for cell in todo], Path(cfg.paths.runs, "study.md")))
     return done
 
 
