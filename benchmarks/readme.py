@@ -12,10 +12,11 @@ from pathlib import Path
 
 from domadapt.reporting.blocks import Table, Text, listed, numbered
 from domadapt.reporting.markdown import harmless, table_lines
-from domadapt.reporting.rows import Row, rows
+from domadapt.reporting.rows import Row, rows, target_scores
 from domadapt.reporting.significance import Notes
 from domadapt.reporting.study import study_section
-from domadapt.reporting.tables import OVER, text_table
+from domadapt.reporting.tables import OVER, as_text
+from domadapt.reporting.tables import table as pair_table
 from domadapt.runs.groups import ROLES, Pair, group
 from domadapt.runs.metrics import read_runs
 from domadapt.statistics.compare import compare
@@ -50,7 +51,8 @@ def written(text: str, root: Path = ROOT) -> str:
 
 def printed(folder: Path) -> str:
     """What `domadapt benchmark` prints at its end."""
-    return f"```\n{text_table(read_runs(folder).runs)}\n```"
+    tables = [as_text(pair_table(pair)) for pair in group(read_runs(folder).runs)]
+    return "\n".join(["```", "\n\n".join(tables), "```"])
 
 
 def table(folder: Path) -> str:
@@ -118,7 +120,7 @@ def _score(pair: Pair, row: Row | None, notes: Notes) -> str:
     if row.target.low is not None and row.target.high is not None:
         mark = notes.mark(f"in brackets: 95 % interval {OVER[row.target.over][1]}").removeprefix("- ")
         return f"{mean} ({100 * row.target.low:.1f}–{100 * row.target.high:.1f}) {mark}"
-    values = [run["target_test"][pair.headline] for run in row.method.runs if run["target_test"]]
+    values = target_scores(pair, row.method)
     if len(values) != 2:
         return f"{mean} {notes.mark(f'one seed: {row.target.reason}').removeprefix('- ')}"
     mark = notes.mark("in brackets: half the difference between two seeds, which allow no interval").removeprefix("- ")

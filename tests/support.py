@@ -1,7 +1,7 @@
 """What several test files make: tiny encoders, batches, corpora."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,18 @@ import torch
 from domadapt.data.batches import Batch, Collator, encode
 from domadapt.data.domains import UnlabelledText
 from domadapt.models.encoder import Encoder
+from domadapt.runs.groups import Pair, group
+from domadapt.runs.metrics import typed
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import SpacyParser
 
 Command = Callable[..., tuple[int, str, str]]  # what the fixture `command` gives
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
+
+
+def grouped(contents: Iterable[dict[str, Any]]) -> list[Pair]:
+    """What a report is made of, from contents of ``metrics.json``."""
+    return group([typed(content) for content in contents])
 
 
 def tiny_encoder(kind: str = "token", labels: int = 5) -> Encoder:

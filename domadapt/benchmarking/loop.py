@@ -66,7 +66,7 @@ def sweep(todo: Sequence[Cell]) -> tuple[list[dict[str, Any]], RuntimeError | No
         print(text_table(done))
     here = [watch.metrics[cell.folder] for cell in todo if cell.folder in watch.metrics.keys() - watch.before]
     if here:
-        wall, work = time.monotonic() - started, sum(sum(metrics["seconds"].values()) for metrics in here)
+        wall, work = time.monotonic() - started, sum(sum(metrics.seconds.values()) for metrics in here)
         print(f"{len(here)} cells in {duration(wall)}; their own times add up to {duration(work)}", flush=True)
     if not errors:
         return done, None

@@ -31,11 +31,12 @@ def train(cfg: Any, overrides: list[str]) -> float | None:
     """One run; prints its scores, and returns what a sweeper may search by."""
     from domadapt.benchmarking.search import objective
     from domadapt.reporting.tables import text_table
+    from domadapt.runs.metrics import typed
     from domadapt.training.run import train as run
 
     metrics = run(cfg)
     print(text_table([metrics]))
-    return objective(metrics)
+    return objective(typed(metrics))
 
 
 def benchmark(cfg: Any, overrides: list[str]) -> None:

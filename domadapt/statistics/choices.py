@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from domadapt.runs.groups import Method, Pair
 from domadapt.runs.metrics import Metrics
@@ -23,7 +22,7 @@ class Choices:
     Attributes:
         corpus, source, target, task: what it was run on.
         method, seed: what was run.
-        network: validators' values of runs with the same one (backbone and evidence) are comparable.
+        evidence: validators' values of runs with the same (backbone, size of source dev) are comparable.
         scores: validator → target score of the epoch that it picks; the oracle's among them.
         picked: validator → its own value there.
         values: validator → (epochs,) its values.
@@ -36,7 +35,7 @@ class Choices:
     task: str
     method: str
     seed: int
-    network: str
+    evidence: str
     scores: Mapping[str, float]
     picked: Mapping[str, float]
     values: Mapping[str, Sequence[float]]
@@ -87,7 +86,7 @@ def _wanted(pair: Pair, methods: Sequence[str] | None) -> Iterable[Method]:
     if methods is not None:
         return [method for method in pair.methods if method.name in methods]
     controls = {name for method in pair.methods for name in _controls(method)}
-    return [m for m in pair.methods if m.role in CHOOSING and not {m.name, m.runs[0]["method"]} & controls]
+    return [m for m in pair.methods if m.role in CHOOSING and not {m.name, m.runs[0].method} & controls]
 
 
 def _controls(method: Method) -> Iterable[str]:
@@ -96,26 +95,23 @@ def _controls(method: Method) -> Iterable[str]:
 
 
 def _choices(pair: Pair, method: Method, run: Metrics) -> Choices | None:
-    selection = run.get("selection") or {}
-    picks: Mapping[str, Any] = selection.get("choices") or {}
-    tests = {name: pick.get("target_test") or {} for name, pick in picks.items()}
-    if ORACLE not in tests or not all(pair.headline in test for test in tests.values()):
+    picks = run.selection.choices
+    tests = {name: pick.target_test or {} for name, pick in picks.items()}
+    scores = {name: test[pair.headline] for name, test in tests.items() if pair.headline in test}
+    if ORACLE not in scores or len(scores) < len(picks):
         return None
-    lines = {line["epoch"]: line.get("validators") or {} for line in run["curve"]}
-    values = {name: [float(line[name]) for line in lines.values() if name in line] for name in picks}
-    picked = {name: lines.get(pick["epoch"], {}).get(name) for name, pick in picks.items()}
-    data = run["config"].get("data") or {}
-    evidence = [run["config"].get("backbone"), (run.get("counts") or {}).get("source_dev")]
+    lines = {line.epoch: line.validators for line in run.curve}
+    data = run.config.get("data") or {}
     return Choices(
         corpus=str(data.get("folder") or str(data.get("_target_", "")).rpartition(".")[2]),
-        source=run["source"],
-        target=run["target"],
+        source=run.source,
+        target=run.target,
         task=pair.task,
         method=method.name,
-        seed=run["seed"],
-        network=json.dumps(evidence, sort_keys=True, default=str),
-        scores={name: float(test[pair.headline]) for name, test in tests.items()},
-        picked={name: float(value) for name, value in picked.items() if value is not None},
-        values=values,
-        curve=[float(score) for score in selection.get("target_curve") or ()],
+        seed=run.seed,
+        evidence=json.dumps([run.config.get("backbone"), run.counts.source_dev], sort_keys=True, default=str),
+        scores=scores,
+        picked={name: lines[pick.epoch][name] for name, pick in picks.items() if name in lines.get(pick.epoch, {})},
+        values={name: [line[name] for line in lines.values() if name in line] for name in picks},
+        curve=run.selection.target_curve,
     )

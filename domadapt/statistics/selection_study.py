@@ -214,7 +214,7 @@ def correlation(values: Sequence[float], scores: Sequence[float]) -> float | Non
 
 def _comparable(runs: Sequence[Choices], name: str) -> list[list[Choices]]:
     known = [run for run in runs if isfinite(run.picked.get(name, float("nan")))]
-    return [own for _, own in _split(known, lambda r: "\0".join((r.corpus, r.pair, str(r.seed), r.network)))]
+    return [own for _, own in _split(known, lambda r: "\0".join((r.corpus, r.pair, str(r.seed), r.evidence)))]
 
 
 def _across(runs: Sequence[Choices], name: str) -> float | None:

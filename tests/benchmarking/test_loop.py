@@ -93,7 +93,9 @@ def test_the_live_table_says_what_runs_and_what_is_done(tmp_path: Path) -> None:
     status = Status(found[1].folder, found[1].key)
     with status.during("fit"):
         status.note(0.0, epoch=1, epochs=3, step=20, steps=60)
-    metrics = {"key": found[0].key, "headline": "span_f1", "target_test": {"span_f1": 0.625}, "seconds": {"fit": 3.0}}
+    names = dict.fromkeys(("source", "target", "task", "method", "role"), "")
+    scores = {"headline": "span_f1", "source_dev": {}, "target_test": {"span_f1": 0.625}}
+    metrics = {**names, **scores, "key": found[0].key, "seed": 1, "curve": [], "config": {}, "seconds": {"fit": 3.0}}
     found[0].folder.mkdir(parents=True)
     (found[0].folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
     (found[2].folder).mkdir(parents=True)

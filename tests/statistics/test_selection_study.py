@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domadapt.runs.groups import group
+from domadapt.runs.metrics import typed
 from domadapt.statistics.choices import Choices, choices
 from domadapt.statistics.selection_study import selection_study
 from tests.statistics.made import run
@@ -149,17 +150,17 @@ def test_what_is_read_of_runs(tmp_path: Path) -> None:
         selected(tmp_path, method, scores, config=controls)
         for method in ("source_only", "gnn", "gnn_linear", "in_domain")
     ]
-    found, messages = choices(group(runs))
+    found, messages = choices(group([typed(run) for run in runs]))
     assert [one.method for one in found] == ["source_only", "gnn"] and not messages
     assert found[0].scores == scores
     assert found[0].picked["entropy"] == 2 / 8
     assert found[0].values["entropy"] == [1 / 8, 2 / 8, 3 / 8]
-    assert found[0].curve == [0.1, 0.2, 0.3]
-    assert [one.method for one in choices(group(runs), ["in_domain"])[0]] == ["in_domain"]
+    assert found[0].curve == (0.1, 0.2, 0.3)
+    assert [one.method for one in choices(group([typed(run) for run in runs]), ["in_domain"])[0]] == ["in_domain"]
     with pytest.raises(
         ValueError, match=r"methods=\['lisa'\]: no such methods among these runs; there are source_only,"
     ):
-        choices(group(runs), ["lisa"])
+        choices(group([typed(run) for run in runs]), ["lisa"])
 
 
 def test_runs_without_scores_of_choices_and_validators_of_some_are_told(tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ def test_runs_without_scores_of_choices_and_validators_of_some_are_told(tmp_path
         selected(tmp_path, "lisa", {"source_dev": 0.5, "entropy": 0.5, "oracle": 0.75}),
         run(tmp_path, None, {"span_f1": 0.5}, "masked_lm", "adapted"),
     ]
-    found, messages = choices(group(runs))
+    found, messages = choices(group([typed(run) for run in runs]))
     assert messages == [
         "1 run keeps no target scores of validators' choices: left out",
         "validators that not every run was scored by are left out: entropy (not in 1 of 2 runs)",
