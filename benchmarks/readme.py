@@ -19,6 +19,7 @@ from domadapt.reporting.tables import OVER, as_text
 from domadapt.reporting.tables import table as pair_table
 from domadapt.runs.groups import ROLES, Pair, group
 from domadapt.runs.metrics import read_runs
+from domadapt.runs.reselect import ORACLE, reselect
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Interval, OverallDifference, Significance, Statistics
 
@@ -95,6 +96,24 @@ def differences(folder: Path) -> str:
     return _markdown([Table(title, header, lines, [*notes.texts, labels])])
 
 
+def by_validator(folder: Path) -> str:
+    """The same differences as each validator would have had them: does a gain hang on who chooses the epoch?"""
+    runs = read_runs(folder).runs
+    names = sorted(set.intersection(*(set(run.selection.choices) for run in runs)) - {ORACLE})
+    found = {name: compare(group(reselect(runs, name)[0])).overall for name in names}
+    used = {str(run.selection.validator) for run in runs}
+    lines: dict[str, dict[str, str]] = {}
+    for name, methods in found.items():
+        for one in methods:
+            for side in (one.baseline, one.control):
+                if one.role == "adapted" and side.other and side.interval:
+                    of = f"{one.method} − {side.other}"
+                    lines.setdefault(of, {})[name] = f"{100 * side.interval.mean:+.1f}"
+    header = ["difference", *(f"{name} (used)" if name in used else name for name in names)]
+    cells = [[of, *(own.get(name, "-") for name in names)] for of, own in lines.items()]
+    return _markdown([Table("Mean difference over the pairs by validator, points", header, cells)])
+
+
 def selection(folder: Path) -> str:
     """What the selection study says, and its tables."""
     blocks = study_section(_read(folder)[0]).blocks
@@ -104,7 +123,8 @@ def selection(folder: Path) -> str:
 
 
 KINDS: dict[str, Callable[[Path], str]] = {
-    "printed": printed, "table": table, "differences": differences, "selection": selection,
+    "printed": printed, "table": table, "differences": differences, "by_validator": by_validator,
+    "selection": selection,
 }  # fmt: skip
 
 

@@ -129,6 +129,9 @@ def records(study: Study) -> list[Record]:
         for (corpus, pair), regret in one.by_pair.items():
             own: Record = {"task": study.task, "corpus": corpus, "pair": pair, "validator": one.validator}
             found.append(own | {"regret": regret, "chosen_elsewhere": chosen.get(_unit(study, corpus, pair))})
+    if study.folds:
+        found.append({"task": study.task, "corpus": "all", "pair": "all", "validator": ELSEWHERE,
+                      "regret": held_out(study.folds)})  # fmt: skip
     return found
 
 

@@ -124,6 +124,7 @@ def test_the_study_as_a_verb(write: Write, tmp_path: Path, command: Command) -> 
     assert found["all", "source_dev"]["regret"] == str((0.125 + 0.0625) / 2)
     assert found["a → b", "source_dev"]["regret"] == "0.125"
     assert found["a → b", "entropy"]["chosen_elsewhere"] == "entropy"
+    assert found["all", "chosen elsewhere"]["regret"] == "0.0"
 
 
 @pytest.mark.parametrize(
