@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c const
 TREEBANK ?= ../shared/data/treebank_ewt
 PARSER ?= build/parser
 
-.PHONY: run setup setup-dev test check bench parser constraints clean help
+.PHONY: run setup setup-dev test check bench tables parser constraints clean help
 
 run: setup  ## the main job: train the shipped benchmark, write the report
 	$(BIN)/domadapt benchmark experiment=hotel_laptop launcher=joblib
@@ -36,6 +36,9 @@ check: setup-dev  ## style and types
 
 bench: setup-dev  ## speed, as ratios measured in alternation
 	$(BIN)/python -m benchmarks.speed
+
+tables: setup  ## the blocks of README.md that quote results, from results/
+	$(BIN)/python -m benchmarks.readme
 
 parser: setup  ## train the shipped parser again: make parser TREEBANK=FOLDER PARSER=OUTPUT
 	$(BIN)/python -m domadapt.syntax.treebank train --treebank $(TREEBANK) --output $(PARSER)

@@ -1,7 +1,7 @@
 """What several test files make: tiny encoders, batches, settings and steps, corpora."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from domadapt.data.records import Record
 from domadapt.methods.method import Method, Step, View
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Encoder
+from domadapt.runs.groups import Pair, group
+from domadapt.runs.metrics import typed
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import SpacyParser
 from domadapt.tasks.extraction import Extraction
@@ -37,6 +39,11 @@ def of_yaml(choice: str) -> list[str]:
     config = OmegaConf.load(CONF / group / f"{name}.yaml")
     layered = [label for label, settings in config.items() if isinstance(settings.get("layer"), int)]
     return [choice, *(f"{group}.{label}.layer=1" for label in layered)]
+
+
+def grouped(contents: Iterable[dict[str, Any]]) -> list[Pair]:
+    """What a report is made of, from contents of ``metrics.json``."""
+    return group([typed(content) for content in contents])
 
 
 def tiny_encoder(kind: str = "token", labels: int = 5) -> Encoder:

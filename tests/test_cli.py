@@ -81,7 +81,9 @@ def test_help_of_a_choice_shows_its_settings(command: Command) -> None:
 def test_unknown_verb(command: Command) -> None:
     code, out, err = command("trian")
     assert (code, out) == (2, "")
-    assert err == "domadapt: no verb 'trian'; there are train, benchmark, bundle, predict, parse, audit, report\n"
+    assert (
+        err == "domadapt: no verb 'trian'; there are train, benchmark, bundle, predict, parse, audit, report, study\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from domadapt.benchmarking.search import objective
 from domadapt.data.hold_out import hold_out
 from domadapt.data.records import Record
 from domadapt.runs.key import cell_key
+from domadapt.runs.metrics import typed
 from tests.support import corpora, records, write_jsonl
 
 
@@ -151,7 +152,7 @@ def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:
     assert metrics["selection"]["validator"] == "oracle" and metrics["selection"]["gap"] == 0.0
     best = max(metrics["selection"]["choices"].values(), key=lambda choice: choice["target_test"]["span_f1"])
     assert metrics["target_test"]["span_f1"] == best["target_test"]["span_f1"]
-    assert objective(metrics) is None
+    assert objective(typed(metrics)) is None
     with pytest.raises(ValueError, match="selection=oracle: there are no target labels to choose by"):
         run(tmp_path, "blind", "selection=oracle", "data.target.test_path=null")
     assert not (tmp_path / "blind" / "checkpoint").exists()  # told before training

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from domadapt.benchmarking.plan import Cell, duration
+from domadapt.runs.metrics import Metrics, typed
 from domadapt.runs.status import read_status, runs
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class Watch:
         self.cells = list(cells)
         self.console = console or Console(stderr=True)
         self.started = time.time()
-        self.metrics: dict[Path, dict[str, Any]] = {}
+        self.metrics: dict[Path, Metrics] = {}
         self.before: set[Path] = set()
         self._stop = threading.Event()
 
@@ -57,7 +58,7 @@ class Watch:
         new = []
         for cell in self.cells:
             if cell.folder not in self.metrics and (metrics := cell.metrics()) is not None:
-                self.metrics[cell.folder] = metrics
+                self.metrics[cell.folder] = typed(metrics)
                 new.append(cell)
         return new
 
@@ -83,7 +84,8 @@ class Watch:
             for pair in pairs:
                 own = [cell for cell in self.cells if (cell.method, cell.pair) == (method, pair)]
                 states = [self.state(cell) for cell in own]
-                scores = [score for cell in own if (score := headline(self.metrics.get(cell.folder))) is not None]
+                known = [self.metrics[cell.folder].score() for cell in own if cell.folder in self.metrics]
+                scores = [score for score in known if score is not None]
                 mean = f"{100 * sum(scores) / len(scores):.1f} " if scores else ""
                 row.append(Text(mean + "".join(MARKS[state] for state, _ in states)))
                 running += [(c, status) for c, (state, status) in zip(own, states, strict=True) if state == "running"]
@@ -142,16 +144,9 @@ def told(status: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def headline(metrics: dict[str, Any] | None) -> float | None:
-    """A run's headline score on the target test, where it has one."""
-    scores = (metrics or {}).get("target_test") or {}
-    value = scores.get((metrics or {}).get("headline"))
-    return None if value is None else float(value)
-
-
-def line(cell: Cell, metrics: dict[str, Any], caption: str) -> str:
+def line(cell: Cell, metrics: Metrics, caption: str) -> str:
     """What a log says of a finished cell."""
-    score = headline(metrics)
+    score = metrics.score()
     shown = "-" if score is None else f"{100 * score:.1f}"
-    seconds = duration(sum(metrics["seconds"].values()))
-    return f"{cell.name}: {metrics['headline']} {shown}, {seconds} ({caption})"
+    seconds = duration(sum(metrics.seconds.values()))
+    return f"{cell.name}: {metrics.headline} {shown}, {seconds} ({caption})"

@@ -13,6 +13,7 @@ from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
 from domadapt.config.compose import user_error
 from domadapt.reporting.report import report
+from domadapt.reporting.study import study
 from domadapt.reporting.tables import text_table
 from domadapt.runs.provenance import described
 from domadapt.runs.status import Busy
@@ -42,6 +43,8 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
         track_benchmark(cfg, done, report(finished_ones, Path(cfg.paths.runs, "report.html")))
     if failure:
         raise failure
+    if cfg.benchmark.get("study"):
+        print(study([cell.folder for cell in todo], Path(cfg.paths.runs, "study.md")))
     return done
 
 
@@ -64,7 +67,7 @@ def sweep(todo: Sequence[Cell]) -> tuple[list[dict[str, Any]], RuntimeError | No
         print(text_table(done))
     here = [watch.metrics[cell.folder] for cell in todo if cell.folder in watch.metrics.keys() - watch.before]
     if here:
-        wall, work = time.monotonic() - started, sum(sum(metrics["seconds"].values()) for metrics in here)
+        wall, work = time.monotonic() - started, sum(sum(metrics.seconds.values()) for metrics in here)
         print(f"{len(here)} cells in {duration(wall)}; their own times add up to {duration(work)}", flush=True)
     if not errors:
         return done, None

@@ -150,8 +150,8 @@ def estimate(todo: Sequence[Cell]) -> Estimate:
         for path in runs.glob("*/*/*/metrics.json"):
             try:
                 metrics = read_metrics(path)
-                kind = metrics["method"], str(metrics["config"]["data"]["_target_"])
-                took.setdefault(kind, []).append(sum(metrics["seconds"].values()))
+                kind = metrics.method, str(metrics.config["data"]["_target_"])
+                took.setdefault(kind, []).append(sum(metrics.seconds.values()))
             except (ValueError, KeyError, AttributeError):
                 continue  # of another version; it is no news here
     waiting = [cell for cell in todo if cell.state() != FINISHED]

@@ -1,21 +1,19 @@
 """What a sweeper that searches, such as Optuna's, gets to see of a run: the chosen validator's value, nothing else."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from omegaconf import DictConfig
 
+from domadapt.runs.metrics import Metrics
 
-def objective(metrics: Mapping[str, Any]) -> float | None:
+
+def objective(metrics: Metrics) -> float | None:
     """The chosen validator's value at the epoch it chose; None of the oracle, by whose value nobody may search.
 
-    >>> curve = [{"epoch": 1, "selection": 0.2}, {"epoch": 2, "selection": 0.7}]
-    >>> objective({"selection": {"validator": "source_dev", "epoch": 2}, "curve": curve})
+    >>> from domadapt.runs.metrics import Epoch, Selection
+    >>> curve = Epoch(1, selection=0.2), Epoch(2, selection=0.7)
+    >>> objective(Metrics(selection=Selection("source_dev", 2), curve=curve))
     0.7
     """
-    chosen = metrics["selection"]["epoch"]
-    value = next(point["selection"] for point in metrics["curve"] if point["epoch"] == chosen)
-    return None if value is None else float(value)
+    return next(point.selection for point in metrics.curve if point.epoch == metrics.selection.epoch)
 
 
 def check_search(cfg: DictConfig, verb: str) -> None:

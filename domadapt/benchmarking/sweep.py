@@ -115,7 +115,7 @@ def told_apart(cells: list[Cell]) -> list[Cell]:
     named = []
     for cell in cells:
         values = redacted(OmegaConf.to_container(cell.config, resolve=True))
-        own = settings({"config": values}) | flat(values["data"], "data")  # the pair need not tell of all its settings
+        own = settings(values) | flat(values["data"], "data")  # the pair need not tell of all its settings
         named.append((f"{cell.pair} {cell.method}", own))
     labels = [name.removeprefix(f"{cell.pair} ") for cell, name in zip(cells, distinct(named), strict=True)]
     return [replace(cell, method=label) for cell, label in zip(cells, labels, strict=True)]

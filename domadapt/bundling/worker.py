@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from domadapt.runs.metrics import typed
 from domadapt.utils.redact import guard_logs, redact
 
 
@@ -41,16 +42,16 @@ def answer(config: dict[str, Any], runs: str) -> dict[str, Any]:
         ``headline``, ``score``, ``seconds`` and ``hardware``; or ``error``.
     """
     try:
-        metrics = _train(config, runs)
+        metrics = typed(_train(config, runs))
     except Exception as error:  # the others go on
         print(redact(traceback.format_exc()), file=sys.stderr)
         return {"error": redact(f"{type(error).__name__}: {error}")}
-    score = (metrics["target_test"] or {}).get(metrics["headline"])
+    score = metrics.score()
     return {
-        "headline": metrics["headline"],
+        "headline": metrics.headline,
         "score": score,
-        "seconds": sum(metrics["seconds"].values()),
-        "hardware": metrics["hardware"]["name"],
+        "seconds": sum(metrics.seconds.values()),
+        "hardware": metrics.hardware["name"],
     }
 
 

@@ -18,6 +18,7 @@ domadapt VERB [overrides]      label one domain, work in another
   parse       fill the parse cache
   audit       what is wrong with the corpora, before you believe a score
   report      one HTML file from run folders: domadapt report runs/mine
+  study       which validator should choose checkpoints, from run folders
 
 Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.path=b.txt injection=[lisa,gnn]
   domadapt VERB --help      the verb's settings and what can be chosen
@@ -30,11 +31,12 @@ def train(cfg: Any, overrides: list[str]) -> float | None:
     """One run; prints its scores, and returns what a sweeper may search by."""
     from domadapt.benchmarking.search import objective
     from domadapt.reporting.tables import text_table
+    from domadapt.runs.metrics import typed
     from domadapt.training.run import train as run
 
     metrics = run(cfg)
     print(text_table([metrics]))
-    return objective(metrics)
+    return objective(typed(metrics))
 
 
 def benchmark(cfg: Any, overrides: list[str]) -> None:
@@ -74,9 +76,18 @@ def audit(cfg: Any, overrides: list[str]) -> None:
 
 def report(cfg: Any, overrides: list[str]) -> None:
     """Write report.html, and what goes beside it."""
+    from domadapt.config.instantiate import make
     from domadapt.reporting.report import report as run
 
-    print(run(cfg.runs, cfg.output, list(cfg.formats), cfg.audit, bool(cfg.attention), cfg.baseline))
+    selection = make(cfg.selection).name if cfg.selection else None
+    print(run(cfg.runs, cfg.output, list(cfg.formats), cfg.audit, bool(cfg.attention), cfg.baseline, selection))
+
+
+def study(cfg: Any, overrides: list[str]) -> None:
+    """Compare validators on finished runs; prints the tables."""
+    from domadapt.reporting.study import study as run
+
+    print(run(cfg.runs, cfg.output, cfg.methods))
 
 
 VERBS: dict[str, Callable[[Any, list[str]], object]] = {
@@ -87,6 +98,7 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "parse": parse,
     "audit": audit,
     "report": report,
+    "study": study,
 }
 
 
@@ -153,7 +165,7 @@ def _run(verb: str, arguments: list[str]) -> None:
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
     tidy = quote if verb in ("predict", "parse") else lengthen
-    words = positional(arguments[1:]) if verb == "report" else arguments[1:]
+    words = positional(arguments[1:]) if verb in ("report", "study") else arguments[1:]
     given = [tidy(argument) for argument in words]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
     given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))

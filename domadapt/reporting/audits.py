@@ -100,14 +100,14 @@ def published_and_clean(pairs: Sequence[Pair]) -> Table | Text:
     same = []
     for pair in pairs:
         for row in rows(pair):
-            sizes = row.method.runs[0].get("target_test_sizes") or {}
+            sizes = row.method.runs[0].target_test_sizes
             if row.target is None or row.clean is None:
                 continue
             table.rows.append(
                 [
                     f"{pair.name}: {row.method.name}",
-                    str(sizes.get("all", "-")),
-                    str(sizes.get("clean", "-")),
+                    str(sizes.all if sizes else "-"),
+                    str(sizes.clean if sizes else "-"),
                     f"{100 * row.target.mean:.1f}",
                     f"{100 * row.clean.mean:.1f}",
                     f"{100 * (row.clean.mean - row.target.mean):+.1f}",

@@ -53,25 +53,25 @@ def calibration(pair: Pair) -> list[Block]:
 def pooled(method: Method) -> list[Point]:
     """Ten bins by confidence, the seeds' bins put together by their counts.
 
-    >>> bins = [{"confidence": 0.95, "accuracy": 0.5, "count": 2}, {"confidence": 0.99, "accuracy": 1.0, "count": 2}]
-    >>> pooled(Method("a", "adapted", ({"calibration": {"bins": bins}},)))
+    >>> from domadapt.runs.metrics import Bin, Calibration, Metrics
+    >>> bins = Bin(0.95, 0.5, 2), Bin(0.99, 1.0, 2)
+    >>> pooled(Method("a", "adapted", (Metrics(calibration=Calibration(bins=bins)),)))
     [(0.97, 0.75, 4)]
     """
     sums: dict[int, list[float]] = {}
     for run in method.runs:
-        for part in (run.get("calibration") or {}).get("bins") or []:
-            count = part["count"]
-            if count:
-                total = sums.setdefault(min(int(part["confidence"] * BINS), BINS - 1), [0.0, 0.0, 0.0])
-                total[0] += count * part["confidence"]
-                total[1] += count * part["accuracy"]
+        for part in run.calibration.bins:
+            if count := part.count:
+                total = sums.setdefault(min(int(part.confidence * BINS), BINS - 1), [0.0, 0.0, 0.0])
+                total[0] += count * part.confidence
+                total[1] += count * part.accuracy
                 total[2] += count
     return [(round(c / n, 6), round(a / n, 6), int(n)) for _, (c, a, n) in sorted(sums.items())]
 
 
 def error(method: Method) -> float | None:
     """Mean over seeds of the recorded expected calibration error."""
-    values = [v for run in method.runs if (v := (run.get("calibration") or {}).get("error")) is not None]
+    values = [v for run in method.runs if (v := run.calibration.error) is not None]
     return sum(values) / len(values) if values else None
 
 

@@ -105,7 +105,7 @@ def _drawn(pair: Pair, seen: Attention | str) -> str:
 
 def _attention(compared: Comparison, texts: Sequence[Excerpt], parses: Sequence[Parse]) -> Attention | str:
     # One model for all texts: loading one a seed would cost more than the rest of the report.
-    folder = Path(compared.method.runs[0]["folder"])
+    folder = Path(compared.method.runs[0].folder)
     return attention(folder / "model", [text.text for text in texts], parses)
 
 

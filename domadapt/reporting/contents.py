@@ -13,6 +13,7 @@ from domadapt.reporting.heatmap import heatmap
 from domadapt.reporting.regret import regret
 from domadapt.reporting.reproduce import reproduce
 from domadapt.reporting.significance import significance
+from domadapt.reporting.study import study_section
 from domadapt.reporting.summary import overview, summary
 from domadapt.reporting.tables import table
 from domadapt.runs.groups import Pair
@@ -51,7 +52,8 @@ def contents(
     )
     sections = [Section("Summary", tuple(opening)), Section("Scores", (Text(BARS, "soft"),))]
     sections += [_scores(pair, statistics) for pair in pairs]
-    sections += [heatmap(pairs, statistics), significance(pairs, statistics), regret(pairs), cost(pairs)]
+    sections += [heatmap(pairs, statistics), significance(pairs, statistics), regret(pairs), study_section(pairs)]
+    sections += [cost(pairs)]
     sections += details(pairs, parser, attention)
     sections += [data(pairs, audits), reproduce(found, pairs)]
     return sections

@@ -83,12 +83,14 @@ def costs(pairs: Sequence[Pair]) -> list[Cost]:
 def seconds(method: Method) -> float | None:
     """Mean seconds of a method's runs before the test.
 
-    >>> seconds(Method("a", "adapted", ({"seconds": {"fit": 2.0, "evaluate": 9.0}}, {"seconds": {"fit": 4.0}})))
+    >>> from domadapt.runs.metrics import Metrics
+    >>> runs = Metrics(seconds={"fit": 2.0, "evaluate": 9.0}), Metrics(seconds={"fit": 4.0})
+    >>> seconds(Method("a", "adapted", runs))
     3.0
     """
     return _mean(
-        [sum(run["seconds"].get(stage, 0) for stage in ("build", "prepare", "fit"))
-         for run in method.runs if run.get("seconds")]
+        [sum(run.seconds.get(stage, 0) for stage in ("build", "prepare", "fit"))
+         for run in method.runs if run.seconds]
     )  # fmt: skip
 
 
@@ -104,7 +106,7 @@ def _cost(name: str, role: str, some: Sequence[tuple[Pair, Method]]) -> Cost:
         mine, theirs = seconds(method), seconds(base)
         if mine and theirs:
             times.append(mine / theirs)
-    parameters = [p for _, m in some for run in m.runs if (p := (run.get("counts") or {}).get("parameters"))]
+    parameters = [p for _, m in some for run in m.runs if (p := run.counts.parameters)]
     return Cost(
         name,
         role,

@@ -27,7 +27,7 @@ def curve_svg(pair: Pair, alt: str) -> str:
     Returns:
         The element, or an empty string if no run has a curve.
     """
-    if not any(run["curve"] for method in pair.methods for run in method.runs):
+    if not any(run.curve for method in pair.methods for run in method.runs):
         return ""
     with drawing():
         return element(_curves(pair), alt)
@@ -36,23 +36,22 @@ def curve_svg(pair: Pair, alt: str) -> str:
 def mean_curve(method: Method, panel: str, headline: str) -> list[tuple[int, float]]:
     """(epoch, mean over seeds) of a loss, or of the source dev score in percent.
 
-    >>> run = {"curve": [{"epoch": 1, "losses": {"task": 0.5}, "source_dev": {"span_f1": 0.25}}]}
+    >>> from domadapt.runs.metrics import Epoch, Metrics
+    >>> run = Metrics(curve=(Epoch(1, losses={"task": 0.5}, source_dev={"span_f1": 0.25}),))
     >>> mean_curve(Method("a", "adapted", (run,)), "source dev", "span_f1")
     [(1, 25.0)]
     """
     by_epoch: dict[int, list[float]] = {}
     for run in method.runs:
-        for step in run["curve"]:
-            value = step["source_dev"].get(headline) if panel == DEV else step["losses"].get(panel)
+        for step in run.curve:
+            value = step.source_dev.get(headline) if panel == DEV else step.losses.get(panel)
             if value is not None:
-                by_epoch.setdefault(step["epoch"], []).append(100 * value if panel == DEV else value)
+                by_epoch.setdefault(step.epoch, []).append(100 * value if panel == DEV else value)
     return [(epoch, sum(values) / len(values)) for epoch, values in sorted(by_epoch.items())]
 
 
 def _curves(pair: Pair) -> Figure:
-    losses = {
-        name for method in pair.methods for run in method.runs for step in run["curve"] for name in step["losses"]
-    }
+    losses = {name for method in pair.methods for run in method.runs for step in run.curve for name in step.losses}
     # The total is a weighted sum of the others, on another scale for every method.
     panels = [DEV, *sorted(losses - {"total"}, key=lambda name: (name != "task", name))]
     methods = [row.method for row in rows(pair)]

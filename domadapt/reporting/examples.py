@@ -68,7 +68,7 @@ def best_adapted(pair: Pair) -> Method | None:
     """
     declared = [(m.config.get("benchmark") or {}).get("controls") or {} for m in pair.methods]
     controls = {str(name) for each in declared for name in each.values()}
-    adapted = [m for m in pair.methods if m.role == "adapted" and str(m.runs[0]["method"]) not in controls]
+    adapted = [m for m in pair.methods if m.role == "adapted" and m.runs[0].method not in controls]
     return max(adapted, key=lambda method: _source_dev(pair, method), default=None)
 
 
@@ -153,9 +153,9 @@ def _over_seeds(same: list[Example]) -> Example:
 
 
 def _predictions(method: Method, seed: int) -> Path:
-    return Path(next(run["folder"] for run in method.runs if run["seed"] == seed), "predictions.jsonl")
+    return Path(next(run.folder for run in method.runs if run.seed == seed), "predictions.jsonl")
 
 
 def _source_dev(pair: Pair, method: Method) -> float:
-    values = scores(method, lambda run: run["source_dev"].get(pair.headline))
+    values = scores(method, lambda run: run.source_dev.get(pair.headline))
     return sum(values) / len(values) if values else 0.0

@@ -4,11 +4,11 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from domadapt.reporting.cost import seconds
 from domadapt.reporting.rows import Row, rows, scores
 from domadapt.runs.groups import Method, Pair
+from domadapt.runs.metrics import Metrics
 from domadapt.statistics.results import Difference, Interval, Statistics
 from domadapt.utils.files import replace_atomic, write_atomic
 from domadapt.utils.text import visible
@@ -99,41 +99,40 @@ def _clean(value: Value) -> Value:
     return visible(value) if isinstance(value, str) else value
 
 
-def _run(pair: Pair, method: Method, run: dict[str, Any]) -> Record:
-    chosen, counts, timed = (run.get(name) or {} for name in ("selection", "counts", "seconds"))
+def _run(pair: Pair, method: Method, run: Metrics) -> Record:
     record: Record = {
         "pair": pair.name,
-        "source": run["source"],
-        "target": run["target"],
-        "task": run["task"],
+        "source": run.source,
+        "target": run.target,
+        "task": run.task,
         "method": method.name,
         "role": method.role,
-        "seed": run["seed"],
-        "key": run.get("key"),
+        "seed": run.seed,
+        "key": run.key,
         "headline": pair.headline,
-        "score": (run["target_test"] or {}).get(pair.headline),
-        "score_clean": (run.get("target_test_clean") or {}).get(pair.headline),
-        "selection_validator": chosen.get("validator"),
-        "selection_epoch": chosen.get("epoch"),
-        "selection_gap": chosen.get("gap"),
-        "calibration_error": (run.get("calibration") or {}).get("error"),
-        "parameters": counts.get("parameters"),
-        "attempts": run.get("attempts"),
-        "seconds": sum(timed.values()) if timed else None,
-        "folder": run.get("folder"),
+        "score": run.score(),
+        "score_clean": (run.target_test_clean or {}).get(pair.headline),
+        "selection_validator": run.selection.validator,
+        "selection_epoch": run.selection.epoch,
+        "selection_gap": run.selection.gap,
+        "calibration_error": run.calibration.error,
+        "parameters": run.counts.parameters,
+        "attempts": run.attempts,
+        "seconds": sum(run.seconds.values()) if run.seconds else None,
+        "folder": run.folder or None,
     }
-    record |= {f"seconds_{stage}": value for stage, value in timed.items()}
+    record |= {f"seconds_{stage}": value for stage, value in run.seconds.items()}
     for part in ("source_dev", "source_test", "target_test", "target_test_clean"):
-        record |= {f"{part}_{name}": value for name, value in (run.get(part) or {}).items()}
-    for name, choice in (chosen.get("choices") or {}).items():
-        record[f"epoch_by_{name}"] = choice.get("epoch")
-        record[f"score_by_{name}"] = (choice.get("target_test") or {}).get(pair.headline)
+        record |= {f"{part}_{name}": value for name, value in (getattr(run, part) or {}).items()}
+    for name, choice in run.selection.choices.items():
+        record[f"epoch_by_{name}"] = choice.epoch
+        record[f"score_by_{name}"] = (choice.target_test or {}).get(pair.headline)
     return {name: value for name, value in record.items() if isinstance(value, str | int | float | None)}
 
 
 def _method(pair: Pair, row: Row, statistics: Statistics) -> Record:
     cell = statistics.cell(pair.name, row.method.name)
-    parameters = scores(row.method, lambda run: (run.get("counts") or {}).get("parameters"))
+    parameters = scores(row.method, lambda run: run.counts.parameters)
     return {
         "pair": pair.name,
         "method": row.method.name,

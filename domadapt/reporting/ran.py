@@ -30,10 +30,10 @@ class Ran:
 def shared_settings(runs: Sequence[Metrics]) -> dict[str, str]:
     """Settings that all runs have in common.
 
-    >>> shared_settings([{"config": {"a": 1, "b": 2}}, {"config": {"a": 1, "b": 3}}])
+    >>> shared_settings([Metrics(config={"a": 1, "b": 2}), Metrics(config={"a": 1, "b": 3})])
     {'a': '1'}
     """
-    every = [settings(run) for run in runs]
+    every = [settings(run.config) for run in runs]
     return {k: v for k, v in every[0].items() if all(other.get(k) == v for other in every)} if every else {}
 
 
@@ -44,19 +44,18 @@ def ran(method: Method, shared: dict[str, str]) -> Ran:
         method: its runs.
         shared: settings that need no repeating.
     """
-    own = {k: v for k, v in settings(method.runs[0]).items() if shared.get(k) != v}
+    own = {k: v for k, v in settings(method.runs[0].config).items() if shared.get(k) != v}
     stages: dict[str, list[float]] = {}
     for run in method.runs:
-        for stage, value in {**run.get("seconds", {}), "total": sum(run.get("seconds", {}).values())}.items():
+        for stage, value in {**run.seconds, "total": sum(run.seconds.values())}.items():
             stages.setdefault(stage, []).append(value)
-    counts = [run.get("counts", {}) for run in method.runs]
-    cut = [part for count in counts for part in count.get("truncated", {}).values()]
-    warnings = sum((Counter(count.get("warnings", {})) for count in counts), Counter[str]())
+    cut = [part for run in method.runs for part in run.counts.truncated.values()]
+    warnings = sum((Counter(run.counts.warnings) for run in method.runs), Counter[str]())
     return Ran(
         method.name,
         own,
         {stage: sum(values) / len(values) for stage, values in stages.items()},
-        (sum(part["texts"] for part in cut), sum(part["words"] for part in cut)),
+        (sum(part.texts for part in cut), sum(part.words for part in cut)),
         dict(sorted(warnings.items())),
     )
 
@@ -64,8 +63,8 @@ def ran(method: Method, shared: dict[str, str]) -> Ran:
 def counted(runs: Sequence[Metrics], name: str) -> list[tuple[str, int]]:
     """What runs say under ``versions`` or ``hardware``, and how many say so; the most frequent first.
 
-    >>> counted([{"versions": {"torch": "2"}}, {"versions": {"torch": "2"}}], "versions")
+    >>> counted([Metrics(versions={"torch": "2"}), Metrics(versions={"torch": "2"})], "versions")
     [('torch 2', 2)]
     """
-    said = Counter(", ".join(f"{k} {v}" for k, v in flat(run.get(name, {})).items()).strip() for run in runs)
+    said = Counter(", ".join(f"{k} {v}" for k, v in flat(getattr(run, name)).items()).strip() for run in runs)
     return said.most_common()

@@ -1,9 +1,9 @@
 """What choosing a checkpoint without target labels costs: every validator's choice beside the oracle's."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from domadapt.reporting.blocks import Section, Table, Text
+from domadapt.reporting.rows import scores
 from domadapt.runs.groups import Method, Pair
 
 BOUND = "oracle"  # chooses by target test labels: a bound, never a choice
@@ -34,7 +34,7 @@ def regret_table(pair: Pair) -> Table | None:
     if not names:
         return None
     order = [*(name for name in names if name != BOUND), *([BOUND] if BOUND in names else [])]
-    used = {m.name: {str((run.get("selection") or {}).get("validator")) for run in m.runs} for m in pair.methods}
+    used = {m.name: {run.selection.validator for run in m.runs} for m in pair.methods}
     table = Table(
         f"{pair.name}: {pair.headline} on the target test by validator, percent",
         ["method", *(f"{name} (a bound)" if name == BOUND else name for name in order), "regret"],
@@ -47,7 +47,7 @@ def regret_table(pair: Pair) -> Table | None:
         for name in order:
             mark = "*" if name in used[method] else ""
             cells.append(f"{100 * found[name][0]:.1f} ({found[name][1]:.1f}){mark}" if name in found else "")
-        gaps = [run["selection"]["gap"] for run in _of(pair, method).runs if _gap(run) is not None]
+        gaps = scores(_of(pair, method), lambda run: run.selection.gap)
         table.rows.append([method, *cells, f"{100 * sum(gaps) / len(gaps):.1f}" if gaps else "-"])
     table.notes.append("regret: mean over seeds of the oracle's score less the chosen checkpoint's, in points")
     return table
@@ -56,25 +56,21 @@ def regret_table(pair: Pair) -> Table | None:
 def mean_choices(method: Method, headline: str) -> dict[str, tuple[float, float]]:
     """Validator → (mean target score, mean epoch) of its choices over seeds.
 
-    >>> run = {"selection": {"choices": {"entropy": {"epoch": 2, "target_test": {"span_f1": 0.5}}}}}
+    >>> from domadapt.runs.metrics import Choice, Metrics, Selection
+    >>> run = Metrics(selection=Selection(choices={"entropy": Choice(2, {"span_f1": 0.5})}))
     >>> mean_choices(Method("a", "adapted", (run,)), "span_f1")
     {'entropy': (0.5, 2.0)}
     """
     found: dict[str, list[tuple[float, int]]] = {}
     for run in method.runs:
-        for name, choice in ((run.get("selection") or {}).get("choices") or {}).items():
-            value = (choice.get("target_test") or {}).get(headline)
+        for name, choice in run.selection.choices.items():
+            value = (choice.target_test or {}).get(headline)
             if value is not None:
-                found.setdefault(str(name), []).append((value, choice["epoch"]))
+                found.setdefault(name, []).append((value, choice.epoch))
     return {
         name: (sum(v for v, _ in pairs) / len(pairs), sum(e for _, e in pairs) / len(pairs))
         for name, pairs in found.items()
     }
-
-
-def _gap(run: Any) -> float | None:
-    value: float | None = (run.get("selection") or {}).get("gap")
-    return value
 
 
 def _of(pair: Pair, name: str) -> Method:

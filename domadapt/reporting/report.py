@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from domadapt.reporting.markdown import markdown
 from domadapt.reporting.page import page
 from domadapt.runs.groups import group
 from domadapt.runs.metrics import read_runs
+from domadapt.runs.reselect import reselect
 from domadapt.statistics.compare import compare
 from domadapt.syntax.parser import SpacyParser
 from domadapt.utils.files import write_atomic
@@ -27,6 +29,7 @@ def report(
     audit: str | Path | None = None,
     attention: bool = True,
     baseline: str = "source_only",
+    selection: str | None = None,
 ) -> Path:
     """Write a report.
 
@@ -37,12 +40,14 @@ def report(
         audit: an ``audit.json``, or a folder of them; None takes those that lie below ``runs``.
         attention: draw the attention of adapted models whose folders are there.
         baseline: role or name of the method that the others are compared with.
+        selection: show the checkpoints that this validator would have chosen; None shows those that were kept.
 
     Returns:
         ``output``.
 
     Raises:
-        ValueError: there are no readable runs, ``output`` is a folder, or a format is unknown; names it and the fix.
+        ValueError: there are no readable runs, ``output`` is a folder, or a format or ``selection`` is unknown; names
+            it and the fix.
     """
     output = Path(output)
     if output.is_dir():
@@ -52,8 +57,13 @@ def report(
         raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
     chosen = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]
     found = read_runs(chosen)
+    words: tuple[str, ...] = ()
+    if selection is not None:
+        shown, words = reselect(found.runs, selection)
+        found = replace(found, runs=shown)
     pairs = group(found.runs)
     statistics = compare(pairs, baseline)
+    statistics = replace(statistics, messages=(*words, *statistics.messages))
     if {"html", "markdown"} & set(formats):
         sections = contents(found, pairs, statistics, read_audits(chosen, audit), SpacyParser(), attention)
         runs_read = sum(len(method.runs) for pair in pairs for method in pair.methods)

@@ -51,15 +51,14 @@ def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
 
 def _commands(method: Method) -> list[str]:
     return [
-        f"{redact(str(run.get('command', 'not recorded')))}  # {method.name}, seed {run['seed']}, "
-        f"key {run.get('key', 'not recorded')}"
+        f"{redact(run.command or 'not recorded')}  # {method.name}, seed {run.seed}, key {run.key or 'not recorded'}"
         for run in method.runs
     ]
 
 
 def _happened(pair: Pair, method: Method, shared: dict[str, str]) -> list[str]:
     found = ran(method, shared)
-    starts = sum(int(run.get("attempts") or 1) for run in method.runs)
+    starts = sum(run.attempts or 1 for run in method.runs)
     return [
         f"{pair.name}: {method.name}",
         str(len(method.runs)),

@@ -53,7 +53,7 @@ def detail_names(pair: Pair) -> list[str]:
 
     Where they come from: ``<type>_f1`` of extraction, ``accuracy`` and ``macro_f1`` of classification.
     """
-    tests = [run["target_test"] for method in pair.methods for run in method.runs if run["target_test"]]
+    tests = [run.target_test for method in pair.methods for run in method.runs if run.target_test]
     if pair.task == "classification":
         return [n for n in ("accuracy", "macro_f1") if n != pair.headline and any(n in test for test in tests)]
     return sorted({n for test in tests for n in test if n.endswith("_f1") and n != pair.headline})
@@ -64,9 +64,9 @@ def scores(method: Method, read: Callable[[Metrics], float | None]) -> list[floa
     return [value for value in map(read, method.runs) if value is not None]
 
 
-def target_scores(pair: Pair, method: Method, part: str = "target_test") -> list[float]:
+def target_scores(pair: Pair, method: Method) -> list[float]:
     """Headline scores on the target test, one a seed."""
-    return scores(method, lambda run: (run.get(part) or {}).get(pair.headline))
+    return scores(method, lambda run: run.score(pair.headline))
 
 
 def gap_closed(model: float | None, source_only: float | None, in_domain: float | None) -> tuple[float | None, str]:
@@ -95,7 +95,7 @@ def gap_closed(model: float | None, source_only: float | None, in_domain: float 
 
 def _unlike_tests(methods: Sequence[Method]) -> str:
     """Which two of them were tested on different numbers of texts; empty where none were."""
-    sizes = [set(scores(m, lambda run: (run.get("target_test_sizes") or {}).get("all"))) for m in methods]
+    sizes = [set(scores(m, lambda run: run.target_test_sizes.all if run.target_test_sizes else None)) for m in methods]
     for (one, mine), (other, others) in combinations(zip(methods, sizes, strict=True), 2):
         if mine and others and mine != others:
             texts, other_texts = (" and ".join(map(str, sorted(found))) for found in (mine, others))
@@ -105,8 +105,9 @@ def _unlike_tests(methods: Sequence[Method]) -> str:
 
 def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:
     target = _target(pair, method, statistics)
-    sizes = [run.get("target_test_sizes") or {} for run in method.runs]
-    fewer = any(size.get("all") != size.get("clean") for size in sizes)
+    sizes = [run.target_test_sizes for run in method.runs if run.target_test_sizes]
+    fewer = any(size.all != size.clean for size in sizes)
+    clean = scores(method, lambda run: (run.target_test_clean or {}).get(pair.headline))
     references = [reference(pair, method, role) for role in ("source_only", "in_domain")]
     bases = [_target(pair, m, statistics) if m else None for m in references]
     share, reason = gap_closed(target.mean if target else None, *(base.mean if base else None for base in bases))
@@ -117,15 +118,15 @@ def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:
     if source_only and in_domain and (unlike := _unlike_tests([in_domain, source_only, method])):
         share, reason = None, unlike
     details = {
-        name: scores(method, lambda run, name=name: (run["target_test"] or {}).get(name))  # type: ignore[misc]
+        name: scores(method, lambda run, name=name: run.score(name))  # type: ignore[misc]
         for name in detail_names(pair)
     }
-    regrets = scores(method, lambda run: (run.get("selection") or {}).get("gap"))
+    regrets = scores(method, lambda run: run.selection.gap)
     source = [] if method.role == "in_domain" else scores(method, lambda run: _source(run).get(pair.headline))
     return Row(
         method,
         target,
-        _estimate(target_scores(pair, method, "target_test_clean")) if fewer else None,
+        _estimate(clean) if fewer else None,
         {name: sum(values) / len(values) for name, values in details.items() if values},
         sum(source) / len(source) if source else None,
         share,
@@ -141,7 +142,7 @@ def _target(pair: Pair, method: Method, statistics: Statistics | None) -> Interv
 
 
 def _source(run: Metrics) -> dict[str, float]:
-    return dict(run.get("source_test") or run["source_dev"])
+    return dict(run.source_test or run.source_dev)
 
 
 def _estimate(values: Sequence[float]) -> Interval | None:

@@ -1,11 +1,12 @@
 """The result table: target score, interval over seeds, source score, gap closed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from domadapt.reporting.blocks import Table, numbered
 from domadapt.reporting.rows import CEILING, Row, detail_names, rows
 from domadapt.runs.groups import Pair, group
-from domadapt.runs.metrics import Metrics
+from domadapt.runs.metrics import typed
 from domadapt.statistics.results import Interval, Statistics
 from domadapt.utils.text import visible
 
@@ -16,7 +17,7 @@ OVER = {
 }
 
 
-def text_table(metrics: Sequence[Metrics]) -> str:
+def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
     """Aligned tables for a terminal, one a pair.
 
     Args:
@@ -24,7 +25,7 @@ def text_table(metrics: Sequence[Metrics]) -> str:
 
     >>> run = {"source": "camera", "target": "laptop", "task": "extraction", "headline": "span_f1", "seed": 1,
     ...        "method": "source_only", "role": "source_only", "config": {}, "source_dev": {"span_f1": 0.7},
-    ...        "target_test": {"span_f1": 0.5, "aspect_f1": 0.4}}
+    ...        "target_test": {"span_f1": 0.5, "aspect_f1": 0.4}, "curve": []}
     >>> print(text_table([run]))
     camera → laptop: span_f1 on the target test, percent
     method       score  interval  aspect F1  source  gap closed  seeds
@@ -33,7 +34,10 @@ def text_table(metrics: Sequence[Metrics]) -> str:
       [2] fewer than three seeds, too few for an interval
       source: the score on the source's dev part, for want of a source test
     """
-    return "\n\n".join(_as_text(table(pair)) for pair in group(metrics)) or "no finished runs"
+    return (
+        "\n\n".join(as_text(table(pair)) for pair in group([typed(content) for content in metrics]))
+        or "no finished runs"
+    )
 
 
 def table(pair: Pair, statistics: Statistics | None = None) -> Table:
@@ -87,7 +91,7 @@ def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
     remarks = [f"({mark}): 95 % interval {words}" for kind, (mark, words) in OVER.items() if kind in over]
     if any(row.clean for row in lines):
         remarks.append("clean: without test texts that are copies of training or unlabelled texts")
-    if any(row.source is not None and not row.method.runs[0].get("source_test") for row in lines):
+    if any(row.source is not None and not row.method.runs[0].source_test for row in lines):
         remarks.append("source: the score on the source's dev part, for want of a source test")
     if any(row.regret is not None for row in lines):
         remarks.append("regret: points that the best checkpoint by target labels, which nobody may choose by, has more")
@@ -100,7 +104,8 @@ def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
     return remarks
 
 
-def _as_text(table: Table) -> str:
+def as_text(table: Table) -> str:
+    """A table with its footnotes, aligned, for a terminal."""
     widths = [max(len(cell) for cell in column) for column in zip(table.header, *table.rows, strict=True)]
     lines = [table.title]
     for cells in (table.header, *table.rows):

@@ -18,7 +18,7 @@ class Method:
     Attributes:
         name: shown; says the settings, too, where one name was run with several.
         role: which bar it is.
-        runs: metrics, one a seed, in the seeds' order.
+        runs: one a seed, in the seeds' order.
     """
 
     name: str
@@ -27,11 +27,11 @@ class Method:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        return tuple(run["seed"] for run in self.runs)
+        return tuple(run.seed for run in self.runs)
 
     @property
     def config(self) -> dict[str, Any]:
-        return dict(self.runs[0]["config"])
+        return dict(self.runs[0].config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
     """Put runs together by pair, method and seed.
 
     Args:
-        metrics: contents of ``metrics.json``, oldest first: of two runs with the same settings and seed the later
+        metrics: of runs, oldest first: of two runs with the same settings and seed the later
             one counts.
 
     Returns:
@@ -66,22 +66,22 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
     """
     by_pair: dict[str, list[Metrics]] = {}
     for run in metrics:
-        by_pair.setdefault(_key([run["source"], run["target"]], _problem(run)), []).append(run)
-    labels = distinct([(f"{runs[0]['source']} → {runs[0]['target']}", _problem(runs[0])) for runs in by_pair.values()])
+        by_pair.setdefault(_key([run.source, run.target], _problem(run)), []).append(run)
+    labels = distinct([(f"{runs[0].source} → {runs[0].target}", _problem(runs[0])) for runs in by_pair.values()])
     pairs = [
-        Pair(label, runs[0]["headline"], runs[0]["task"], *_methods(runs))
+        Pair(label, runs[0].headline, runs[0].task, *_methods(runs))
         for label, runs in zip(labels, by_pair.values(), strict=True)
     ]
     return sorted(pairs, key=lambda pair: pair.name)
 
 
-def settings(run: Metrics) -> dict[str, str]:
-    """A run's configuration as dotted names, less seed, paths, names and threads: those that a cell's key leaves out.
+def settings(config: Mapping[str, Any]) -> dict[str, str]:
+    """A configuration as dotted names, less seed, paths, names and threads: those that a cell's key leaves out.
 
-    >>> settings({"config": {"seed": 1, "trainer": {"epochs": 3}, "injection": {}}})
+    >>> settings({"seed": 1, "trainer": {"epochs": 3}, "injection": {}})
     {'trainer.epochs': '3', 'injection': '{}'}
     """
-    found = flat({name: value for name, value in run["config"].items() if name not in NAMES})
+    found = flat({name: value for name, value in config.items() if name not in NAMES})
     return {name: value for name, value in found.items() if name != "trainer.threads"}
 
 
@@ -116,19 +116,19 @@ def distinct(named: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
 def _methods(runs: Sequence[Metrics]) -> tuple[tuple[Method, ...], int]:
     by_method: dict[str, dict[int, Metrics]] = {}
     for run in runs:
-        by_method.setdefault(_key([run["method"], run["role"]], settings(run)), {})[run["seed"]] = run
+        by_method.setdefault(_key([run.method, run.role], settings(run.config)), {})[run.seed] = run
     seeds = [[by_seed[seed] for seed in sorted(by_seed)] for by_seed in by_method.values()]
-    names = distinct([(str(same[0]["method"]), settings(same[0])) for same in seeds])
-    methods = tuple(Method(n, same[0]["role"], tuple(same)) for n, same in zip(names, seeds, strict=True))
+    names = distinct([(same[0].method, settings(same[0].config)) for same in seeds])
+    methods = tuple(Method(n, same[0].role, tuple(same)) for n, same in zip(names, seeds, strict=True))
     return methods, len(runs) - sum(len(same) for same in seeds)
 
 
 def _problem(run: Metrics) -> dict[str, str]:
     """What tells a pair from another of the same domains."""
-    data = flat(run["config"].get("data", {}), "data")
+    data = flat(run.config.get("data", {}), "data")
     if "data.folder" in data:  # names the corpus, wherever the research corpora lie
         data.pop("data.root", None)
-    return data | {"task": run["task"], "headline": run["headline"]}
+    return data | {"task": run.task, "headline": run.headline}
 
 
 def _key(names: Sequence[Any], values: dict[str, str]) -> str:
@@ -143,11 +143,11 @@ def reference(pair: Pair, method: Method, role: str) -> Method | None:
     """
     found = [m for m in pair.methods if m.role == role]
     if len(found) > 1:
-        found = [m for m in found if m.runs[0]["method"] == role] or found
+        found = [m for m in found if m.runs[0].method == role] or found
     if len(found) > 1:
         found = [m for m in found if _training(m) == _training(method)]
     return found[0] if len(found) == 1 else None
 
 
 def _training(method: Method) -> dict[str, str]:
-    return {k: v for k, v in settings(method.runs[0]).items() if k.partition(".")[0] in ("backbone", "trainer")}
+    return {k: v for k, v in settings(method.runs[0].config).items() if k.partition(".")[0] in ("backbone", "trainer")}

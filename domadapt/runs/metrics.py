@@ -1,27 +1,193 @@
-"""Run folders on disk: found, read, and refused by name when they are broken."""
+"""One run's ``metrics.json``, typed; run folders on disk: found, read, and refused by name when they are broken."""
 
+import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from types import UnionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-Metrics = dict[str, Any]
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 FORMAT = 1  # of metrics.json, as domadapt.train writes it
-NEEDED: dict[str, type | UnionType] = {
-    "source": str,
-    "target": str,
-    "task": str,
-    "headline": str,
-    "method": str,
-    "role": str,
-    "seed": int,
-    "source_dev": dict,
-    "target_test": dict | None,
-    "curve": list,
-    "config": dict,
-}
+# A report can do nothing without these.
+NEEDED = [
+    "source",
+    "target",
+    "task",
+    "headline",
+    "method",
+    "role",
+    "seed",
+    "source_dev",
+    "target_test",
+    "curve",
+    "config",
+]
+AGAIN = "run that cell again, or leave its folder out of `runs`"
+Scores = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One line of the learning curve.
+
+    Attributes:
+        epoch, step: from 1; steps done by its end.
+        losses: means by name, and their weighted sum as ``total``.
+        source_dev: scores.
+        validators: value of each; ``selection`` is the chosen one's, None of the oracle.
+    """
+
+    epoch: int
+    step: int = 0
+    losses: Scores = field(default_factory=dict)
+    source_dev: Scores = field(default_factory=dict)
+    validators: Scores = field(default_factory=dict)
+    selection: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The epoch that one validator would have kept, and its scores on the target test; None without target labels."""
+
+    epoch: int
+    target_test: Scores | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which epoch was kept.
+
+    Attributes:
+        validator: that chose it.
+        epoch: chosen.
+        gap: the oracle's headline score less the chosen epoch's; None without target labels.
+        choices: every validator's.
+        target_curve: (epochs,) headline scores on the target test; empty where only choices were scored.
+    """
+
+    validator: str | None = None
+    epoch: int | None = None
+    gap: float | None = None
+    choices: dict[str, Choice] = field(default_factory=dict)
+    target_curve: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Predictions of about the same confidence: its mean, the share of them that is right, how many they are."""
+
+    confidence: float
+    accuracy: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Expected calibration error on the target test, and the bins it is summed over."""
+
+    error: float | None = None
+    bins: tuple[Bin, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How many texts were cut off, and how many of their words were lost."""
+
+    texts: int
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Sizes of what went in, and what was cut off or mended on the way."""
+
+    source_train: int | None = None
+    source_dev: int | None = None
+    target_unlabelled: int | None = None
+    parameters: int | None = None
+    truncated: dict[str, Cut] = field(default_factory=dict)
+    warnings: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Texts in the target test, and those among them that are no copies of training or unlabelled text."""
+
+    all: int
+    clean: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """What ``metrics.json`` says of one run. Scores are shares (0.52 is 52 percent).
+
+    Attributes:
+        source, target, task, headline, method, role, seed: what was run; ``headline`` names the score to compare by.
+        key: fingerprint of settings, data and code.
+        training: key of the training that made the weights, where several cells share it.
+        ceiling: the same of an in-domain run, which pairs with one target share.
+        taken_from: folder of the run whose result this is a copy of; None where the cell was trained.
+        source_dev, source_test, target_test, target_test_clean: scores by name; None where there are no labels.
+        target_test_sizes: None without target labels.
+        selection, curve, calibration, counts: see their classes.
+        stages: what methods recorded of their preparation.
+        seconds: by stage, over all attempts.
+        attempts: how often it was started.
+        config: as composed, without secrets.
+        versions, hardware, command: for running it again.
+        folder: where the file lies; empty if it was never read from one.
+    """
+
+    source: str = ""
+    target: str = ""
+    task: str = ""
+    headline: str = ""
+    method: str = ""
+    role: str = ""
+    seed: int = 0
+    key: str | None = None
+    training: str | None = None
+    ceiling: str | None = None
+    taken_from: str | None = None
+    source_dev: Scores = field(default_factory=dict)
+    source_test: Scores | None = None
+    target_test: Scores | None = None
+    target_test_clean: Scores | None = None
+    target_test_sizes: Sizes | None = None
+    selection: Selection = Selection()
+    curve: tuple[Epoch, ...] = ()
+    calibration: Calibration = Calibration()
+    counts: Counts = Counts()
+    stages: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    attempts: int | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    hardware: dict[str, Any] = field(default_factory=dict)
+    command: str | None = None
+    folder: str = ""
+
+    @property
+    def network(self) -> str:
+        """Equal for runs whose weights are one and the same network: by key, else by a learning curve to the last digit.
+
+        >>> curve = (Epoch(1, losses={"task": 0.8414709848}),)
+        >>> one, other = (Metrics(target=name, curve=curve) for name in ("laptops", "devices"))
+        >>> one.network == other.network, Metrics(target="a").network == Metrics(target="b").network
+        (True, False)
+        """
+        if known := self.training or self.ceiling:
+            return known
+        said = (self.curve,) if self.curve else (self.source, self.target, self.folder)
+        return hashlib.sha256(repr((self.method, self.seed, said)).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def score(self, name: str = "") -> float | None:
+        """A score on the target test, the headline unless named; None where it has none."""
+        return (self.target_test or {}).get(name or self.headline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +195,7 @@ class RunSet:
     """What was found.
 
     Attributes:
-        runs: what each readable ``metrics.json`` says, and its ``folder``; oldest first.
+        runs: each readable ``metrics.json``; oldest first.
         skipped: one message for each file that could not be read.
     """
 
@@ -64,12 +230,12 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
             skipped.append(str(error))
     if not runs:
         raise ValueError(skipped[0] if len(skipped) == 1 else f"{skipped[0]} ({len(skipped)} files are unreadable)")
-    runs.sort(key=lambda run: (Path(run["folder"], "metrics.json").stat().st_mtime_ns, run["folder"]))
+    runs.sort(key=lambda run: (Path(run.folder, "metrics.json").stat().st_mtime_ns, run.folder))
     return RunSet(tuple(runs), tuple(skipped))
 
 
 def read_metrics(path: Path) -> Metrics:
-    """One ``metrics.json``, and under ``folder`` where it lies.
+    """One ``metrics.json``.
 
     Args:
         path: of the file.
@@ -77,20 +243,54 @@ def read_metrics(path: Path) -> Metrics:
     Raises:
         ValueError: it is unreadable, half written, of another format, or lacks what a report needs; names the file.
     """
-    again = "run that cell again, or leave its folder out of `runs`"
     try:
-        metrics = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: unreadable ({error}); {again}") from error
+        raise ValueError(f"{path}: unreadable ({error}); {AGAIN}") from error
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path}: not whole JSON ({error}); {again}") from error
-    found = metrics.get("format") if isinstance(metrics, dict) else type(metrics).__name__
+        raise ValueError(f"{path}: not whole JSON ({error}); {AGAIN}") from error
+    found = content.get("format") if isinstance(content, dict) else type(content).__name__
     if found != FORMAT:
-        raise ValueError(f"{path}: format {found!r}, expected {FORMAT}: another version of domadapt wrote it; {again}")
-    missing = [name for name, kind in NEEDED.items() if name not in metrics or not isinstance(metrics[name], kind)]
-    if missing:
-        raise ValueError(f"{path}: lacks {', '.join(missing)}, or has something else in that place; {again}")
-    return {**metrics, "folder": str(path.parent)}
+        raise ValueError(f"{path}: format {found!r}, expected {FORMAT}: another version of domadapt wrote it; {AGAIN}")
+    try:
+        return typed({**content, "folder": str(path.parent)})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; {AGAIN}") from error
+
+
+def typed(content: Mapping[str, Any]) -> Metrics:
+    """The record of what :func:`domadapt.train` returned.
+
+    Args:
+        content: of a ``metrics.json``, and maybe the ``folder`` that it lies in.
+
+    Raises:
+        ValueError: something that a report needs is missing, or is of another kind.
+
+    >>> typed({"source": "camera"})
+    Traceback (most recent call last):
+    ValueError: lacks target, task, headline, method, role, seed, source_dev, target_test, curve, config, or has \
+something else in that place
+    """
+    from pydantic import ValidationError
+
+    # What a run had nothing to say of may be null.
+    given = {name: value for name, value in content.items() if value is not None or name in NEEDED}
+    wrong = [name for name in NEEDED if name not in given]
+    try:
+        found = _schema().validate_python(given)
+    except ValidationError as error:
+        wrong += dict.fromkeys(str(part["loc"][0]) for part in error.errors())
+    if wrong:
+        raise ValueError(f"lacks {', '.join(wrong)}, or has something else in that place")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _schema() -> "TypeAdapter[Metrics]":
+    from pydantic import TypeAdapter  # as wandb has it: 0.1 s that only a reader pays
+
+    return TypeAdapter(Metrics)
 
 
 def _metrics_files(path: Path) -> Iterable[Path]:

@@ -64,7 +64,7 @@ def read_items(run: Metrics) -> Items | str:
     """Counts of a run's ``predictions.jsonl``.
 
     Args:
-        run: its metrics, with the ``folder`` they lie in.
+        run: with the ``folder`` it lies in.
 
     Returns:
         The counts, or why there are none, in words: without target labels, or in a folder that keeps only
@@ -73,30 +73,30 @@ def read_items(run: Metrics) -> Items | str:
     Raises:
         ValueError: the file is damaged, or does not give the score that ``metrics.json`` names.
     """
-    test = run["target_test"]
+    test = run.target_test
     if not test:
         return "the target test has no labels"
-    path = Path(run.get("folder", ""), "predictions.jsonl")
+    path = Path(run.folder, "predictions.jsonl")
     if not path.is_file():
         return f"{path.parent}: no predictions.jsonl"
-    rows = sorted(_rows(path, run["task"]), key=lambda row: row[:2])
-    if run["headline"] == "accuracy":  # of one label each, the micro average of all classes
+    rows = sorted(_rows(path, run.task), key=lambda row: row[:2])
+    if run.headline == "accuracy":  # of one label each, the micro average of all classes
         kinds, average = sorted({label for row in rows for label in row[2] | row[3]}), "micro"
-    elif run["task"] == "classification":
+    elif run.task == "classification":
         kinds, average = sorted({label for row in rows for label in row[2]}), "macro"
     else:
         kinds = sorted(name.removesuffix("_support") for name in test if name.endswith("_support"))
-        average = str((run["config"].get("task") or {}).get("average", "macro"))
+        average = str((run.config.get("task") or {}).get("average", "macro"))
     if not kinds:
         return f"{path.parent}: metrics.json counts no kinds of label"
     counts = _counts(rows, kinds)
     if average == "micro":  # runs may predict different classes: their counts are to have one shape
         counts = counts.sum(axis=1, keepdims=True)
     items = Items(_digest(rows), counts, average)
-    stored = test.get(run["headline"])
+    stored = test.get(run.headline)
     if stored is None or abs(items.score - stored) > EXACT:
         raise ValueError(
-            f"{path}: gives {run['headline']} {items.score!r}, but metrics.json beside it says {stored!r}; "
+            f"{path}: gives {run.headline} {items.score!r}, but metrics.json beside it says {stored!r}; "
             f"the two are not of one run: run that cell again"
         )
     return items

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -60,7 +59,7 @@ def scored(pair: Pair) -> tuple[ScoredPair, list[str]]:
     """Read a pair's scores and predictions.
 
     Args:
-        pair: with the run folders' names in its metrics.
+        pair: whose runs know their folders.
 
     Returns:
         What is known, and one message for each kind of thing that is missing, with counts.
@@ -68,19 +67,19 @@ def scored(pair: Pair) -> tuple[ScoredPair, list[str]]:
     scores, items, missing, messages = dict[Run, float](), dict[Run, Items](), list[str](), list[str]()
     for method in pair.methods:
         for run in method.runs:
-            score = (run["target_test"] or {}).get(pair.headline)
+            score = run.score(pair.headline)
             if score is None:
                 continue
-            scores[method.name, run["seed"]] = float(score)
+            scores[method.name, run.seed] = score
             try:
                 found = read_items(run)
             except ValueError as error:  # damaged predictions: the scores still count
                 messages.append(str(error))
                 continue
             if isinstance(found, str):
-                missing.append(str(Path(run.get("folder", ""))))
+                missing.append(run.folder)
             else:
-                items[method.name, run["seed"]] = found
+                items[method.name, run.seed] = found
     if missing:
         messages.append(
             f"{pair.name}: {len(missing)} of {len(scores)} runs have no predictions.jsonl ({missing[0]} ...), "

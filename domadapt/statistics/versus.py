@@ -87,7 +87,7 @@ def _against_baseline(one: ScoredPair, method: Method, baseline: str) -> Versus:
 
 def _against_control(one: ScoredPair, method: Method, controls: Mapping[str, str]) -> Versus:
     declared = {**((method.config.get("benchmark") or {}).get("controls") or {}), **controls}
-    name = declared.get(method.name) or declared.get(str(method.runs[0]["method"]))
+    name = declared.get(method.name) or declared.get(method.runs[0].method)
     if name is None:
         return Versus(method, None, "no control is declared")
     return _versus(
@@ -96,7 +96,7 @@ def _against_control(one: ScoredPair, method: Method, controls: Mapping[str, str
 
 
 def _named(pair: Pair, name: str) -> Method | None:
-    found = [m for m in pair.methods if m.name == name] or [m for m in pair.methods if m.runs[0]["method"] == name]
+    found = [m for m in pair.methods if m.name == name] or [m for m in pair.methods if m.runs[0].method == name]
     return found[0] if len(found) == 1 else None
 
 

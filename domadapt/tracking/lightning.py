@@ -10,7 +10,7 @@ from typing import Any
 from filelock import FileLock
 from pytorch_lightning.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger
 
-from domadapt.tracking.tracker import Metrics, Run, Tracker, final
+from domadapt.tracking.tracker import Content, Run, Tracker, final
 
 UNUSUAL = r"[^\w./ -]"  # in names of metrics: MLflow refuses them
 
@@ -45,7 +45,7 @@ class LightningTracker(Tracker):
         if self.logger:
             self.logger.log_metrics({re.sub(UNUSUAL, "_", name): value for name, value in metrics.items()}, step)
 
-    def end(self, metrics: Metrics | None) -> None:
+    def end(self, metrics: Content | None) -> None:
         """Results are one more entry, their names beginning with ``final/``; then close."""
         if metrics:
             self.log({f"final/{name}": value for name, value in final(metrics).items()}, self.last)

@@ -16,7 +16,7 @@ from domadapt.utils.redact import redact, redacted
 from domadapt.utils.text import cut
 
 log = logging.getLogger(__name__)
-Metrics = dict[str, Any]
+Content = dict[str, Any]  # of metrics.json
 STEP_LOSSES = "loss/"  # begins the names of what is logged every step, rather than once an epoch
 LONGEST_REASON = 200  # characters of an error that are told
 NOT_TRACKED = ("paths", "tracking", "benchmark")  # of a configuration: not what a run is, but where, and beside which
@@ -71,14 +71,14 @@ class Tracker:
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Numbers of a training step."""
 
-    def end(self, metrics: Metrics | None) -> None:
+    def end(self, metrics: Content | None) -> None:
         """The run is over.
 
         Args:
             metrics: content of ``metrics.json``; None if the run failed or was stopped.
         """
 
-    def benchmark(self, home: Path, metrics: Sequence[Metrics], report: Path | None) -> None:
+    def benchmark(self, home: Path, metrics: Sequence[Content], report: Path | None) -> None:
         """An experiment is through.
 
         Args:
@@ -128,7 +128,7 @@ class Watch(Logger):
         if told:
             self.attempt(lambda: tracker.log(told, at))
 
-    def finish(self, metrics: Metrics) -> None:
+    def finish(self, metrics: Content) -> None:
         """The run has succeeded.
 
         Args:
@@ -185,7 +185,7 @@ def tracking(cfg: DictConfig, key: str, folder: Path, attempt: int = 1) -> Itera
         watch.close()
 
 
-def track_benchmark(cfg: DictConfig, metrics: Sequence[Metrics], report: Path | None = None) -> None:
+def track_benchmark(cfg: DictConfig, metrics: Sequence[Content], report: Path | None = None) -> None:
     """Show an experiment's tables, figures and report where its runs are shown.
 
     Args:
@@ -233,7 +233,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     return found
 
 
-def final(metrics: Metrics) -> dict[str, float]:
+def final(metrics: Content) -> dict[str, float]:
     """The results in ``metrics.json``, flat."""
     return flat({name: value for name, value in metrics.items() if name not in NOT_FINAL})
 

@@ -11,13 +11,14 @@ from domadapt.reporting.figures import save_bars
 from domadapt.reporting.rows import rows
 from domadapt.reporting.tables import table
 from domadapt.runs.groups import Pair, group
-from domadapt.tracking.tracker import Metrics
+from domadapt.runs.metrics import typed
+from domadapt.tracking.tracker import Content
 from domadapt.utils.text import visible
 
 COLUMNS = ["pair", "method", "role", "seeds", "score", "low", "high", "source", "gap closed"]
 
 
-def show(wandb: Any, run: Any, metrics: Sequence[Metrics]) -> None:
+def show(wandb: Any, run: Any, metrics: Sequence[Content]) -> None:
     """Log every pair's result table as the report prints it, its numbers in one table for plots, and its bars.
 
     Args:
@@ -25,7 +26,7 @@ def show(wandb: Any, run: Any, metrics: Sequence[Metrics]) -> None:
         run: an open run.
         metrics: contents of ``metrics.json``.
     """
-    pairs = group(metrics)
+    pairs = group([typed(content) for content in metrics])
     run.log({"results": wandb.Table(columns=COLUMNS, data=[line for pair in pairs for line in numbers(pair)])})
     with tempfile.TemporaryDirectory() as folder:
         for index, pair in enumerate(pairs):

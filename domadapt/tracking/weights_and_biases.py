@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from domadapt.tracking.tracker import Metrics, Run, Tracker, final, reason
+from domadapt.tracking.tracker import Content, Run, Tracker, final, reason
 from domadapt.utils.files import write_atomic
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class WeightsAndBiases(Tracker):
         if self.run:
             self.run.log({**metrics, "step": step})
 
-    def end(self, metrics: Metrics | None) -> None:
+    def end(self, metrics: Content | None) -> None:
         """The summary holds the results of the chosen epoch; then finish, so that no other run goes on in this one."""
         try:
             if self.run and metrics and self.described:
@@ -90,7 +90,7 @@ class WeightsAndBiases(Tracker):
         finally:
             self._finish(failed=metrics is None)
 
-    def benchmark(self, home: Path, metrics: Sequence[Metrics], report: Path | None) -> None:
+    def benchmark(self, home: Path, metrics: Sequence[Content], report: Path | None) -> None:
         """A run named summary: the tables, the figures, and the report as an artifact."""
         from domadapt.tracking.wandb_summary import show
 

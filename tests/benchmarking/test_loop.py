@@ -38,9 +38,10 @@ def run(given: list[str]) -> list[dict[str, Any]]:
 
 
 def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = overrides(tmp_path)
+    given = overrides(tmp_path, "+benchmark.study=true")
     first = run(given)
     said = capsys.readouterr().out
+    assert "4 runs of source_only and gnn" in said and (tmp_path / "runs" / "study.md").is_file()
     assert [(m["method"], m["seed"]) for m in first] == [("source_only", 1), ("gnn", 1), ("source_only", 2), ("gnn", 2)]
     assert "4 cells: 1 pairs × 2 methods × 2 seeds; launcher in_process, 1 at once\n  4 to run" in said
     assert "no estimate" in said and re.search(r"4 cells in \d+ s; their own times add up to \d+ s", said)
@@ -92,7 +93,9 @@ def test_the_live_table_says_what_runs_and_what_is_done(tmp_path: Path) -> None:
     status = Status(found[1].folder, found[1].key)
     with status.during("fit"):
         status.note(0.0, epoch=1, epochs=3, step=20, steps=60)
-    metrics = {"key": found[0].key, "headline": "span_f1", "target_test": {"span_f1": 0.625}, "seconds": {"fit": 3.0}}
+    names = dict.fromkeys(("source", "target", "task", "method", "role"), "")
+    scores = {"headline": "span_f1", "source_dev": {}, "target_test": {"span_f1": 0.625}}
+    metrics = {**names, **scores, "key": found[0].key, "seed": 1, "curve": [], "config": {}, "seconds": {"fit": 3.0}}
     found[0].folder.mkdir(parents=True)
     (found[0].folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
     (found[2].folder).mkdir(parents=True)

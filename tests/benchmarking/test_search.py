@@ -30,14 +30,14 @@ def test_optuna_maximises_the_validator_in_metrics_json(tmp_path: Path) -> None:
     done = subprocess.run([*program, *arguments, searched], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     runs = [read_metrics(path) for path in (tmp_path / "runs").rglob("metrics.json")]
-    values = {run["config"]["trainer"]["learning_rate"]: objective(run) for run in runs}
+    values = {run.config["trainer"]["learning_rate"]: objective(run) for run in runs}
     assert len(values) == 3  # one a trial
     best = OmegaConf.load(tmp_path / "runs/optimization_results.yaml")
     assert best.best_value == max(values.values())
     assert values[best.best_params["trainer.learning_rate"]] == best.best_value
     # It is the validator's value, and no score on the target.
-    chosen = next(run for run in runs if run["config"]["trainer"]["learning_rate"] in values)
-    assert objective(chosen) == max(point["source_dev"]["span_f1"] for point in chosen["curve"])
+    chosen = next(run for run in runs if run.config["trainer"]["learning_rate"] in values)
+    assert objective(chosen) == max(point.source_dev["span_f1"] for point in chosen.curve)
 
 
 def searching(monkeypatch: pytest.MonkeyPatch, sweeper: str) -> None:

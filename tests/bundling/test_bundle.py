@@ -13,7 +13,7 @@ import pytest
 
 import domadapt
 from domadapt.bundling import bundle as bundling
-from domadapt.runs.metrics import read_runs
+from domadapt.runs.metrics import read_runs, typed
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.deferred import DeferredParser
 from tests.support import corpora
@@ -85,16 +85,16 @@ def test_its_runs_are_read_here_and_equal_runs_made_here(
     packed: tuple[Path, list[str]], ran: subprocess.CompletedProcess[str], tmp_path: Path
 ) -> None:
     bundle, overrides = packed
-    runs = {metrics["method"]: metrics for metrics in read_runs(bundle.parent / "runs").runs}
+    runs = {metrics.method: metrics for metrics in read_runs(bundle.parent / "runs").runs}
     assert runs.keys() == METHODS.keys() - {"crash", "wrong"}
     for method in ("source_only", "gnn"):
         here = domadapt.train([*overrides, *METHODS[method], f"paths.runs={tmp_path}"])
         there = runs[method]
-        assert (there["curve"], there["target_test"]) == (here["curve"], here["target_test"])
-        assert there["key"] != here["key"]  # another backbone file, another parser
-    assert runs["gnn"]["curve"] != runs["gnn@shuffled"]["curve"]
-    assert runs["gnn"]["config"]["parser"]["name"].startswith("spacy-")
-    assert runs["gnn"]["versions"]["spacy"] == "not installed"
+        assert (there.curve, there.target_test) == (typed(here).curve, here["target_test"])
+        assert there.key != here["key"]  # another backbone file, another parser
+    assert runs["gnn"].curve != runs["gnn@shuffled"].curve
+    assert runs["gnn"].config["parser"]["name"].startswith("spacy-")
+    assert runs["gnn"].versions["spacy"] == "not installed"
     report = domadapt.report(bundle.parent / "runs", tmp_path / "report.html")
     assert Path(report).is_file()
 

@@ -12,7 +12,7 @@ from domadapt.reporting import contents
 from domadapt.reporting.cards import LONGEST_TEXT
 from domadapt.reporting.figures import bar_svg, save_bars
 from domadapt.reporting.report import FORMATS, report
-from domadapt.runs.groups import group
+from tests.support import grouped
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -90,8 +90,8 @@ def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) ->
     assert "No attention is drawn: no model in" in words
     assert "2 times: a mended tag" in words or "6 times: a mended tag" in words
     assert "domadapt train seed=1 # lisa, seed 1, key lisa1" in words
-    order = ["Summary", "Scores", "Pair × method", "Significance", "Selection regret", "Cost against gain"]
-    order += ["Pair by pair", "Data", "How to reproduce"]
+    order = ["Summary", "Scores", "Pair × method", "Significance", "Selection regret", "Selection study"]
+    order += ["Cost against gain", "Pair by pair", "Data", "How to reproduce"]
     assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html) == order
     svgs = [dict(attributes) for tag, *attributes in page.elements if tag == "svg"]
     assert len(svgs) == 5
@@ -182,7 +182,7 @@ def test_output_that_is_a_folder(make_run: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_bars_as_a_file(make_metrics: Any, tmp_path: Path, suffix: str) -> None:
-    (pair,) = group([make_metrics(name, 1, 0.5) for name in ("_hidden", "$x$ 相機", "source_only", "in_domain")])
+    (pair,) = grouped([make_metrics(name, 1, 0.5) for name in ("_hidden", "$x$ 相機", "source_only", "in_domain")])
     first = save_bars(pair, tmp_path / f"bars{suffix}").read_bytes()
     assert first == save_bars(pair, tmp_path / f"again{suffix}").read_bytes()
     with pytest.raises(ValueError, match=r"expected \.svg or \.png"):
@@ -190,7 +190,7 @@ def test_bars_as_a_file(make_metrics: Any, tmp_path: Path, suffix: str) -> None:
 
 
 def test_bars_use_the_pages_colour_and_words(make_metrics: Any) -> None:
-    (pair,) = group([make_metrics(name, seed, 0.5) for name in ("source_only", "lisa") for seed in (1, 2, 3)])
+    (pair,) = grouped([make_metrics(name, seed, 0.5) for name in ("source_only", "lisa") for seed in (1, 2, 3)])
     svg = bar_svg(pair, 'alt "<text>')
     assert "currentColor" in svg
     assert 'aria-label="alt &quot;&lt;text&gt;"' in svg

@@ -11,7 +11,7 @@ from domadapt.runs.metrics import read_runs
 def test_found_at_any_depth_and_once(make_run: Any, tmp_path: Path) -> None:
     folder = make_run("source_only", 1, 0.5)
     found = read_runs([tmp_path, folder, folder / "metrics.json"])
-    assert [run["folder"] for run in found.runs] == [str(folder)]
+    assert [run.folder for run in found.runs] == [str(folder)]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_nothing_there(tmp_path: Path, name: str, said: str) -> None:
 
 
 def test_what_training_writes_is_what_is_read(make_metrics: Any) -> None:
-    from domadapt.runs import metrics as runs
+    from domadapt.runs import metrics
     from domadapt.training.run import FORMAT
 
-    assert make_metrics("lisa", 1, 0.5)["format"] == runs.FORMAT == FORMAT
+    assert make_metrics("lisa", 1, 0.5)["format"] == metrics.FORMAT == FORMAT

@@ -15,9 +15,9 @@ from domadapt.reporting.ranks import rank_svg
 from domadapt.reporting.regret import regret, regret_table
 from domadapt.reporting.significance import significance
 from domadapt.reporting.tables import text_table
-from domadapt.runs.groups import group
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Ranking
+from tests.support import grouped
 
 
 def choice(epoch: int, score: float) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def test_regret_by_hand(make_metrics: Any) -> None:
         })
         for seed, gap in ((1, 0.25), (2, 0.0))
     ]  # fmt: skip
-    (pair,) = group(runs)
+    (pair,) = grouped(runs)
     table = regret_table(pair)
     assert table is not None
     assert table.header == ["method", "entropy", "source_dev", "oracle (a bound)", "regret"]
@@ -40,7 +40,7 @@ def test_regret_by_hand(make_metrics: Any) -> None:
 
 
 def test_old_runs_have_no_regret(make_metrics: Any) -> None:
-    section = regret(group([make_metrics("lisa", 1, 0.5)]))
+    section = regret(grouped([make_metrics("lisa", 1, 0.5)]))
     (block,) = section.blocks
     assert isinstance(block, Text)
     assert "No run recorded" in block.text
@@ -54,7 +54,7 @@ def test_seeds_bins_are_pooled_by_their_counts(make_metrics: Any) -> None:
         make_metrics("lisa", 1, 0.5, calibration=bins((0.5, 0.0, 0), (0.75, 0.5, 1), (1.0, 1.0, 4))),
         make_metrics("lisa", 2, 0.5, calibration=bins((0.75, 1.0, 3))),
     ]
-    (pair,) = group(runs)
+    (pair,) = grouped(runs)
     assert pooled(pair.methods[0]) == [(0.75, 0.875, 4), (1.0, 1.0, 4)]
     figure, table = calibration(pair)
     assert isinstance(figure, Figure) and isinstance(table, Table)
@@ -67,7 +67,7 @@ def test_cost_by_hand(make_metrics: Any) -> None:
         found: dict[str, Any] = make_metrics(method, 1, score, seconds=seconds, target=target, counts={"parameters": 7})
         return found
 
-    pairs = group([run("source_only", 0.5, 1.0, "a"), run("lisa", 0.75, 3.0, "a"),
+    pairs = grouped([run("source_only", 0.5, 1.0, "a"), run("lisa", 0.75, 3.0, "a"),
                    run("source_only", 0.5, 3.0, "b"), run("lisa", 0.5, 11.0, "b")])  # fmt: skip
     base, lisa = costs(pairs)
     assert (base.seconds, base.times, base.gain) == (3.0, 1.0, 0.0)
@@ -79,7 +79,7 @@ def test_heatmap_by_hand(make_metrics: Any) -> None:
     scores = {"source_only": (0.48, 0.50, 0.52), "lisa": (0.58, 0.60, 0.62), "in_domain": (0.98, 1.0, 1.0)}
     runs = [make_metrics(m, seed, v) for m, values in scores.items() for seed, v in enumerate(values)]
     runs.append(make_metrics("lisa", 1, 0.5, target="phone"))
-    pairs = group(runs)
+    pairs = grouped(runs)
     gaps, values = [b for b in heatmap(pairs, compare(pairs)).blocks if isinstance(b, Table)]
     assert gaps.header == ["method", "camera → laptop", "camera → phone"]
     assert gaps.rows == [["lisa", "20", "- [1]"]]
@@ -90,7 +90,7 @@ def test_heatmap_by_hand(make_metrics: Any) -> None:
 
 def test_significance_prints_reasons_in_place_of_p(make_metrics: Any) -> None:
     runs = [make_metrics(m, seed, v + seed / 100) for m, v in (("source_only", 0.5), ("lisa", 0.6)) for seed in (1, 2)]
-    pairs = group(runs)
+    pairs = grouped(runs)
     (table,) = [b for b in significance(pairs, compare(pairs)).blocks if isinstance(b, Table)]
     (row,) = table.rows
     assert row[:2] == ["lisa", "+10.0"]
@@ -110,7 +110,7 @@ def test_critical_difference_is_drawn() -> None:
 
 def test_published_and_clean_side_by_side(make_metrics: Any) -> None:
     changes = {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"span_f1": 0.25}}
-    table = published_and_clean(group([make_metrics("lisa", 1, 0.5, **changes)]))
+    table = published_and_clean(grouped([make_metrics("lisa", 1, 0.5, **changes)]))
     assert isinstance(table, Table)
     assert table.rows == [["camera → laptop: lisa", "4", "3", "50.0", "25.0", "-25.0"]]
 
@@ -125,7 +125,7 @@ def test_audits_beside_the_runs(tmp_path: Path, make_metrics: Any) -> None:
     (tmp_path / "audit.json").write_text("{", encoding="utf-8")
     audits = read_audits([tmp_path], None)
     assert (len(audits.audits), len(audits.skipped)) == (1, 1)
-    section = data(group([make_metrics("lisa", 1, 0.5)]), audits)
+    section = data(grouped([make_metrics("lisa", 1, 0.5)]), audits)
     (table,) = [block for block in section.blocks if isinstance(block, Table)]
     assert table.rows == [["severe", "duplicates", "Half of the test is in training <b>."]]
     with pytest.raises(ValueError, match="no audit"):
@@ -143,7 +143,7 @@ def test_audit_that_is_not_there(tmp_path: Path) -> None:
 def test_a_control_is_never_the_method_that_a_report_names(make_metrics: Any) -> None:
     config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": "gnn_shuffled"}}}
     dev = {"source_only": 0.6, "gnn": 0.7, "gnn_shuffled": 0.8, "lisa": 0.65}
-    (pair,) = group([make_metrics(m, 1, 0.5, config=config, source_dev={"span_f1": d}) for m, d in dev.items()])
+    (pair,) = grouped([make_metrics(m, 1, 0.5, config=config, source_dev={"span_f1": d}) for m, d in dev.items()])
     best = best_adapted(pair)
     assert best is not None and best.name == "gnn"
 

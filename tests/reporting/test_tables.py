@@ -8,8 +8,9 @@ from domadapt.reporting.intervals import estimate, overlap
 from domadapt.reporting.rows import gap_closed, rows
 from domadapt.reporting.summary import summary
 from domadapt.reporting.tables import text_table
-from domadapt.runs.groups import Pair, group, reference
+from domadapt.runs.groups import Pair, reference
 from domadapt.statistics.compare import compare
+from tests.support import grouped
 
 
 def _cells(text: str, method: str) -> list[str]:
@@ -34,7 +35,7 @@ def test_numbers_by_hand(make_metrics: Any) -> None:
 
 def test_order_of_rows(make_metrics: Any) -> None:
     names = {"in_domain": 0.9, "weak": 0.1, "strong": 0.6, "source_only": 0.4, "rnn_from_scratch": 0.5}
-    (pair,) = group([make_metrics(name, 1, score) for name, score in names.items()])
+    (pair,) = grouped([make_metrics(name, 1, score) for name, score in names.items()])
     assert [row.method.name for row in rows(pair)] == [
         "rnn_from_scratch", "source_only", "strong", "weak", "in_domain",
     ]  # fmt: skip
@@ -71,7 +72,7 @@ def test_missing_references_have_a_footnote(make_metrics: Any) -> None:
 def test_target_without_labels(make_metrics: Any) -> None:
     runs = [make_metrics(name, 1, None) for name in ("source_only", "lisa")]
     assert "[1] the target test has no labels" in text_table(runs)
-    assert "no labels" in _summary(group(runs)[0])
+    assert "no labels" in _summary(grouped(runs)[0])
 
 
 def test_clean_column_only_where_it_differs(make_metrics: Any) -> None:
@@ -127,7 +128,7 @@ def test_settings_and_data_are_never_averaged_together(make_metrics: Any) -> Non
 
 def test_pairs_of_other_tasks_and_headlines_have_other_names(make_metrics: Any) -> None:
     classes = {"task": "classification", "target_test": {"macro_f1": 0.7, "accuracy": 0.8}}
-    pairs = group([
+    pairs = grouped([
         make_metrics("lisa", 1, 0.6),
         make_metrics("lisa", 1, 0.7, headline="macro_f1", **classes),
         make_metrics("lisa", 1, 0.8, headline="accuracy", **classes),
@@ -150,9 +151,9 @@ def test_what_no_cell_key_counts_splits_no_runs(make_metrics: Any) -> None:
         return made
 
     here, bundled = ({"root": root, "folder": "joint_absa"} for root in ("/data", "corpora/data"))
-    (pair,) = group([run("lisa", 1, 0, here), run("lisa", 2, 1, bundled)])
+    (pair,) = grouped([run("lisa", 1, 0, here), run("lisa", 2, 1, bundled)])
     assert (pair.name, [m.name for m in pair.methods], pair.methods[0].seeds) == ("camera → laptop", ["lisa"], (1, 2))
-    one, other = group([run("lisa", 1, 0, {"root": "/one"}), run("lisa", 1, 0, {"root": "/other"})])
+    one, other = grouped([run("lisa", 1, 0, {"root": "/one"}), run("lisa", 1, 0, {"root": "/other"})])
     assert (one.name, other.name) == ("camera → laptop (data.root=/one)", "camera → laptop (data.root=/other)")
 
 
@@ -162,7 +163,7 @@ def test_threads_hide_no_reference(make_metrics: Any) -> None:
         made: dict[str, Any] = make_metrics(method, 1, 0.5, config=config)
         return made
 
-    (pair,) = group([run("lisa", "a", 1), run("source_only", "a", 0), run("source_only", "b", 1)])
+    (pair,) = grouped([run("lisa", "a", 1), run("source_only", "a", 0), run("source_only", "b", 1)])
     lisa, mine, _ = pair.methods
     assert reference(pair, lisa, "source_only") is mine
 
@@ -171,13 +172,13 @@ def test_no_gap_between_unlike_test_sets(make_metrics: Any) -> None:
     scores = {"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8}
     sizes = {"source_only": 2000, "lisa": 2000, "in_domain": 400}
     runs = [make_metrics(m, 1, scores[m], target_test_sizes={"all": sizes[m], "clean": sizes[m]}) for m in scores]
-    (pair,) = group(runs)
+    (pair,) = grouped(runs)
     assert {(r.gap_closed, r.gap_reason) for r in rows(pair)} == {
         (None, "in_domain was tested on 400 texts, source_only on 2000")
     }
     runs[2]["target_test_sizes"] = {"all": 2000, "clean": 2000}
     runs[1]["target_test_sizes"] = {"all": 400, "clean": 400}
-    (pair,) = group(runs)
+    (pair,) = grouped(runs)
     assert [(r.gap_closed, r.gap_reason) for r in rows(pair)] == [
         (0.0, ""), (None, "in_domain was tested on 2000 texts, lisa on 400"), (1.0, ""),
     ]  # fmt: skip
@@ -186,7 +187,7 @@ def test_no_gap_between_unlike_test_sets(make_metrics: Any) -> None:
 def test_one_interval_whoever_asks(make_metrics: Any) -> None:
     """A terminal's table and the report agree where only scores are known, however many seeds."""
     runs = [make_metrics("lisa", seed, 0.5 + seed**2 / 10_000) for seed in range(25)]
-    (pair,) = group(runs)
+    (pair,) = grouped(runs)
     (alone,), (reported,) = rows(pair), rows(pair, compare([pair]))
     assert alone.target is not None and reported.target is not None
     assert (alone.target.low, alone.target.high) == (reported.target.low, reported.target.high)
@@ -217,7 +218,7 @@ def _summary(pair: Pair) -> str:
 def test_summary_with_too_few_seeds_claims_nothing(make_metrics: Any) -> None:
     runs = [make_metrics("source_only", seed, score) for seed, score in enumerate((0.40, 0.42, 0.44))]
     runs += [make_metrics("lisa", seed, score) for seed, score in enumerate((0.70, 0.72, 0.74))]
-    said = _summary(group(runs)[0])
+    said = _summary(grouped(runs)[0])
     assert "30.0 points above source_only" in said
     assert "no gain or loss is shown" in said
     assert "closes" not in said
@@ -227,13 +228,13 @@ def test_summary_with_too_few_seeds_claims_nothing(make_metrics: Any) -> None:
 def test_summary_with_many_seeds_claims_a_difference(make_metrics: Any, sign: int, word: str) -> None:
     runs = [make_metrics("source_only", seed, 0.5 + seed / 1000) for seed in range(12)]
     runs += [make_metrics("lisa", seed, 0.5 + sign * 0.1 + seed / 900) for seed in range(12)]
-    assert f"{word} that training again would show" in _summary(group(runs)[0])
+    assert f"{word} that training again would show" in _summary(grouped(runs)[0])
 
 
 def test_summary_chooses_by_source_dev(make_metrics: Any) -> None:
     best_on_target = make_metrics("lisa", 1, 0.9)
     best_on_source = make_metrics("gnn", 1, 0.2, source_dev={"span_f1": 0.8})
-    assert "gnn is best on source dev" in _summary(group([best_on_target, best_on_source])[0])
+    assert "gnn is best on source dev" in _summary(grouped([best_on_target, best_on_source])[0])
 
 
 def test_nothing_to_tabulate() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from domadapt.runs.groups import Pair, group
+from domadapt.runs.groups import Pair
 from domadapt.statistics.items import f1
 from domadapt.tasks.scores import class_scores, set_scores
+from tests.support import grouped
 
 KINDS = ("aspect", "opinion")
 
@@ -112,7 +113,7 @@ def benchmark(
                 config = {"benchmark": {"controls": controls}} if controls else None
                 written = rows if keep else None
                 runs.append(run(folder, written, span_scores(rows), method, role, seed, target, config=config))
-    return group(runs)
+    return grouped(runs)
 
 
 def f1_slow(totals: np.ndarray, average: str) -> float:

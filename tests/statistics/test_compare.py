@@ -14,6 +14,7 @@ from domadapt.statistics.bootstrap import FEWEST_SEEDS
 from domadapt.statistics.compare import compare
 from domadapt.statistics.permutation import runs_test
 from tests.statistics.made import benchmark, run, span_rows, span_scores
+from tests.support import grouped
 
 PAIR = "camera → laptops"
 TARGETS = tuple("abcdef")
@@ -40,7 +41,7 @@ def test_a_cell_says_all_there_is_to_say(tmp_path: Path) -> None:
 
 def test_the_difference_is_that_of_the_scores(tmp_path: Path) -> None:
     pairs = benchmark(tmp_path, {"lisa": 0.1})
-    means = {m.name: np.mean([r["target_test"]["span_f1"] for r in m.runs]) for m in pairs[0].methods}
+    means = {m.name: np.mean([r.score() for r in m.runs]) for m in pairs[0].methods}
     cell = compare(pairs).cell(PAIR, "lisa")
     assert cell.score is not None and cell.score.mean == pytest.approx(means["lisa"])
     assert cell.baseline.interval is not None
@@ -53,7 +54,7 @@ def test_pairing_makes_the_interval_narrower_than_two_alone(tmp_path: Path) -> N
     better = span_rows((np.arange(200) % 2 > 0) | (np.arange(200) < 6))
     runs = [run(tmp_path, rows, span_scores(rows), seed=s) for s in (1, 2, 3)]
     runs += [run(tmp_path, better, span_scores(better), "lisa", "adapted", seed=s) for s in (1, 2, 3)]
-    cell = compare(group(runs)).cell(PAIR, "lisa")
+    cell = compare(grouped(runs)).cell(PAIR, "lisa")
     alone, paired = cell.score, cell.baseline.interval
     assert alone is not None and paired is not None
     assert (paired.high or 0) - paired.mean < 0.5 * ((alone.high or 0) - alone.mean)
@@ -94,7 +95,7 @@ def test_only_common_seeds_are_compared(tmp_path: Path) -> None:
     runs += [run(tmp_path, rows, span_scores(rows), "lisa", "adapted", seed=s) for s in (3, 4)]
     runs += [run(tmp_path, rows, span_scores(rows), "gnn", "adapted", seed=9)]
     runs += [run(tmp_path, None, None, "blind", "adapted", seed=1)]
-    found = compare(group(runs))
+    found = compare(grouped(runs))
     assert found.cell(PAIR, "lisa").baseline.seeds.count == 1
     assert found.cell(PAIR, "gnn").baseline.reason == "no seed has a target score of both gnn and source_only"
     assert found.cell(PAIR, "blind").score is None
@@ -139,7 +140,7 @@ def test_results_without_predictions_keep_their_seeds(tmp_path: Path) -> None:
 
 def test_damaged_predictions_spoil_one_run_not_the_comparison(tmp_path: Path) -> None:
     pairs = benchmark(tmp_path, {"lisa": 0.3})
-    broken = Path(pairs[0].methods[0].runs[0]["folder"], "predictions.jsonl")
+    broken = Path(pairs[0].methods[0].runs[0].folder, "predictions.jsonl")
     broken.write_text("{", encoding="utf-8")
     found = compare(pairs)
     assert found.messages == (next(m for m in found.messages if str(broken) in m),)
@@ -149,7 +150,7 @@ def test_damaged_predictions_spoil_one_run_not_the_comparison(tmp_path: Path) ->
 def test_runs_on_different_test_sets_are_not_paired_by_item(tmp_path: Path) -> None:
     rows, other = span_rows(np.ones(6)), span_rows(np.ones(7))
     runs = [run(tmp_path, rows, span_scores(rows)), run(tmp_path, other, span_scores(other), "lisa", "adapted")]
-    found = compare(group(runs))
+    found = compare(grouped(runs))
     assert found.cell(PAIR, "lisa").baseline.items.p is None
     assert "2 different test sets" in found.messages[0]
 
@@ -166,7 +167,7 @@ def test_order_of_items_and_of_methods_does_not_matter(tmp_path: Path) -> None:
     for pair in pairs:
         for method in pair.methods:
             for one in method.runs:
-                file = Path(one["folder"], "predictions.jsonl")
+                file = Path(one.folder, "predictions.jsonl")
                 lines = file.read_text(encoding="utf-8").splitlines()
                 file.write_text("\n".join(random.Random(1).sample(lines, len(lines))), encoding="utf-8")
     turned = [replace(pair, methods=pair.methods[::-1]) for pair in pairs]
@@ -181,7 +182,7 @@ def test_pairs_with_one_test_set_draw_the_same_items(tmp_path: Path) -> None:
     """Two sources, one target: their errors on it go together, so a second pair narrows the mean less."""
     rows = span_rows(np.random.default_rng(0).random(100) < 0.5)
     runs = [run(tmp_path, rows, span_scores(rows), seed=1) | {"source": s} for s in ("a", "b")]
-    found = compare(group(runs))
+    found = compare(grouped(runs))
     one, both = found.cells[0].score, found.overall[0].score
     assert one is not None and both is not None and one.high and both.high
     assert both.high - both.mean == pytest.approx(one.high - one.mean)
@@ -190,7 +191,7 @@ def test_pairs_with_one_test_set_draw_the_same_items(tmp_path: Path) -> None:
 def test_shipped_results_can_be_compared() -> None:
     """results/ keeps only metrics.json: seeds are all there is, where there are enough of them."""
     runs = read_runs(Path(__file__).parents[2] / "results").runs
-    seeds = Counter((f"{m['source']} → {m['target']}", m["method"]) for m in runs)
+    seeds = Counter((f"{m.source} → {m.target}", m.method) for m in runs)
     found = compare(group(runs))
     assert len(found.messages) == len({cell.pair for cell in found.cells})
     for cell in found.cells:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.runs.groups import group
+from domadapt.runs.metrics import typed
 from domadapt.statistics.compare import compare
 from domadapt.statistics.items import Items, f1, read_items
 from tests.statistics.made import class_rows, class_scores, f1_slow, run, span_rows, span_scores
+from tests.support import grouped
 
 counts = st.lists(st.lists(st.integers(0, 20), min_size=3, max_size=3), min_size=1, max_size=4)
 
@@ -23,7 +24,7 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall(totals: list[list[int]]
 
 
 def read(run_: dict) -> Items:
-    found = read_items(run_)
+    found = read_items(typed(run_))
     assert isinstance(found, Items), found
     return found
 
@@ -66,7 +67,7 @@ def test_accuracy_is_compared_by_items_too(tmp_path: Path) -> None:
             made = class_rows(gold, list(found))
             runs.append(run(tmp_path, made, scores, name, method, seed, task="classification", headline="accuracy"))
         assert read(runs[-1]).score == pytest.approx(scores["accuracy"], abs=1e-12)
-    found = compare(group(runs))
+    found = compare(grouped(runs))
     assert found.messages == ()
     assert found.cell("camera → laptops", "lisa").baseline.items.count == 9
 
@@ -90,8 +91,8 @@ def test_other_gold_labels_are_another_test_set(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    assert read_items(run(tmp_path, None, None)) == "the target test has no labels"
-    assert "no predictions.jsonl" in str(read_items(run(tmp_path, None, {"span_f1": 0.5})))
+    assert read_items(typed(run(tmp_path, None, None))) == "the target test has no labels"
+    assert "no predictions.jsonl" in str(read_items(typed(run(tmp_path, None, {"span_f1": 0.5}))))
 
 
 @pytest.mark.parametrize(
@@ -110,14 +111,14 @@ def test_damaged_predictions_are_refused_by_line(tmp_path: Path, line: str, erro
     with Path(made["folder"], "predictions.jsonl").open("a", encoding="utf-8") as file:
         file.write(line + "\n")
     with pytest.raises(ValueError, match=r"predictions.jsonl:2") as caught:
-        read_items(made)
+        read_items(typed(made))
     assert error in str(caught.value)
 
 
 def test_predictions_of_another_run_are_refused(tmp_path: Path) -> None:
     rows = span_rows(np.ones(4))
     with pytest.raises(ValueError, match="not of one run"):
-        read_items(run(tmp_path, rows, {**span_scores(rows), "span_f1": 0.5}))
+        read_items(typed(run(tmp_path, rows, {**span_scores(rows), "span_f1": 0.5})))
 
 
 def test_hostile_text_is_only_hashed(tmp_path: Path) -> None:

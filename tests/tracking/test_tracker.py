@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 import domadapt
 from domadapt.tracking.lightning import Csv, MLflow, TensorBoard, needs
-from domadapt.tracking.tracker import Metrics, Run, Tracker, describe, track_benchmark, tracking
+from domadapt.tracking.tracker import Content, Run, Tracker, describe, track_benchmark, tracking
 from tests.support import corpora
 
 
@@ -31,7 +31,7 @@ class Fake(Tracker):
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         self._hear("log", (step, dict(metrics)))
 
-    def end(self, metrics: Metrics | None) -> None:
+    def end(self, metrics: Content | None) -> None:
         self._hear("end", metrics)
 
     def _hear(self, what: str, content: Any) -> None:
@@ -40,11 +40,11 @@ class Fake(Tracker):
             raise OSError(28, "No space left on device")
 
 
-def trained(folder: Path, name: str, *more: str) -> Metrics:
+def trained(folder: Path, name: str, *more: str) -> Content:
     return domadapt.train([*corpora(folder), f"paths.run={folder}/{name}", f"paths.cache={folder}/cache", *more])
 
 
-def numbers(metrics: Metrics) -> Metrics:
+def numbers(metrics: Content) -> Content:
     """What must not depend on who watches."""
     config = {k: v for k, v in metrics["config"].items() if k not in ("tracking", "paths")}
     return {**metrics, "config": config, "seconds": None}

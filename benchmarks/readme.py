@@ -1,0 +1,197 @@
+"""The blocks of README.md that quote results, written from `results/`: `make tables`.
+
+A block stands between `<!-- KIND: FOLDER -->` and `<!-- end -->`; tests/test_readme.py checks that it is what
+this writes.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from domadapt.reporting.blocks import Table, Text, listed, numbered
+from domadapt.reporting.markdown import harmless, table_lines
+from domadapt.reporting.rows import Row, rows, target_scores
+from domadapt.reporting.significance import Notes
+from domadapt.reporting.study import study_section
+from domadapt.reporting.tables import OVER, as_text
+from domadapt.reporting.tables import table as pair_table
+from domadapt.runs.groups import ROLES, Pair, group
+from domadapt.runs.metrics import read_runs
+from domadapt.runs.reselect import ORACLE, reselect
+from domadapt.statistics.compare import compare
+from domadapt.statistics.results import Interval, OverallDifference, Significance, Statistics
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"<!-- (\w+): (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
+OPEN = re.compile(r"<!-- (\w+): \S+ -->")
+
+
+def written(text: str, root: Path = ROOT) -> str:
+    """A README with every block as `results/` has it now.
+
+    Args:
+        text: of the README.
+        root: where the folders that it names lie.
+
+    Raises:
+        ValueError: a block is of no known kind, has no end, or its folder holds no runs.
+    """
+    if len(OPEN.findall(text)) != len(found := BLOCK.findall(text)) or any(OPEN.search(body) for _, _, body in found):
+        raise ValueError("README.md: a block without an end; expected <!-- end --> after each <!-- KIND: FOLDER -->")
+
+    def block(match: re.Match[str]) -> str:
+        kind, folder = match[1], match[2]
+        if kind not in KINDS:
+            raise ValueError(f"README.md: <!-- {kind}: {folder} -->: no such block; there are {', '.join(KINDS)}")
+        return f"<!-- {kind}: {folder} -->\n{KINDS[kind](root / folder)}\n<!-- end -->"
+
+    return BLOCK.sub(block, text)
+
+
+def printed(folder: Path) -> str:
+    """What `domadapt benchmark` prints at its end."""
+    tables = [as_text(pair_table(pair)) for pair in group(read_runs(folder).runs)]
+    return "\n".join(["```", "\n\n".join(tables), "```"])
+
+
+def table(folder: Path) -> str:
+    """Mean headline score of each method on each pair, and the share of the gap that it closes."""
+    pairs, statistics = _read(folder)
+    lines = {pair.name: {row.method.name: row for row in rows(pair, statistics)} for pair in pairs}
+    roles = {name: row.method.role for found in lines.values() for name, row in found.items()}
+    names = sorted(roles, key=lambda name: (ROLES.index(roles[name]) if roles[name] in ROLES else 2, name))
+    notes = Notes()
+    scores = [[name, *(_score(pair, lines[pair.name].get(name), notes) for pair in pairs)] for name in names]
+    header = ["method", *(pair.name for pair in pairs)]
+    seeds = listed(sorted({str(len(method.seeds)) for pair in pairs for method in pair.methods}))
+    headlines = listed(sorted({pair.headline for pair in pairs}))
+    title = f"{headlines} on the target test, percent, mean of {seeds} seeds"
+    parts = [Table(title, header, scores, notes.texts)]
+    adapted = [name for name in names if roles[name] not in ("source_only", "in_domain", "rnn_from_scratch")]
+    if adapted:
+        notes = Notes()
+        gaps = [[name, *(_gap(lines[pair.name].get(name), notes) for pair in pairs)] for name in adapted]
+        parts.append(Table("Gap closed, percent of the way from source_only to in_domain", header, gaps, notes.texts))
+    return _markdown(parts)
+
+
+def differences(folder: Path) -> str:
+    """Every adapted method over the pairs, against source-only and against its control."""
+    pairs, statistics = _read(folder)
+    notes = Notes()
+    lines = [
+        [f"{one.method} − {found.other}", *_difference(found, notes)]
+        for one in statistics.overall
+        for found in (one.baseline, one.control)
+        if one.role == "adapted" and found.other
+    ]
+    title = f"Mean difference over {len(pairs)} pairs, points; p-values are two-sided, of paired permutation tests"
+    header = ["difference", "mean", "95 % interval", "p, some pair", "Holm", "p, other pairs", "Holm"]
+    labels = (
+        "p, some pair: is there a difference on at least one of these pairs? p, other pairs: would there be one on "
+        "other pairs of this kind? p is uncorrected; Holm: after Holm's correction over the column's tests"
+    )
+    return _markdown([Table(title, header, lines, [*notes.texts, labels])])
+
+
+def by_validator(folder: Path) -> str:
+    """The same differences as each validator would have had them: does a gain hang on who chooses the epoch?"""
+    runs = read_runs(folder).runs
+    names = sorted(set.intersection(*(set(run.selection.choices) for run in runs)) - {ORACLE})
+    found = {name: compare(group(reselect(runs, name)[0])).overall for name in names}
+    used = {str(run.selection.validator) for run in runs}
+    lines: dict[str, dict[str, str]] = {}
+    for name, methods in found.items():
+        for one in methods:
+            for side in (one.baseline, one.control):
+                if one.role == "adapted" and side.other and side.interval:
+                    of = f"{one.method} − {side.other}"
+                    lines.setdefault(of, {})[name] = f"{100 * side.interval.mean:+.1f}"
+    header = ["difference", *(f"{name} (used)" if name in used else name for name in names)]
+    cells = [[of, *(own.get(name, "-") for name in names)] for of, own in lines.items()]
+    return _markdown([Table("Mean difference over the pairs by validator, points", header, cells)])
+
+
+def selection(folder: Path) -> str:
+    """What the selection study says, and its tables."""
+    blocks = study_section(_read(folder)[0]).blocks
+    soft = {"soft"}
+    kept = [b for b in blocks if isinstance(b, Table) or (isinstance(b, Text) and b.kind not in soft)]
+    return "\n\n".join(_markdown([b]) if isinstance(b, Table) else harmless(b.text) for b in kept)
+
+
+KINDS: dict[str, Callable[[Path], str]] = {
+    "printed": printed, "table": table, "differences": differences, "by_validator": by_validator,
+    "selection": selection,
+}  # fmt: skip
+
+
+def _read(folder: Path) -> tuple[list[Pair], Statistics]:
+    pairs = group(read_runs(folder).runs)
+    return pairs, compare(pairs)
+
+
+def _score(pair: Pair, row: Row | None, notes: Notes) -> str:
+    if row is None or row.target is None:
+        return "-"
+    mean = f"{100 * row.target.mean:.1f}"
+    if row.target.low is not None and row.target.high is not None:
+        mark = notes.mark(f"in brackets: 95 % interval {OVER[row.target.over][1]}").removeprefix("- ")
+        return f"{mean} ({100 * row.target.low:.1f}–{100 * row.target.high:.1f}) {mark}"
+    values = target_scores(pair, row.method)
+    if len(values) != 2:
+        return f"{mean} {notes.mark(f'one seed: {row.target.reason}').removeprefix('- ')}"
+    mark = notes.mark("in brackets: half the difference between two seeds, which allow no interval").removeprefix("- ")
+    return f"{mean} ({50 * abs(values[0] - values[1]):.1f}) {mark}"
+
+
+def _gap(row: Row | None, notes: Notes) -> str:
+    if row is None or row.gap_closed is None:
+        return notes.mark(row.gap_reason if row else "")
+    return f"{100 * row.gap_closed:.0f}"
+
+
+def _difference(found: OverallDifference, notes: Notes) -> list[str]:
+    tests = [value for test in (found.runs, found.pairs) for value in _p(test, notes)]
+    if found.interval is None:
+        return [notes.mark(found.reason), "-", *tests]
+    return [f"{100 * found.interval.mean:+.1f}", _ends(found.interval, notes), *tests]
+
+
+def _ends(value: Interval, notes: Notes) -> str:
+    if value.low is None or value.high is None:
+        return notes.mark(value.reason)
+    mark = notes.mark(f"interval over {value.over}, on these pairs as they are").removeprefix("- ")
+    return f"{100 * value.low:+.1f} to {100 * value.high:+.1f} {mark}"
+
+
+def _p(test: Significance, notes: Notes) -> list[str]:
+    return [notes.mark(test.reason) if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+            for p in (test.p, test.p_holm)]  # fmt: skip
+
+
+def _markdown(tables: Sequence[Table]) -> str:
+    """Tables with their titles and footnotes; a mark that all cells would carry is left to the footnote."""
+    parts = []
+    for one in tables:
+        cells = [cell for row in one.rows for cell in row[1:]]
+        if len(one.notes) == 1 and all(cell.endswith(" [1]") for cell in cells):
+            one = replace(one, rows=[[cell.removesuffix(" [1]") for cell in row] for row in one.rows])
+        notes = [f"- {harmless(note)}" for note in numbered(one)]
+        parts.append("\n".join([f"**{harmless(one.title)}**", "", *table_lines(one), *(["", *notes] if notes else [])]))
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    """Write README.md anew."""
+    path = ROOT / "README.md"
+    before = path.read_text(encoding="utf-8")
+    after = written(before)
+    path.write_text(after, encoding="utf-8")
+    print("README.md is as results/ has it" if after == before else "README.md is written anew", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

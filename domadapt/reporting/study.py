@@ -1,0 +1,224 @@
+"""The selection study: which validator loses least, and what is left of that where the choice can't see the answer."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure as Drawing
+
+from domadapt.reporting.blocks import Block, Figure, Section, Table, Text, counted, listed
+from domadapt.reporting.curves import COLORS
+from domadapt.reporting.exports import Record, write_csv
+from domadapt.reporting.figures import PRINT_INK
+from domadapt.reporting.markdown import markdown
+from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
+from domadapt.reporting.tables import as_text
+from domadapt.runs.groups import Pair, group
+from domadapt.runs.metrics import read_runs
+from domadapt.statistics.choices import ORACLE, choices
+from domadapt.statistics.selection_study import FIRST, Fold, Regret, Study, held_out, selection_study
+from domadapt.utils.files import write_atomic
+from domadapt.utils.text import visible
+
+ELSEWHERE = "chosen elsewhere"
+ABOUT = (
+    "Regret: points of target score that a validator's epochs lose against the best epochs by target labels, which "
+    "nobody may choose by. Means give every method, pair and corpus the same weight. The validator with the least "
+    "regret here was found on the very labels that it is scored by; what counts is the regret of one that was chosen "
+    "without the held-out {unit}{apart}."
+)
+NOTHING = "no run of source-only or of an adapted method recorded what two validators and the oracle would choose"
+APART = ", its source, whose networks may be the same, and its target, whose labels are"
+
+
+def study(runs: str | Path | Sequence[str | Path], output: str | Path, methods: Sequence[str] | None = None) -> str:
+    """Write the study of finished runs as Markdown, with its numbers as CSV and its figure as SVG beside it.
+
+    Args:
+        runs: folders, or ``metrics.json`` files.
+        output: the Markdown file; replaced if it exists.
+        methods: names of those to take; None takes source-only and adapted ones, without controls.
+
+    Returns:
+        The same for a terminal.
+
+    Raises:
+        ValueError: there are no readable runs, none can be studied, or a method is not among them.
+    """
+    output = Path(output)
+    if output.is_dir():
+        raise ValueError(f"output={output}: is a folder; expected a file's name, such as {output / 'study.md'}")
+    studies, messages = _studies(group(read_runs(runs).runs), methods)
+    if not studies:
+        raise ValueError("; ".join((f"runs={runs}: nothing to study: {NOTHING}", *messages)))
+    section = _section(studies, messages)
+    write_atomic(output, markdown("Selection study", [section]))
+    write_csv([record for one in studies for record in records(one)], output.with_suffix(".csv"))
+    with drawing():
+        figure = _bars(studies[0], PRINT_INK)
+        figure.savefig(output.with_suffix(".svg"), facecolor="white", metadata={"Date": None})
+    texts = [as_text(block) if isinstance(block, Table) else block.text for block in section.blocks
+             if isinstance(block, Table | Text)]  # fmt: skip
+    return "\n\n".join([*texts, f"written: {output}, and the same as .csv and .svg"])
+
+
+def study_section(pairs: Sequence[Pair], methods: Sequence[str] | None = None) -> Section:
+    """The study as a section of a report.
+
+    Args:
+        pairs: of the report.
+        methods: names of those to take; None takes source-only and adapted ones, without controls.
+    """
+    return _section(*_studies(pairs, methods))
+
+
+def _section(studies: Sequence[Study], messages: Sequence[str]) -> Section:
+    blocks: list[Block] = [Text(message, "warning") for message in messages]
+    if not studies:
+        blocks.append(Text(f"{NOTHING.capitalize()}."))
+    for one in studies:
+        blocks.append(Text(ABOUT.format(unit=one.unit, apart=APART if one.unit == "pair" else ""), "soft"))
+        blocks += [Text(verdict(one)), _table(one), _by_pair(one), _figure(one)]
+    return Section("Selection study", tuple(blocks))
+
+
+def verdict(study: Study) -> str:
+    """What the study says, in words.
+
+    Args:
+        study: of one task.
+    """
+    means = {one.validator: one.mean for one in study.validators}
+    start = f"{study.task.capitalize()}, {counted(study.runs, 'run')} of {listed(study.methods)}: "
+    start += f"{study.default} loses least, {_points(means[study.default])} points in the mean"
+    if not study.folds:
+        return f"{start}. Nothing is held out: for some {study.unit} no other is left to choose on."
+    lost = held_out(study.folds)
+    told = f"{start}. With each {study.unit} held out, the choice elsewhere falls on {_fell(study.folds)} and loses "
+    told += f"{_points(lost)} points there"
+    if FIRST in means:
+        against = [round(fold.regrets[fold.chosen] - fold.regrets[FIRST], 9) for fold in study.folds]
+        less, more = sum(value < 0 for value in against), sum(value > 0 for value in against)
+        told += f", where {FIRST} throughout loses {_points(means[FIRST])}: less on {less}, more on {more}, "
+        told += f"the same on {len(against) - less - more}"
+        if lost >= means[FIRST]:
+            told += f". So no gain over {FIRST} is seen where the choice can't see the answer"
+    if study.alone:
+        told += ". (With the pair alone held out, so that others share its networks or its test labels, it falls on "
+        told += f"{_fell(study.alone)} and loses {_points(held_out(study.alone))})"
+    return f"{told}."
+
+
+def _fell(folds: Sequence[Fold]) -> str:
+    counts = Counter(fold.chosen for fold in folds).most_common()
+    return f"{listed([f'{name} for {count}' for name, count in counts])} of {len(folds)}"
+
+
+def records(study: Study) -> list[Record]:
+    """One record a validator and pair, and one a validator over all.
+
+    Args:
+        study: of one task.
+    """
+    chosen = {fold.held_out: fold.chosen for fold in study.folds}
+    found: list[Record] = []
+    for one in study.validators:
+        whole: Record = {"task": study.task, "corpus": "all", "pair": "all", "validator": one.validator}
+        found.append(whole | {"regret": one.mean, "worst_run": one.worst, "score": one.score,
+                              "correlation": one.correlation, "across_methods": one.across})  # fmt: skip
+        for (corpus, pair), regret in one.by_pair.items():
+            own: Record = {"task": study.task, "corpus": corpus, "pair": pair, "validator": one.validator}
+            found.append(own | {"regret": regret, "chosen_elsewhere": chosen.get(_unit(study, corpus, pair))})
+    if study.folds:
+        found.append({"task": study.task, "corpus": "all", "pair": "all", "validator": ELSEWHERE,
+                      "regret": held_out(study.folds)})  # fmt: skip
+    return found
+
+
+def _studies(pairs: Sequence[Pair], methods: Sequence[str] | None) -> tuple[tuple[Study, ...], list[str]]:
+    found, messages = choices(pairs, methods)
+    return tuple(one for one in selection_study(found) if len(one.validators) > 2), messages
+
+
+def _table(study: Study) -> Table:
+    lines = [
+        [_name(one), f"{100 * one.score:.1f}", _points(one.mean), _points(one.worst), _correlation(one), _across(one)]
+        for one in study.validators
+    ]
+    if study.folds:
+        lines.insert(-1, [ELSEWHERE, "-", _points(held_out(study.folds)), "-", "-", "-"])
+    among = "across methods: regret of choosing among methods of one pair, seed and backbone by the validator's value"
+    notes = ["worst: of the worst single run", among]
+    if all(one.correlation is None for one in study.validators):
+        notes.append("rank correlation: unknown, these runs keep no target score of every epoch")
+    else:
+        notes.append(
+            "rank correlation: Spearman's, over a run's epochs, of the validator's value with the target score"
+        )
+    header = ["validator", "score", "regret", "worst", "rank correlation", "across methods"]
+    return Table(f"{study.task}: mean target score in percent, regret in points", header, lines, notes)
+
+
+def _by_pair(study: Study) -> Table:
+    shown = [one for one in study.validators if one.validator != ORACLE]
+    chosen = {fold.held_out: fold.chosen for fold in study.folds}
+    corpora = len({corpus for corpus, _ in shown[0].by_pair}) > 1
+    lines = []
+    for corpus, pair in shown[0].by_pair:
+        regrets = {one.validator: one.by_pair[corpus, pair] for one in shown}
+        taken = chosen.get(_unit(study, corpus, pair))
+        last = f"{_points(regrets[taken])} ({taken})" if taken else "-"
+        name = f"{corpus}: {pair}" if corpora else pair
+        lines.append([name, *(_points(value) for value in regrets.values()), last])
+    return Table(f"{study.task}: regret by pair", ["pair", *(one.validator for one in shown), ELSEWHERE], lines)
+
+
+def _unit(study: Study, corpus: str, pair: str) -> str:
+    return corpus if study.unit == "corpus" else pair
+
+
+def _figure(study: Study) -> Figure:
+    shown = [one for one in study.validators if one.validator != ORACLE]
+    alt = "Regret in points by pair. " + ". ".join(
+        f"{one.validator}: " + ", ".join(f"{pair} {_points(value)}" for (_, pair), value in one.by_pair.items())
+        for one in shown
+    )
+    with drawing():
+        return Figure(element(_bars(study, INK), alt), "Regret by pair and validator, points; shorter is better.")
+
+
+def _bars(study: Study, ink: str) -> Drawing:
+    shown = [one for one in study.validators if one.validator != ORACLE]
+    names = list(shown[0].by_pair)
+    figure = Drawing(
+        figsize=(WIDTH, 0.17 * len(names) * (len(shown) + 1) + 0.9), layout="constrained", facecolor="none"
+    )
+    axes, height = figure.add_subplot(), 0.85 / len(shown)
+    for place, one in enumerate(shown):
+        ends = [row + (place - (len(shown) - 1) / 2) * height for row in range(len(names))]
+        label = f" {visible(one.validator)}"  # matplotlib hides labels that begin with an underscore
+        color = COLORS[place % len(COLORS)]
+        axes.barh(ends, [100 * one.by_pair[name] for name in names], height, color=color, label=label)
+    axes.set_yticks(range(len(names)), [wrapped(pair, 30, 2) for _, pair in names])
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.set_xlabel("regret, points")
+    plain(axes, ink, "x")
+    figure.legend(loc="outside lower left", ncols=min(len(shown), 4), frameon=False, labelcolor=ink, fontsize=8)
+    return figure
+
+
+def _name(one: Regret) -> str:
+    return f"{one.validator} (a bound)" if one.validator == ORACLE else one.validator
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _correlation(one: Regret) -> str:
+    return "-" if one.correlation is None else f"{one.correlation:.2f} ({counted(one.correlated, 'run')})"
+
+
+def _across(one: Regret) -> str:
+    return "-" if one.across is None else f"{_points(one.across)} ({counted(one.choices, 'choice')})"
