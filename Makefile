@@ -1,5 +1,15 @@
-# `make run` needs Python 3.11 or newer and pip's index; everything is installed into .venv.
-PYTHON ?= python3.11
+# `make run` needs Python 3.11 to 3.14 and pip's index; everything is installed into .venv.
+PYTHONS := python3.11 python3.12 python3.13 python3.14 python3 python
+# The wheels of torch 2.13 and spaCy 3.8 are for these.
+ABOUT := import sys; v = sys.version_info[:3]; bits = 64 if sys.maxsize > 2**32 else 32; \
+  kind = sys.implementation.name if v > (3, 3) else "cpython"
+FITS := $(ABOUT); import venv, ensurepip; sys.exit(not ((3, 11) <= v < (3, 15) and (kind, bits) == ("cpython", 64)))
+TELL := $(ABOUT); import pkgutil; venv = [m[1] for m in pkgutil.iter_modules() if m[1] == "ensurepip"]; \
+  print("%s %d.%d.%d %d bit%s" % ((kind,) + v + (bits, "" if venv else " without venv")))
+# The first that will do, unless `make PYTHON=...` names one.
+PYTHON ?= $(shell for p in $(PYTHONS); do $$p -c '$(FITS)' >/dev/null 2>&1 && echo $$p && break; done; true)
+FOUND = $(shell for p in $(PYTHONS); do t=$$($$p -c '$(TELL)' 2>/dev/null) && echo "$$p ($$t)"; done; true)
+NONE = needs CPython 3.11 to 3.14, 64 bit, with venv; found $(or $(FOUND),no Python); install one, or make PYTHON=FILE
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
@@ -18,6 +28,7 @@ setup-dev: $(VENV)/.installed-dev  ## and what tests and checks need
 
 # Editable, so that tests test the checkout. The stamps spare a second run pip's work.
 $(VENV)/.installed: pyproject.toml constraints.txt
+	$(if $(or $(wildcard $(BIN)/python),$(PYTHON)),,$(error $(NONE)))
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[minilm,joblib]'
 	touch $@

@@ -151,7 +151,7 @@ def test_the_example_in_the_yaml_trains(tmp_path: Path, command: Command) -> Non
     code, _, err = command("train", "--config-dir", str(tmp_path / "own"), "data=reviews", *small)
     assert code == 0, err
     told = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert (told["source"], told["target"], told["pair"]) == ("hotels+bars", "spas", "hotels+bars_to_spas")
+    assert (told["source"], told["target"], told["config"]["pair"]) == ("hotels+bars", "spas", "hotels+bars_to_spas")
 
 
 def overrides(folder: Path) -> list[str]:
