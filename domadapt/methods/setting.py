@@ -38,6 +38,7 @@ class Setting:
         cache: folder of what runs share: parses, post-trained encoders.
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
+        counted: what methods have counted in the corpora before training, for others to use.
     """
 
     domains: Domains
@@ -59,6 +60,7 @@ class Setting:
     relations: dict[str, int] = field(default_factory=dict)
     truncation: dict[str, Truncation] = field(default_factory=dict)
     warnings: Counter[str] = field(default_factory=Counter)
+    counted: dict[str, Any] = field(default_factory=dict)
 
     @property
     def source_sample(self) -> list[Example]:

@@ -15,7 +15,7 @@ changed, a few percent of a run. Fails where the domains differ in what is annot
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -24,11 +24,14 @@ import numpy as np
 from domadapt.data.edits import Edit, edited
 from domadapt.data.records import Record, Span
 from domadapt.methods.method import Method, in_range
+from domadapt.methods.term_types import noun_kinds, term_types
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases
 from domadapt.syntax.parser import Parse, Text
 
 TELLING = 0.8  # share of one class from which on a noun goes with it, where it is met five times or more
 MET = 5
+FEWEST = 5  # phrases to draw from
+PAIRED, PAIRED_KEEP = 0.95, 0.2  # from which share on a source is annotated in pairs; empty sentences kept then
 
 
 class TermSubstitution(Method):
@@ -39,104 +42,140 @@ class TermSubstitution(Method):
         terms: probability that a term is replaced.
         others: probability that a noun outside terms is.
         power: of a phrase's count, when it is drawn.
+        window: a phrase's rank among the target's nouns, from 0 to 1, differs from the rank of what it replaces among
+            the source's by this at most: what is spoken of as a part stands for a part, what is owned for what is
+            owned. 1 draws from all.
+        empties: share of sentences without a span that are kept in an epoch, others standing in for the rest; None
+            keeps all, but for a source that is annotated in pairs (nearly every sentence with an opinion has an
+            aspect, too), where an empty sentence may hold terms that nobody marked.
 
     Raises:
-        ValueError: a probability is not one.
+        ValueError: a share is not one.
     """
 
     augments = True
     reads = frozenset({"corpus_parses"})
 
-    def __init__(self, share: float, terms: float, others: float, power: float) -> None:
+    def __init__(
+        self, share: float, terms: float, others: float, power: float, window: float, empties: float | None
+    ) -> None:
         super().__init__()
-        for name, value in (("share", share), ("terms", terms), ("others", others), ("power", power)):
+        settings = {"share": share, "terms": terms, "others": others, "power": power, "window": window}
+        for name, value in (settings | ({} if empties is None else {"empties": empties})).items():
             in_range(f"term_substitution.{name}", value, 0.0, 1.0)
         self.share, self.terms, self.others, self.power = share, terms, others, power
+        self.window, self.empties = window, empties
 
     def prepare(self) -> dict[str, Any]:
         """Count the target's noun phrases, and find the places of the source that can take one."""
         setting, domains = self.setting, self.setting.domains
         texts, records = domains.unlabeled.texts, domains.source_train
-        self.pools = pools(texts, list(setting.corpus_parses(texts, "target")), self.power)
-        parses = list(setting.corpus_parses(records, "source"))
+        self.ranks = term_types(setting)
+        target, parses = (list(setting.corpus_parses(*of)) for of in ((texts, "target"), (records, "source")))
+        counts = phrases(texts, target)
+        self.pools = {
+            (plural, single): Pool(
+                {p: n for (p, s), n in counts.items() if s == plural and not (single and " " in p)},
+                self.power,
+                self.ranks.target,
+            )
+            for plural in (False, True)
+            for single in (False, True)
+        }
         kinds, telling = noun_kinds(records, parses), telling_nouns(records, parses)
         self.places = {r.id: places(r, p, kinds, telling) for r, p in zip(records, parses, strict=True)}
+        self.kept = self.empties if self.empties is not None else (PAIRED_KEEP if in_pairs(records, kinds) else 1.0)
+        self.full = [record for record in records if record.spans]
         found = [place for some in self.places.values() for place in some]
         return {
-            "term_substitution/phrases": len(self.pools[False, False].phrases) + len(self.pools[True, False].phrases),
+            "term_substitution/phrases": len(counts),
             "term_substitution/terms": sum(place.term for place in found),
             "term_substitution/others": sum(not place.term for place in found),
+            "term_substitution/empties": self.kept,
         }
 
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
         """A share of the records, rewritten; one that another method has changed already is left alone."""
         own = self.setting.domains.source_train
-        chosen = random.random(len(records)) < self.share
-        return [
-            self._rewritten(record, random) if take and record is before else record
-            for record, before, take in zip(records, own, chosen, strict=True)
-        ]
+        chosen, spared = random.random(len(records)) < self.share, random.random(len(records)) < self.kept
+        result = []
+        for record, before, take, spare in zip(records, own, chosen, spared, strict=True):
+            same = record is before
+            if same and not (spare or record.spans) and self.full:
+                record = self.full[int(random.integers(len(self.full)))]
+            result.append(self._rewritten(record, random) if same and take else record)
+        return result
 
     def _rewritten(self, record: Record, random: np.random.Generator) -> Record:
         edits = []
         for place in self.places[record.id]:
             if random.random() < (self.terms if place.term else self.others):
-                phrase = self.pools[place.plural, not place.term].draw(random)
+                rank = self.ranks.source.get(place.head)
+                phrase = self.pools[place.plural, not place.term].draw(rank, self.window, random)
                 if phrase is not None:
-                    old = record.text[place.start : place.end]
-                    edits.append(Edit(place.start, place.end, phrase.capitalize() if old.istitle() else phrase))
+                    capital = record.text[place.start].isupper() and place.start == 0
+                    edits.append(Edit(place.start, place.end, phrase.capitalize() if capital else phrase))
         return edited(record, edits) if edits else record
 
 
 class Place(NamedTuple):
-    """Where a noun phrase can stand: characters, whether it is a term, whether its last word is a plural."""
+    """Where a noun phrase can stand: characters, whether it is a term, whether its last word is a plural, that word."""
 
     start: int
     end: int
     term: bool
     plural: bool
+    head: str
 
 
 class Pool:
-    """Phrases to draw from.
+    """Phrases to draw from, by the rank of their last word.
 
     Args:
         counts: of each phrase.
         power: a phrase is drawn in proportion to its count to this power.
+        ranks: of single nouns, from 0 to 1.
     """
 
-    def __init__(self, counts: Counter[str], power: float) -> None:
-        self.phrases = sorted(counts)
+    def __init__(self, counts: Mapping[str, int], power: float, ranks: Mapping[str, float]) -> None:
+        by_rank = sorted((ranks.get(phrase.split()[-1], 0.5), phrase) for phrase in counts)
+        self.ranks = [rank for rank, _ in by_rank]
+        self.phrases = [phrase for _, phrase in by_rank]
         self.sums = list(accumulate(counts[phrase] ** power for phrase in self.phrases))
 
-    def draw(self, random: np.random.Generator) -> str | None:
-        """One of them; None if there is none."""
+    def draw(self, rank: float | None, window: float, random: np.random.Generator) -> str | None:
+        """One of them; None if there is none.
+
+        Args:
+            rank: near which its own is to be; None for any.
+            window: how near; of phrases too few, the nearest are taken.
+            random: the dice.
+        """
         if not self.phrases:
             return None
-        return self.phrases[min(bisect(self.sums, random.random() * self.sums[-1]), len(self.phrases) - 1)]
+        low, high = 0, len(self.phrases)
+        if rank is not None:
+            low, high = bisect(self.ranks, rank - window), bisect(self.ranks, rank + window)
+            if high - low < FEWEST:
+                low, high = max(0, low - FEWEST), min(len(self.phrases), high + FEWEST)
+        before = self.sums[low - 1] if low else 0.0
+        return self.phrases[min(bisect(self.sums, before + random.random() * (self.sums[high - 1] - before)), high - 1)]
 
 
-def pools(texts: Sequence[Text], parses: Sequence[Parse], power: float) -> dict[tuple[bool, bool], Pool]:
-    """Noun phrases of texts: by whether they are plural, and whether they are single words."""
-    counts: dict[tuple[bool, bool], Counter[str]] = {(p, s): Counter() for p in (False, True) for s in (False, True)}
-    for text, parse in zip(texts, parses, strict=True):
-        for phrase in noun_phrases(parse, text.text):
-            words = text.text[parse.words[phrase.first][0] : parse.words[phrase.end - 1][1]].lower()
-            counts[phrase.plural, False][words] += 1
-            if phrase.end - phrase.first == 1:
-                counts[phrase.plural, True][words] += 1
-    return {kind: Pool(found, power) for kind, found in counts.items()}
+def phrases(texts: Sequence[Text], parses: Sequence[Parse]) -> Counter[tuple[str, bool]]:
+    """Noun phrases of texts, in lower case, and whether they are plural, counted."""
+    return Counter(
+        (" ".join(text.text[s:e].lower() for s, e in parse.words[found.first : found.end].tolist()), found.plural)
+        for text, parse in zip(texts, parses, strict=True)
+        for found in noun_phrases(parse, text.text)
+    )
 
 
-def noun_kinds(records: Sequence[Record], parses: Sequence[Parse]) -> frozenset[str]:
-    """Span types whose last words are mostly nouns: aspects are, opinions are not."""
-    nouns, all_ = Counter[str](), Counter[str]()
-    for record, parse in zip(records, parses, strict=True):
-        ends = {int(end): word for word, (_, end) in enumerate(parse.words)}
-        for span in record.spans or ():
-            all_[span.type] += 1
-            nouns[span.type] += span.end in ends and is_noun(parse, ends[span.end], record.text)
-    return frozenset(kind for kind, count in all_.items() if nouns[kind] > count / 2)
+def in_pairs(records: Sequence[Record], kinds: frozenset[str]) -> bool:
+    """Whether nearly every record with a span of another type has one of these types, too."""
+    others = [record for record in records if {s.type for s in record.spans or ()} - kinds]
+    both = sum(bool({s.type for s in record.spans or ()} & kinds) for record in others)
+    return bool(others) and bool(kinds) and both >= PAIRED * len(others)
 
 
 def telling_nouns(records: Sequence[Record], parses: Sequence[Parse]) -> frozenset[str]:
@@ -173,15 +212,16 @@ def places(record: Record, parse: Parse, kinds: frozenset[str], telling: frozens
     ends = {int(end): word for word, (_, end) in enumerate(parse.words)}
     spans = record.spans or ()
     found = [
-        Place(s.start, s.end, True, parse.tags[ends[s.end]] in PLURALS)
+        Place(s.start, s.end, True, parse.tags[ends[s.end]] in PLURALS, word_of(record.text, parse, ends[s.end]))
         for s in spans
         if s.type in kinds and s.start in starts and s.end in ends and not overlapped(s, spans)
     ]
     for word, (start, end) in enumerate(parse.words.tolist()):
-        if any(s.start < end and start < s.end for s in spans) or word_of(record.text, parse, word) in telling:
+        noun = word_of(record.text, parse, word)
+        if any(s.start < end and start < s.end for s in spans) or noun in telling:
             continue
         if is_noun(parse, word, record.text):
-            found.append(Place(start, end, False, parse.tags[word] in PLURALS))
+            found.append(Place(start, end, False, parse.tags[word] in PLURALS, noun))
     return found
 
 

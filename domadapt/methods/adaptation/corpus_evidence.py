@@ -1,0 +1,196 @@
+r"""What the target's text says as a whole about its words, as a shift of each word's logits at decoding.
+
+A tagger reads one sentence at a time. Whether 'warranty' is a term can be seen from all sentences together: how the
+domain uses the word, and what the tagger says of it elsewhere. To the log-odds :math:`a_i` of word i being part of a
+term, of type t met n times in the unlabelled target, is added
+
+.. math:: d_i = \lambda (\ell_t - \bar\ell)
+          + \mu \frac{n}{n + k} (\bar a_t - a_i) + c,
+
+where :math:`\ell_t` is the log-odds of being a term at the type's rank among the domain's nouns
+(:mod:`domadapt.methods.term_types`), learnt on the source and centred on the target, and :math:`\bar a_t` the mean of
+the type's log-odds over the target. Rates differ between corpora, so c is chosen for the number of terms that the model
+itself finds in the unlabelled text: evidence moves them, it does not make more of them.
+
+No target label is read. Costs a pass over target text after each epoch; prediction looks each word up in a table, and
+needs no parser. Nothing for tasks without terms. Fails where what counts as a term is a matter of the sentence.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from domadapt.data.batches import Batch, Example
+from domadapt.methods.method import Method, in_range
+from domadapt.methods.term_types import noun_kinds, term_types
+from domadapt.models.encoder import Output
+from domadapt.syntax.nouns import is_noun
+
+CLIP = 8.0  # of log-odds that are pooled
+KNOWN = 3.0  # uses that a type's mean is trusted half at
+
+
+class CorpusEvidence(Method):
+    """Type-level evidence at decoding.
+
+    Args:
+        rank: weight of a noun's rank, lambda.
+        pooled: weight of what the model says of a type elsewhere, mu.
+        texts: target texts that are read after each epoch; a fixed sample.
+        batch_size: of these.
+    """
+
+    reads = frozenset({"target", "corpus_parses"})
+    used_at_prediction = True
+
+    def __init__(self, rank: float, pooled: float, texts: int, batch_size: int) -> None:
+        super().__init__()
+        in_range("corpus_evidence.rank", rank, 0.0, 10.0)
+        in_range("corpus_evidence.pooled", pooled, 0.0, 1.0)
+        in_range("corpus_evidence.texts", texts, 1)
+        in_range("corpus_evidence.batch_size", batch_size, 1)
+        self.rank, self.pooled, self.texts, self.batch_size = rank, pooled, texts, batch_size
+        self.types: dict[str, int] = {}
+        self.terms: list[int] = []  # labels of terms
+        self.prior, self.mean, self.count = torch.zeros(0), torch.zeros(0), torch.zeros(0)
+        self.constant = 0.0
+        self.silent = False
+
+    def prepare(self) -> dict[str, Any]:
+        """Rank the nouns; find which labels are terms."""
+        setting, domains = self.setting, self.setting.domains
+        if setting.task.kind != "token":
+            return {"corpus_evidence/types": 0}
+        records, texts = domains.source_train, domains.unlabeled.texts
+        kinds = noun_kinds(records, list(setting.corpus_parses(records, "source")))
+        self.terms = [i for i, label in enumerate(setting.task.labels) if label[2:] in kinds]
+        ranked = term_types(setting)
+        uses, nouns = Counter[str](), Counter[str]()
+        for text, parse in zip(texts, setting.corpus_parses(texts, "target"), strict=True):
+            for word, (start, end) in enumerate(parse.words.tolist()):
+                uses[text.text[start:end].lower()] += 1
+                nouns[text.text[start:end].lower()] += is_noun(parse, word, text.text)
+        self.types = {word: place for place, word in enumerate(sorted(uses))}
+        found = {word: float(ranked.log_odds(rank)) for word, rank in ranked.target.items()}
+        total = sum(ranked.counts.values())
+        centre = sum(ranked.counts[word] * value for word, value in found.items()) / max(1.0, total)
+        mostly = {word for word in found if nouns[word] > uses[word] / 2}
+        self.prior = torch.tensor([found[w] - centre if w in mostly else 0.0 for w in self.types])
+        self.mean, self.count = torch.zeros(len(self.types)), torch.zeros(len(self.types))
+        return {"corpus_evidence/types": len(self.types), "corpus_evidence/nouns": len(mostly)}
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """``types``: (nodes,) number of each word's type, -1 for one that the target has not."""
+        known = self.types
+        places = [known.get(e.text[s:t].lower(), -1) for e in examples for s, t in e.words.tolist()]
+        return {"types": torch.tensor(places, dtype=torch.int64)}
+
+    def transform(self, output: Output, batch: Batch) -> Output:
+        """The shift, in scoring and prediction."""
+        if self.training or self.silent or not self.terms or not len(self.types):
+            return output
+        read = batch.node_first_piece >= 0
+        pieces, types = batch.node_first_piece[read], self.own(batch, "types")[read]
+        logits = output.logits.clone()
+        flat = logits.view(-1, logits.shape[-1])
+        shift = self.shift(self.log_odds(flat[pieces]), types) + self.constant
+        rows = flat[pieces]
+        rows[:, self.terms] += shift.unsqueeze(1).to(rows.dtype)
+        flat[pieces] = rows
+        return replace(output, logits=logits)
+
+    def log_odds(self, logits: Tensor) -> Tensor:
+        """(rows,) of being part of a term."""
+        others = [i for i in range(logits.shape[-1]) if i not in self.terms]
+        logits = logits.float()
+        return logits[:, self.terms].logsumexp(-1) - logits[:, others].logsumexp(-1)
+
+    def shift(self, odds: Tensor, types: Tensor, apart: bool = False) -> Tensor:
+        """(rows,) what is added to the log-odds of words, but for the constant.
+
+        Args:
+            odds: (rows,) of the model.
+            types: (rows,) number of each word's type, -1 for unknown.
+            apart: the words are among those counted: each type's mean is that of its other words.
+        """
+        if not len(self.prior):
+            return torch.zeros_like(odds)
+        known, place = types >= 0, types.clamp(min=0)
+        prior = self.rank * self.prior.to(odds.device)[place] * known
+        own = (odds + prior).clamp(-CLIP, CLIP)
+        count, mean = self.count.to(odds.device)[place], self.mean.to(odds.device)[place]
+        if apart:
+            mean = (mean * count - own) / (count - 1).clamp(min=1)
+            count = count - 1
+        trust = self.pooled * count.clamp(min=0) / (count.clamp(min=0) + KNOWN)
+        return prior + trust * (mean - own) * known
+
+    def after_epoch(self, epoch: int) -> None:
+        """Read the target with the model as it is now, and count again."""
+        if not self.terms or not len(self.types):
+            return
+        examples = self.sample()
+        self.silent = True
+        try:
+            found = [
+                self._read(batch, out) for batch, out in self.setting.outputs(examples, self.batch_size, "evidence")
+            ]
+        finally:
+            self.silent = False
+        logits, types, first = (torch.cat(parts) for parts in zip(*found, strict=True))
+        odds, known = self.log_odds(logits), types >= 0
+        own = (odds + self.rank * self.prior[types.clamp(min=0)] * known).clamp(-CLIP, CLIP)
+        size = len(self.types)
+        self.count = torch.zeros(size).index_add(0, types[known], torch.ones(int(known.sum())))
+        self.mean = torch.zeros(size).index_add(0, types[known], own[known]) / self.count.clamp(min=1)
+        self.constant = self.of_same_rate(logits, self.shift(odds, types, apart=True), first)
+
+    def sample(self) -> list[Example]:
+        """The target texts that are read."""
+        examples = self.setting.target
+        chosen = np.random.default_rng(0).permutation(len(examples))[: self.texts]
+        return [replace(examples[i], index=place) for place, i in enumerate(sorted(chosen.tolist()))]
+
+    def _read(self, batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits and types of a batch's words, and which of them begin a text."""
+        read = batch.node_first_piece >= 0
+        rows = output.logits.flatten(0, 1)[batch.node_first_piece[read]].float().cpu()
+        texts, _ = batch.node_places()
+        texts = texts[read].cpu()
+        begins = torch.ones(len(texts), dtype=torch.bool)
+        begins[1:] = texts[1:] != texts[:-1]
+        return rows, self.own(batch, "types")[read].cpu(), begins
+
+    def of_same_rate(self, logits: Tensor, shift: Tensor, begins: Tensor) -> float:
+        """The constant that leaves as many terms as there are without any shift."""
+        wanted = self.spans(logits, torch.zeros_like(shift), begins)
+        low, high = -8.0, 8.0
+        for _ in range(16):
+            middle = (low + high) / 2
+            many = self.spans(logits, shift + middle, begins) > wanted
+            low, high = (low, middle) if many else (middle, high)
+        return (low + high) / 2
+
+    def spans(self, logits: Tensor, shift: Tensor, begins: Tensor) -> int:
+        """How many terms the likeliest labels make."""
+        moved = logits.clone()
+        moved[:, self.terms] += shift.unsqueeze(1)
+        inside = torch.isin(moved.argmax(-1), torch.tensor(self.terms))
+        before = torch.cat([torch.zeros(1, dtype=torch.bool), inside[:-1]])
+        return int((inside & (begins | ~before)).sum())
+
+    def memory(self) -> dict[str, Any]:
+        """The table."""
+        numbers = {"prior": self.prior, "mean": self.mean, "count": self.count, "constant": self.constant}
+        return {"words": list(self.types), "terms": self.terms, **numbers}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Take the table back."""
+        self.types = {word: place for place, word in enumerate(memory["words"])}
+        self.terms, self.constant = list(memory["terms"]), float(memory["constant"])
+        self.prior, self.mean, self.count = memory["prior"], memory["mean"], memory["count"]

@@ -1,0 +1,95 @@
+"""What the user knows of how the target would be annotated: switches, stated and never learnt.
+
+Guidelines are part of the shift between corpora, and no unlabelled text tells them. Whether an aspect without an
+opinion counts: in some corpora a sentence is annotated only where it judges. Whether what the text is about as a whole,
+the product itself, is a term. Unset, both leave predictions as they are. Results with a switch set are results of a
+user who knows it, and say so by the method's name.
+
+Products are found in the unlabelled target: nouns that go with 'this', 'my', 'your', 'our' in more than a quarter of
+their uses.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from domadapt.data.batches import Batch, Example
+from domadapt.methods.method import Method
+from domadapt.methods.term_types import noun_kinds
+from domadapt.models.encoder import Output
+from domadapt.syntax.noun_features import owned_nouns
+
+OWNED = 0.25  # share of uses from which on a noun is what the text is about
+NEVER = -30.0  # added to logits
+
+
+class Guidelines(Method):
+    """Switches at decoding.
+
+    Args:
+        entity_is_term: False takes the product itself out of the terms; None leaves it.
+        terms_need_opinion: True drops terms from texts in which no span of another type is found; None leaves them.
+
+    Raises:
+        ValueError: a switch is neither true, false nor null.
+    """
+
+    used_at_prediction = True
+    reads = frozenset({"corpus_parses"})
+
+    def __init__(self, entity_is_term: bool | None, terms_need_opinion: bool | None) -> None:
+        super().__init__()
+        switches = {"entity_is_term": entity_is_term, "terms_need_opinion": terms_need_opinion}
+        for name, value in switches.items():
+            if value not in (True, False, None):
+                raise ValueError(f"guidelines.{name}={value!r}: expected true, false or null")
+        self.entity_is_term, self.terms_need_opinion = entity_is_term, terms_need_opinion
+        self.products: frozenset[str] = frozenset()
+        self.terms: list[int] = []
+
+    def prepare(self) -> dict[str, Any]:
+        """Find the products, and which labels are terms."""
+        setting, domains = self.setting, self.setting.domains
+        if setting.task.kind != "token":
+            return {}
+        records, texts = domains.source_train, domains.unlabeled.texts
+        kinds = noun_kinds(records, list(setting.corpus_parses(records, "source")))
+        self.terms = [i for i, label in enumerate(setting.task.labels) if label[2:] in kinds]
+        self.products = owned_nouns(texts, list(setting.corpus_parses(texts, "target")), OWNED)
+        return {"guidelines/products": sorted(self.products)[:50]}
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """``products``: (nodes,) True for words that name the product."""
+        words = [e.text[s:t].lower() in self.products for e in examples for s, t in e.words.tolist()]
+        return {"products": torch.tensor(words, dtype=torch.bool)}
+
+    def transform(self, output: Output, batch: Batch) -> Output:
+        """In scoring and prediction: terms that the guidelines rule out are none."""
+        if self.training or not self.terms:
+            return output
+        read = batch.node_first_piece >= 0
+        pieces, texts = batch.node_first_piece[read], batch.node_places()[0][read]
+        logits = output.logits.clone()
+        flat = logits.view(-1, logits.shape[-1])
+        if self.entity_is_term is False:
+            barred = pieces[self.own(batch, "products")[read]]
+            flat[barred.unsqueeze(1), torch.tensor(self.terms, device=flat.device)] += NEVER
+        if self.terms_need_opinion:
+            best = flat[pieces].argmax(-1)
+            others = torch.tensor([i for i in range(1, flat.shape[-1]) if i not in self.terms], device=flat.device)
+            judged = torch.zeros(len(batch.words), dtype=torch.bool, device=flat.device)
+            judged[texts[torch.isin(best, others)]] = True
+            barred = pieces[~judged[texts]]
+            flat[barred.unsqueeze(1), torch.tensor(self.terms, device=flat.device)] += NEVER
+        return replace(output, logits=logits)
+
+    def memory(self) -> dict[str, Any]:
+        """The products, and which labels are terms."""
+        return {"products": sorted(self.products), "terms": self.terms}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Take them back."""
+        self.products, self.terms = frozenset(memory["products"]), list(memory["terms"])

@@ -1,0 +1,164 @@
+r"""Learning from the model's own labels of the target.
+
+After ``start`` epochs, and after each one that follows, the model labels a sample of the unlabelled target as it would
+predict, whatever other methods add at decoding included. Its probabilities are sharpened, :math:`q \propto p^{1/T}`,
+and the target is trained on beside the source:
+
+.. math:: L = L_{task}(source) + w \cdot \frac{-\sum_i v_i \sum_c q_{ic} \log p_{ic}}{\sum_i v_i},
+
+with weight :math:`v_i = 1` where the model is sure, :math:`\max_c p_{ic} > \tau`, and a tenth elsewhere (as in BOND,
+Liang et al. 2020, softly).
+
+It drives towards what it already believes, right or wrong. The guard: where the labels' share of words that are
+something is less than a quarter or more than four times the source's, they are not learnt from; the run says so and
+counts it. Costs a pass over the sample after each epoch, and a step on target text beside each on the source.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from domadapt.data.batches import Batch, Example
+from domadapt.methods.method import Method, Step, in_range
+from domadapt.models.encoder import Output
+
+log = logging.getLogger(__name__)
+UNSURE = 0.1  # weight of words that the model is not sure of
+FACTOR = 4.0  # by which the labels' rate may be off the source's
+
+
+class SelfTraining(Method):
+    """Pseudo-labels on the target.
+
+    Args:
+        start: epochs before the first labels are made.
+        temperature: of the labels, below 1 to sharpen.
+        sure: probability from which on a label counts fully.
+        texts: target texts that are labelled; a fixed sample.
+        batch_size: of labelling.
+        weight: of the loss.
+    """
+
+    reads = frozenset({"target"})
+
+    def __init__(self, start: int, temperature: float, sure: float, texts: int, batch_size: int, weight: float) -> None:
+        super().__init__({"self_training": weight})
+        in_range("self_training.start", start, 0)
+        in_range("self_training.temperature", temperature, 0.01, 10.0)
+        in_range("self_training.sure", sure, 0.0, 1.0)
+        in_range("self_training.texts", texts, 1)
+        in_range("self_training.batch_size", batch_size, 1)
+        self.start, self.temperature, self.sure = start, temperature, sure
+        self.texts, self.batch_size = texts, batch_size
+        self.labels: dict[str, Tensor] = {}  # by text: (rows, classes) log-probabilities
+        self.refused = 0
+
+    def after_epoch(self, epoch: int) -> None:
+        """Label the target, unless the labels have collapsed."""
+        if epoch + 1 < self.start:
+            return
+        labels: dict[str, Tensor] = {}
+        examples = self.sample()
+        for batch, output in self.setting.outputs(examples, self.batch_size, "label target"):
+            for place, rows in zip(batch.index.tolist(), split_rows(output, batch, self.token), strict=True):
+                labels[examples[place].text] = rows.float().log_softmax(-1).cpu()
+        found, wanted = self.rate(torch.cat(list(labels.values())).argmax(-1)), self.source_rate()
+        if self.token and not wanted / FACTOR <= found <= wanted * FACTOR:
+            self.refused += 1
+            self.labels = {}
+            log.warning(
+                "self_training: after epoch %d, %.1f %% of the target's words are labelled as something, %.1f %% of "
+                "the source's are: the labels have collapsed and are not learnt from",
+                epoch + 1,
+                100 * found,
+                100 * wanted,
+            )
+            return
+        self.labels = labels
+
+    @property
+    def token(self) -> bool:
+        """Whether words are classified."""
+        return self.setting.task.kind == "token"
+
+    def rate(self, classes: Tensor) -> float:
+        """Share of words that are something."""
+        return float((classes > 0).float().mean())
+
+    def source_rate(self) -> float:
+        """The same of the source's annotation."""
+        tags = [example.word_tags for example in self.setting.source if example.word_tags is not None]
+        return float(np.mean(np.concatenate(tags) > 0)) if tags else 0.0
+
+    def sample(self) -> list[Example]:
+        """The target texts that are labelled."""
+        examples = self.setting.target
+        chosen = np.random.default_rng(1).permutation(len(examples))[: self.texts]
+        return [replace(examples[i], index=place) for place, i in enumerate(sorted(chosen.tolist()))]
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """``labels``: (rows, classes) log-probabilities of words with a piece, or of texts; zeros for unlabelled."""
+        if not self.labels:
+            return {}
+        classes = len(self.setting.task.labels)
+        rows = []
+        for example in examples:
+            count = int((example.alignment.word_first_pieces() >= 0).sum()) if self.token else 1
+            known = self.labels.get(example.text)
+            rows.append(known if known is not None and len(known) == count else torch.zeros(count, classes))
+        return {"labels": torch.cat(rows)}
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """Cross entropy of the target's labels."""
+        if step.target is None or not self.labels:
+            return {}
+        labels = self.own(step.target.batch, "labels")
+        logits = torch.cat(split_rows(step.target.output, step.target.batch, self.token)).float()
+        labelled = labels.exp().sum(-1) < 1.5  # zeros are no log-probabilities
+        loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.sure)
+        return {"self_training": step.target.weight * loss}
+
+    def memory(self) -> dict[str, Any]:
+        """The labels."""
+        return {"labels": self.labels, "refused": self.refused}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Take the labels back."""
+        self.labels, self.refused = dict(memory["labels"]), int(memory["refused"])
+
+
+def split_rows(output: Output, batch: Batch, token: bool) -> list[Tensor]:
+    """Per text, the logits of what is classified: (words with a piece, classes), or (1, classes)."""
+    if not token:
+        return list(output.logits.split(1))
+    read = batch.node_first_piece >= 0
+    logits = output.logits.flatten(0, 1)[batch.node_first_piece[read]]
+    counts = torch.bincount(batch.node_places()[0][read], minlength=len(batch.words))
+    return list(logits.split(counts.tolist()))
+
+
+def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, sure: float) -> Tensor:
+    """Of sharpened labels, weighted by how sure they are; zero without any.
+
+    Args:
+        logits: (rows, classes).
+        labels: (rows, classes) log-probabilities.
+        temperature: of the labels.
+        sure: probability from which on a row counts fully.
+
+    >>> labels = torch.tensor([[0.9, 0.1]]).log()
+    >>> right, wrong = torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 2.0]])
+    >>> bool(soft_cross_entropy(right, labels, 0.5, 0.7) < soft_cross_entropy(wrong, labels, 0.5, 0.7))
+    True
+    """
+    if not len(logits):
+        return logits.sum()
+    weight = torch.where(labels.exp().amax(-1) > sure, 1.0, UNSURE)
+    losses = -((labels / temperature).softmax(-1) * F.log_softmax(logits, -1)).sum(-1)
+    return (weight * losses).sum() / weight.sum()
