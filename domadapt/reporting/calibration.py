@@ -28,7 +28,11 @@ def calibration(pair: Pair) -> list[Block]:
     if not known:
         return [Text("No run recorded how sure it was of its predictions on the target test.")]
     best = best_adapted(pair)
-    drawn = [m for m in methods if m.name in known and (m.role != "adapted" or (best and m.name == best.name))]
+    drawn = [
+        m
+        for m in methods
+        if m.name in known and (m.role not in ("adapted", "control") or (best and m.name == best.name))
+    ]
     unit = "words" if pair.task == "extraction" else "texts"
     errors = Table(
         "Expected calibration error on the target test, points, mean over seeds",

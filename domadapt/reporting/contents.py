@@ -61,7 +61,7 @@ def contents(
 
 BARS = (
     "Bars are means over seeds, lines their 95 % intervals. Gray: trained from scratch. Blue: source labels only. "
-    "Orange: adapted with unlabelled target text. Green: the ceiling, trained on target labels."
+    "Orange: adapted. Purple: a control of an adapted method. Green: the ceiling, trained on target labels."
 )
 
 

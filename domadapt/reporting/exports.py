@@ -9,7 +9,7 @@ from domadapt.reporting.cost import seconds
 from domadapt.reporting.rows import Row, rows, scores
 from domadapt.runs.groups import Method, Pair
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.results import Difference, Interval, Statistics
+from domadapt.statistics.results import Difference, Interval, Share, Statistics
 from domadapt.utils.files import replace_atomic, write_atomic
 from domadapt.utils.text import visible
 
@@ -143,14 +143,23 @@ def _method(pair: Pair, row: Row, statistics: Statistics) -> Record:
         "score_clean": row.clean.mean if row.clean else None,
         **row.details,
         "source_score": row.source,
-        "gap_closed": row.gap_closed,
-        "gap_reason": row.gap_reason or None,
+        **{key: value for part in cell.shares for key, value in _share(pair, part).items()},
         "selection_gap": row.regret,
         **_difference("baseline", cell.baseline),
-        **_difference("control", cell.control),
+        **{k: v for i, part in enumerate(cell.controls, 1) for k, v in _difference(_nth("control", i), part).items()},
         "seconds": seconds(row.method),
         "parameters": sum(parameters) / len(parameters) if parameters else None,
     }
+
+
+def _share(pair: Pair, found: Share) -> Record:
+    name = "gap_closed" if found.score == pair.headline else f"gap_closed_{found.score}"
+    ends = {key: value for key, value in _ends(name, found.value).items() if not key.endswith("_over")}
+    return {**ends, f"{name}_reason": found.reason or None, **_ends(name.replace("closed", "points"), found.gap)}
+
+
+def _nth(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}_{number}"
 
 
 def _ends(name: str, value: Interval | None) -> Record:

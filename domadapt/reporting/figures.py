@@ -15,7 +15,13 @@ __all__ = ["bar_svg", "curve_svg", "save_bars"]
 
 PRINT_INK = "#1f2328"
 # Okabe and Ito's palette: told apart by colour-blind readers, visible on white and on black.
-COLORS = {"rnn_from_scratch": "#8c8c8c", "source_only": "#0072b2", "adapted": "#e69f00", "in_domain": "#009e73"}
+COLORS = {
+    "rnn_from_scratch": "#8c8c8c",
+    "source_only": "#0072b2",
+    "adapted": "#e69f00",
+    "control": "#cc79a7",
+    "in_domain": "#009e73",
+}
 
 
 def bar_svg(pair: Pair, alt: str, statistics: Statistics | None = None) -> str:

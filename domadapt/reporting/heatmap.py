@@ -26,7 +26,7 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> Section:
     for name in methods:
         found = [by_pair[pair].get(name) for pair in by_pair]
         scores.rows.append([name, *(f"{100 * r.target.mean:.1f}" if r and r.target else "" for r in found)])
-        if roles[name] not in ("source_only", "in_domain"):
+        if roles[name] not in ("source_only", "control", "in_domain"):
             gaps.rows.append([name, *(_gap(row, reasons) for row in found)])
             _shade(gaps, found)
     gaps.notes.extend(reasons)
@@ -45,12 +45,11 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> Section:
 def _gap(row: Row | None, reasons: dict[str, int]) -> str:
     if row is None:
         return ""
-    if row.gap_closed is None:
-        return f"- [{reasons.setdefault(row.gap_reason, len(reasons) + 1)}]"
-    return f"{100 * row.gap_closed:.0f}"
+    mark = f" [{reasons.setdefault(row.closed.reason, len(reasons) + 1)}]" if row.closed.reason else ""
+    return f"-{mark}" if row.closed.value is None else f"{100 * row.closed.value.mean:.0f}{mark}"
 
 
 def _shade(table: Table, found: Sequence[Row | None]) -> None:
     for column, row in enumerate(found, start=1):
-        if row and row.gap_closed is not None:
-            table.shades[len(table.rows) - 1, column] = min(max(row.gap_closed, -1.0), 1.0)
+        if row and row.closed.value is not None:
+            table.shades[len(table.rows) - 1, column] = min(max(row.closed.value.mean, -1.0), 1.0)

@@ -29,16 +29,5 @@ def estimate(values: Sequence[float]) -> Interval:
     """
     if not values:
         raise ValueError("values=[]: expected at least one; leave methods without scores out")
-    found = interval(sample(values, None))
+    found = interval(sample(values))
     return replace(found, reason="" if found.over else FEW)
-
-
-def overlap(one: Interval, other: Interval) -> bool | None:
-    """Whether two intervals share a point; None where one of them is missing.
-
-    >>> overlap(estimate([1, 2, 3]), estimate([90, 91, 92])), overlap(estimate([1]), estimate([2]))
-    (False, None)
-    """
-    if one.low is None or one.high is None or other.low is None or other.high is None:
-        return None
-    return one.low <= other.high and other.low <= one.high

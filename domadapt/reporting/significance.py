@@ -1,16 +1,16 @@
 """Which differences are more than chance: per pair, against controls, over pairs, by ranks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from domadapt.reporting.blocks import Block, Figure, Section, Table, Text, counted
 from domadapt.reporting.ranks import rank_svg
+from domadapt.reporting.tables import shares_table
 from domadapt.runs.groups import Pair
 from domadapt.statistics.results import (
     Cell,
     Difference,
     Interval,
     Overall,
-    OverallDifference,
     Ranking,
     Replicability,
     Significance,
@@ -20,7 +20,8 @@ from domadapt.statistics.results import (
 ABOUT = (
     "Differences are in points. Two questions are kept apart. Over seeds: would training again show it? That is the "
     "test that a claim about a method needs. Over texts: do these trained models differ on other texts of this kind? "
-    "p-values are two-sided, of paired permutation tests, after Holm's correction over the table."
+    "p-values are two-sided, of paired permutation tests, after Holm's correction over all comparisons of adapted "
+    "methods with the baseline and with their controls; nothing else is tested."
 )
 
 
@@ -35,10 +36,13 @@ def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
     for pair in pairs:
         cells = [c for c in statistics.cells if c.pair == pair.name and c.baseline.other]
         if cells:
-            blocks.append(_differences(f"{pair.name}: against {statistics.baseline}", cells, lambda c: c.baseline))
-    controlled = [cell for cell in statistics.cells if cell.control.other]
+            sides = [(cell, cell.baseline) for cell in cells]
+            blocks.append(_differences(f"{pair.name}: against {statistics.baseline}", sides))
+    controlled = [(cell, control) for cell in statistics.cells for control in cell.controls]
     if controlled:
-        blocks.append(_differences("Against each method's own control", controlled, lambda c: c.control, True))
+        blocks.append(_differences("Against each method's own controls", controlled, True))
+    if (shares := shares_table(statistics.overall)) is not None:
+        blocks.append(shares)
     if len(pairs) > 1:
         blocks += _over_pairs(statistics.overall)
     blocks += _ranking(statistics.ranking)
@@ -62,7 +66,7 @@ class Notes:
         return f"- [{self.texts.index(text) + 1}]"
 
 
-def _differences(title: str, cells: Sequence[Cell], read: Callable[[Cell], Difference], control: bool = False) -> Table:
+def _differences(title: str, sides: Sequence[tuple[Cell, Difference]], control: bool = False) -> Table:
     notes = Notes()
     table = Table(
         title,
@@ -71,8 +75,7 @@ def _differences(title: str, cells: Sequence[Cell], read: Callable[[Cell], Diffe
         notes.texts,
         left=frozenset((0, 1) if control else (0,)),
     )
-    for cell in cells:
-        found = read(cell)
+    for cell, found in sides:
         name = f"{cell.pair}: {cell.method}" if control else cell.method
         numbers = [*_interval(found.interval, found.reason, notes), _p(found.seeds, notes), _p(found.items, notes)]
         table.rows.append([name, *([found.other] if control else []), *numbers])
@@ -102,12 +105,11 @@ def _p(test: Significance, notes: Notes) -> str:
 
 def _over_pairs(overall: Sequence[Overall]) -> list[Block]:
     tables: list[Block] = []
-    both: list[tuple[str, Callable[[Overall], OverallDifference]]] = [
-        ("baseline", lambda o: o.baseline),
-        ("control", lambda o: o.control),
-    ]
-    for what, read in both:
-        found = [(one, read(one)) for one in overall if read(one).other]
+    both = {
+        "baseline": [(one, one.baseline) for one in overall if one.baseline.other],
+        "control": [(one, control) for one in overall for control in one.controls if control.other],
+    }
+    for what, found in both.items():
         if not found:
             continue
         notes = Notes()
@@ -134,8 +136,9 @@ def _over_pairs(overall: Sequence[Overall]) -> list[Block]:
         tables.append(
             Text(
                 "p, some pair: is there a difference on at least one of these pairs, each trained model being one "
-                "observation? p, other pairs: would there be one on other pairs of this kind? Real on: the least "
-                "number of pairs with a gain, right with 95 % confidence (Dror et al. 2017).",
+                "observation? p, other pairs: would there be one on other pairs of this kind? Runs and pairs that "
+                "share a network count as one. Real on: the least number of pairs with a gain, right with 95 % "
+                "confidence (Dror et al. 2017).",
                 "soft",
             )
         )

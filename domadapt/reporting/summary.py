@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from domadapt.reporting.blocks import counted, listed
+from domadapt.reporting.claims import claim
 from domadapt.reporting.examples import best_adapted
 from domadapt.reporting.rows import Row, rows
 from domadapt.runs.groups import Pair
@@ -31,10 +32,12 @@ def overview(pairs: Sequence[Pair], statistics: Statistics) -> list[str]:
     if not adapted:
         return [f"{ran} No adapted method was run."]
     paragraphs = [ran, _against(adapted, statistics.baseline, [cell.baseline for cell in adapted])]
-    controlled = [cell for cell in adapted if cell.control.other]
+    controlled = [(cell, control) for cell in adapted for control in cell.controls if control.other]
     if controlled:
-        words = _against(controlled, "its own control", [cell.control for cell in controlled])
+        words = _against([cell for cell, _ in controlled], "its own control", [control for _, control in controlled])
         paragraphs.append(f"Against controls, the same method with what it is about taken away. {words}")
+    claims = [claim(one, statistics) for one in statistics.overall if one.role == "adapted" and one.controls]
+    paragraphs += [f"{_over(pairs)}{text}" for text in claims]
     if len(pairs) > 1:
         paragraphs += [_over_pairs(overall) for overall in statistics.overall if _tells(overall)]
     return paragraphs
@@ -77,7 +80,7 @@ def verdict(difference: Difference) -> str:
     >>> from domadapt.statistics.results import Significance
     >>> few = Significance(None, None, "seeds", 3, "3 seeds can't reach 0.05")
     >>> verdict(Difference("source_only", Interval(0.02, -0.01, 0.05, "seeds"), few, few))
-    "That is 2.0 points above source_only (-1.0 to 5.0); no gain or loss is shown: 3 seeds can't reach 0.05."
+    "That is 2.0 points above source_only (-1.0 to 5.0 over seeds); no gain or loss is shown: 3 seeds can't reach 0.05."
     """
     if difference.interval is None:
         return f"It can't be compared: {difference.reason}."
@@ -108,10 +111,20 @@ def score(value: Interval, seeds: int) -> str:
 
 
 def _ends(value: Interval, what: str = "") -> str:
-    what = what or (f" over {value.over}" if value.over == "test items" else "")  # training again is not in it
+    what = what or f" over {value.over}"
     return (
         "" if value.low is None or value.high is None else f" ({100 * value.low:.1f} to {100 * value.high:.1f}{what})"
     )
+
+
+def _closed(value: Interval) -> str:
+    none = value.low is None or value.high is None
+    ends = "no interval" if none else f"{100 * (value.low or 0):.0f} to {100 * (value.high or 0):.0f} over {value.over}"
+    return f"{100 * value.mean:.0f} % ({ends})"
+
+
+def _over(pairs: Sequence[Pair]) -> str:
+    return f"Over {counted(len(pairs), 'pair')}: " if len(pairs) > 1 else ""
 
 
 def _against(cells: Sequence[Cell], other: str, differences: Sequence[Difference]) -> str:
@@ -173,9 +186,9 @@ def _over_pairs(overall: Overall) -> str:
     text += f"{'above' if points >= 0 else 'below'} {visible(difference.other)}{_ends(difference.interval)}"
     parts = []
     if (p := difference.runs.p_holm) is not None:
-        parts.append(f"on at least one of these pairs: p = {p:.2g}")
+        parts.append(f"on at least one of these pairs: p = {p:.2g} after Holm's correction")
     if (p := difference.pairs.p_holm) is not None:
-        parts.append(f"on other pairs of this kind: p = {p:.2g}")
+        parts.append(f"on other pairs of this kind: p = {p:.2g} after Holm's correction")
     if (count := difference.replicability.count) is not None:
         parts.append(f"the gain is real on at least {count} of {difference.replicability.of} pairs, 95 % confidence")
     return "; ".join([text, *parts]) + "."
@@ -203,6 +216,6 @@ def _adapted(row: Row, cell: Cell) -> str:
         return f"{start}; the target test has no labels to score it by."
     sentences = [f"{start}; on the target test it scores {score(row.target, len(row.method.seeds))}."]
     sentences.append(verdict(cell.baseline))
-    if row.gap_closed is not None and shown(cell.baseline):
-        sentences.append(f"Of the gap to the ceiling it closes {100 * row.gap_closed:.0f} %.")
+    if row.closed.value is not None and shown(cell.baseline):
+        sentences.append(f"Of the gap to the ceiling it closes {_closed(row.closed.value)}.")
     return " ".join(sentences)

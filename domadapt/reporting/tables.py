@@ -7,7 +7,8 @@ from domadapt.reporting.blocks import Table, numbered
 from domadapt.reporting.rows import CEILING, Row, detail_names, rows
 from domadapt.runs.groups import Pair, group
 from domadapt.runs.metrics import typed
-from domadapt.statistics.results import Interval, Statistics
+from domadapt.statistics.compare import compare
+from domadapt.statistics.results import Interval, Overall, Share, Statistics
 from domadapt.utils.text import visible
 
 OVER = {
@@ -18,7 +19,7 @@ OVER = {
 
 
 def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Aligned tables for a terminal, one a pair.
+    """Aligned tables for a terminal: one a pair, then the gap closed over pairs.
 
     Args:
         metrics: contents of ``metrics.json``.
@@ -34,10 +35,14 @@ def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
       [2] fewer than three seeds, too few for an interval
       source: the score on the source's dev part, for want of a source test
     """
-    return (
-        "\n\n".join(as_text(table(pair)) for pair in group([typed(content) for content in metrics]))
-        or "no finished runs"
-    )
+    pairs = group([typed(content) for content in metrics])
+    tables = [table(pair) for pair in pairs]
+    roles = {method.role for pair in pairs for method in pair.methods}
+    if {"source_only", "adapted", "in_domain"} <= roles and (
+        shares := shares_table(compare(pairs, predictions=False).overall)
+    ):
+        tables.append(shares)
+    return "\n\n".join(map(as_text, tables)) or "no finished runs"
 
 
 def table(pair: Pair, statistics: Statistics | None = None) -> Table:
@@ -53,7 +58,7 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
     with_clean, with_regret = any(row.clean for row in lines), any(row.regret is not None for row in lines)
     intervals = [e for row in lines for e in (row.target, row.clean if clean_interval else None) if e]
     no_interval = [e.reason for e in intervals if e.low is None]
-    reasons = [*dict.fromkeys([*(row.gap_reason for row in lines if row.gap_reason), *no_interval])]
+    reasons = [*dict.fromkeys([*(row.closed.reason for row in lines if row.closed.reason), *no_interval])]
 
     def interval(value: Interval | None) -> str:
         if value is None:
@@ -73,9 +78,9 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
     cells = []
     for row in lines:
         clean = [*([_mean(row.clean)] if with_clean else []), *([interval(row.clean)] if clean_interval else [])]
-        gap = f"- [{reasons.index(row.gap_reason) + 1}]" if row.gap_closed is None else f"{100 * row.gap_closed:.0f} %"
         details = [_percent(row.details.get(name)) for name in names]
-        numbers = [_mean(row.target), interval(row.target), *clean, *details, _percent(row.source), gap]
+        share = closed(row.closed, reasons)
+        numbers = [_mean(row.target), interval(row.target), *clean, *details, _percent(row.source), share]
         regret = [_percent(row.regret)] if with_regret else []
         cells.append([_name(row), *numbers, *regret, str(len(row.method.seeds))])
     return Table(
@@ -86,9 +91,64 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
     )
 
 
+def closed(share: Share, reasons: Sequence[str]) -> str:
+    """A share of the gap in percent with its interval, and the mark of a reason.
+
+    >>> closed(Share("span_f1", Interval(0.25, 0.1, 0.412, "seeds"), None, 1), [])
+    '25 % (10 to 41)'
+    >>> closed(Share("span_f1", None, None, 1, "no gap"), ["no gap"])
+    '- [1]'
+    """
+    mark = f" [{reasons.index(share.reason) + 1}]" if share.reason else ""
+    if share.value is None:
+        return f"-{mark}"
+    low, high = share.value.low, share.value.high
+    ends = "" if low is None or high is None or low == high else f" ({100 * low:.0f} to {100 * high:.0f})"
+    return f"{100 * share.value.mean:.0f} %{ends}{mark}"
+
+
+def gap_words(gap: Interval) -> str:
+    """The paired difference that a share is of.
+
+    >>> gap_words(Interval(0.018, 0.003, 0.034, "seeds"))
+    'in_domain − source_only is 1.8 points (0.3 to 3.4, 95 % interval over seeds)'
+    """
+    none = gap.low is None or gap.high is None
+    ends = (
+        "no interval"
+        if none
+        else f"{100 * (gap.low or 0):.1f} to {100 * (gap.high or 0):.1f}, 95 % interval over {gap.over}"
+    )
+    return f"in_domain − source_only is {100 * gap.mean:.1f} points ({ends})"
+
+
+def shares_table(overall: Sequence[Overall]) -> Table | None:
+    """Adapted methods' shares of the gap over pairs, by each score; None where there is no gap.
+
+    Args:
+        overall: of the report's statistics.
+    """
+    lines = [one for one in overall if one.role == "adapted" and any(share.gap for share in one.shares)]
+    names = list(dict.fromkeys(share.score for one in lines for share in one.shares))
+    if not lines:
+        return None
+    notes = list(dict.fromkeys(share.reason for one in lines for share in one.shares if share.reason))
+    cells = []
+    for one in lines:
+        found = {share.score: share for share in one.shares}
+        shares = [closed(found[name], notes) if name in found else "" for name in names]
+        cells.append([visible(one.method), *shares, str(max(share.pairs for share in one.shares))])
+    gaps = {s.score: s.gap for one in reversed(lines) for s in one.shares if s.gap}
+    notes += [f"{_title(name)}: {gap_words(gap)}" for name, gap in gaps.items()]
+    title = "Gap closed by each score, percent: mean gain over mean gap of the pairs, with 95 % intervals"
+    return Table(title, ["method", *map(_title, names), "pairs"], cells, notes)
+
+
 def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
     over = {e.over for row in lines for e in (row.target, row.clean) if e}
     remarks = [f"({mark}): 95 % interval {words}" for kind, (mark, words) in OVER.items() if kind in over]
+    if gap := next((row.closed.gap for row in lines if row.method.role == "in_domain" and row.closed.value), None):
+        remarks.append(f"the gap: {gap_words(gap)}")
     if any(row.clean for row in lines):
         remarks.append("clean: without test texts that are copies of training or unlabelled texts")
     if any(row.source is not None and not row.method.runs[0].source_test for row in lines):

@@ -7,7 +7,7 @@ from typing import Any
 
 from domadapt.runs.metrics import Metrics
 
-ROLES = ("rnn_from_scratch", "source_only", "adapted", "in_domain")  # in the order of the report's bars
+ROLES = ("rnn_from_scratch", "source_only", "adapted", "control", "in_domain")  # in the order of the report's bars
 NAMES = ("seed", "paths", "tracking", "pair", "method", "benchmark", "data")  # say nothing of how a method is set
 
 
@@ -17,7 +17,7 @@ class Method:
 
     Attributes:
         name: shown; says the settings, too, where one name was run with several.
-        role: which bar it is.
+        role: which bar it is; ``control`` where another method names it as its own.
         runs: one a seed, in the seeds' order.
     """
 
@@ -32,6 +32,12 @@ class Method:
     @property
     def config(self) -> dict[str, Any]:
         return dict(self.runs[0].config)
+
+    @property
+    def controls(self) -> tuple[str, ...]:
+        """Names of the methods that are this one with what it is about taken away, as its benchmark declares them."""
+        declared = _controls(self.runs[0])
+        return declared.get(self.name) or declared.get(self.runs[0].method) or ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +125,20 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[Method, ...], int]:
         by_method.setdefault(_key([run.method, run.role], settings(run.config)), {})[run.seed] = run
     seeds = [[by_seed[seed] for seed in sorted(by_seed)] for by_seed in by_method.values()]
     names = distinct([(same[0].method, settings(same[0].config)) for same in seeds])
-    methods = tuple(Method(n, same[0].role, tuple(same)) for n, same in zip(names, seeds, strict=True))
+    controls = {name for run in runs for some in _controls(run).values() for name in some}
+    methods = tuple(
+        Method(
+            name, "control" if same[0].role == "adapted" and same[0].method in controls else same[0].role, tuple(same)
+        )
+        for name, same in zip(names, seeds, strict=True)
+    )
     return methods, len(runs) - sum(len(same) for same in seeds)
+
+
+def _controls(run: Metrics) -> dict[str, tuple[str, ...]]:
+    """Controls of each method, from ``benchmark.controls``: a name, or several."""
+    declared = (run.config.get("benchmark") or {}).get("controls") or {}
+    return {str(m): (c,) if isinstance(c, str) else tuple(map(str, c)) for m, c in declared.items()}
 
 
 def _problem(run: Metrics) -> dict[str, str]:

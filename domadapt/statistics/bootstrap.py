@@ -9,6 +9,9 @@ cover 80 % at 3 seeds and 88 % at 5 where they say 95 %, and BCa does no better 
 standard error (seeds' part made unbiased, ``n - 1`` in place of ``n``) and Student's t the ends, with Satterthwaite's
 degrees of freedom, as Hesterberg (2015, https://doi.org/10.1080/00031305.2015.1089789) advises for small samples: 93 %
 to 99 % from 3 seeds on.
+
+Over pairs, units that share a network are drawn together and count once for the degrees of freedom: see
+:mod:`domadapt.statistics.blocks`.
 """
 
 import hashlib
@@ -19,6 +22,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import stats
 
+from domadapt.statistics.blocks import connected
 from domadapt.statistics.items import FloatArray, Items, f1
 from domadapt.statistics.results import Interval
 
@@ -30,19 +34,40 @@ CHUNK = 4_000_000  # weights held at a time, 16 MB
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A mean over seeds, as it is and drawn again.
+    """A weighted mean of runs, or of differences of runs, and what is needed to draw it again.
 
     Attributes:
-        mean: as it is.
-        draws: (resamples,) drawn again; empty where nothing could be drawn.
-        spread: of seeds: (variance of the mean, seeds) of each pair that went in; empty below :data:`FEWEST_SEEDS`.
-        items: whether items were drawn, too.
+        values: (units,) on the test items as they are; a unit is one seed on one pair.
+        weights: (units,) that add up to 1.
+        units: (units,) pair and seed.
+        networks: (units,) keys of the networks that were scored; units with one in common are drawn together.
+        items: (resamples, units) values on resampled test items; None where only the scores are known.
     """
 
-    mean: float
-    draws: FloatArray
-    spread: tuple[tuple[float, int], ...]
-    items: bool
+    values: FloatArray
+    weights: FloatArray
+    units: tuple[tuple[str, int], ...]
+    networks: tuple[frozenset[str], ...]
+    items: FloatArray | None
+
+    @property
+    def mean(self) -> float:
+        """As it is."""
+        return float(self.values @ self.weights)
+
+    @property
+    def blocks(self) -> list[int]:
+        """(units,) numbers, the same for units that share a network."""
+        return connected(self.networks)
+
+    @property
+    def groups(self) -> list[int]:
+        """(units,) numbers, the same for units of pairs that share a network, with any seed."""
+        return connected([{pair, block} for (pair, _), block in zip(self.units, self.blocks, strict=True)])
+
+    def sums(self, labels: Sequence[int]) -> list[float]:
+        """What the units of each label add to the mean."""
+        return [float(x) for x in np.bincount(labels, self.values * self.weights)]
 
 
 def generator(*names: object) -> np.random.Generator:
@@ -81,40 +106,54 @@ def resampled_scores(runs: Sequence[Items], resamples: int = RESAMPLES) -> Float
     return np.concatenate(scores)
 
 
-def sample(scores: Sequence[float], resampled: FloatArray | None, *names: object) -> Sample:
-    """One method's, or one difference's, mean over seeds and its draws.
+def sample(
+    scores: Sequence[float],
+    resampled: FloatArray | None = None,
+    pair: str = "",
+    seeds: Sequence[int] = (),
+    networks: Sequence[frozenset[str]] = (),
+) -> Sample:
+    """One method's, or one difference's, mean over the seeds of one pair.
 
     Args:
         scores: (seeds,) on the test items as they are.
         resampled: (resamples, seeds) on resampled items; None where only the scores are known.
-        names: of what is drawn, for the generator: the same seeds of two methods are drawn alike.
+        pair: its name.
+        seeds: theirs; counted from 0 if not given.
+        networks: (seeds,) keys of what was scored; without them, each is a network of its own.
     """
-    array = np.asarray(scores, dtype=float)
-    seeds = len(array)
-    if seeds < FEWEST_SEEDS:
-        draws = np.empty(0) if resampled is None else resampled.mean(axis=1)
-        return Sample(float(array.mean()), draws, (), resampled is not None)
-    drawn = generator("seeds", *names).integers(seeds, size=(RESAMPLES, seeds))
-    if resampled is None:
-        draws = array[drawn].mean(axis=1)
-    else:
-        draws = np.take_along_axis(resampled, drawn[: len(resampled)], axis=1).mean(axis=1)
-    return Sample(float(array.mean()), draws, ((float(array.var(ddof=1)) / seeds, seeds),), resampled is not None)
+    count = len(scores)
+    units = tuple((pair, seed) for seed in (seeds or range(count)))
+    own = tuple(networks) or tuple(frozenset((f"{pair} {seed}",)) for _, seed in units)
+    return Sample(np.asarray(scores, dtype=float), np.full(count, 1 / count), units, own, resampled)
 
 
 def mean_over_pairs(samples: Sequence[Sample]) -> Sample:
     """The mean of several pairs' samples, the pairs as they are, each counting the same.
 
     Args:
-        samples: one a pair, at least one. What is not drawn again for all is not drawn for the mean.
+        samples: one a pair, at least one. Where one has no resampled items, the mean has none.
     """
-    count = len(samples)
-    mean = sum(s.mean for s in samples) / count
-    items, seeds = all(s.items for s in samples), all(s.spread for s in samples)
-    if any(not s.draws.size for s in samples):
-        return Sample(mean, np.empty(0), (), False)
-    spread = tuple((variance / count**2, n) for s in samples for variance, n in s.spread) if seeds else ()
-    return Sample(mean, np.mean([s.draws for s in samples], axis=0), spread, items)
+    items = [s.items for s in samples if s.items is not None]
+    return Sample(
+        np.concatenate([s.values for s in samples]),
+        np.concatenate([s.weights for s in samples]) / len(samples),
+        tuple(unit for s in samples for unit in s.units),
+        tuple(keys for s in samples for keys in s.networks),
+        np.concatenate(items, axis=1) if len(items) == len(samples) else None,
+    )
+
+
+def plus(one: Sample, other: Sample, factor: float) -> Sample:
+    """``one + factor * other``, unit by unit.
+
+    Args:
+        one, other: of the same units.
+        factor: how many times the other counts.
+    """
+    items = None if one.items is None or other.items is None else one.items + factor * other.items
+    networks = tuple(a | b for a, b in zip(one.networks, other.networks, strict=True))
+    return Sample(one.values + factor * other.values, one.weights, one.units, networks, items)
 
 
 def interval(sample: Sample) -> Interval:
@@ -124,21 +163,70 @@ def interval(sample: Sample) -> Interval:
         Without ends where there is nothing to draw from; ``reason`` says what could not be drawn.
     """
     few = f"fewer than {FEWEST_SEEDS} seeds"
-    if not sample.draws.size or not (sample.spread or sample.items):
+    spread = _spread(sample)
+    if not spread and sample.items is None:
         return Interval(sample.mean, None, None, "", f"{few}, and no predictions to draw test items from")
-    seeds = sum(variance for variance, _ in sample.spread)
-    if sample.items:
+    total = sum(variance for variance, _ in spread)
+    if sample.items is not None:
         # Drawing n seeds from n gives (n - 1) / n of their mean's variance: the rest is added.
-        total = float(sample.draws.var(ddof=1)) + sum(variance / n for variance, n in sample.spread)
-    else:
-        total = seeds
-    uncertain = sum(variance**2 / (n - 1) for variance, n in sample.spread)
+        total = float(_draws(sample, bool(spread)).var(ddof=1)) + sum(variance / n for variance, n in spread)
+    uncertain = sum(variance**2 / (n - 1) for variance, n in spread)
     degrees = total**2 / uncertain if uncertain > 0 else np.inf
     half = float(stats.t.ppf(0.5 + LEVEL / 2, degrees)) * total**0.5
-    if not sample.spread:
+    if not spread:
         over, reason = "test items", f"{few}: of these trained models; training again is not in it"
-    elif not sample.items:
+    elif sample.items is None:
         over, reason = "seeds", "no predictions to draw test items from: on this test set as it is"
     else:
         over, reason = "seeds and test items", ""
     return Interval(sample.mean, sample.mean - half, sample.mean + half, over, reason)
+
+
+def _spread(sample: Sample) -> list[tuple[float, int]]:
+    """Of seeds: what each group of pairs adds to the variance of the mean, and how many trainings that is known from.
+
+    Empty where a pair, or a group, has too few. Pairs that share no network train independently of each other.
+    """
+    pairs, blocks, groups = np.array([pair for pair, _ in sample.units]), np.array(sample.blocks), sample.groups
+    off = sample.values.copy()
+    for pair in np.unique(pairs):
+        own = pairs == pair
+        if own.sum() < FEWEST_SEEDS:
+            return []
+        off[own] -= np.average(off[own], weights=sample.weights[own])
+    found = []
+    for group in sorted(set(groups)):
+        own = np.array(groups) == group
+        names, places = np.unique(blocks[own], return_inverse=True)
+        if len(names) < FEWEST_SEEDS:
+            return []
+        sums = np.bincount(places, (off * sample.weights)[own])
+        found.append((float((sums**2).sum()) * len(names) / (len(names) - 1), len(names)))
+    return found
+
+
+def _draws(sample: Sample, seeds: bool) -> FloatArray:
+    """(resamples,) the mean on resampled items and, if asked, with the seeds drawn again, block by block."""
+    assert sample.items is not None
+    if not seeds:
+        return np.asarray(sample.items @ sample.weights)
+    count = len(sample.items)
+    pairs = np.array(connected([{pair} for pair, _ in sample.units]))
+    blocks, groups = np.array(sample.blocks), np.array(sample.groups)
+    times = np.empty(sample.items.shape)  # how often each unit was drawn
+    for group in sorted(set(groups.tolist())):
+        own = groups == group
+        names, places = np.unique(blocks[own], return_inverse=True)
+        # The same seeds of two methods are drawn alike.
+        rng = generator("seeds", *(unit for unit, inside in zip(sample.units, own, strict=True) if inside))
+        drawn = rng.integers(len(names), size=(count, len(names))) + len(names) * np.arange(count)[:, None]
+        often = np.bincount(drawn.ravel(), minlength=count * len(names)).reshape(count, len(names))
+        times[:, own] = often[:, places]
+    weights = times * sample.weights
+    for pair in range(pairs.max() + 1):
+        own = pairs == pair
+        sums = weights[:, own].sum(axis=1, keepdims=True)
+        # A pair of which no seed was drawn, possible only where pairs were run with different seeds, stays as it is.
+        scaled = np.divide(weights[:, own], sums, out=np.full(weights[:, own].shape, 1 / own.sum()), where=sums > 0)
+        weights[:, own] = scaled * sample.weights[own].sum()
+    return np.asarray((weights * sample.items).sum(axis=1))

@@ -1,34 +1,35 @@
 """Every comparison that a report makes, from its grouped runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from domadapt.runs.groups import Pair
 from domadapt.statistics.bootstrap import interval
 from domadapt.statistics.correction import corrected
+from domadapt.statistics.gap import parts, share
 from domadapt.statistics.overall import overall, ranked
 from domadapt.statistics.results import Cell, Difference, Significance, Statistics
-from domadapt.statistics.scored import scored
+from domadapt.statistics.scored import score_names, scored
 from domadapt.statistics.versus import Row, Versus, rows, seeds_test, significance_over_items
 
 
-def compare(
-    pairs: Sequence[Pair], baseline: str = "source_only", controls: Mapping[str, str] | None = None
-) -> Statistics:
+def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: bool = True) -> Statistics:
     """Compare methods per pair and over pairs.
 
-    Holm's correction is over the table: all per-pair tests of one unit, against baseline and control alike, are one
-    family; all tests over pairs of one unit are another.
+    Holm's correction is over what is claimed: all per-pair tests of one unit of adapted methods, against the baseline
+    and against their controls alike, are one family; all their tests over pairs of one unit are another. Nothing is
+    tested of bounds, baselines and controls.
 
     Args:
-        pairs: grouped runs (:func:`domadapt.runs.groups.group`).
+        pairs: grouped runs (:func:`domadapt.runs.groups.group`); each method's controls are what its runs'
+            ``config.benchmark.controls`` declare.
         baseline: a role, or the name of a method.
-        controls: name of each method's control; added to what the runs' ``config.benchmark.controls`` declare.
+        predictions: read them; without, intervals are over seeds alone.
 
     Returns:
         The numbers, and words where there are none.
     """
-    found = [scored(pair) for pair in pairs]
-    table = [row for one, _ in found for row in rows(one, baseline, controls or {})]
+    found = [scored(pair, predictions) for pair in pairs]
+    table = [row for one, _ in found for row in rows(one, baseline)]
     ranking = ranked([one for one, _ in found])
     messages = [message for _, some in found for message in some]
     headlines = sorted({pair.headline for pair in pairs})
@@ -38,15 +39,24 @@ def compare(
 
 
 def _cells(table: Sequence[Row]) -> tuple[Cell, ...]:
-    sides = [side for row in table for side in (row.baseline, row.control)]
+    sides = [side for row in table for side in (row.baseline, *row.controls.values())]
     seeds = corrected([seeds_test(side) for side in sides])
     items = corrected([significance_over_items(side) for side in sides])
-    differences = [_difference(*three) for three in zip(sides, seeds, items, strict=True)]
+    differences = iter([_difference(*three) for three in zip(sides, seeds, items, strict=True)])
     cells = []
-    for row, baseline, control in zip(table, differences[::2], differences[1::2], strict=True):
+    for row in table:
         sample = row.one.sample(row.method)
-        score = interval(sample) if sample else None
-        cells.append(Cell(row.one.pair.name, row.method.name, row.method.role, score, baseline, control))
+        cells.append(
+            Cell(
+                row.one.pair.name,
+                row.method.name,
+                row.method.role,
+                interval(sample) if sample else None,
+                next(differences),
+                tuple(next(differences) for _ in row.controls),
+                tuple(share(name, [parts(row.one, row.method, name)]) for name in score_names(row.one.pair)),
+            )
+        )
     return tuple(cells)
 
 

@@ -22,7 +22,7 @@ def corrected(table: Sequence[Significance]) -> list[Significance]:
     """The same tests with ``p_holm``, those without a p-value as they are.
 
     Args:
-        table: one family: tests with the same unit, of all that is claimed in one table.
+        table: one family: tests with the same unit; those that nobody claims anything by have no p-value.
 
     Returns:
         In the same order. Where the correction leaves no way below 0.05, ``reason`` says so.

@@ -27,11 +27,20 @@ class Items:
             that occurs among the gold labels; for a micro average all kinds are one. Items are in the order of their
             names, whatever the file's.
         average: how kinds are put together: ``macro`` or ``micro``.
+        kinds: their names; empty where all kinds are one.
     """
 
     digest: str
     counts: CountArray
     average: str
+    kinds: tuple[str, ...] = ()
+
+    def only(self, kind: str) -> "Items | None":
+        """The counts of one kind; None where they are not kept apart."""
+        if kind not in self.kinds:
+            return None
+        place = self.kinds.index(kind)
+        return Items(self.digest, self.counts[:, place : place + 1], "macro", (kind,))
 
     @property
     def score(self) -> float:
@@ -92,7 +101,7 @@ def read_items(run: Metrics) -> Items | str:
     counts = _counts(rows, kinds)
     if average == "micro":  # runs may predict different classes: their counts are to have one shape
         counts = counts.sum(axis=1, keepdims=True)
-    items = Items(_digest(rows), counts, average)
+    items = Items(_digest(rows), counts, average, tuple(kinds) if counts.shape[1] == len(kinds) else ())
     stored = test.get(run.headline)
     if stored is None or abs(items.score - stored) > EXACT:
         raise ValueError(

@@ -3,14 +3,15 @@
 Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets, https://jmlr.org/papers/v7/demsar06a.html.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import factorial
 
 import numpy as np
 from scipy import stats
 
+from domadapt.statistics.blocks import connected
 from domadapt.statistics.items import FloatArray
-from domadapt.statistics.permutation import ALPHA, RESAMPLES, reachable
+from domadapt.statistics.permutation import ALPHA, RESAMPLES
 from domadapt.statistics.results import Ranking
 
 FEWEST_METHODS = 3  # two are compared by a paired test
@@ -28,13 +29,16 @@ def mean_ranks(scores: FloatArray) -> FloatArray:
     return np.asarray(stats.rankdata(-scores, axis=1).mean(axis=0))
 
 
-def rank(methods: Sequence[str], pairs: Sequence[str], scores: FloatArray) -> Ranking:
+def rank(
+    methods: Sequence[str], pairs: Sequence[str], scores: FloatArray, networks: Sequence[Collection[str]] = ()
+) -> Ranking:
     """Rank methods and test whether they differ.
 
     Args:
         methods: names.
         pairs: names.
         scores: (pairs, methods), higher is better.
+        networks: (pairs,) that were ranked there; pairs that share one are one observation.
 
     Returns:
         Best first. Pairwise tests only where Friedman's test says that any differ. Its p-value is that of its
@@ -47,35 +51,37 @@ def rank(methods: Sequence[str], pairs: Sequence[str], scores: FloatArray) -> Ra
         return _untested(methods, pairs, (), "no pair has all methods")
     ranks = mean_ranks(scores)
     order = sorted(range(width), key=lambda i: (ranks[i], methods[i]))
-    scores = scores[sorted(range(count), key=lambda i: pairs[i])]  # random swaps must not depend on the caller's order
+    groups = np.array(connected(networks or [{name} for name in pairs]))
+    units = int(groups.max()) + 1
     names, ranks, scores = [methods[i] for i in order], ranks[order], scores[:, order]
-    smallest = max(1 / factorial(width) ** (count - 1), 1 / (RESAMPLES + 1))
+    smallest = max(1 / factorial(width) ** (units - 1), 1 / (RESAMPLES + 1))
     if smallest > ALPHA:
-        reason = f"too few pairs ({count}): with {width} methods Friedman's test gives no p below {smallest:.2g}"
+        few = f"too few pairs ({_apart(count, units)})"
+        reason = f"{few}: with {width} methods Friedman's test gives no p below {smallest:.2g}"
         return _untested(names, pairs, ranks.tolist(), reason)
     if (np.ptp(scores, axis=1) == 0).all():
         return _untested(names, pairs, ranks.tolist(), "all methods have the same scores")
     statistic = float(stats.friedmanchisquare(*scores.T).statistic)
-    p = _friedman_p(scores)
+    own = stats.rankdata(-scores, axis=1)
+    together = np.stack([own[groups == group].sum(axis=0) for group in range(units)])
+    p = _friedman_p(together[np.lexsort(together.T)])  # random swaps must not depend on the caller's order
     if p > ALPHA:
         reason = f"Friedman's test finds no difference between methods (p = {p:.2g}), so none are told apart"
-        return Ranking(tuple(names), tuple(pairs), tuple(ranks.tolist()), statistic, p, None, (), (), reason)
-    import scikit_posthocs
-
-    studentized = float(stats.studentized_range.ppf(1 - ALPHA, width, np.inf))
-    difference = studentized / 2**0.5 * (width * (width + 1) / (6 * count)) ** 0.5
-    nemenyi = scikit_posthocs.posthoc_nemenyi_friedman(scores).to_numpy()
-    wilcoxon: tuple[tuple[float, ...], ...] = ()
-    if reachable(count) * width * (width - 1) / 2 <= ALPHA:
-        wilcoxon = _rows(_wilcoxon_holm(scores))
-    return Ranking(
-        tuple(names), tuple(pairs), tuple(ranks.tolist()), statistic, p, difference, _rows(nemenyi), wilcoxon
-    )
+        return Ranking(tuple(names), tuple(pairs), tuple(ranks.tolist()), statistic, p, None, (), reason)
+    error = (width * (width + 1) / (6 * units)) ** 0.5  # of a difference of mean ranks
+    difference = float(stats.studentized_range.ppf(1 - ALPHA, width, np.inf)) / 2**0.5 * error
+    apart = np.abs(ranks[:, None] - ranks) / error * 2**0.5
+    nemenyi = tuple(map(tuple, stats.studentized_range.sf(apart, width, np.inf).tolist()))
+    return Ranking(tuple(names), tuple(pairs), tuple(ranks.tolist()), statistic, p, difference, nemenyi)
 
 
-def _friedman_p(scores: FloatArray) -> float:
-    ranks = stats.rankdata(-scores, axis=1)
-    expected = (scores.shape[1] + 1) / 2
+def _apart(pairs: int, units: int) -> str:
+    return str(pairs) if pairs == units else f"{pairs}, of which only {units} share no network"
+
+
+def _friedman_p(ranks: FloatArray) -> float:
+    """Of ranks, summed over the pairs that share a network: their methods can only be swapped together."""
+    expected = ranks.mean()
 
     def statistic(*columns: FloatArray, axis: int) -> FloatArray:
         # Friedman's chi-squared up to a factor that swapping within pairs does not change.
@@ -93,22 +99,5 @@ def _friedman_p(scores: FloatArray) -> float:
     return float(result.pvalue)
 
 
-def _wilcoxon_holm(scores: FloatArray) -> FloatArray:
-    from domadapt.statistics.correction import holm
-
-    above = np.triu_indices(scores.shape[1], 1)
-    found = [
-        1.0 if not (scores[:, i] - scores[:, j]).any() else float(stats.wilcoxon(scores[:, i], scores[:, j]).pvalue)
-        for i, j in zip(*above, strict=True)
-    ]
-    result = np.ones((scores.shape[1],) * 2)
-    result[above] = holm(found)
-    return np.minimum(result, result.T)
-
-
-def _rows(matrix: FloatArray) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(row) for row in np.minimum(matrix, 1.0).tolist())
-
-
 def _untested(methods: Sequence[str], pairs: Sequence[str], ranks: Sequence[float], reason: str) -> Ranking:
-    return Ranking(tuple(methods), tuple(pairs), tuple(ranks), None, None, None, (), (), reason)
+    return Ranking(tuple(methods), tuple(pairs), tuple(ranks), None, None, None, (), reason)

@@ -8,7 +8,6 @@ a gain on at least u of N pairs?) give a count that is too high at most once in 
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 from domadapt.statistics.items import FloatArray
 from domadapt.statistics.permutation import ALPHA
@@ -26,20 +25,6 @@ def bonferroni(p_values: Sequence[float]) -> FloatArray:
     """
     ordered = np.sort(np.asarray(p_values, dtype=float))
     return np.maximum.accumulate(np.minimum(1.0, ordered * np.arange(len(ordered), 0, -1)))
-
-
-def fisher(p_values: Sequence[float]) -> FloatArray:
-    """The same by Fisher's combination of the N - u + 1 largest p-values; holds for independent pairs.
-
-    Args:
-        p_values: (N,) one-sided, one a pair.
-
-    >>> fisher([0.01, 0.5]).round(3).tolist()
-    [0.031, 0.5]
-    """
-    ordered = np.sort(np.asarray(p_values, dtype=float))
-    found = [stats.combine_pvalues(ordered[u:], method="fisher").pvalue for u in range(len(ordered))]
-    return np.maximum.accumulate(found)
 
 
 def replicability(
@@ -60,16 +45,15 @@ def replicability(
     ('a', 'c')
     """
     if not names:
-        return Replicability(None, None, (), 0, unit, f"no pair could be tested over {unit}")
-    by_fisher = int((fisher(p_values) <= ALPHA).sum()) if fisher(smallest)[0] <= ALPHA else None
+        return Replicability(None, (), 0, unit, f"no pair could be tested over {unit}")
     if bonferroni(smallest)[0] > ALPHA:
         reason = (
             f"too few {unit}: no test over them could give p below {min(smallest):.2g}, "
             f"and {ALPHA / len(names):.2g} is needed to count one of {len(names)} pairs"
         )
-        return Replicability(None, by_fisher, (), len(names), unit, reason)
+        return Replicability(None, (), len(names), unit, reason)
     count = int((bonferroni(p_values) <= ALPHA).sum())
     # Bonferroni's combination of the largest p-values is Holm's correction: the count says how many, the order which.
     real = set(np.argsort(p_values, kind="stable")[:count].tolist())
     which = tuple(name for i, name in enumerate(names) if i in real)
-    return Replicability(count, by_fisher, which, len(names), unit)
+    return Replicability(count, which, len(names), unit)

@@ -64,13 +64,34 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """How much of the gap between source_only and in_domain a method closes.
+
+    Attributes:
+        score: name of the score.
+        value: the share (1 is the ceiling) and its interval; None where it would mean nothing.
+        gap: in_domain − source_only at the same seeds on the same items; None where one of them is missing.
+        pairs: how many it is over: mean gain over mean gap.
+        reason: why ``value`` is None, or why no interval stands behind it.
+    """
+
+    score: str
+    value: Interval | None
+    gap: Interval | None
+    pairs: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One method on one pair.
 
     Attributes:
         pair, method, role: names as in the report's groups.
         score: headline on the target test; None without target labels.
-        baseline, control: against each.
+        baseline: against it.
+        controls: against each of its controls.
+        shares: of the gap that it closes, by the headline and by F1 of each span type.
     """
 
     pair: str
@@ -78,7 +99,8 @@ class Cell:
     role: str
     score: Interval | None
     baseline: Difference
-    control: Difference
+    controls: tuple[Difference, ...]
+    shares: tuple[Share, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +110,6 @@ class Replicability:
     Attributes:
         count: lower bound on the number of pairs with a gain, right with 95 % confidence; by Bonferroni's combination,
             which allows any dependence between pairs. None where the tests could not have found any.
-        count_fisher: the same by Fisher's combination: sharper, needs independent pairs.
         pairs: names of the pairs with a gain, by Holm's correction: as many as ``count``.
         of: how many pairs were looked at.
         unit: of the one-sided tests that went in: ``seeds`` or ``test items``.
@@ -96,7 +117,6 @@ class Replicability:
     """
 
     count: int | None
-    count_fisher: int | None
     pairs: tuple[str, ...]
     of: int
     unit: str
@@ -110,8 +130,9 @@ class OverallDifference:
     Attributes:
         other: name of the baseline or control (several where it differs by pair); empty where there is none.
         interval: of the mean difference over these pairs (as they are), each pair counting the same.
-        runs: unit is a (pair, seed): is there a difference on at least one of these pairs?
-        pairs: unit is a pair: would there be one on other pairs of this kind?
+        runs: unit is a (pair, seed): is there a difference on at least one of these pairs? Those that share a network
+            are one.
+        pairs: unit is a pair: would there be one on other pairs of this kind? Those that share a network are one.
         replicability: on how many pairs there is a gain, by tests over seeds.
         replicability_items: the same by tests over test items: of these trained models, not of training again.
         reason: why ``interval`` is None.
@@ -135,7 +156,9 @@ class Overall:
         pairs: names of those it was run on.
         score: mean over these pairs, each counting the same; None without target labels. Methods run on different
             pairs are not comparable by it.
-        baseline, control: against each.
+        baseline: against it.
+        controls: against each of its controls.
+        shares: as in a cell, over the pairs that have a gap's two ends.
         mean_rank: over the ranking's pairs, 1 is best; None where it is not ranked.
     """
 
@@ -144,7 +167,8 @@ class Overall:
     pairs: tuple[str, ...]
     score: Interval | None
     baseline: OverallDifference
-    control: OverallDifference
+    controls: tuple[OverallDifference, ...]
+    shares: tuple[Share, ...]
     mean_rank: float | None
 
 
@@ -153,15 +177,13 @@ class Ranking:
     """Methods ranked on pairs (Demšar 2006).
 
     Attributes:
-        methods: ranked ones, best mean rank first; the ceiling, which sees target labels, is not ranked.
+        methods: ranked ones, best mean rank first; the ceiling, which sees target labels, and controls are not ranked.
         pairs: those that have all these methods.
         mean_ranks: (methods,); 1 is best, ties share their mean rank.
         statistic: Friedman's chi-squared; None where not tested.
         p: of Friedman's test: do any of them differ?
         critical_difference: mean ranks that differ by less are not told apart (Nemenyi, 0.05); None where not tested.
         pairwise: (methods, methods) p-values of Nemenyi's test; empty where not tested.
-        pairwise_wilcoxon: the same of Wilcoxon's signed-rank test with Holm's correction; empty where not tested, or
-            where so few pairs cannot reach 0.05.
         reason: why it was not tested.
     """
 
@@ -172,7 +194,6 @@ class Ranking:
     p: float | None
     critical_difference: float | None
     pairwise: tuple[tuple[float, ...], ...]
-    pairwise_wilcoxon: tuple[tuple[float, ...], ...]
     reason: str = ""
 
 

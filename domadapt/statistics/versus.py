@@ -1,6 +1,6 @@
 """One method against another on one pair: with whom, over which seeds, by how much."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from domadapt.runs.groups import ROLES, Method, Pair, reference
@@ -11,6 +11,7 @@ from domadapt.statistics.scored import ScoredPair
 
 CEILING = "in_domain"  # sees target labels: a bound to look at, not a method to test or rank
 BOUND = "sees target labels: a bound, not tested"
+UNCLAIMED = "nobody claims anything by it, so it is not tested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,42 +39,45 @@ class Versus:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One method on one pair, against its baseline and its control."""
+    """One method on one pair, against its baseline and each of its controls by name."""
 
     one: ScoredPair
     method: Method
     baseline: Versus
-    control: Versus
+    controls: dict[str, Versus]
 
 
-def rows(one: ScoredPair, baseline: str, controls: Mapping[str, str]) -> list[Row]:
-    """Every method of a pair against its baseline and its control.
+def rows(one: ScoredPair, baseline: str) -> list[Row]:
+    """Every method of a pair against its baseline and its controls.
 
     Args:
         one: the pair.
         baseline: a role, or the name of a method.
-        controls: name of each method's control, beside those that the runs declare.
     """
-    methods = one.pair.methods
-    sides = [_against_baseline(one, m, baseline) for m in methods]
-    sides += [_against_control(one, m, controls) for m in methods]
-    sides = _tested_over_items(one, sides)
-    return [Row(one, *parts) for parts in zip(methods, sides[: len(methods)], sides[len(methods) :], strict=True)]
+    own = [(m, {"": _against_baseline(one, m, baseline), **_against_controls(one, m)}) for m in one.pair.methods]
+    tested = iter(_tested_over_items(one, [side for _, sides in own for side in sides.values()]))
+    found = [(method, {name: next(tested) for name in sides}) for method, sides in own]
+    return [Row(one, method, sides.pop(""), sides) for method, sides in found]
+
+
+def untested(method: Method) -> str:
+    """Why nothing is tested of a method, in words; empty of an adapted one, by which somebody claims something."""
+    return "" if method.role == "adapted" else BOUND if method.role == CEILING else UNCLAIMED
 
 
 def seeds_test(side: Versus) -> Significance:
     """Would training again show it?"""
     count = len(side.differences)
-    if not count or side.method.role == CEILING:
-        return Significance(None, None, "seeds", count, side.reason or BOUND)
+    if reason := side.reason or untested(side.method):
+        return Significance(None, None, "seeds", count, reason)
     return runs_test(side.differences, [1 / count] * count, "seeds")
 
 
 def significance_over_items(side: Versus) -> Significance:
     """Do these trained models differ on other texts?"""
     if side.items is None:
-        bound = BOUND if side.method.role == CEILING else "not all runs have predictions of the same test items"
-        return Significance(None, None, "test items", 0, side.reason or bound)
+        reason = side.reason or untested(side.method) or "not all runs have predictions of the same test items"
+        return Significance(None, None, "test items", 0, reason)
     return Significance(side.items[0], None, "test items", side.item_count)
 
 
@@ -85,14 +89,9 @@ def _against_baseline(one: ScoredPair, method: Method, baseline: str) -> Versus:
     return _versus(one, method, other, f"no comparable run of {baseline}")
 
 
-def _against_control(one: ScoredPair, method: Method, controls: Mapping[str, str]) -> Versus:
-    declared = {**((method.config.get("benchmark") or {}).get("controls") or {}), **controls}
-    name = declared.get(method.name) or declared.get(method.runs[0].method)
-    if name is None:
-        return Versus(method, None, "no control is declared")
-    return _versus(
-        one, method, _named(one.pair, str(name)), f"its control {name} was not run, or with several settings"
-    )
+def _against_controls(one: ScoredPair, method: Method) -> dict[str, Versus]:
+    missing = "its control {} was not run, or with several settings"
+    return {name: _versus(one, method, _named(one.pair, name), missing.format(name)) for name in method.controls}
 
 
 def _named(pair: Pair, name: str) -> Method | None:
@@ -106,7 +105,7 @@ def _versus(one: ScoredPair, method: Method, other: Method | None, reason: str) 
     sample = one.sample(method, other)
     if sample is None:
         return Versus(method, other, f"no seed has a target score of both {method.name} and {other.name}")
-    return Versus(method, other, "", sample, tuple(one.values(one.seeds(method, other), method, other)))
+    return Versus(method, other, "", sample, tuple(sample.values.tolist()))
 
 
 def _tested_over_items(one: ScoredPair, sides: Sequence[Versus]) -> list[Versus]:
@@ -114,7 +113,7 @@ def _tested_over_items(one: ScoredPair, sides: Sequence[Versus]) -> list[Versus]
     by_set: dict[str, list[int]] = {}
     runs = {}
     for place, side in enumerate(sides):
-        if side.other is None or side.sample is None or side.method.role == CEILING:
+        if side.other is None or side.sample is None or untested(side.method):
             continue
         seeds = one.seeds(side.method, side.other)
         if one.same_items(seeds, side.method, side.other):

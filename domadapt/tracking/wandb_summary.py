@@ -44,5 +44,5 @@ def numbers(pair: Pair) -> list[list[Any]]:
     for row in rows(pair):
         ends = (row.target.mean, row.target.low, row.target.high) if row.target else (None, None, None)
         about = [visible(pair.name), visible(row.method.name), row.method.role, len(row.method.seeds)]
-        found.append([*about, *ends, row.source, row.gap_closed])
+        found.append([*about, *ends, row.source, row.closed.value.mean if row.closed.value else None])
     return found

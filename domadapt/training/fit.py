@@ -24,6 +24,7 @@ from domadapt.data.loaders import StepLoader
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.setting import Setting
 from domadapt.runs.status import Status
+from domadapt.selection.choose import best_epoch
 from domadapt.selection.validator import Evidence, Validator
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
@@ -59,9 +60,8 @@ class Epochs(Callback):
         return self.folder / "last.safetensors"
 
     def best(self, validator: Validator) -> int:
-        """The epoch that a validator chooses; the earlier one wins a tie."""
-        values = [line["validators"][validator.name] for line in self.curve]
-        return int(self.curve[int(np.argmax(values))]["epoch"])
+        """The epoch that a validator chooses."""
+        return best_epoch([line["validators"][validator.name] for line in self.curve])
 
     def restore(self, epoch: int, module: Adapter) -> None:
         """Put an epoch's weights back."""

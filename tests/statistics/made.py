@@ -92,7 +92,7 @@ def benchmark(
     targets: Sequence[str] = ("laptops",),
     seeds: int = 3,
     count: int = 60,
-    controls: dict[str, str] | None = None,
+    controls: dict[str, Any] | None = None,
     keep: bool = True,
     spread: float = 0.0,
 ) -> list[Pair]:

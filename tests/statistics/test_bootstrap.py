@@ -134,6 +134,6 @@ def test_same_numbers_every_time() -> None:
     runs = [made_items(rng, 20) for _ in range(3)]
 
     def once() -> Sample:
-        return sample([r.score for r in runs], resampled_scores(runs), "a", 1, 2, 3)
+        return sample([r.score for r in runs], resampled_scores(runs), "a", (1, 2, 3))
 
     assert interval(once()) == interval(once())

@@ -24,18 +24,20 @@ def test_a_cell_says_all_there_is_to_say(tmp_path: Path) -> None:
     found = compare(benchmark(tmp_path, {"lisa": 0.3, "noise": 0.0}, seeds=6, controls={"lisa": "noise"}))
     cell = found.cell(PAIR, "lisa")
     assert cell.score is not None and cell.score.over == "seeds and test items"
-    for difference, other in ((cell.baseline, "source_only"), (cell.control, "noise")):
+    for difference, other in ((cell.baseline, "source_only"), (cell.controls[0], "noise")):
         assert difference.other == other
         interval = difference.interval
         assert interval is not None and interval.low is not None and interval.high is not None
         assert 0 < interval.low < interval.mean < interval.high
         assert difference.seeds.p == 2 / 64
         assert difference.items.p is not None and difference.items.p < 0.01
-    # Three tests with words nowhere: lisa and noise against the baseline, lisa against its control.
-    tests = [found.cell(PAIR, m).baseline.seeds for m in ("lisa", "noise")] + [cell.control.seeds]
-    assert [t.p_holm is not None for t in tests] == [True] * 3
-    assert cell.baseline.seeds.p_holm == pytest.approx(3 * 2 / 64)
-    assert "after Holm over 3" in cell.baseline.seeds.reason
+    # A family of two: what is claimed of lisa, against the baseline and against its control.
+    tests = [cell.baseline.seeds, cell.controls[0].seeds]
+    assert [t.p_holm for t in tests] == [pytest.approx(2 * 2 / 64)] * 2
+    assert "after Holm over 2" in cell.baseline.seeds.reason
+    noise = found.cell(PAIR, "noise")
+    assert (noise.role, noise.baseline.seeds.p) == ("control", None)
+    assert noise.baseline.seeds.reason == "nobody claims anything by it, so it is not tested"
     assert found.messages == ()
 
 
@@ -70,8 +72,8 @@ def test_three_seeds_get_words_in_place_of_p(tmp_path: Path) -> None:
 def test_who_has_nobody_to_be_compared_with_says_why(tmp_path: Path) -> None:
     found = compare(benchmark(tmp_path, {"lisa": 0.1, "in_domain": 0.3}, controls={"lisa": "absent"}))
     assert found.cell(PAIR, "source_only").baseline.reason == "is the baseline"
-    assert found.cell(PAIR, "source_only").control.reason == "no control is declared"
-    assert found.cell(PAIR, "lisa").control.reason == "its control absent was not run, or with several settings"
+    assert found.cell(PAIR, "source_only").controls == ()
+    assert found.cell(PAIR, "lisa").controls[0].reason == "its control absent was not run, or with several settings"
     ceiling = found.cell(PAIR, "in_domain").baseline
     assert ceiling.interval is not None and ceiling.interval.mean > 0
     assert ceiling.seeds.reason == ceiling.items.reason == "sees target labels: a bound, not tested"
@@ -80,13 +82,25 @@ def test_who_has_nobody_to_be_compared_with_says_why(tmp_path: Path) -> None:
         found.cell(PAIR, "absent")
 
 
-def test_a_named_baseline_and_given_controls(tmp_path: Path) -> None:
-    found = compare(benchmark(tmp_path, {"lisa": 0.1, "gnn": 0.2}), baseline="lisa", controls={"gnn": "lisa"})
-    assert found.cell(PAIR, "gnn").baseline.other == found.cell(PAIR, "gnn").control.other == "lisa"
+def test_a_named_baseline(tmp_path: Path) -> None:
+    found = compare(benchmark(tmp_path, {"lisa": 0.1, "gnn": 0.2}), baseline="lisa")
+    assert found.cell(PAIR, "gnn").baseline.other == "lisa"
     assert found.cell(PAIR, "lisa").baseline.reason == "is the baseline"
     assert compare(benchmark(tmp_path, {}), baseline="typo").cell(PAIR, "source_only").baseline.reason == (
         "no comparable run of typo"
     )
+
+
+def test_several_controls_and_what_is_ranked(tmp_path: Path) -> None:
+    gains = {"lisa": 0.2, "gnn": 0.2, "shuffled": -0.1, "linear": 0.0, "in_domain": 0.3}
+    found = compare(benchmark(tmp_path, gains, ("a", "b"), controls={"gnn": ["shuffled", "linear"]}, keep=False))
+    roles = {cell.method: cell.role for cell in found.cells}
+    assert (roles["shuffled"], roles["linear"], roles["lisa"]) == ("control", "control", "adapted")
+    assert [c.other for c in found.cell("camera → a", "gnn").controls] == ["shuffled", "linear"]
+    assert {o.method: [c.other for c in o.controls] for o in found.overall if o.controls} == {
+        "gnn": ["shuffled", "linear"]
+    }
+    assert set(found.ranking.methods) == {"lisa", "gnn", "source_only"}
 
 
 def test_only_common_seeds_are_compared(tmp_path: Path) -> None:

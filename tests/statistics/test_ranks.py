@@ -56,21 +56,12 @@ def test_published_critical_difference() -> None:
         assert cd == pytest.approx(critical * (width * (width + 1) / (6 * 14)) ** 0.5, rel=1e-3)
 
 
-def test_published_wilcoxon() -> None:
-    """Demšar, section 3.1.3: C4.5 against C4.5+m, T = 12 of 14 data sets, significant at 0.05 by itself; we correct
-    for six comparisons, after which it is not."""
-    found = rank(METHODS, PAIRS, AUC)
-    places = [found.methods.index(name) for name in ("C4.5", "C4.5+m")]
-    assert 0.05 < found.pairwise_wilcoxon[places[0]][places[1]] <= 6 * 0.05
-
-
 def test_friedman_by_enumeration() -> None:
     # Three methods, three pairs, always the same order: of 6^3 ways to order, 6 are as extreme.
     found = rank(["a", "b", "c"], PAIRS[:3], np.tile([0.3, 0.2, 0.1], (3, 1)))
     assert found.p == pytest.approx(6 / 216)
     assert found.statistic == pytest.approx(6)
     assert found.mean_ranks == (1, 2, 3)
-    assert found.pairwise_wilcoxon == ()  # three pairs reach no p below 0.25
 
 
 @pytest.mark.parametrize(
@@ -96,6 +87,14 @@ def test_no_difference_is_said() -> None:
     assert (found.pairwise, found.critical_difference) == ((), None)
     same = rank(["a", "b", "c"], PAIRS, np.ones((14, 3)))
     assert same.reason == "all methods have the same scores"
+
+
+def test_pairs_that_share_a_network_are_one_observation() -> None:
+    same = np.tile([0.3, 0.2, 0.1], (6, 1))
+    networks = [{"a"}, {"a"}, {"b"}, {"b"}, {"c"}, {"c"}]
+    assert rank(["a", "b", "c"], PAIRS[:6], same, networks).p == rank(["a", "b", "c"], PAIRS[:3], same[:3]).p
+    few = rank(["a", "b", "c"], PAIRS[:6], same, [{"a"}] * 6)
+    assert few.reason.startswith("too few pairs (6, of which only 1 share no network)")
 
 
 @given(st.permutations(range(4)), st.permutations(range(14)))

@@ -1,0 +1,1 @@
+"""A run on disk: its key, lock, status and metrics, and runs put together."""
