@@ -127,7 +127,9 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[Method, ...], int]:
     names = distinct([(same[0].method, settings(same[0].config)) for same in seeds])
     controls = {name for run in runs for some in _controls(run).values() for name in some}
     methods = tuple(
-        Method(name, "control" if same[0].role == "adapted" and same[0].method in controls else same[0].role, tuple(same))
+        Method(
+            name, "control" if same[0].role == "adapted" and same[0].method in controls else same[0].role, tuple(same)
+        )
         for name, same in zip(names, seeds, strict=True)
     )
     return methods, len(runs) - sum(len(same) for same in seeds)
