@@ -13,7 +13,19 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # of metrics.json, as domadapt.train writes it
 # A report can do nothing without these.
-NEEDED = "source target task headline method role seed source_dev target_test curve config".split()
+NEEDED = [
+    "source",
+    "target",
+    "task",
+    "headline",
+    "method",
+    "role",
+    "seed",
+    "source_dev",
+    "target_test",
+    "curve",
+    "config",
+]
 AGAIN = "run that cell again, or leave its folder out of `runs`"
 Scores = dict[str, float]
 
@@ -161,7 +173,7 @@ class Metrics:
 
     @property
     def network(self) -> str:
-        """Equal for runs whose weights are one and the same network: by key, else by a learning curve to the last digit.
+        """Equal for runs whose weights are one network: by key, else by a learning curve that is the same to a digit.
 
         >>> curve = (Epoch(1, losses={"task": 0.8414709848}),)
         >>> one, other = (Metrics(target=name, curve=curve) for name in ("laptops", "devices"))
