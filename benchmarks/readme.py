@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from domadapt.reporting.blocks import Table, Text, listed, numbered
+from domadapt.reporting.claims import claim
 from domadapt.reporting.markdown import harmless, table_lines
 from domadapt.reporting.rows import Row, rows, target_scores
 from domadapt.reporting.significance import Notes
@@ -82,7 +83,7 @@ def table(folder: Path) -> str:
 
 
 def differences(folder: Path) -> str:
-    """Every adapted method over the pairs, against source-only and against its control."""
+    """Every adapted method over the pairs, against source-only and against its controls, and what that allows to say."""
     pairs, statistics = _read(folder)
     notes = Notes()
     lines = [
@@ -98,7 +99,8 @@ def differences(folder: Path) -> str:
         "other pairs of this kind? p is uncorrected; Holm: after Holm's correction over the column's tests of "
         "what is claimed; a control's own difference is not tested"
     )
-    return _markdown([Table(title, header, lines, [*notes.texts, labels])])
+    claims = [harmless(claim(one, statistics)) for one in statistics.overall if one.role == "adapted" and one.controls]
+    return "\n\n".join([_markdown([Table(title, header, lines, [*notes.texts, labels])]), *claims])
 
 
 def by_validator(folder: Path) -> str:
