@@ -83,7 +83,7 @@ def table(folder: Path) -> str:
 
 
 def differences(folder: Path) -> str:
-    """Every adapted method over the pairs, against source-only and against its controls, and what that allows to say."""
+    """Every adapted method over the pairs, against source-only and against its controls, and what may be said."""
     pairs, statistics = _read(folder)
     notes = Notes()
     lines = [
