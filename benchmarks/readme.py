@@ -4,6 +4,7 @@ A block stands between `<!-- KIND: FOLDER -->` and `<!-- end -->`; tests/test_re
 this writes.
 """
 
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -11,18 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from domadapt.reporting.blocks import Table, Text, listed, numbered
+from domadapt.reporting.claims import claim
 from domadapt.reporting.markdown import harmless, table_lines
 from domadapt.reporting.rows import Row, rows, target_scores
 from domadapt.reporting.significance import Notes
 from domadapt.reporting.study import study_section
-from domadapt.reporting.tables import OVER, as_text
-from domadapt.reporting.tables import table as pair_table
+from domadapt.reporting.tables import OVER, closed, text_table
 from domadapt.runs.groups import ROLES, Pair, group
 from domadapt.runs.metrics import read_runs
 from domadapt.runs.reselect import ORACLE, reselect
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Interval, OverallDifference, Significance, Statistics
 
+CLAIMED = ("adapted", "control")
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"<!-- (\w+): (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 OPEN = re.compile(r"<!-- (\w+): \S+ -->")
@@ -52,8 +54,8 @@ def written(text: str, root: Path = ROOT) -> str:
 
 def printed(folder: Path) -> str:
     """What `domadapt benchmark` prints at its end."""
-    tables = [as_text(pair_table(pair)) for pair in group(read_runs(folder).runs)]
-    return "\n".join(["```", "\n\n".join(tables), "```"])
+    files = sorted(folder.rglob("metrics.json"))
+    return f"```\n{text_table([json.loads(file.read_text(encoding='utf-8')) for file in files])}\n```"
 
 
 def table(folder: Path) -> str:
@@ -69,31 +71,36 @@ def table(folder: Path) -> str:
     headlines = listed(sorted({pair.headline for pair in pairs}))
     title = f"{headlines} on the target test, percent, mean of {seeds} seeds"
     parts = [Table(title, header, scores, notes.texts)]
-    adapted = [name for name in names if roles[name] not in ("source_only", "in_domain", "rnn_from_scratch")]
-    if adapted:
-        notes = Notes()
-        gaps = [[name, *(_gap(lines[pair.name].get(name), notes) for pair in pairs)] for name in adapted]
-        parts.append(Table("Gap closed, percent of the way from source_only to in_domain", header, gaps, notes.texts))
+    if adapted := [name for name in names if roles[name] == "adapted"]:
+        shown = [[lines[pair.name].get(name) for pair in pairs] for name in adapted]
+        reasons = list(dict.fromkeys(row.closed.reason for own in shown for row in own if row and row.closed.reason))
+        gaps = [
+            [name, *(closed(row.closed, reasons) if row else "-" for row in own)]
+            for name, own in zip(adapted, shown, strict=True)
+        ]
+        parts.append(Table("Gap closed, percent of the way from source_only to in_domain", header, gaps, reasons))
     return _markdown(parts)
 
 
 def differences(folder: Path) -> str:
-    """Every adapted method over the pairs, against source-only and against its control."""
+    """Every adapted method over the pairs, against source-only and against its controls, and what may be said."""
     pairs, statistics = _read(folder)
     notes = Notes()
     lines = [
         [f"{one.method} − {found.other}", *_difference(found, notes)]
         for one in statistics.overall
-        for found in (one.baseline, one.control)
-        if one.role == "adapted" and found.other
+        for found in (one.baseline, *one.controls)
+        if one.role in CLAIMED and found.other
     ]
     title = f"Mean difference over {len(pairs)} pairs, points; p-values are two-sided, of paired permutation tests"
     header = ["difference", "mean", "95 % interval", "p, some pair", "Holm", "p, other pairs", "Holm"]
     labels = (
         "p, some pair: is there a difference on at least one of these pairs? p, other pairs: would there be one on "
-        "other pairs of this kind? p is uncorrected; Holm: after Holm's correction over the column's tests"
+        "other pairs of this kind? p is uncorrected; Holm: after Holm's correction over the column's tests of "
+        "what is claimed; a control's own difference is not tested"
     )
-    return _markdown([Table(title, header, lines, [*notes.texts, labels])])
+    claims = [harmless(claim(one, statistics)) for one in statistics.overall if one.role == "adapted" and one.controls]
+    return "\n\n".join([_markdown([Table(title, header, lines, [*notes.texts, labels])]), *claims])
 
 
 def by_validator(folder: Path) -> str:
@@ -105,8 +112,8 @@ def by_validator(folder: Path) -> str:
     lines: dict[str, dict[str, str]] = {}
     for name, methods in found.items():
         for one in methods:
-            for side in (one.baseline, one.control):
-                if one.role == "adapted" and side.other and side.interval:
+            for side in (one.baseline, *one.controls):
+                if one.role in CLAIMED and side.other and side.interval:
                     of = f"{one.method} − {side.other}"
                     lines.setdefault(of, {})[name] = f"{100 * side.interval.mean:+.1f}"
     header = ["difference", *(f"{name} (used)" if name in used else name for name in names)]
@@ -145,12 +152,6 @@ def _score(pair: Pair, row: Row | None, notes: Notes) -> str:
         return f"{mean} {notes.mark(f'one seed: {row.target.reason}').removeprefix('- ')}"
     mark = notes.mark("in brackets: half the difference between two seeds, which allow no interval").removeprefix("- ")
     return f"{mean} ({50 * abs(values[0] - values[1]):.1f}) {mark}"
-
-
-def _gap(row: Row | None, notes: Notes) -> str:
-    if row is None or row.gap_closed is None:
-        return notes.mark(row.gap_reason if row else "")
-    return f"{100 * row.gap_closed:.0f}"
 
 
 def _difference(found: OverallDifference, notes: Notes) -> list[str]:

@@ -33,18 +33,20 @@ def claim(one: Overall, statistics: Statistics) -> str:
             lacking.append(f"{name} was not compared with {baseline}")
         elif harms(own):
             text += f" (this control harms: {distance(own)} {baseline}, so a gain over it measures harm as well)"
+        elif own.high is None and own.mean < 0:
+            text += f" (this control may harm: {distance(own)} {baseline}, so a gain over it may measure harm)"
         else:
-            if own.low is None and own.mean < 0:
-                text += f" (this control may harm: {distance(own)} {baseline})"
             needed.append(control)
         sentences.append(text)
-    unshown = [visible(d.other) for d in needed if not gain(d)]
+    names = [visible(difference.other) for difference in needed]
+    unshown = [name for name, difference in zip(names, needed, strict=True) if not gain(difference)]
     if len(needed) == 1:
         lacking.append("no neutral control was run")
     elif not unshown:
-        return f"{listed(sentences)}. So it is shown that syntax helps: against {baseline} and every neutral control."
+        where = f"on at least one of {len(one.pairs)} pairs" if len(one.pairs) > 1 else "on this pair"
+        return f"{listed(sentences)}. So it is shown {where} that syntax helps, against {listed(names)}."
     if unshown:
-        lacking.insert(0, f"no gain is shown against {listed(unshown)}")
+        lacking.insert(0, f"no gain whose interval excludes 0 is shown against {listed(unshown)}")
     return f"{listed(sentences)}. It is not shown that syntax helps: {'; '.join(lacking)}."
 
 
@@ -54,9 +56,9 @@ def harms(own: Interval) -> bool:
 
 
 def gain(difference: OverallDifference) -> bool:
-    """Whether the test over runs shows a gain after Holm's correction."""
-    p = difference.runs.p_holm
-    return difference.interval is not None and difference.interval.mean > 0 and p is not None and p <= ALPHA
+    """Whether a gain is shown: by its interval, and by the test over runs after Holm's correction."""
+    p, value = difference.runs.p_holm, difference.interval
+    return value is not None and value.low is not None and value.low > 0 and p is not None and p <= ALPHA
 
 
 def distance(value: Interval) -> str:

@@ -4,14 +4,11 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from domadapt.reporting.curves import curve_svg
 from domadapt.reporting.rows import Row, rows
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.runs.groups import Pair
 from domadapt.statistics.results import Interval, Statistics
 from domadapt.utils.text import visible
-
-__all__ = ["bar_svg", "curve_svg", "save_bars"]
 
 PRINT_INK = "#1f2328"
 # Okabe and Ito's palette: told apart by colour-blind readers, visible on white and on black.

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from domadapt.reporting.intervals import estimate
 from domadapt.runs.groups import ROLES, Method, Pair
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.bootstrap import interval
+from domadapt.statistics.bootstrap import interval, sample
 from domadapt.statistics.gap import parts, share
 from domadapt.statistics.results import Interval, Share, Statistics
 from domadapt.statistics.scored import score_names, scored
@@ -83,7 +82,7 @@ def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:
     return Row(
         method,
         target,
-        estimate(clean) if clean and fewer else None,
+        interval(sample(clean)) if clean and fewer else None,
         {name: sum(values) / len(values) for name, values in details.items() if values},
         sum(source) / len(source) if source else None,
         closed,
@@ -96,8 +95,8 @@ def _said(pair: Pair, method: Method, statistics: Statistics | None) -> tuple[In
         cell = statistics.cell(pair.name, method.name)
         return cell.score, cell.shares[0]
     one, _ = scored(pair, predictions=False)
-    sample = one.sample(method)
-    return interval(sample) if sample else None, share(pair.headline, [parts(one, method, pair.headline)])
+    own = one.sample(method)
+    return interval(own) if own else None, share(pair.headline, [parts(one, method, pair.headline)])
 
 
 def _source(run: Metrics) -> dict[str, float]:

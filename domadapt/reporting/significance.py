@@ -38,7 +38,7 @@ def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
         if cells:
             sides = [(cell, cell.baseline) for cell in cells]
             blocks.append(_differences(f"{pair.name}: against {statistics.baseline}", sides))
-    controlled = [(cell, control) for cell in statistics.cells for control in cell.controls]
+    controlled = [(cell, control) for cell in statistics.cells for control in cell.controls if control.other]
     if controlled:
         blocks.append(_differences("Against each method's own controls", controlled, True))
     if (shares := shares_table(statistics.overall)) is not None:

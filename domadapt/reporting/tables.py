@@ -32,7 +32,7 @@ def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
     method       score  interval  aspect F1  source  gap closed  seeds
     source_only   50.0     - [2]       40.0    70.0       - [1]      1
       [1] no comparable run of in_domain among these
-      [2] fewer than three seeds, too few for an interval
+      [2] fewer than 3 seeds, and no predictions read to draw test items from
       source: the score on the source's dev part, for want of a source test
     """
     pairs = group([typed(content) for content in metrics])

@@ -173,7 +173,7 @@ class Metrics:
 
     @property
     def network(self) -> str:
-        """Equal for runs of one and the same network: by key, else by a learning curve equal to the last digit.
+        """Equal for runs whose weights are one network: by key, else by a learning curve that is the same to a digit.
 
         >>> curve = (Epoch(1, losses={"task": 0.8414709848}),)
         >>> one, other = (Metrics(target=name, curve=curve) for name in ("laptops", "devices"))

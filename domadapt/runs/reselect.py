@@ -26,8 +26,7 @@ def reselect(runs: Sequence[Metrics], name: str) -> tuple[tuple[Metrics, ...], t
 
     >>> from domadapt.runs.metrics import Choice, Selection
     >>> picks = {"entropy": Choice(1, {"span_f1": 0.5}), "oracle": Choice(2, {"span_f1": 0.75})}
-    >>> chosen = Selection("source_dev", 2, 0.0, picks)
-    >>> run = Metrics(headline="span_f1", selection=chosen, target_test={"span_f1": 0.75})
+    >>> run = Metrics(headline="span_f1", selection=Selection("source_dev", 2, 0.0, picks))
     >>> [shown], _ = reselect([run], "entropy")
     >>> shown.target_test, shown.selection.epoch, shown.selection.gap
     ({'span_f1': 0.5}, 1, 0.25)
@@ -39,8 +38,8 @@ def reselect(runs: Sequence[Metrics], name: str) -> tuple[tuple[Metrics, ...], t
             f"selection={name}: no such validator scored these runs; there are {', '.join(known) or 'none'}"
         )
     changed = [run for run in scored if run.selection.choices[name].epoch != run.selection.epoch]
-    told = f"Shown as {name} would have chosen, in place of the validator that chose: "
-    told += f"{len(changed)} of {len(scored)} runs keep another epoch"
+    told = f"Shown as {name} would have chosen, in place of the validator that chose: {len(changed)} of {len(scored)} "
+    told += "runs keep another epoch"
     if changed:
         told += "; of their methods, calibration, predictions and scores on the source test and on clean texts are not "
         told += "shown, which were recorded of the epoch that was kept"

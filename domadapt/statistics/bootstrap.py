@@ -53,7 +53,7 @@ class Sample:
     @property
     def mean(self) -> float:
         """As it is."""
-        return float(self.values @ self.weights)
+        return float(np.average(self.values, weights=self.weights))  # exact where all values are the same
 
     @property
     def blocks(self) -> list[int]:
@@ -165,7 +165,7 @@ def interval(sample: Sample) -> Interval:
     few = f"fewer than {FEWEST_SEEDS} seeds"
     spread = _spread(sample)
     if not spread and sample.items is None:
-        return Interval(sample.mean, None, None, "", f"{few}, and no predictions to draw test items from")
+        return Interval(sample.mean, None, None, "", f"{few}, and no predictions read to draw test items from")
     total = sum(variance for variance, _ in spread)
     if sample.items is not None:
         # Drawing n seeds from n gives (n - 1) / n of their mean's variance: the rest is added.

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from domadapt.runs.groups import Method, Pair
@@ -82,16 +82,8 @@ def choices(pairs: Sequence[Pair], methods: Sequence[str] | None = None) -> tupl
     return found, messages
 
 
-def _wanted(pair: Pair, methods: Sequence[str] | None) -> Iterable[Method]:
-    if methods is not None:
-        return [method for method in pair.methods if method.name in methods]
-    controls = {name for method in pair.methods for name in _controls(method)}
-    return [m for m in pair.methods if m.role in CHOOSING and not {m.name, m.runs[0].method} & controls]
-
-
-def _controls(method: Method) -> Iterable[str]:
-    for names in ((method.config.get("benchmark") or {}).get("controls") or {}).values():
-        yield from [names] if isinstance(names, str) else names
+def _wanted(pair: Pair, methods: Sequence[str] | None) -> list[Method]:
+    return [m for m in pair.methods if (m.role in CHOOSING if methods is None else m.name in methods)]
 
 
 def _choices(pair: Pair, method: Method, run: Metrics) -> Choices | None:

@@ -30,12 +30,11 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
     """
     found = [scored(pair, predictions) for pair in pairs]
     table = [row for one, _ in found for row in rows(one, baseline)]
-    ranking = ranked([one for one, _ in found])
     messages = [message for _, some in found for message in some]
     headlines = sorted({pair.headline for pair in pairs})
     if len(headlines) > 1:
         messages.append(f"pairs are scored by {', '.join(headlines)}: means over pairs mix these")
-    return Statistics(baseline, _cells(table), overall(table, ranking), ranking, tuple(messages))
+    return Statistics(baseline, _cells(table), overall(table), ranked([one for one, _ in found]), tuple(messages))
 
 
 def _cells(table: Sequence[Row]) -> tuple[Cell, ...]:

@@ -18,7 +18,7 @@ from domadapt.statistics.versus import CEILING, Row, Versus, untested
 Part = Sequence[tuple[str, Versus]]  # one method against the baseline, or a control: name of each pair, and how
 
 
-def overall(rows: Sequence[Row], ranking: Ranking) -> tuple[Overall, ...]:
+def overall(rows: Sequence[Row]) -> tuple[Overall, ...]:
     """Every method over the pairs that it was run on, in the order of first appearance."""
     own: dict[str, list[Row]] = {}
     for row in rows:
@@ -27,7 +27,6 @@ def overall(rows: Sequence[Row], ranking: Ranking) -> tuple[Overall, ...]:
     every = [part for some in sides.values() for part in some]
     runs, pairs = corrected([_runs_test(part) for part in every]), corrected([_pairs_test(part) for part in every])
     differences = iter([_difference(*three) for three in zip(every, runs, pairs, strict=True)])
-    ranks = dict(zip(ranking.methods, ranking.mean_ranks, strict=False))
     result = []
     for name, some in own.items():
         samples = [sample for row in some if (sample := row.one.sample(row.method))]
@@ -40,7 +39,6 @@ def overall(rows: Sequence[Row], ranking: Ranking) -> tuple[Overall, ...]:
                 next(differences),
                 tuple(next(differences) for _ in sides[name][1:]),
                 _shares(some),
-                ranks.get(name),
             )
         )
     return tuple(result)

@@ -61,18 +61,17 @@ def rank(
         return _untested(names, pairs, ranks.tolist(), reason)
     if (np.ptp(scores, axis=1) == 0).all():
         return _untested(names, pairs, ranks.tolist(), "all methods have the same scores")
-    statistic = float(stats.friedmanchisquare(*scores.T).statistic)
     own = stats.rankdata(-scores, axis=1)
     together = np.stack([own[groups == group].sum(axis=0) for group in range(units)])
     p = _friedman_p(together[np.lexsort(together.T)])  # random swaps must not depend on the caller's order
     if p > ALPHA:
         reason = f"Friedman's test finds no difference between methods (p = {p:.2g}), so none are told apart"
-        return Ranking(tuple(names), tuple(pairs), tuple(ranks.tolist()), statistic, p, None, (), reason)
+        return Ranking(tuple(names), tuple(pairs), tuple(ranks.tolist()), p, None, (), reason)
     error = (width * (width + 1) / (6 * units)) ** 0.5  # of a difference of mean ranks
     difference = float(stats.studentized_range.ppf(1 - ALPHA, width, np.inf)) / 2**0.5 * error
     apart = np.abs(ranks[:, None] - ranks) / error * 2**0.5
     nemenyi = tuple(map(tuple, stats.studentized_range.sf(apart, width, np.inf).tolist()))
-    return Ranking(tuple(names), tuple(pairs), tuple(ranks.tolist()), statistic, p, difference, nemenyi)
+    return Ranking(tuple(names), tuple(pairs), tuple(ranks.tolist()), p, difference, nemenyi)
 
 
 def _apart(pairs: int, units: int) -> str:
@@ -100,4 +99,4 @@ def _friedman_p(ranks: FloatArray) -> float:
 
 
 def _untested(methods: Sequence[str], pairs: Sequence[str], ranks: Sequence[float], reason: str) -> Ranking:
-    return Ranking(tuple(methods), tuple(pairs), tuple(ranks), None, None, None, (), reason)
+    return Ranking(tuple(methods), tuple(pairs), tuple(ranks), None, None, (), reason)

@@ -159,7 +159,6 @@ class Overall:
         baseline: against it.
         controls: against each of its controls.
         shares: as in a cell, over the pairs that have a gap's two ends.
-        mean_rank: over the ranking's pairs, 1 is best; None where it is not ranked.
     """
 
     method: str
@@ -169,7 +168,6 @@ class Overall:
     baseline: OverallDifference
     controls: tuple[OverallDifference, ...]
     shares: tuple[Share, ...]
-    mean_rank: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +178,6 @@ class Ranking:
         methods: ranked ones, best mean rank first; the ceiling, which sees target labels, and controls are not ranked.
         pairs: those that have all these methods.
         mean_ranks: (methods,); 1 is best, ties share their mean rank.
-        statistic: Friedman's chi-squared; None where not tested.
         p: of Friedman's test: do any of them differ?
         critical_difference: mean ranks that differ by less are not told apart (Nemenyi, 0.05); None where not tested.
         pairwise: (methods, methods) p-values of Nemenyi's test; empty where not tested.
@@ -190,7 +187,6 @@ class Ranking:
     methods: tuple[str, ...]
     pairs: tuple[str, ...]
     mean_ranks: tuple[float, ...]
-    statistic: float | None
     p: float | None
     critical_difference: float | None
     pairwise: tuple[tuple[float, ...], ...]

@@ -49,11 +49,12 @@ def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs
             "validator": chosen.name,
             "epoch": epoch,
             "gap": scores[picked["oracle"]][headline] - scores[epoch][headline] if scores else None,
-            "target_curve": [scores[line["epoch"]] for line in epochs.curve] if scores else None,
             "choices": {name: {"epoch": e, "target_test": scores.get(e)} for name, e in picked.items()},
         },
         "source_dev": next(line["source_dev"] for line in epochs.curve if line["epoch"] == epoch),
     }
+    if scores:
+        result["selection"]["target_curve"] = [scores[line["epoch"]][headline] for line in epochs.curve]
     if setting.domains.source_test:
         examples = _examples(setting, setting.domains.source_test, "source test")
         source = evaluate(examples, setting, epochs.batch_size, "source test")

@@ -100,7 +100,7 @@ def test_significance_prints_reasons_in_place_of_p(make_metrics: Any) -> None:
 
 def test_critical_difference_is_drawn() -> None:
     same = ((1.0, 0.5, 0.01), (0.5, 1.0, 0.5), (0.01, 0.5, 1.0))
-    ranking = Ranking(("lisa", "lisa ", "<b>"), ("a", "b"), (1.0, 2.0, 3.0), 9.0, 0.01, 1.5, same, ())
+    ranking = Ranking(("lisa", "lisa ", "<b>"), ("a", "b"), (1.0, 2.0, 3.0), 0.01, 1.5, same)
     svg = rank_svg(ranking, "ranks")
     assert "&lt;b&gt;" in svg
     assert "lisa" in svg
