@@ -135,7 +135,7 @@ def half(problem: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_dead_process_does_not_pass_for_a_running_one(half: Path) -> None:
     status = read_status(half / "run")
-    assert status["stage"] == "fit"
+    assert status["stage"] in ("fit", "checkpoint")
     assert not runs(status)
     assert runs(status | {"process": os.getpid()})
     elsewhere = status | {"host": "elsewhere"}

@@ -135,8 +135,8 @@ def test_cells_that_ran_on_other_hardware_are_told_of(tmp_path: Path, caplog: py
     assert line.endswith("add 'trainer.hardware=cuda NVIDIA H200 bf16-mixed' to see them")
 
 
-def test_foreign_code_and_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever in its package a method is defined, and whatever the setting that names a file is called."""
+def test_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the setting that names a file is called. Of code, tests/runs/test_key.py says the same."""
     package = tmp_path / "outside"
     package.mkdir()
     (package / "__init__.py").write_text("from outside.core import Mine\n")
@@ -149,10 +149,9 @@ def test_foreign_code_and_files_count_by_content(tmp_path: Path, monkeypatch: py
         return cell_key(compose("train", ["injection=gnn", method]))
 
     keys = [key()]
-    for path in (package / "core.py", tmp_path / "words.csv"):
-        path.write_text(path.read_text() + "\n")
-        keys.append(key())
-    assert len(set(keys)) == 3
+    (tmp_path / "words.csv").write_text("a\nb\n")
+    keys.append(key())
+    assert len(set(keys)) == 2
     misspelt = compose("train", ["injection=gnn", "+injection.mine={_target_: outsite.Mine}"])
     assert cell_key(misspelt) not in keys
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from domadapt.methods.injection.gnn import GraphSupervision
 
 class Crash(GraphSupervision):
-    def prepare(self, encoder, setting):
+    def prepare(self):
         os.kill(os.getpid(), signal.SIGKILL)
 """
 METHODS: dict[str, list[str]] = {

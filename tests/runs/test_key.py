@@ -25,7 +25,7 @@ CELLS = {
     "lisa": ["injection=lisa"],
     "gnn": ["injection=gnn"],
     "lisa_gnn": ["injection=[lisa,gnn]"],
-    "shuffled": ["injection=lisa", "parser=shuffled"],
+    "shuffled": ["injection=lisa", "control=shuffled"],
     "masked_lm": ["adaptation=masked_lm"],
     "rnn": ["backbone=rnn_from_scratch"],
     "infomax": ["selection=infomax"],

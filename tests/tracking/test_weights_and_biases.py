@@ -224,7 +224,8 @@ def test_a_benchmark_shows_tables_figures_and_report(tmp_path: Path) -> None:
         """
         def cell(seed, role, score):
             return {"source": "a", "target": "b", "task": "extraction", "headline": "span_f1", "seed": seed,
-                    "method": role, "role": role, "config": {}, "source_dev": {"span_f1": 0.7},
+                    "method": role, "role": role, "config": {}, "source_dev": {"span_f1": 0.7}, "curve": [],
+                    "selection": {"validator": "source_dev", "epoch": 1, "gap": 0.0, "choices": {}},
                     "target_test": {"span_f1": score, "aspect_f1": score}}
         cells = [cell(1, "source_only", 0.5), cell(2, "source_only", 0.6), cell(1, "in_domain", 0.8)]
         WeightsAndBiases("offline", group="mine").benchmark(folder, cells, folder / "report.html")
