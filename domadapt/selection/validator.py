@@ -17,6 +17,7 @@ class Evidence:
         source: rows of source dev, with their classes.
         target: rows of unlabelled target text, a fixed sample.
         train: rows of source training text, a fixed sample, with their classes.
+        epoch: how many are over.
     """
 
     source_dev: Scores
@@ -24,6 +25,7 @@ class Evidence:
     source: Rows
     target: Rows
     train: Rows
+    epoch: int
 
 
 class Validator(Protocol):

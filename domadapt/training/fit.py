@@ -137,7 +137,7 @@ class Epochs(Callback):
         self.written = time.monotonic()
 
     def _score(self, epoch: int, losses: dict[str, float], trainer: pl.Trainer) -> None:
-        evidence = self.evidence()
+        evidence = self.evidence(epoch)
         values = {v.name: v(evidence) for v in self.validators if not v.bound}
         self.curve.append(
             {
@@ -158,14 +158,14 @@ class Epochs(Callback):
             "memory": copy.deepcopy(self._memory()),
         }
 
-    def evidence(self) -> Evidence:
-        """What validators see of the present weights."""
+    def evidence(self, epoch: int) -> Evidence:
+        """What validators see of the present weights, after an epoch counted from 1."""
         setting, task = self.setting, self.setting.task
         dev = evaluate(setting.dev, setting, self.batch_size, "source dev")
         target = evaluate(setting.validation, setting, self.batch_size, "target validation")
         train = evaluate(setting.source_sample, setting, self.batch_size, "source sample")
         scores = task.score(setting.domains.source_dev, dev.predictions)
-        return Evidence(scores, task.headline, dev.rows, target.rows, train.rows)
+        return Evidence(scores, task.headline, dev.rows, target.rows, train.rows, epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """For the checkpoint: the curve, and the state of every process's random generators."""

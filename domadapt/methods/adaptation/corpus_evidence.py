@@ -9,8 +9,12 @@ term, of type t met n times in the unlabelled target, is added
 
 where :math:`\ell_t` is the log-odds of being a term at the type's rank among the domain's nouns
 (:mod:`domadapt.methods.term_types`), learnt on the source and centred on the target, and :math:`\bar a_t` the mean of
-the type's log-odds over the target. Rates differ between corpora, so c is chosen for the number of terms that the model
-itself finds in the unlabelled text: evidence moves them, it does not make more of them.
+the type's log-odds over the target. The constant c is zero, unless more than ``cap`` times as many terms are found in
+the unlabelled text as the source's rates let expect,
+
+.. math:: \sum_{\text{target texts}} E_{source}[\text{terms} \mid \text{is another span, such as an opinion, found?}],
+
+which says that the target is annotated more sparingly than the model labels; then it is as far below zero as it takes.
 
 No target label is read. Costs a pass over target text after each epoch; prediction looks each word up in a table, and
 needs no parser. Nothing for tasks without terms. Fails where what counts as a term is a matter of the sentence.
@@ -26,6 +30,7 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
+from domadapt.data.records import Record
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.term_types import noun_kinds, term_types
 from domadapt.models.encoder import Output
@@ -41,6 +46,7 @@ class CorpusEvidence(Method):
     Args:
         rank: weight of a noun's rank, lambda.
         pooled: weight of what the model says of a type elsewhere, mu.
+        cap: how many times the expected number of terms may be found.
         texts: target texts that are read after each epoch; a fixed sample.
         batch_size: of these.
     """
@@ -48,17 +54,20 @@ class CorpusEvidence(Method):
     reads = frozenset({"target", "corpus_parses"})
     used_at_prediction = True
 
-    def __init__(self, rank: float, pooled: float, texts: int, batch_size: int) -> None:
+    def __init__(self, rank: float, pooled: float, cap: float, texts: int, batch_size: int) -> None:
         super().__init__()
+        in_range("corpus_evidence.cap", cap, 1.0, 1e6)
         in_range("corpus_evidence.rank", rank, 0.0, 10.0)
         in_range("corpus_evidence.pooled", pooled, 0.0, 1.0)
         in_range("corpus_evidence.texts", texts, 1)
         in_range("corpus_evidence.batch_size", batch_size, 1)
-        self.rank, self.pooled, self.texts, self.batch_size = rank, pooled, texts, batch_size
+        self.rank, self.pooled, self.cap = rank, pooled, cap
+        self.texts, self.batch_size = texts, batch_size
         self.types: dict[str, int] = {}
         self.terms: list[int] = []  # labels of terms
         self.prior, self.mean, self.count = torch.zeros(0), torch.zeros(0), torch.zeros(0)
         self.constant = 0.0
+        self.expected = (0.0, 0.0)  # terms in texts without another span, and with one
         self.silent = False
 
     def prepare(self) -> dict[str, Any]:
@@ -69,6 +78,7 @@ class CorpusEvidence(Method):
         records, texts = domains.source_train, domains.unlabeled.texts
         kinds = noun_kinds(records, list(setting.corpus_parses(records, "source")))
         self.terms = [i for i, label in enumerate(setting.task.labels) if label[2:] in kinds]
+        self.expected = terms_per_text(records, kinds)
         ranked = term_types(setting)
         uses, nouns = Counter[str](), Counter[str]()
         for text, parse in zip(texts, setting.corpus_parses(texts, "target"), strict=True):
@@ -148,7 +158,7 @@ class CorpusEvidence(Method):
         size = len(self.types)
         self.count = torch.zeros(size).index_add(0, types[known], torch.ones(int(known.sum())))
         self.mean = torch.zeros(size).index_add(0, types[known], own[known]) / self.count.clamp(min=1)
-        self.constant = self.of_same_rate(logits, self.shift(odds, types, apart=True), first)
+        self.constant = self.capped(logits, self.shift(odds, types, apart=True), first)
 
     def sample(self) -> list[Example]:
         """The target texts that are read."""
@@ -166,15 +176,21 @@ class CorpusEvidence(Method):
         begins[1:] = texts[1:] != texts[:-1]
         return rows, self.own(batch, "types")[read].cpu(), begins
 
-    def of_same_rate(self, logits: Tensor, shift: Tensor, begins: Tensor) -> float:
-        """The constant that leaves as many terms as there are without any shift."""
-        wanted = self.spans(logits, torch.zeros_like(shift), begins)
-        low, high = -8.0, 8.0
+    def capped(self, logits: Tensor, shift: Tensor, begins: Tensor) -> float:
+        """The constant that keeps the number of terms below the cap: zero where it is."""
+        others = torch.tensor([i for i in range(1, logits.shape[-1]) if i not in self.terms], dtype=torch.int64)
+        text = begins.long().cumsum(0) - 1
+        judged = torch.zeros(int(text[-1]) + 1, dtype=torch.bool)
+        judged[text[torch.isin(logits.argmax(-1), others)]] = True
+        without, with_ = self.expected
+        most = self.cap * float((judged * with_ + ~judged * without).sum())
+        if self.spans(logits, shift, begins) <= most:
+            return 0.0
+        low, high = -8.0, 0.0
         for _ in range(16):
             middle = (low + high) / 2
-            many = self.spans(logits, shift + middle, begins) > wanted
-            low, high = (low, middle) if many else (middle, high)
-        return (low + high) / 2
+            low, high = (low, middle) if self.spans(logits, shift + middle, begins) > most else (middle, high)
+        return low
 
     def spans(self, logits: Tensor, shift: Tensor, begins: Tensor) -> int:
         """How many terms the likeliest labels make."""
@@ -194,3 +210,21 @@ class CorpusEvidence(Method):
         self.types = {word: place for place, word in enumerate(memory["words"])}
         self.terms, self.constant = list(memory["terms"]), float(memory["constant"])
         self.prior, self.mean, self.count = memory["prior"], memory["mean"], memory["count"]
+
+
+def terms_per_text(records: Sequence[Record], kinds: frozenset[str]) -> tuple[float, float]:
+    """Mean number of terms in texts without, and in texts with, a span of another type; the mean of all for none.
+
+    >>> from domadapt.data.records import Span
+    >>> judged = Record("1", "x", "good lens", spans=(Span(0, 4, "opinion"), Span(5, 9, "aspect")))
+    >>> terms_per_text([judged, Record("2", "x", "a lens", spans=())], frozenset({"aspect"}))
+    (0.0, 1.0)
+    """
+    counts: dict[bool, list[int]] = {False: [], True: []}
+    for record in records:
+        types = [span.type for span in record.spans or ()]
+        counts[any(kind not in kinds for kind in types)].append(sum(kind in kinds for kind in types))
+    every = [*counts[False], *counts[True]]
+    overall = sum(every) / max(1, len(every))
+    without, with_ = (sum(some) / len(some) if some else overall for some in (counts[False], counts[True]))
+    return without, with_

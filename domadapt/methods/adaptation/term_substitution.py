@@ -87,6 +87,8 @@ class TermSubstitution(Method):
         self.kept = self.empties if self.empties is not None else (PAIRED_KEEP if in_pairs(records, kinds) else 1.0)
         self.full = [record for record in records if record.spans]
         found = [place for some in self.places.values() for place in some]
+        known = self.ranks.source
+        self.heads = [known[place.head] for place in found if place.term and place.head in known]
         return {
             "term_substitution/phrases": len(counts),
             "term_substitution/terms": sum(place.term for place in found),
@@ -111,6 +113,8 @@ class TermSubstitution(Method):
         for place in self.places[record.id]:
             if random.random() < (self.terms if place.term else self.others):
                 rank = self.ranks.source.get(place.head)
+                if rank is None and self.heads:  # a term that ends in no noun
+                    rank = self.heads[int(random.integers(len(self.heads)))]
                 phrase = self.pools[place.plural, not place.term].draw(rank, self.window, random)
                 if phrase is not None:
                     capital = record.text[place.start].isupper() and place.start == 0
