@@ -18,6 +18,7 @@ from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text
 from domadapt.tasks.task import Task
+from domadapt.utils.dice import undisturbed
 from domadapt.utils.progress import progress, quiet
 
 SAMPLE = 128  # training texts that validators see
@@ -145,9 +146,12 @@ class Setting:
         if len(records) != len(before):
             raise ValueError(f"a method made {len(records)} source records of {len(before)}; expected as many")
         changed = [i for i, (old, new) in enumerate(zip(before, records, strict=True)) if old is not new]
-        known = self.truncation.get("source train", Truncation())
-        made = self.examples([records[i] for i in changed], "source train", self.parses, True, cached=False)
-        self.truncation["source train"] = known
+        known, told = self.truncation.get("source train", Truncation()), Counter(self.warnings)
+        with undisturbed():  # a parser that is loaded only now draws random numbers, and training is under way
+            made = self.examples([records[i] for i in changed], "source train", self.parses, True, cached=False)
+        self.truncation["source train"] = known  # of the texts as they were read, not of every epoch's
+        self.warnings.clear()
+        self.warnings.update(told)
         result = list(self.source)
         for place, example in zip(changed, made, strict=True):
             result[place] = replace(example, index=place)

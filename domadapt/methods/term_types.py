@@ -81,7 +81,7 @@ def _ranked(setting: Setting) -> TermTypes:
     target = NounTypes(texts, list(setting.corpus_parses(texts, "target")))
     terms = term_uses(records, parses, noun_kinds(records, parses))
     made = np.array([terms[word] for word in source.words], dtype=np.float64)
-    if not made.sum() or not len(target.words):
+    if not made.sum() or not len(target.words) or len(source.words) < FOLDS:  # nothing to learn from
         return TermTypes({}, {}, {}, np.full(len(GRID), 0.5))
     vectors = type_vectors(setting, [*source.words, *target.words])
     own, other = scores(source, made, target, vectors[: len(source.words)], vectors[len(source.words) :])
@@ -114,7 +114,7 @@ def scores(
     np.fill_diagonal(similar, -1.0)
     np.fill_diagonal(inside, -1.0)
     for rest, held_out in KFold(FOLDS, shuffle=True, random_state=0).split(own):
-        learnt = rest[often[rest]]
+        learnt = rest[often[rest]] if often[rest].any() else rest
         scaler = StandardScaler().fit(source.features[learnt])
         model = regression(scaler.transform(source.features[learnt]), source.counts[learnt], terms[learnt])
         mine[held_out] = model.decision_function(scaler.transform(source.features[held_out]))

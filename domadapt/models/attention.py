@@ -25,7 +25,7 @@ class AttentionCall:
 
     Attributes:
         layer: counted from 0.
-        query, key, value: (batch, heads, pieces, head width).
+        query, key, value: (batch, heads, pieces, head width); keys and values of fewer heads where these share them.
         mask: (batch, 1 or heads, pieces, pieces), boolean (True = may attend) or additive; None allows everything.
         scaling: of the scores; None for 1 / sqrt(head width).
         dropout: of the weights.

@@ -4,7 +4,6 @@ import copy
 import json
 import logging
 import math
-import random
 import shutil
 import time
 from collections.abc import Iterator
@@ -13,9 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytorch_lightning as pl
-import torch
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
 from pytorch_lightning.loggers.logger import Logger
@@ -32,6 +29,7 @@ from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
 from domadapt.training.module import AdaptationModule
 from domadapt.utils import checkpoint
+from domadapt.utils.dice import random_state, set_random_state
 
 log = logging.getLogger(__name__)
 
@@ -310,30 +308,6 @@ def resumable(epochs: Epochs) -> int:
 def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """A copy on the CPU, where there is more memory."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()}
-
-
-def random_state() -> dict[str, Any]:
-    """Of Python, NumPy and torch, as numbers and tensors."""
-    name, keys, *rest = np.random.get_state()
-    state: dict[str, Any] = {
-        "python": random.getstate(),
-        "numpy": (str(name), torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest),
-        "torch": torch.get_rng_state(),
-    }
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state_all()
-    return state
-
-
-def set_random_state(state: dict[str, Any]) -> None:
-    """Go on as :func:`random_state` found it."""
-    random.setstate(state["python"])
-    name, keys, *rest = state["numpy"]
-    np.random.set_state((name, keys.cpu().numpy().astype(np.uint32), *rest))
-    generator: Tensor = state["torch"]
-    torch.set_rng_state(generator.cpu())
-    if "cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda"]])
 
 
 def all_validators(chosen: DictConfig) -> Iterator[Validator]:

@@ -30,6 +30,27 @@ def test_it_starts_as_the_head_it_replaces() -> None:
         torch.testing.assert_close(hooked(batch).logits, plain(batch).logits, atol=1e-5, rtol=1e-4)
 
 
+def test_heads_that_share_their_keys_read_their_own(tmp_path: Path) -> None:
+    tokenizer = load_tokenizer("tiny_random")
+    config = transformers.EuroBertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        **{f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "cls", "sep", "mask")},
+    )
+    transformers.AutoModel.from_config(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    for head in range(4):
+        encoder = Encoder(str(tmp_path), "token", [str(i) for i in range(5)]).eval()
+        method = Lisa(layer=0, head=head, at_prediction="predicted", weight=1.0)
+        batch = tiny_step(setting_of(encoder, method)).source.batch
+        torch.testing.assert_close(encoder(batch).states, encoder(batch, hooked=False).states, rtol=1e-4, atol=1e-5)
+
+
 def test_padding_is_never_attended() -> None:
     method = lisa()
     source = tiny_step(setting_of(tiny_encoder(), method)).source

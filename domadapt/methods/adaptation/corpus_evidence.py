@@ -106,7 +106,7 @@ class CorpusEvidence(Method):
             return output
         read = batch.node_first_piece >= 0
         pieces, types = batch.node_first_piece[read], self.own(batch, "types")[read]
-        logits = output.logits.clone()
+        logits = output.logits.float().clone()  # bfloat16 would round away what is added
         flat = logits.view(-1, logits.shape[-1])
         shift = self.shift(self.log_odds(flat[pieces]), types) + self.constant
         rows = flat[pieces]

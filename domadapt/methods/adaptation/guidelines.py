@@ -34,7 +34,7 @@ class Guidelines(Method):
         terms_need_opinion: True drops terms from texts in which no span of another type is found; None leaves them.
 
     Raises:
-        ValueError: a switch is neither true, false nor null.
+        ValueError: a switch is neither true, false nor null, or (by :meth:`prepare`) nothing in the source judges.
     """
 
     used_at_prediction = True
@@ -44,7 +44,7 @@ class Guidelines(Method):
         super().__init__()
         switches = {"entity_is_term": entity_is_term, "terms_need_opinion": terms_need_opinion}
         for name, value in switches.items():
-            if value not in (True, False, None):
+            if not (value is None or isinstance(value, bool)):  # 0 is false to Python, and would be ignored here
                 raise ValueError(f"guidelines.{name}={value!r}: expected true, false or null")
         self.entity_is_term, self.terms_need_opinion = entity_is_term, terms_need_opinion
         self.products: frozenset[str] = frozenset()
@@ -58,6 +58,12 @@ class Guidelines(Method):
         records, texts = domains.source_train, domains.unlabeled.texts
         kinds = noun_kinds(records, list(setting.corpus_parses(records, "source")))
         self.terms = [i for i, label in enumerate(setting.task.labels) if label[2:] in kinds]
+        others = sorted({kind for label in setting.task.labels if (kind := label[2:])} - kinds)
+        if self.terms_need_opinion and not others:
+            raise ValueError(
+                f"guidelines.terms_need_opinion=true: expected a span type that judges beside the terms "
+                f"({', '.join(sorted(kinds))}), which the source has not; leave it null"
+            )
         self.products = owned_nouns(texts, list(setting.corpus_parses(texts, "target")), OWNED)
         return {"guidelines/products": sorted(self.products)[:50]}
 

@@ -82,10 +82,12 @@ class TermSubstitution(Method):
             for plural in (False, True)
             for single in (False, True)
         }
-        kinds, telling = noun_kinds(records, parses), telling_nouns(records, parses)
+        tagged = setting.task.kind == "token"  # else spans, where the source has them, are nothing to the task
+        kinds = noun_kinds(records, parses) if tagged else frozenset[str]()
+        telling = telling_nouns(records, parses)
         self.places = {r.id: places(r, p, kinds, telling) for r, p in zip(records, parses, strict=True)}
         self.kept = self.empties if self.empties is not None else (PAIRED_KEEP if in_pairs(records, kinds) else 1.0)
-        self.full = [record for record in records if record.spans]
+        self.full = [record for record in records if record.spans and tagged]
         found = [place for some in self.places.values() for place in some]
         known = self.ranks.source
         self.heads = [known[place.head] for place in found if place.term and place.head in known]

@@ -79,7 +79,8 @@ class Lisa(Method):
         if self.folds and not self.training:  # its U and b are in the weights by then
             return result
         head = self.head
-        scores = biaffine_scores(call.query[:, head], call.key[:, head], self.bilinear, self.bias, call.scaling)
+        shared = head // (call.query.shape[1] // call.key.shape[1])  # some models give several heads the same keys
+        scores = biaffine_scores(call.query[:, head], call.key[:, shared], self.bilinear, self.bias, call.scaling)
         if call.mask is not None:
             mask = call.mask[:, head if call.mask.shape[1] > 1 else 0]
             scores = scores + additive_mask(mask, scores.dtype)
@@ -88,7 +89,7 @@ class Lisa(Method):
         if self.by_parser and call.batch.piece_heads is not None:
             weights = replace_by_tree(weights, call.batch.piece_heads)
         weights = F.dropout(weights, call.dropout, self.training)
-        attended = weights.to(call.value.dtype) @ call.value[:, head]
+        attended = weights.to(call.value.dtype) @ call.value[:, shared]
         # Not in place: the inner result is needed as it is for its own gradient.
         return torch.cat([result[:, :, :head], attended.unsqueeze(2), result[:, :, head + 1 :]], dim=2)
 
