@@ -7,21 +7,18 @@ import math
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
-from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
 from pytorch_lightning.loggers.logger import Logger
 from torch import Tensor
 
-from domadapt.config.instantiate import make
 from domadapt.data.loaders import StepLoader
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.setting import Setting
@@ -31,6 +28,7 @@ from domadapt.selection.validator import Evidence, Validator
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
 from domadapt.training.module import AdaptationModule
+from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
 
 log = logging.getLogger(__name__)
@@ -58,7 +56,7 @@ class Epochs(Callback):
         folder: Path,
         key: str,
         setting: Setting,
-        validators: list[Validator],
+        validators: Sequence[Validator],
         batch_size: int,
         status: Status,
         every: float,
@@ -204,18 +202,26 @@ class Epochs(Callback):
         return self.folder / f"epoch={epoch}.safetensors"
 
 
-def fit(cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Status, logger: Logger | None) -> Epochs:
+def fit(
+    options: TrainerOptions,
+    setting: Setting,
+    validators: Sequence[Validator],
+    folder: Path,
+    key: str,
+    status: Status,
+    logger: Logger | None,
+) -> Epochs:
     """Train, from the last checkpoint of an earlier attempt if there is one.
 
     Args:
-        cfg: a composed ``train.yaml``.
+        options: how to train.
         setting: what the run works with.
+        validators: the chosen one first.
         folder: for checkpoints.
         key: of the cell; another cell's checkpoint is not resumed.
         status: told of every step.
         logger: hears of losses and scores.
     """
-    options = cfg.trainer
     loader = StepLoader(
         setting.source,
         setting.target or None,
@@ -226,14 +232,12 @@ def fit(cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Statu
         setting.augmented if setting.augments else None,
     )
     steps = len(loader) * options.epochs
-    module = AdaptationModule(
-        setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps
-    )
+    module = AdaptationModule(setting, options, steps)
     epochs = Epochs(
         folder,
         key,
         setting,
-        list(all_validators(cfg.selection)),
+        validators,
         options.evaluation_batch_size,
         status,
         0.0 if options.devices > 1 else options.checkpoint_seconds,
@@ -334,18 +338,3 @@ def set_random_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(generator.cpu())
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda"]])
-
-
-def all_validators(chosen: DictConfig) -> Iterator[Validator]:
-    """The chosen validator, then every other that the package has a yaml of: the others' choices are recorded.
-
-    Args:
-        chosen: the configuration's ``selection``; may be of a stranger's validator.
-    """
-    first: Validator = make(chosen)
-    yield first
-    for path in sorted((files("domadapt.conf") / "selection").iterdir(), key=lambda path: path.name):
-        if path.name.endswith(".yaml"):
-            other: Validator = make(OmegaConf.create(path.read_text(encoding="utf-8")))
-            if other.name != first.name:
-                yield other
