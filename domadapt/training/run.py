@@ -21,6 +21,7 @@ from domadapt.data.domains import SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
 from domadapt.runs.key import cell_key, run_folder
+from domadapt.runs.metrics import FORMAT
 from domadapt.runs.provenance import hardware, versions
 from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside
 from domadapt.selection.validator import Validator
@@ -35,13 +36,12 @@ from domadapt.utils.files import clear_parts, write_atomic
 from domadapt.utils.redact import command_line, redacted
 
 log = logging.getLogger(__name__)
-FORMAT = 1  # of metrics.json
-# What a run writes, and what is in the two folders that it replaces or deletes as a whole; key: of older versions.
+# What a run writes, and what is in the two folders that it replaces or deletes as a whole.
 FILES = ("metrics.json", "status.json", "predictions.jsonl", "model")
 FOLDERS = {
     "model": ("domadapt.json", "encoder", "methods.safetensors"),
-    "checkpoint": ("*.safetensors", "key", ".*"),
-}  # key: as of older versions
+    "checkpoint": ("*.safetensors", ".*"),
+}
 
 
 def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
