@@ -48,7 +48,9 @@ def fitted(
         if isinstance(module, torch.nn.Dropout) and not dropout:
             module.p = 0.0
     validators = list(make_validators(cfg.selection))
-    epochs = fit(read_options(cfg), setting, validators, folder / "checkpoint", "key", status(folder, "key"), None)
+    options = read_options(cfg)
+    epochs = Epochs(folder / "checkpoint", "key", setting, validators, options, status(folder, "key"))
+    fit(options, setting, epochs, None)
     epochs.restore(len(epochs.curve))
     modules = {"encoder": setting.encoder, **setting.methods}
     return epochs, {f"{name}.{key}": x for name, m in modules.items() for key, x in m.state_dict().items()}

@@ -42,9 +42,8 @@ class Epochs(Callback):
         key: of the cell.
         setting: what the run works with.
         validators: the chosen one first.
-        batch_size: of evaluation.
+        options: of evaluation's batches, and of seconds between checkpoints: a shorter run that is killed starts over.
         status: told of every step.
-        every: seconds between checkpoints; a shorter run that is killed starts over.
 
     Attributes:
         curve: what metrics.json says of each epoch.
@@ -57,13 +56,12 @@ class Epochs(Callback):
         key: str,
         setting: Setting,
         validators: Sequence[Validator],
-        batch_size: int,
+        options: TrainerOptions,
         status: Status,
-        every: float,
     ) -> None:
         self.folder, self.key, self.setting, self.validators = folder, key, setting, validators
-        self.batch_size, self.status = batch_size, status
-        self.every, self.written = every, time.monotonic()
+        self.batch_size, self.status = options.evaluation_batch_size, status
+        self.every, self.written = 0.0 if options.devices > 1 else options.checkpoint_seconds, time.monotonic()
         self.curve: list[dict[str, Any]] = []
         self.kept: dict[int, dict[str, Any]] = {}
         self.random: list[dict[str, Any]] = []
@@ -121,7 +119,8 @@ class Epochs(Callback):
             if trainer.is_global_zero:
                 self.status.check_folder()
                 with self.status.during("score"):
-                    self._score(epoch, losses, trainer)
+                    self.score(epoch, trainer.global_step, losses, trainer.loggers)
+                    self._keep(epoch)
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
         if time.monotonic() - self.written >= self.every:
             with self.status.during("checkpoint"):
@@ -134,21 +133,31 @@ class Epochs(Callback):
         trainer.save_checkpoint(self.last)  # by rank 0, but all take part
         self.written = time.monotonic()
 
-    def _score(self, epoch: int, losses: dict[str, float], trainer: pl.Trainer) -> None:
+    def score(self, epoch: int, step: int, losses: dict[str, float], loggers: Sequence[Logger]) -> None:
+        """One more line of the curve, of the present weights.
+
+        Args:
+            epoch: that is over, counted from 1.
+            step: how many steps were made by then.
+            losses: their means over the epoch.
+            loggers: hear of it.
+        """
         evidence = self.evidence()
         values = {v.name: v(evidence) for v in self.validators if not v.bound}
         self.curve.append(
             {
                 "epoch": epoch,
-                "step": trainer.global_step,
+                "step": step,
                 "losses": losses,
                 "source_dev": evidence.source_dev,
                 "validators": values,
                 "selection": values.get(self.validators[0].name),
             }
         )
-        for logger in trainer.loggers:
-            logger.log_metrics(flat(self.curve[-1]), trainer.global_step)
+        for logger in loggers:
+            logger.log_metrics(flat(self.curve[-1]), step)
+
+    def _keep(self, epoch: int) -> None:
         methods = self.setting.methods
         self.kept[epoch] = {
             "encoder": copied(self.setting.encoder.state_dict()),
@@ -202,24 +211,13 @@ class Epochs(Callback):
         return self.folder / f"epoch={epoch}.safetensors"
 
 
-def fit(
-    options: TrainerOptions,
-    setting: Setting,
-    validators: Sequence[Validator],
-    folder: Path,
-    key: str,
-    status: Status,
-    logger: Logger | None,
-) -> Epochs:
+def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logger | None) -> None:
     """Train, from the last checkpoint of an earlier attempt if there is one.
 
     Args:
         options: how to train.
         setting: what the run works with.
-        validators: the chosen one first.
-        folder: for checkpoints.
-        key: of the cell; another cell's checkpoint is not resumed.
-        status: told of every step.
+        epochs: of the run, without any yet; another cell's checkpoint is not resumed.
         logger: hears of losses and scores.
     """
     loader = StepLoader(
@@ -233,15 +231,6 @@ def fit(
     )
     steps = len(loader) * options.epochs
     module = AdaptationModule(setting, options, steps)
-    epochs = Epochs(
-        folder,
-        key,
-        setting,
-        validators,
-        options.evaluation_batch_size,
-        status,
-        0.0 if options.devices > 1 else options.checkpoint_seconds,
-    )
     resumed = resumable(epochs)
     callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
     trainer = pl.Trainer(
@@ -266,7 +255,6 @@ def fit(
         if logger:  # it has stayed in the process that started it
             for line in epochs.curve[resumed:]:
                 logger.log_metrics(flat(line), line["step"])
-    return epochs
 
 
 @contextmanager

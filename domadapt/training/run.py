@@ -29,7 +29,8 @@ from domadapt.tracking.tracker import tracking
 from domadapt.training.build import build, make_validators
 from domadapt.training.ceiling import Ceiling
 from domadapt.training.distributed import be_quiet
-from domadapt.training.fit import fit
+from domadapt.training.fit import Epochs, fit
+from domadapt.training.network import SourceNetwork
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
 from domadapt.utils.files import clear_parts, write_atomic
@@ -145,7 +146,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
         for module in (setting.encoder, *setting.methods.values()):
             module.to(setting.device)
     if cfg.train_on == "source":
-        return _write(_learn(job, setting, validators, sealed), folder, status)
+        return _write(_learn(job, setting, validators, sealed, SourceNetwork(cfg, setting)), folder, status)
     ceiling = Ceiling(cfg, setting.domains, sealed)
     with ceiling.once():
         if (found := ceiling.take(folder, setting.domains.source)) is not None:
@@ -153,7 +154,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
             own = {"key": job.key, "seconds": status.seconds, "attempts": status.attempts}
             own |= {name: told[name] for name in ("source", "config", "command")}
             return _write(found | own, folder, status)
-        metrics = {**_learn(job, setting, validators, sealed), "ceiling": ceiling.key}
+        metrics = {**_learn(job, setting, validators, sealed, SourceNetwork(cfg, setting)), "ceiling": ceiling.key}
         _write(metrics, folder, status)
         ceiling.made(folder)
     return metrics
@@ -165,16 +166,23 @@ def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, A
     return metrics
 
 
-def _learn(job: Job, setting: Setting, validators: Sequence[Validator], sealed: SealedTest | None) -> dict[str, Any]:
+def _learn(
+    job: Job, setting: Setting, validators: Sequence[Validator], sealed: SealedTest | None, network: SourceNetwork
+) -> dict[str, Any]:
     """Fit, select, test."""
     folder, status = job.folder, job.status
     stages: dict[str, Any] = {}
     with status.during("prepare"):
         for method in setting.methods.values():
             stages |= method.prepare()
-    with status.during("fit"):
-        epochs = fit(job.options, setting, validators, folder / "checkpoint", job.key, status, job.logger)
-        chosen = epochs.validators[0]
+    epochs = Epochs(folder / "checkpoint", job.key, setting, validators, job.options, status)
+    chosen = validators[0]
+    with network.once():
+        if not network.take(epochs, job.logger):
+            with status.during("fit"):
+                fit(job.options, setting, epochs, job.logger)
+                network.keep(epochs)
+    with status.during("save"):
         epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
         # Before the test: whatever is wrong with it, the model is kept.
         save_model(setting, job.config, folder / "model")
@@ -189,7 +197,7 @@ def _learn(job: Job, setting: Setting, validators: Sequence[Validator], sealed: 
     if chosen.bound:
         told["method"] += "+oracle_selection"
     took = {"seconds": status.seconds, "attempts": status.attempts}
-    return {"format": FORMAT, "key": job.key, **told, **scores, "stages": stages, **took}
+    return {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}
 
 
 def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]]) -> dict[str, Any]:
