@@ -5,6 +5,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
+from transformers import get_linear_schedule_with_warmup
 
 from domadapt.data.loaders import StepBatches
 from domadapt.methods.method import Step, View
@@ -65,12 +66,7 @@ class AdaptationModule(pl.LightningModule):
             split.append({**group, "params": [p for p in trained if p.ndim > 1], "weight_decay": decay})
             split.append({**group, "params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0})
         optimizer = torch.optim.AdamW([group for group in split if group["params"]], lr=rate, fused=True)
-        rising = max(1, round(self.options.warmup * self.steps))
-
-        def share(step: int) -> float:
-            return min((step + 1) / rising, max(0.0, (self.steps - step) / max(1, self.steps - rising)))
-
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+        schedule = get_linear_schedule_with_warmup(optimizer, round(self.options.warmup * self.steps), self.steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
+from transformers import get_linear_schedule_with_warmup
 
 from domadapt.data.batches import Batch, Example
 from domadapt.data.loaders import BucketSampler
@@ -130,10 +131,7 @@ class MaskedLanguageModel(Method):
         ]
         parameters = [p for group in groups for p in group["params"]]
         optimizer = torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=0.01, fused=True)
-        rising = max(1, round(0.06 * steps))
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
-        )
+        schedule = get_linear_schedule_with_warmup(optimizer, round(0.06 * steps), steps)
         encoder.train()
         curve: list[float] = []
         with tqdm(total=steps, desc="masked language model", unit="step", leave=False, disable=setting.quiet) as bar:
