@@ -26,6 +26,7 @@ from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline
 from domadapt.training.build import build
 from domadapt.training.module import AdaptationModule
+from domadapt.training.options import read_options
 from domadapt.training.run import train
 from domadapt.utils.progress import progress
 
@@ -141,7 +142,7 @@ def step_batches(setting: Setting) -> list[StepBatches]:
 def stepper(setting: Setting, methods: dict[str, Method], steps: Sequence[StepBatches]) -> Callable[[], None]:
     """A function that takes one optimizer step on each batch."""
     setting.methods = methods
-    module = AdaptationModule(setting, 2e-4, 0.01, 0.1, 1.0, 1000).train()
+    module = AdaptationModule(setting, read_options(compose("train")), 1000).train()
     optimizer = module.configure_optimizers()["optimizer"]
 
     def run() -> None:

@@ -14,8 +14,9 @@ from domadapt.inference.model import FORMAT
 from domadapt.methods.method import Method, Step
 from domadapt.runs.status import Status
 from domadapt.training import run as training
-from domadapt.training.build import build, make_methods
-from domadapt.training.fit import fit
+from domadapt.training.build import build, make_methods, make_validators
+from domadapt.training.fit import Epochs, fit
+from domadapt.training.options import read_options
 from tests.support import METHODS, TEXTS, corpora, of_yaml, parsed_batch, tiny_encoder, tiny_step, without_dropout
 from tests.trouble import numbers, weights
 
@@ -63,7 +64,9 @@ def test_losses_that_weigh_nothing_change_nothing(tmp_path: Path, method: str) -
             own.weights = dict.fromkeys(own.weights, 0.0)
         if setting.methods and (setting.encoder.attention_hooks or setting.encoder.states_hooks):
             pytest.skip("it has hooks in the encoder")
-        fit(cfg, setting, tmp_path / name, "key", Status(tmp_path / name, "key"), None)
+        validators = list(make_validators(cfg.selection))
+        options, status = read_options(cfg), Status(tmp_path / name, "key")
+        fit(options, setting, Epochs(tmp_path / name, "key", setting, validators, options, status), None)
         ends.append(setting.encoder.state_dict())
     for name, tensor in ends[0].items():
         torch.testing.assert_close(ends[1][name], tensor, msg=name)

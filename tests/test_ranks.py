@@ -15,8 +15,9 @@ from domadapt.data.batches import Collator, Example, encode
 from domadapt.data.loaders import StepLoader, share_of
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.status import Status
-from domadapt.training.build import build
+from domadapt.training.build import build, make_validators
 from domadapt.training.fit import Epochs, fit
+from domadapt.training.options import read_options
 from tests.support import corpora
 
 # 22 training texts: batches of 7, 7, 7 and 1, which is one text less than there are processes.
@@ -46,7 +47,10 @@ def fitted(
     for module in setting.encoder.modules():
         if isinstance(module, torch.nn.Dropout) and not dropout:
             module.p = 0.0
-    epochs = fit(cfg, setting, folder / "checkpoint", "key", status(folder, "key"), None)
+    validators = list(make_validators(cfg.selection))
+    options = read_options(cfg)
+    epochs = Epochs(folder / "checkpoint", "key", setting, validators, options, status(folder, "key"))
+    fit(options, setting, epochs, None)
     epochs.restore(len(epochs.curve))
     modules = {"encoder": setting.encoder, **setting.methods}
     return epochs, {f"{name}.{key}": x for name, m in modules.items() for key, x in m.state_dict().items()}

@@ -115,7 +115,7 @@ def test_a_key_follows_what_could_change_a_number(tmp_path: Path) -> None:
         ("trainer.device=foo", "device='foo': expected auto or cpu"),
         ("trainer.precision=16", "trainer.precision='16': expected auto, 32 or bf16-mixed"),
         ("max_pieces=600", "max_pieces=600: expected 3 to 512"),
-        ("max_pieces=2", "max_pieces=2: expected 3 or more"),
+        ("max_pieces=2", "max_pieces=2: expected a whole number from 3"),
         ("seed=-1", "seed=-1: expected a whole number"),
         ("train_on=both", "train_on='both': expected source, or target"),
         ("task.types=aspect", "task.types='aspect': expected a list"),

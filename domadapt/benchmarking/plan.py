@@ -195,12 +195,13 @@ def plan(todo: Sequence[Cell], at_once: int | None, launcher: str) -> str:
 def shared(cache: Path) -> str:
     """What the cache folder holds for cells to share."""
     parses = [path for path in cache.glob("*.sqlite*") if path.suffix == ".sqlite"]
-    encoders = len(list(cache.glob("*.safetensors")))
+    encoders = len(list(cache.glob("masked-lm-*.safetensors")))
+    networks = len(list(cache.glob("network-*-epoch=1.safetensors")))
     ceilings = len(list(cache.glob("ceiling-*.json")))
     size = sum(path.stat().st_size for path in cache.glob("*") if path.is_file())
     return (
         f"parses of {len(parses)} parsers, {encoders} post-trained encoders, {ceilings} ceilings, "
-        f"{size / 1e6:.0f} MB in {cache}"
+        f"{networks} source networks, {size / 1e6:.0f} MB in {cache}"
     )
 
 

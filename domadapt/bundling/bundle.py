@@ -16,6 +16,7 @@ from domadapt.benchmarking.plan import cells
 from domadapt.bundling.backbone import bundled_backbone
 from domadapt.bundling.corpora import Files, read_all
 from domadapt.bundling.libraries import copy_foreign, copy_libraries, copy_package
+from domadapt.bundling.run import FORMAT
 from domadapt.config.instantiate import make, plain
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import Parser, Text
@@ -25,7 +26,6 @@ from domadapt.utils.progress import progress
 from domadapt.utils.redact import command_line, redacted
 
 log = logging.getLogger(__name__)
-FORMAT = 1  # of cells.json
 LARGEST = 60e6  # bytes, without a warning
 DEFERRED = "domadapt.syntax.deferred.DeferredParser"
 

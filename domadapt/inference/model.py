@@ -7,9 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
-
-from domadapt.config.instantiate import make, plain
+from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.inference.evaluate import evaluate
@@ -29,17 +27,21 @@ FIELDS = ("task", "backbone", "methods", "relations", "max_pieces", "source", "t
 AGAIN = "copy the folder again, or train the model again"
 
 
-def save_model(setting: Setting, cfg: DictConfig, folder: Path) -> None:
+def save_model(setting: Setting, config: dict[str, Any], folder: Path) -> None:
     """Write a model folder: a stock encoder, the few parameters that prediction needs on top, and a description.
 
     Nothing in it is pickled. ``encoder/`` alone is a stock Hugging Face model that any pipeline loads.
+
+    Args:
+        setting: what the run worked with.
+        config: of the run, resolved.
+        folder: replaced as a whole.
     """
-    replace_folder(folder, lambda part: _write(setting, cfg, part))
+    replace_folder(folder, lambda part: _write(setting, config, part))
 
 
-def _write(setting: Setting, cfg: DictConfig, folder: Path) -> None:
+def _write(setting: Setting, config: dict[str, Any], folder: Path) -> None:
     setting.encoder.save(folder / "encoder")
-    config = plain(cfg)
     configs = {**(config["injection"] or {}), **(config["adaptation"] or {})}
     used = {name: method for name, method in setting.methods.items() if method.used_at_prediction}
     if used:

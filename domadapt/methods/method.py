@@ -71,7 +71,8 @@ class Method(nn.Module):
 
     Attributes:
         reads: what it needs: ``parses`` (in training's batches), ``target`` (text in every step),
-            ``parses_at_prediction``; ``corpus_parses`` (of whole corpora, outside of batches).
+            ``parses_at_prediction``; ``corpus_parses`` (of whole corpora, outside of batches). Where no method reads
+            ``target`` or ``corpus_parses``, runs with other targets take the network that one of them has trained.
         augments: it changes the source's text from epoch to epoch (:meth:`augment`).
         used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
         name: what the configuration calls it.

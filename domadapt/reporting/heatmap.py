@@ -26,7 +26,7 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> Section:
     for name in methods:
         found = [by_pair[pair].get(name) for pair in by_pair]
         scores.rows.append([name, *(f"{100 * r.target.mean:.1f}" if r and r.target else "" for r in found)])
-        if roles[name] not in ("source_only", "control", "in_domain"):
+        if roles[name] == "adapted":
             gaps.rows.append([name, *(_gap(row, reasons) for row in found)])
             _shade(gaps, found)
     gaps.notes.extend(reasons)

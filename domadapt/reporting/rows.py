@@ -73,6 +73,8 @@ def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:
     fewer = any(size.all != size.clean for size in sizes)
     clean = scores(method, lambda run: (run.target_test_clean or {}).get(pair.headline))
     target, closed = _said(pair, method, statistics)
+    if method.role == "rnn_from_scratch":  # another network, which is nowhere on the way
+        closed = Share(pair.headline, None, None, 0)
     details = {
         name: scores(method, lambda run, name=name: run.score(name))  # type: ignore[misc]
         for name in detail_names(pair)

@@ -158,11 +158,11 @@ class Watch(Logger):
 
 
 @contextmanager
-def tracking(cfg: DictConfig, key: str, folder: Path, attempt: int = 1) -> Iterator[Watch]:
+def tracking(config: dict[str, Any], key: str, folder: Path, attempt: int = 1) -> Iterator[Watch]:
     """Track a run, whichever way it ends.
 
     Args:
-        cfg: a composed ``train.yaml``.
+        config: of the run, resolved.
         key: of the cell.
         folder: of the run.
         attempt: how often the run was started, this time included.
@@ -170,11 +170,11 @@ def tracking(cfg: DictConfig, key: str, folder: Path, attempt: int = 1) -> Itera
     Yields:
         Its ``logger`` is for the Lightning Trainer; its ``finish`` is told the results.
     """
-    watch = Watch(make_tracker(cfg.tracking))
+    watch = Watch(make_tracker(config["tracking"]))
     if watch.tracker and not getattr(
         rank_zero_only, "rank", 0
     ):  # of several processes on one run, the first is watched
-        run = describe(cfg, key, folder, attempt)
+        run = describe(config, key, folder, attempt)
         tracker = watch.tracker
         watch.attempt(lambda: tracker.start(run))
     else:
@@ -193,7 +193,7 @@ def track_benchmark(cfg: DictConfig, metrics: Sequence[Content], report: Path | 
         metrics: of its runs.
         report: the HTML file, if there is one.
     """
-    watch = Watch(make_tracker(cfg.tracking))
+    watch = Watch(make_tracker(plain(cfg.tracking) if cfg.tracking else None))
     if (tracker := watch.tracker) is not None and metrics:
         watch.attempt(lambda: tracker.benchmark(Path(cfg.paths.runs), metrics, report))
 
@@ -206,16 +206,16 @@ def make_tracker(config: Any) -> Tracker | None:
     """
     tracker = make(config) if config else None
     if not isinstance(tracker, Tracker | None):
-        raise ValueError(f"tracking={redacted(plain(config))}: expected tracking=none or a domadapt.tracking Tracker")
+        raise ValueError(f"tracking={redacted(config)}: expected tracking=none or a domadapt.tracking Tracker")
     return tracker
 
 
-def describe(cfg: DictConfig, key: str, folder: Path, attempt: int) -> Run:
+def describe(config: dict[str, Any], key: str, folder: Path, attempt: int) -> Run:
     """A run, as trackers may know it."""
-    config = {name: value for name, value in plain(cfg).items() if name not in NOT_TRACKED}
-    home = folder if cfg.paths.run else Path(cfg.paths.runs)
-    pair, method = str(cfg.pair), str(cfg.method)
-    return Run(pair, method, int(cfg.seed), key, attempt, _away_from_home(redacted(config)), folder, home)
+    told = {name: value for name, value in config.items() if name not in NOT_TRACKED}
+    home = folder if config["paths"]["run"] else Path(config["paths"]["runs"])
+    pair, method = str(config["pair"]), str(config["method"])
+    return Run(pair, method, int(config["seed"]), key, attempt, _away_from_home(redacted(told)), folder, home)
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

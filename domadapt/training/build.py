@@ -1,11 +1,13 @@
 """From a configuration to everything that training needs, built in one place."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytorch_lightning as pl
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
@@ -13,41 +15,14 @@ from domadapt.data.domains import Domains, SealedTest
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import EncoderLike
+from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
+from domadapt.training.options import read_options
 from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
-
-
-def check_numbers(cfg: DictConfig) -> None:
-    """Refuse settings that training could only fail on later.
-
-    Raises:
-        ValueError: naming the setting, its value and its range.
-    """
-    sizes = ("batch_size", "target_batch_size", "evaluation_batch_size", "validation_texts")
-    whole = {name: cfg.trainer[name] for name in ("epochs", *sizes)}
-    for name, value in {**{f"trainer.{k}": v for k, v in whole.items()}, "max_pieces": cfg.max_pieces}.items():
-        if type(value) is not int or value < 1:
-            raise ValueError(f"{name}={value!r}: expected a whole number from 1")
-    for name, low, high in (
-        ("learning_rate", 0, 1),
-        ("weight_decay", 0, 1),
-        ("warmup", 0, 1),
-        ("gradient_clip", 1e-9, 1e9),
-        ("checkpoint_seconds", 0, 1e9),
-    ):
-        value = cfg.trainer[name]
-        if type(value) not in (int, float) or not low <= value <= high:
-            raise ValueError(f"trainer.{name}={value!r}: expected a number from {low} to {high}")
-    if type(cfg.trainer.threads) is not int or cfg.trainer.threads < 0:
-        raise ValueError(f"trainer.threads={cfg.trainer.threads!r}: expected a whole number from 0 (torch's choice)")
-    if cfg.max_pieces < 3:
-        raise ValueError(f"max_pieces={cfg.max_pieces}: expected 3 or more; two pieces are special ones")
-    if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
-        raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
 
 
 def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
@@ -62,11 +37,12 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     Raises:
         ValueError: naming the setting, its value, what was expected and the fix.
     """
-    device = pick_device(cfg.trainer.device)
-    kind = kind_of_hardware(cfg.trainer.device, cfg.trainer.precision)
-    if cfg.trainer.get("hardware") not in (None, kind):
-        raise ValueError(f"trainer.hardware={cfg.trainer.hardware!r}: expected null or what this machine is, {kind!r}")
-    check_devices(cfg.trainer, device)
+    options = read_options(cfg)
+    device = pick_device(options.device)
+    kind = kind_of_hardware(options.device, options.precision)
+    if options.hardware not in (None, kind):
+        raise ValueError(f"trainer.hardware={options.hardware!r}: expected null or what this machine is, {kind!r}")
+    check_devices(options, device)
     domains: Domains = make(cfg.data)
     if cfg.train_on not in ("source", "target"):
         raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
@@ -111,11 +87,11 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         max_pieces=cfg.max_pieces,
         seed=cfg.seed,
         device=device,
-        precision=pick_precision(cfg.trainer.precision, device),
+        precision=pick_precision(options.precision, device),
         cache=Path(cfg.paths.cache),
         warnings=domains.warnings,
     )
-    _read_parts(setting, cfg.trainer.validation_texts)
+    _read_parts(setting, options.validation_texts)
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
     for name, method in methods.items():
         method.attach(setting)
@@ -142,6 +118,21 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
             method.name = str(name)
             losses |= method.weights.keys()
     return methods
+
+
+def make_validators(selection: DictConfig) -> Iterator[Validator]:
+    """The chosen validator, then every other that the package has a yaml of: the others' choices are recorded.
+
+    Args:
+        selection: of the configuration; may be of a stranger's validator.
+    """
+    first: Validator = make(selection)
+    yield first
+    for path in sorted((files("domadapt.conf") / "selection").iterdir(), key=lambda path: path.name):
+        if path.name.endswith(".yaml"):
+            other: Validator = make(OmegaConf.create(path.read_text(encoding="utf-8")))
+            if other.name != first.name:
+                yield other
 
 
 def _read_parts(setting: Setting, validation_texts: int) -> None:

@@ -16,10 +16,10 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from omegaconf import DictConfig
 from pytorch_lightning.strategies import DDPStrategy
 from torch.multiprocessing.spawn import ProcessRaisedException
 
+from domadapt.training.options import TrainerOptions
 from domadapt.utils.checkpoint import SafeCheckpointIO
 
 
@@ -54,11 +54,11 @@ def be_quiet() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.*deprecated")  # Lightning 2.6 beside torch 2.13
 
 
-def trainer_options(options: DictConfig, device: torch.device) -> dict[str, Any]:
-    """Lightning's accelerator, devices, strategy and plugins for a configuration.
+def trainer_options(options: TrainerOptions, device: torch.device) -> dict[str, Any]:
+    """Lightning's accelerator, devices, strategy and plugins.
 
     Args:
-        options: ``trainer`` of the configuration.
+        options: how to train.
         device: the run's.
     """
     spawned = options.devices > 1 and options.strategy == "auto"
@@ -72,11 +72,11 @@ def trainer_options(options: DictConfig, device: torch.device) -> dict[str, Any]
     }
 
 
-def check_devices(options: DictConfig, device: torch.device) -> None:
+def check_devices(options: TrainerOptions, device: torch.device) -> None:
     """Refuse what can't be started.
 
     Args:
-        options: ``trainer`` of the configuration.
+        options: how to train.
         device: the run's.
 
     Raises:

@@ -6,19 +6,16 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
 from pytorch_lightning.loggers.logger import Logger
 from torch import Tensor
 
-from domadapt.config.instantiate import make
 from domadapt.data.loaders import StepLoader
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.setting import Setting
@@ -28,6 +25,7 @@ from domadapt.selection.validator import Evidence, Validator
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
 from domadapt.training.module import AdaptationModule
+from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
 from domadapt.utils.dice import random_state, set_random_state
 
@@ -42,9 +40,8 @@ class Epochs(Callback):
         key: of the cell.
         setting: what the run works with.
         validators: the chosen one first.
-        batch_size: of evaluation.
+        options: of evaluation's batches, and of seconds between checkpoints: a shorter run that is killed starts over.
         status: told of every step.
-        every: seconds between checkpoints; a shorter run that is killed starts over.
 
     Attributes:
         curve: what metrics.json says of each epoch.
@@ -56,14 +53,13 @@ class Epochs(Callback):
         folder: Path,
         key: str,
         setting: Setting,
-        validators: list[Validator],
-        batch_size: int,
+        validators: Sequence[Validator],
+        options: TrainerOptions,
         status: Status,
-        every: float,
     ) -> None:
         self.folder, self.key, self.setting, self.validators = folder, key, setting, validators
-        self.batch_size, self.status = batch_size, status
-        self.every, self.written = every, time.monotonic()
+        self.batch_size, self.status = options.evaluation_batch_size, status
+        self.every, self.written = 0.0 if options.devices > 1 else options.checkpoint_seconds, time.monotonic()
         self.curve: list[dict[str, Any]] = []
         self.kept: dict[int, dict[str, Any]] = {}
         self.random: list[dict[str, Any]] = []
@@ -121,7 +117,8 @@ class Epochs(Callback):
             if trainer.is_global_zero:
                 self.status.check_folder()
                 with self.status.during("score"):
-                    self._score(epoch, losses, trainer)
+                    self.score(epoch, trainer.global_step, losses, trainer.loggers)
+                    self._keep(epoch)
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
         if time.monotonic() - self.written >= self.every:
             with self.status.during("checkpoint"):
@@ -134,21 +131,31 @@ class Epochs(Callback):
         trainer.save_checkpoint(self.last)  # by rank 0, but all take part
         self.written = time.monotonic()
 
-    def _score(self, epoch: int, losses: dict[str, float], trainer: pl.Trainer) -> None:
+    def score(self, epoch: int, step: int, losses: dict[str, float], loggers: Sequence[Logger]) -> None:
+        """One more line of the curve, of the present weights.
+
+        Args:
+            epoch: that is over, counted from 1.
+            step: how many steps were made by then.
+            losses: their means over the epoch.
+            loggers: hear of it.
+        """
         evidence = self.evidence(epoch)
         values = {v.name: v(evidence) for v in self.validators if not v.bound}
         self.curve.append(
             {
                 "epoch": epoch,
-                "step": trainer.global_step,
+                "step": step,
                 "losses": losses,
                 "source_dev": evidence.source_dev,
                 "validators": values,
                 "selection": values.get(self.validators[0].name),
             }
         )
-        for logger in trainer.loggers:
-            logger.log_metrics(flat(self.curve[-1]), trainer.global_step)
+        for logger in loggers:
+            logger.log_metrics(flat(self.curve[-1]), step)
+
+    def _keep(self, epoch: int) -> None:
         methods = self.setting.methods
         self.kept[epoch] = {
             "encoder": copied(self.setting.encoder.state_dict()),
@@ -202,18 +209,15 @@ class Epochs(Callback):
         return self.folder / f"epoch={epoch}.safetensors"
 
 
-def fit(cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Status, logger: Logger | None) -> Epochs:
+def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logger | None) -> None:
     """Train, from the last checkpoint of an earlier attempt if there is one.
 
     Args:
-        cfg: a composed ``train.yaml``.
+        options: how to train.
         setting: what the run works with.
-        folder: for checkpoints.
-        key: of the cell; another cell's checkpoint is not resumed.
-        status: told of every step.
+        epochs: of the run, without any yet; another cell's checkpoint is not resumed.
         logger: hears of losses and scores.
     """
-    options = cfg.trainer
     loader = StepLoader(
         setting.source,
         setting.target or None,
@@ -224,18 +228,7 @@ def fit(cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Statu
         setting.augmented if setting.augments else None,
     )
     steps = len(loader) * options.epochs
-    module = AdaptationModule(
-        setting, options.learning_rate, options.weight_decay, options.warmup, options.gradient_clip, steps
-    )
-    epochs = Epochs(
-        folder,
-        key,
-        setting,
-        list(all_validators(cfg.selection)),
-        options.evaluation_batch_size,
-        status,
-        0.0 if options.devices > 1 else options.checkpoint_seconds,
-    )
+    module = AdaptationModule(setting, options, steps)
     resumed = resumable(epochs)
     callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
     trainer = pl.Trainer(
@@ -260,7 +253,6 @@ def fit(cfg: DictConfig, setting: Setting, folder: Path, key: str, status: Statu
         if logger:  # it has stayed in the process that started it
             for line in epochs.curve[resumed:]:
                 logger.log_metrics(flat(line), line["step"])
-    return epochs
 
 
 @contextmanager
@@ -308,18 +300,3 @@ def resumable(epochs: Epochs) -> int:
 def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """A copy on the CPU, where there is more memory."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()}
-
-
-def all_validators(chosen: DictConfig) -> Iterator[Validator]:
-    """The chosen validator, then every other that the package has a yaml of: the others' choices are recorded.
-
-    Args:
-        chosen: the configuration's ``selection``; may be of a stranger's validator.
-    """
-    first: Validator = make(chosen)
-    yield first
-    for path in sorted((files("domadapt.conf") / "selection").iterdir(), key=lambda path: path.name):
-        if path.name.endswith(".yaml"):
-            other: Validator = make(OmegaConf.create(path.read_text(encoding="utf-8")))
-            if other.name != first.name:
-                yield other

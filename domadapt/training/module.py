@@ -5,11 +5,13 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
+from transformers import get_linear_schedule_with_warmup
 
 from domadapt.data.loaders import StepBatches
 from domadapt.methods.method import Step, View
 from domadapt.methods.setting import Setting
 from domadapt.tracking.tracker import STEP_LOSSES
+from domadapt.training.options import TrainerOptions
 
 
 class AdaptationModule(pl.LightningModule):
@@ -17,28 +19,15 @@ class AdaptationModule(pl.LightningModule):
 
     Args:
         setting: what :func:`domadapt.training.build.build` made.
-        learning_rate: peak rate of the encoder, and of methods that ask for no other.
-        weight_decay: of matrices; biases and norms have none.
-        warmup: share of steps with a rising rate; it falls linearly after.
-        gradient_clip: largest norm of the gradient.
+        options: of learning rate, weight decay, warm-up and clipping.
         steps: total steps.
     """
 
-    def __init__(
-        self,
-        setting: Setting,
-        learning_rate: float,
-        weight_decay: float,
-        warmup: float,
-        gradient_clip: float,
-        steps: int,
-    ) -> None:
+    def __init__(self, setting: Setting, options: TrainerOptions, steps: int) -> None:
         super().__init__()
-        self.setting = setting
+        self.setting, self.options, self.steps = setting, options, steps
         self.encoder: nn.Module = setting.encoder
         self.methods = nn.ModuleDict({name.replace(".", "_"): m for name, m in setting.methods.items()})
-        self.learning_rate, self.weight_decay = learning_rate, weight_decay
-        self.warmup, self.gradient_clip, self.steps = warmup, gradient_clip, steps
         added = setting.methods.values()
         self.weights = {"task": 1.0} | {name: w for method in added for name, w in method.weights.items()}
         self.sums: dict[str, float] = {}
@@ -66,27 +55,23 @@ class AdaptationModule(pl.LightningModule):
         self.step = None  # and its graph with it
 
     def configure_optimizers(self) -> Any:
-        """Fused AdamW with linear warm-up and decay."""
-        groups: list[dict[str, Any]] = [{"params": list(self.encoder.parameters()), "lr": self.learning_rate}]
+        """Fused AdamW with linear warm-up and decay; biases and norms keep all their weight."""
+        rate, decay = self.options.learning_rate, self.options.weight_decay
+        groups: list[dict[str, Any]] = [{"params": list(self.encoder.parameters()), "lr": rate}]
         for method in self.setting.methods.values():
-            groups += method.parameter_groups(self.learning_rate)
+            groups += method.parameter_groups(rate)
         split = []
         for group in groups:
             trained = [p for p in group["params"] if p.requires_grad]
-            split.append({**group, "params": [p for p in trained if p.ndim > 1], "weight_decay": self.weight_decay})
+            split.append({**group, "params": [p for p in trained if p.ndim > 1], "weight_decay": decay})
             split.append({**group, "params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0})
-        optimizer = torch.optim.AdamW([group for group in split if group["params"]], lr=self.learning_rate, fused=True)
-        rising = max(1, round(self.warmup * self.steps))
-
-        def rate(step: int) -> float:
-            return min((step + 1) / rising, max(0.0, (self.steps - step) / max(1, self.steps - rising)))
-
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+        optimizer = torch.optim.AdamW([group for group in split if group["params"]], lr=rate, fused=True)
+        schedule = get_linear_schedule_with_warmup(optimizer, round(self.options.warmup * self.steps), self.steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:
         """Clip here: Lightning refuses to beside a fused optimizer, which matters only with a gradient scaler."""
-        torch.nn.utils.clip_grad_norm_(self.parameters(), self.gradient_clip)
+        torch.nn.utils.clip_grad_norm_(self.parameters(), self.options.gradient_clip)
 
     def mean_losses(self) -> dict[str, float]:
         """Mean of each unweighted loss since the last call."""

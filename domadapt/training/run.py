@@ -6,6 +6,8 @@ import os
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +21,28 @@ from domadapt.data.domains import SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
 from domadapt.runs.key import cell_key, run_folder
+from domadapt.runs.metrics import FORMAT
 from domadapt.runs.provenance import hardware, versions
 from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside
+from domadapt.selection.validator import Validator
 from domadapt.tracking.tracker import tracking
-from domadapt.training.build import build, check_numbers
+from domadapt.training.build import build, make_validators
 from domadapt.training.ceiling import Ceiling
 from domadapt.training.distributed import be_quiet
-from domadapt.training.fit import fit
+from domadapt.training.fit import Epochs, fit
+from domadapt.training.network import SourceNetwork
+from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
 from domadapt.utils.files import clear_parts, write_atomic
 from domadapt.utils.redact import command_line, redacted
 
 log = logging.getLogger(__name__)
-FORMAT = 1  # of metrics.json
-# What a run writes, and what is in the two folders that it replaces or deletes as a whole; key: of older versions.
+# What a run writes, and what is in the two folders that it replaces or deletes as a whole.
 FILES = ("metrics.json", "status.json", "predictions.jsonl", "model")
 FOLDERS = {
     "model": ("domadapt.json", "encoder", "methods.safetensors"),
-    "checkpoint": ("*.safetensors", "key", ".*"),
-}  # key: as of older versions
+    "checkpoint": ("*.safetensors", ".*"),
+}
 
 
 def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
@@ -58,7 +63,7 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
     if (metrics := read_results(folder, key)) is not None and not read_status(folder):
         log.info("%s is finished: not run again", folder)
         return metrics
-    check_numbers(cfg)
+    options = read_options(cfg)
     if wait:
         try:
             return train(cfg, wait=False)
@@ -72,8 +77,9 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
             return metrics
         set_aside(folder)
         try:
-            with tracking(cfg, key, folder, status.attempts) as tracker:
-                metrics = _run(cfg, key, folder, status, tracker.logger)
+            config = plain(cfg)
+            with tracking(config, key, folder, status.attempts) as tracker:
+                metrics = _run(cfg, Job(config, options, key, folder, status, tracker.logger))
                 tracker.finish(metrics)  # after metrics.json: it may take its time over the last uploads
         except BaseException as error:
             status.failed(error)
@@ -107,25 +113,48 @@ def _tidy(folder: Path, status: Status) -> None:
     status.finished()
 
 
-def _run(cfg: DictConfig, key: str, folder: Path, status: Status, logger: Logger | None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a run is asked for, and where it writes and whom it tells.
+
+    Attributes:
+        config: resolved, as plain dicts and lists.
+        options: of training.
+        key: of the cell.
+        folder: of the run.
+        status: told of every stage.
+        logger: hears of losses and scores.
+    """
+
+    config: dict[str, Any]
+    options: TrainerOptions
+    key: str
+    folder: Path
+    status: Status
+    logger: Logger | None
+
+
+def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
     """Everything between the lock and metrics.json, and that."""
+    status, folder = job.status, job.folder
     with status.during("build"):
-        _reproducible(cfg)
+        _reproducible(cfg.seed, job.options.threads)
+        validators = list(make_validators(cfg.selection))
         setting, sealed = build(cfg)
         for message, count in sorted(setting.warnings.items()):
             log.warning("%s (%d times)", message, count)
         for module in (setting.encoder, *setting.methods.values()):
             module.to(setting.device)
     if cfg.train_on == "source":
-        return _write(_learn(cfg, setting, sealed, key, folder, status, logger), folder, status)
+        return _write(_learn(job, setting, validators, sealed, SourceNetwork(cfg, setting)), folder, status)
     ceiling = Ceiling(cfg, setting.domains, sealed)
     with ceiling.once():
         if (found := ceiling.take(folder, setting.domains.source)) is not None:
-            told = summary(cfg, setting, found["curve"])
-            own = {"key": key, "seconds": status.seconds, "attempts": status.attempts}
+            told = summary(job.config, setting, found["curve"])
+            own = {"key": job.key, "seconds": status.seconds, "attempts": status.attempts}
             own |= {name: told[name] for name in ("source", "config", "command")}
             return _write(found | own, folder, status)
-        metrics = {**_learn(cfg, setting, sealed, key, folder, status, logger), "ceiling": ceiling.key}
+        metrics = {**_learn(job, setting, validators, sealed, SourceNetwork(cfg, setting)), "ceiling": ceiling.key}
         _write(metrics, folder, status)
         ceiling.made(folder)
     return metrics
@@ -138,48 +167,49 @@ def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, A
 
 
 def _learn(
-    cfg: DictConfig,
-    setting: Setting,
-    sealed: SealedTest | None,
-    key: str,
-    folder: Path,
-    status: Status,
-    logger: Logger | None,
+    job: Job, setting: Setting, validators: Sequence[Validator], sealed: SealedTest | None, network: SourceNetwork
 ) -> dict[str, Any]:
     """Fit, select, test."""
+    folder, status = job.folder, job.status
     stages: dict[str, Any] = {}
     with status.during("prepare"):
         for method in setting.methods.values():
             stages |= method.prepare()
-    with status.during("fit"):
-        epochs = fit(cfg, setting, folder / "checkpoint", key, status, logger)
-        chosen = epochs.validators[0]
+    epochs = Epochs(folder / "checkpoint", job.key, setting, validators, job.options, status)
+    chosen = validators[0]
+    with network.once():
+        if not network.take(epochs, job.logger):
+            with status.during("fit"):
+                fit(job.options, setting, epochs, job.logger)
+                network.keep(epochs)
+    with status.during("save"):
         epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
-        save_model(setting, cfg, folder / "model")  # before the test: whatever is wrong with it, the model is kept
+        # Before the test: whatever is wrong with it, the model is kept.
+        save_model(setting, job.config, folder / "model")
     with status.during("evaluate"):
         known = Counter(setting.warnings)
         scores = final_evaluation(setting, sealed, epochs, folder)
         if chosen.bound:
-            save_model(setting, cfg, folder / "model")
+            save_model(setting, job.config, folder / "model")
         for message, count in sorted((setting.warnings - known).items()):
             log.warning("%s (%d times)", message, count)
-    told = summary(cfg, setting, epochs.curve)
+    told = summary(job.config, setting, epochs.curve)
     if chosen.bound:
         told["method"] += "+oracle_selection"
     took = {"seconds": status.seconds, "attempts": status.attempts}
-    return {"format": FORMAT, "key": key, **told, **scores, "stages": stages, **took}
+    return {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}
 
 
-def summary(cfg: DictConfig, setting: Setting, curve: list[dict[str, Any]]) -> dict[str, Any]:
+def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]]) -> dict[str, Any]:
     """What metrics.json says of a run besides its scores: what was run, on what, and what was chosen."""
     return {
         "source": setting.domains.source,
         "target": setting.domains.target,
         "task": "extraction" if setting.task.kind == "token" else "classification",
         "headline": setting.task.headline,
-        "method": cfg.method,
-        "role": role(cfg),
-        "seed": cfg.seed,
+        "method": config["method"],
+        "role": role(config),
+        "seed": config["seed"],
         "curve": curve,
         "counts": {
             "source_train": len(setting.domains.source_train),
@@ -189,28 +219,28 @@ def summary(cfg: DictConfig, setting: Setting, curve: list[dict[str, Any]]) -> d
             "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
             "warnings": dict(setting.warnings),
         },
-        "config": redacted(plain(cfg)),
+        "config": redacted(config),
         "versions": versions(),
         "hardware": hardware(setting.device, setting.precision),
         "command": command_line(["domadapt", *sys.argv[1:]]),
     }
 
 
-def role(cfg: DictConfig) -> str:
+def role(config: dict[str, Any]) -> str:
     """Which bar of the report a run is: the three that stand, or one between."""
-    if cfg.train_on == "target":
+    if config["train_on"] == "target":
         return "in_domain"
-    if cfg.backbone.get("_target_", "").endswith("BiLSTM"):
+    if config["backbone"].get("_target_", "").endswith("BiLSTM"):
         return "rnn_from_scratch"
-    return "adapted" if cfg.injection or cfg.adaptation else "source_only"
+    return "adapted" if config["injection"] or config["adaptation"] else "source_only"
 
 
-def _reproducible(cfg: DictConfig) -> None:
-    pl.seed_everything(cfg.seed, verbose=False)
+def _reproducible(seed: int, threads: int) -> None:
+    pl.seed_everything(seed, verbose=False)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # for debugging alone, and a tenth of a step's time
-    if threads := cfg.trainer.threads or min(threads_of_a_job(), torch.get_num_threads()):
+    if threads := threads or min(threads_of_a_job(), torch.get_num_threads()):
         torch.set_num_threads(threads)
     be_quiet()
 

@@ -1,31 +1,44 @@
 """Masking, and the language model's loss."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel, mask_pieces
+from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel
 from tests.support import setting_of, tiny_encoder, tiny_step
 
-SPECIAL = torch.tensor([True] * 3 + [False] * 97)
+
+@pytest.fixture(scope="module")
+def method() -> MaskedLanguageModel:
+    made = MaskedLanguageModel(0, 1e-3, 1e-3, 4, 0.15, True, 1.0)
+    setting_of(tiny_encoder(), made)
+    return made
 
 
 @given(seed=st.integers(0, 1000), share=st.floats(0, 1))
-def test_special_pieces_stay_and_the_rest_is_restorable(seed: int, share: float) -> None:
+def test_special_pieces_stay_and_the_rest_is_restorable(method: MaskedLanguageModel, seed: int, share: float) -> None:
     torch.manual_seed(seed)
-    ids = torch.randint(100, (4, 12))
-    corrupted, chosen = mask_pieces(ids, SPECIAL, mask_id=2, share=share)
-    assert not chosen[SPECIAL[ids]].any()
-    assert torch.equal(corrupted[~chosen], ids[~chosen])
+    tokenizer = method.setting.encoder.tokenizer
+    ids = torch.randint(len(tokenizer), (4, 60))
+    ids[:, ::7] = torch.tensor(tokenizer.all_special_ids)[torch.randint(len(tokenizer.all_special_ids), (4, 9))]
+    before = ids.clone()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(method.masking, "mlm_probability", share)
+        corrupted, chosen = method.mask(ids)
+    assert not chosen[torch.isin(ids, torch.tensor(tokenizer.all_special_ids))].any()
+    assert torch.equal(corrupted[~chosen], ids[~chosen]) and torch.equal(ids, before)
 
 
-def test_shares_are_those_of_the_paper() -> None:
+def test_shares_are_those_of_the_paper(method: MaskedLanguageModel) -> None:
     torch.manual_seed(0)
-    ids = torch.full((400, 100), 50)
-    corrupted, chosen = mask_pieces(ids, SPECIAL, mask_id=2, share=0.15)
+    word = method.setting.encoder.tokenizer.convert_tokens_to_ids("screen")
+    corrupted, chosen = method.mask(torch.full((400, 100), word))
+    mask_id = method.setting.encoder.tokenizer.mask_token_id
+    assert word not in method.setting.encoder.tokenizer.all_special_ids
     assert abs(chosen.float().mean() - 0.15) < 0.01
-    assert abs((corrupted[chosen] == 2).float().mean() - 0.80) < 0.02
-    assert abs((corrupted[chosen] == 50).float().mean() - 0.10) < 0.02
+    assert abs((corrupted[chosen] == mask_id).float().mean() - 0.80) < 0.02
+    assert abs((corrupted[chosen] == word).float().mean() - 0.10) < 0.02
 
 
 def test_the_joint_loss_reads_target_text_only() -> None:

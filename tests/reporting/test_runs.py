@@ -55,10 +55,3 @@ def test_broken_ones_among_sound_ones_are_counted(make_run: Any, tmp_path: Path)
 def test_nothing_there(tmp_path: Path, name: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         read_runs(tmp_path / name)
-
-
-def test_what_training_writes_is_what_is_read(make_metrics: Any) -> None:
-    from domadapt.runs import metrics
-    from domadapt.training.run import FORMAT
-
-    assert make_metrics("lisa", 1, 0.5)["format"] == metrics.FORMAT == FORMAT

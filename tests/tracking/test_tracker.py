@@ -10,6 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import domadapt
+from domadapt.config.instantiate import plain
 from domadapt.tracking.lightning import Csv, MLflow, TensorBoard, needs
 from domadapt.tracking.tracker import Content, Run, Tracker, describe, track_benchmark, tracking
 from tests.support import corpora
@@ -81,7 +82,7 @@ def test_a_tracker_hears_everything_and_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fails", ["start", "log", "end"])
 def test_a_tracker_that_fails_is_told_of_once(tmp_path: Path, fails: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "domadapt.tracking")
-    with tracking(_cfg(tmp_path, fails=[fails]), "0" * 16, tmp_path) as tracker:
+    with tracking(_config(tmp_path, fails=[fails]), "0" * 16, tmp_path) as tracker:
         assert tracker.logger is not None
         for step in range(1, 6):
             tracker.logger.log_metrics({"source_dev/span_f1": 0.5}, step)
@@ -93,17 +94,17 @@ def test_a_tracker_that_fails_is_told_of_once(tmp_path: Path, fails: str, caplog
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_run_that_fails_or_is_stopped_is_closed(tmp_path: Path, error: type[BaseException]) -> None:
-    with pytest.raises(error), tracking(_cfg(tmp_path), "0" * 16, tmp_path) as tracker:
+    with pytest.raises(error), tracking(_config(tmp_path), "0" * 16, tmp_path) as tracker:
         raise error
     assert tracker.tracker is not None
     assert tracker.tracker.heard[-1] == ("end", None)
 
 
-def _cfg(folder: Path, **settings: Any) -> Any:
+def _config(folder: Path, **settings: Any) -> dict[str, Any]:
     target = {"_target_": f"{Fake.__module__}.Fake", **settings}
     cfg = domadapt.compose("train", [*corpora(folder), "tracking=none"])
     OmegaConf.update(cfg, "tracking", target, force_add=True)
-    return cfg
+    return plain(cfg)
 
 
 def test_a_run_is_described_without_secrets_and_without_the_home_folder(
@@ -112,7 +113,7 @@ def test_a_run_is_described_without_secrets_and_without_the_home_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MY_TOKEN", "0123456789abcdef")
     cfg = domadapt.compose("train", [*corpora(tmp_path), "+data.source.password=0123456789abcdef", "max_pieces=16"])
-    run = describe(cfg, "0" * 16, tmp_path / "run", 2)
+    run = describe(plain(cfg), "0" * 16, tmp_path / "run", 2)
     assert run.config["data"]["source"]["path"] == "~/source.jsonl"
     assert run.config["max_pieces"] == 16
     assert not {"paths", "tracking"} & run.config.keys()
@@ -121,7 +122,7 @@ def test_a_run_is_described_without_secrets_and_without_the_home_folder(
 
 def test_nothing_watches_by_default(tmp_path: Path) -> None:
     cfg = domadapt.compose("train", corpora(tmp_path))
-    with tracking(cfg, "0" * 16, tmp_path / "run") as tracker:
+    with tracking(plain(cfg), "0" * 16, tmp_path / "run") as tracker:
         assert tracker.logger is None
         tracker.finish({})
     track_benchmark(cfg, [{}])

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
+from transformers import DataCollatorForLanguageModeling, get_linear_schedule_with_warmup
 
 from domadapt.data.batches import Batch, Example
 from domadapt.data.loaders import BucketSampler
@@ -73,9 +74,9 @@ class MaskedLanguageModel(Method):
         self.bias = nn.Parameter(torch.zeros(embedding.shape[0]))
         nn.init.eye_(self.dense.weight)  # a state starts as its own prediction
         nn.init.zeros_(self.dense.bias)
-        self.mask_id = encoder.tokenizer.mask_token_id
-        if self.mask_id is None:
+        if encoder.tokenizer.mask_token_id is None:
             raise ValueError(f"backbone {encoder.name!r} has no mask token; adaptation=masked_lm needs one")
+        self.masking = DataCollatorForLanguageModeling(encoder.tokenizer, mlm_probability=self.masked)
         special = torch.zeros(embedding.shape[0], dtype=torch.bool)
         special[encoder.tokenizer.all_special_ids] = True
         self.register_buffer("special", special, persistent=False)
@@ -130,10 +131,7 @@ class MaskedLanguageModel(Method):
         ]
         parameters = [p for group in groups for p in group["params"]]
         optimizer = torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=0.01, fused=True)
-        rising = max(1, round(0.06 * steps))
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min((step + 1) / rising, (steps - step) / max(1, steps - rising))
-        )
+        schedule = get_linear_schedule_with_warmup(optimizer, round(0.06 * steps), steps)
         encoder.train()
         curve: list[float] = []
         with tqdm(total=steps, desc="masked language model", unit="step", leave=False, disable=setting.quiet) as bar:
@@ -161,13 +159,27 @@ class MaskedLanguageModel(Method):
         return {"masked_lm": step.target.weight * self._loss(self.setting.encoder, step.target.batch, hooked=True)}
 
     def _loss(self, encoder: Any, batch: Batch, hooked: bool) -> Tensor:
-        special: Tensor = self.special  # type: ignore[assignment]
-        corrupted, chosen = mask_pieces(batch.input_ids, special, int(self.mask_id), self.masked)
+        corrupted, chosen = self.mask(batch.input_ids)
         states = encoder.states(replace(batch, input_ids=corrupted), hooked)
         states = states[chosen]  # the vocabulary is wide: only masked pieces
         states = self.norm(F.gelu(self.dense(states)))
         logits = F.linear(states, encoder.base.get_input_embeddings().weight, self.bias)
         return F.cross_entropy(logits.float(), batch.input_ids[chosen], reduction="sum") / chosen.sum().clamp(min=1)
+
+    def mask(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Choose pieces to predict and hide them: 80% become the mask, 10% a random one, 10% stay (Devlin et al. 2019).
+
+        Args:
+            input_ids: (batch, pieces).
+
+        Returns:
+            (batch, pieces) corrupted ids, and (batch, pieces) True for chosen pieces; special pieces never are.
+        """
+        special: Tensor = self.special  # type: ignore[assignment]
+        # On the CPU, where it draws; it writes into what it is given.
+        given = input_ids.to("cpu", copy=True), special[input_ids].cpu()
+        corrupted, labels = (found.to(input_ids.device) for found in self.masking.torch_mask_tokens(*given))
+        return corrupted, labels != -100
 
 
 def _kept(path: Path) -> dict[str, Any] | None:
@@ -176,27 +188,3 @@ def _kept(path: Path) -> dict[str, Any] | None:
         return checkpoint.load(path)
     except ValueError:
         return None
-
-
-def mask_pieces(input_ids: Tensor, special: Tensor, mask_id: int, share: float) -> tuple[Tensor, Tensor]:
-    """Choose pieces to predict and hide them: 80% become the mask, 10% a random piece, 10% stay (Devlin et al. 2019).
-
-    Args:
-        input_ids: (batch, pieces).
-        special: (vocabulary,) True for pieces that are never chosen, padding among them.
-        mask_id: id of the mask piece.
-        share: of the other pieces that is chosen.
-
-    Returns:
-        (batch, pieces) corrupted ids, and (batch, pieces) True for chosen pieces.
-
-    >>> ids = torch.arange(6).view(1, 6)
-    >>> special = torch.tensor([True, False, False, False, False, True])
-    >>> mask_pieces(ids, special, mask_id=5, share=1.0)[1].tolist()
-    [[False, True, True, True, True, False]]
-    """
-    chosen = (torch.rand(input_ids.shape, device=input_ids.device) < share) & ~special[input_ids]
-    dice = torch.rand(input_ids.shape, device=input_ids.device)
-    random = torch.randint(len(special), input_ids.shape, device=input_ids.device)
-    corrupted = torch.where(chosen & (dice < 0.8), mask_id, input_ids)
-    return torch.where(chosen & (dice >= 0.9), random, corrupted), chosen

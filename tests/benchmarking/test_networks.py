@@ -1,0 +1,110 @@
+"""Where nothing reads the target, one network serves every target: trained once, scored for each pair."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import domadapt
+from domadapt.methods.method import Method, Step
+from domadapt.training.module import AdaptationModule
+from tests.support import corpora, records, write_jsonl
+
+
+class Shrink(Method):
+    """A method of the source alone: small weights."""
+
+    def losses(self, step: Step) -> dict[str, torch.Tensor]:
+        return {"shrink": sum((p**2).sum() for p in self.setting.encoder.parameters())}
+
+
+class ReadsTarget(Shrink):
+    reads = frozenset({"corpus_parses"})
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry a training step, whatever the run."""
+    made: list[int] = []
+    real = AdaptationModule.training_step
+
+    def counted(self: AdaptationModule, *args: Any) -> torch.Tensor:
+        made.append(self.global_step)
+        return real(self, *args)
+
+    monkeypatch.setattr(AdaptationModule, "training_step", counted)
+    return made
+
+
+def run(folder: Path, target: str, *more: str, cache: str = "cache") -> dict[str, Any]:
+    """Metrics of a run to one of several targets, the source always the same."""
+    given = [o for o in corpora(folder) if not o.startswith("data.target.")]
+    for part, shift in (("path", 5), ("test_path", 6)):
+        file = write_jsonl(folder / f"{target}-{part}.jsonl", records(target, 20, shift + len(target)))
+        given.append(f"data.target.{part}={file}")
+    given += [f"data.target.name={target}", "paths.share_source=true", "trainer.precision=32", "trainer.threads=1"]
+    return domadapt.train([*given, f"paths.cache={folder}/{cache}", f"paths.run={folder}/{cache}-{target}", *more])
+
+
+def method(name: str) -> str:
+    return f"+injection.shrink={{_target_: tests.benchmarking.test_networks.{name}, weights: {{shrink: 0.001}}}}"
+
+
+@pytest.mark.parametrize("more", [[], [method("Shrink")]], ids=["no method", "a method of the source"])
+def test_two_targets_train_one_network_and_each_has_its_own_scores(
+    tmp_path: Path, steps: list[int], more: list[str]
+) -> None:
+    first = run(tmp_path, "laptop", *more)
+    trained = len(steps)
+    second = run(tmp_path, "phone", *more)
+    assert trained and len(steps) == trained, "the second target trains nothing"
+    alone = run(tmp_path, "phone", *more, cache="another")
+    assert len(steps) == 2 * trained
+    assert first["training"] == second["training"] == alone["training"]
+    for one, other in zip(first["curve"], second["curve"], strict=True):
+        assert one["losses"] == other["losses"] and one["source_dev"] == other["source_dev"]
+        assert one["validators"]["entropy"] != other["validators"]["entropy"], "on its own target text"
+    files = [tmp_path / name / "model/encoder/model.safetensors" for name in ("cache-laptop", "cache-phone")]
+    weights = [load_file(file) for file in files]
+    assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+    # It is what would have come of training.
+    for name in ("curve", "selection", "target_test", "target_test_clean", "source_dev", "calibration", "counts"):
+        assert second[name] == alone[name], name
+    assert "fit" in first["seconds"] and "fit" not in second["seconds"]
+
+
+@pytest.mark.parametrize("more", [["adaptation=masked_lm"], [method("ReadsTarget")], ["paths.share_source=false"]])
+def test_what_reads_the_target_is_trained_for_every_target(tmp_path: Path, steps: list[int], more: list[str]) -> None:
+    first = run(tmp_path, "laptop", *more)
+    trained = len(steps)
+    second = run(tmp_path, "phone", *more)
+    assert len(steps) == 2 * trained
+    assert (first["training"] is None) == ("share_source" not in more[0]) == (second["training"] is None)
+    assert not list((tmp_path / "cache").glob("network-*"))
+
+
+@pytest.mark.parametrize("changed", ["seed", "source", "damaged"])
+def test_another_network_is_not_taken(
+    tmp_path: Path, steps: list[int], changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(tmp_path, "laptop")
+    trained, more = len(steps), []
+    if changed == "seed":
+        more = ["seed=2"]
+    elif changed == "source":
+        monkeypatch.setattr("tests.support.OPINIONS", ["fine", "dull", "superb", "weak", "lovely"])
+    else:
+        [*_, last] = sorted((tmp_path / "cache").glob("network-*"))
+        last.write_bytes(last.read_bytes()[:-100])
+    second = run(tmp_path, "phone", *more)
+    assert len(steps) == 2 * trained
+    assert (second["training"] == first["training"]) == (changed == "damaged")
+
+
+def test_benchmarks_of_several_pairs_share_unasked(tmp_path: Path) -> None:
+    run(tmp_path, "laptop", "paths.share_source=null")
+    assert not list((tmp_path / "cache").glob("network-*"))
+    run(tmp_path, "phone", "paths.share_source=null", "+benchmark.pairs=[a,b]")
+    assert len(list((tmp_path / "cache").glob("network-*"))) == 2
