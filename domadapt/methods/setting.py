@@ -16,7 +16,7 @@ from domadapt.data.loaders import in_order
 from domadapt.data.records import Record
 from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.parser import Parse, Parser, Text
+from domadapt.syntax.parser import Parse, Parser, Text, word_ranges
 from domadapt.tasks.task import Task
 from domadapt.utils.dice import undisturbed
 from domadapt.utils.progress import progress, quiet
@@ -40,6 +40,7 @@ class Setting:
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
         counted: what methods have counted in the corpora before training, for others to use.
+        corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
     """
 
     domains: Domains
@@ -62,6 +63,7 @@ class Setting:
     truncation: dict[str, Truncation] = field(default_factory=dict)
     warnings: Counter[str] = field(default_factory=Counter)
     counted: dict[str, Any] = field(default_factory=dict)
+    corpus_parser: Parser | None = None
 
     @property
     def source_sample(self) -> list[Example]:
@@ -129,7 +131,8 @@ class Setting:
 
     def corpus_parses(self, texts: Sequence[Text], title: str) -> Iterator[Parse]:
         """Parses of texts, for a method that declares ``corpus_parses``: of what it counts, not of batches."""
-        return progress(self.parser.parse(texts), f"parse {title}", len(texts), "text")
+        parser = self.corpus_parser or self.parser
+        return progress(parser.parse(texts), f"parse {title}", len(texts), "text")
 
     @property
     def augments(self) -> bool:
@@ -194,6 +197,8 @@ def words_of(
     texts: Sequence[Text], parser: Parser, parses: bool, title: str
 ) -> tuple[list[IntArray], list[Parse] | None]:
     """Word ranges of texts, with their parses if asked."""
+    if not parses and all(text.words is not None for text in texts):  # the owner's, whoever the parser is
+        return [word_ranges(text.words or ()) for text in texts], None
     if not parses:
         return list(parser.tokenize(texts)), None
     trees = list(progress(parser.parse(texts), f"parse {title}", len(texts), "text"))

@@ -35,6 +35,8 @@ PENALTY = 20.0  # on the regression's squared weights
 NEIGHBOURS, TEMPERATURE = 10, 0.1  # of a noun, by cosine
 OWN_DOMAIN, OTHER_DOMAIN = 0.6, 0.2  # what the neighbours in the noun's domain, and those in the source, count for
 KNOWN = 3  # uses from which on a noun tells something of its neighbours
+ROWS = 1024  # of a matrix of cosines that are computed together
+ITSELF = 1 - 1e-6  # cosine from which on two vectors are of one noun
 BANDWIDTH = 0.05  # of the kernel over ranks
 GRID = np.linspace(0.0, 1.0, 41)
 FloatArray = NDArray[np.float64]
@@ -110,9 +112,6 @@ def scores(
     often = source.counts >= 2
     rate = (terms + terms.sum() / source.counts.sum()) / (source.counts + 1)
     mine, theirs, near = np.zeros(len(own)), np.zeros(len(other)), np.zeros(len(own))
-    similar, across, inside = own @ own.T, other @ own.T, other @ other.T
-    np.fill_diagonal(similar, -1.0)
-    np.fill_diagonal(inside, -1.0)
     for rest, held_out in KFold(FOLDS, shuffle=True, random_state=0).split(own):
         learnt = rest[often[rest]] if often[rest].any() else rest
         scaler = StandardScaler().fit(source.features[learnt])
@@ -120,11 +119,11 @@ def scores(
         mine[held_out] = model.decision_function(scaler.transform(source.features[held_out]))
         theirs += model.decision_function(scaler.transform(target.features)) / FOLDS
         known = rest[source.counts[rest] >= KNOWN]
-        near[held_out] = of_neighbours(similar[np.ix_(held_out, known)], rate[known], source.counts[known])
+        near[held_out] = of_neighbours(own[held_out], own[known], rate[known], source.counts[known])
     known = np.flatnonzero(source.counts >= KNOWN)
-    far = of_neighbours(across[:, known], rate[known], source.counts[known])
-    mine = mine + OWN_DOMAIN * smoothed(similar, mine, source.counts) + OTHER_DOMAIN * logit(near)
-    theirs = theirs + OWN_DOMAIN * smoothed(inside, theirs, target.counts) + OTHER_DOMAIN * logit(far)
+    far = of_neighbours(other, own[known], rate[known], source.counts[known])
+    mine = mine + OWN_DOMAIN * smoothed(own, mine, source.counts) + OTHER_DOMAIN * logit(near)
+    theirs = theirs + OWN_DOMAIN * smoothed(other, theirs, target.counts) + OTHER_DOMAIN * logit(far)
     return mine, theirs
 
 
@@ -137,25 +136,35 @@ def regression(features: FloatArray, counts: FloatArray, terms: FloatArray) -> L
     return model.fit(both, labels, sample_weight=np.concatenate([weight * share, weight * (1 - share)]))
 
 
-def of_neighbours(similarity: FloatArray, values: FloatArray, counts: FloatArray) -> FloatArray:
-    """Mean of the nearest nouns' values.
+def of_neighbours(
+    nouns: FloatArray, others: FloatArray, values: FloatArray, counts: FloatArray, itself: bool = True
+) -> FloatArray:
+    """Mean of the nearest other nouns' values.
 
     Args:
-        similarity: (nouns, others) cosines.
+        nouns: (nouns, width) vectors of length 1.
+        others: (others, width) the same.
         values, counts: (others,).
+        itself: whether a noun is a neighbour of itself: of the same word in another domain, it is.
     """
     if not len(values):
-        return np.full(len(similarity), 0.5)
-    size = min(NEIGHBOURS, similarity.shape[1])
-    nearest = np.argpartition(-similarity, size - 1, axis=1)[:, :size]
-    weight = np.exp(np.take_along_axis(similarity, nearest, 1) / TEMPERATURE) * np.sqrt(np.minimum(counts[nearest], 50))
-    return np.asarray((weight * values[nearest]).sum(1) / weight.sum(1))
+        return np.full(len(nouns), 0.5)
+    size, found = min(NEIGHBOURS, len(others)), []
+    for start in range(0, len(nouns), ROWS):  # the whole matrix of a large vocabulary would not fit into memory
+        similarity = nouns[start : start + ROWS] @ others.T
+        if not itself:
+            similarity[similarity > ITSELF] = -1.0
+        nearest = np.argpartition(-similarity, size - 1, axis=1)[:, :size]
+        close = np.exp(np.take_along_axis(similarity, nearest, 1) / TEMPERATURE)
+        weight = close * np.sqrt(np.minimum(counts[nearest], 50))
+        found.append((weight * values[nearest]).sum(1) / weight.sum(1))
+    return np.concatenate(found)
 
 
-def smoothed(similarity: FloatArray, values: FloatArray, counts: FloatArray) -> FloatArray:
+def smoothed(vectors: FloatArray, values: FloatArray, counts: FloatArray) -> FloatArray:
     """Mean over neighbours in the noun's own domain, of those that are known well enough."""
     known = np.flatnonzero(counts >= KNOWN)
-    return of_neighbours(similarity[:, known], values[known], counts[known]) if len(known) else values
+    return of_neighbours(vectors, vectors[known], values[known], counts[known], False) if len(known) else values
 
 
 def logit(rate: FloatArray) -> FloatArray:

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     import torch
 
 # Packages whose version can change a number.
-NUMERIC = ("torch", "transformers", "tokenizers", "pytorch-lightning", "spacy", "torch-geometric", "numpy")
+NUMERIC = (
+    *("torch", "transformers", "tokenizers", "pytorch-lightning", "spacy", "torch-geometric", "numpy"),
+    "scikit-learn",  # ranks nouns
+)
 
 
 def versions() -> dict[str, str]:

@@ -74,8 +74,8 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
             f"control={next(iter(cfg.control))}: no method of this run reads parses, so there is nothing to control; "
             f"add one (injection=lisa, injection=gnn) or leave the control out"
         )
-    parsers = (make(cfg.parser), ParseCache(make(cfg.parser), cfg.paths.cache))
-    uncached, parser = (controlled(one, cfg.control) for one in parsers)
+    cached = ParseCache(make(cfg.parser), cfg.paths.cache)
+    uncached, parser = (controlled(one, cfg.control) for one in (make(cfg.parser), cached))
     setting = Setting(
         domains=domains,
         task=task,
@@ -83,6 +83,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         methods=methods,
         parser=parser,
         uncached=uncached,
+        corpus_parser=cached,
         collator=Collator(int(encoder.tokenizer.pad_token_id or 0)),
         max_pieces=cfg.max_pieces,
         seed=cfg.seed,

@@ -110,7 +110,8 @@ class Epochs(Callback):
                 f"lower trainer.learning_rate, or the weight of the loss that grew"
             )
         epoch = trainer.current_epoch + 1
-        methods = self.setting.methods.values()
+        # What changes outputs counts first: pseudo-labels are made with it.
+        methods = sorted(self.setting.methods.values(), key=lambda method: not method.used_at_prediction)
         with final_weights(self.setting):
             for method in methods:
                 method.after_epoch(trainer.current_epoch)

@@ -37,6 +37,7 @@ from domadapt.models.encoder import Output
 from domadapt.syntax.nouns import is_noun
 
 CLIP = 8.0  # of log-odds that are pooled
+LONGEST = 3  # words of a term, seldom more
 KNOWN = 3.0  # uses that a type's mean is trusted half at
 
 
@@ -178,6 +179,8 @@ class CorpusEvidence(Method):
 
     def capped(self, logits: Tensor, shift: Tensor, begins: Tensor) -> float:
         """The constant that keeps the number of terms below the cap: zero where it is."""
+        if not len(begins):
+            return 0.0
         others = torch.tensor([i for i in range(1, logits.shape[-1]) if i not in self.terms], dtype=torch.int64)
         text = begins.long().cumsum(0) - 1
         judged = torch.zeros(int(text[-1]) + 1, dtype=torch.bool)
@@ -198,7 +201,8 @@ class CorpusEvidence(Method):
         moved[:, self.terms] += shift.unsqueeze(1)
         inside = torch.isin(moved.argmax(-1), torch.tensor(self.terms))
         before = torch.cat([torch.zeros(1, dtype=torch.bool), inside[:-1]])
-        return int((inside & (begins | ~before)).sum())
+        spans = int((inside & (begins | ~before)).sum())
+        return max(spans, int(inside.sum()) // LONGEST)  # where all words are inside, few spans are much
 
     def memory(self) -> dict[str, Any]:
         """The table."""
