@@ -7,6 +7,7 @@ from typing import Any
 
 from domadapt.auditing.audit import Audit
 from domadapt.auditing.finding import SEVERITIES, Finding
+from domadapt.runs.provenance import installed
 from domadapt.utils.files import write_atomic
 
 FORMAT = 1
@@ -20,9 +21,7 @@ def write_audit(audit: Audit, path: Path | str, config: dict[str, Any] | None = 
         path: the file; its folder is made if absent.
         config: the resolved configuration, kept beside the findings.
     """
-    from domadapt import __version__
-
-    content = {"format": FORMAT, "version": __version__, **asdict(audit), "config": config or {}}
+    content = {"format": FORMAT, "version": installed("domadapt"), **asdict(audit), "config": config or {}}
     write_atomic(Path(path), json.dumps(content, indent=1) + "\n")
 
 

@@ -112,9 +112,9 @@ def main() -> None:
         return
     verb = arguments[0]
     if verb == "--version":
-        from domadapt import __version__
+        from domadapt.runs.provenance import installed
 
-        print(__version__)
+        print(installed("domadapt"))
         return
     if verb not in VERBS:
         print(f"domadapt: no verb {verb!r}; there are {', '.join(VERBS)}", file=sys.stderr)
