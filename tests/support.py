@@ -111,6 +111,7 @@ def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, m
         relations=relations,
     )
     for name, method in setting.methods.items():
+        method.name = name
         method.attach(setting)
         setting.collator.extras[name] = method.collate
     return setting

@@ -1,0 +1,153 @@
+"""What adapts by the target's text: labels that collapse are refused, evidence moves words, switches rule terms out."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import domadapt
+from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
+from domadapt.methods.adaptation.guidelines import Guidelines
+from domadapt.methods.adaptation.self_training import SelfTraining, soft_cross_entropy
+from domadapt.models.encoder import Output
+from domadapt.training.build import build
+from tests.support import corpora, setting_of, tiny_encoder, tiny_step
+
+
+class Fixed(torch.nn.Module):
+    """An encoder that gives every word the same logits."""
+
+    def __init__(self, encoder: Any, logits: list[float]) -> None:
+        super().__init__()
+        self.tokenizer, self.width, self.kind = encoder.tokenizer, encoder.width, encoder.kind
+        self.logits = torch.tensor(logits)
+
+    def forward(self, batch: Any, hooked: bool = True) -> Output:
+        size = batch.input_ids.shape
+        return Output(torch.zeros(*size, self.width), self.logits.expand(*size, -1).clone())
+
+
+def self_training(start: int = 1) -> SelfTraining:
+    return SelfTraining(start=start, temperature=0.5, sure=0.7, texts=100, batch_size=4, weight=1.0)
+
+
+@pytest.mark.parametrize(("logits", "collapsed"), [([9.0, 0, 0, 0, 0], True), ([0, 9.0, 0, 0, 0], True)])
+def test_labels_that_collapse_are_told_and_not_learnt_from(
+    logits: list[float], collapsed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All words nothing, or all words something, where a tenth of the source's words are."""
+    encoder, method = tiny_encoder(), self_training()
+    setting = setting_of(encoder, method)
+    tags = [e.word_tags * 0 for e in setting.source if e.word_tags is not None]
+    for array in tags:
+        array[::10] = 1
+    setting.source = [replace(e, word_tags=array) for e, array in zip(setting.source, tags, strict=True)]
+    setting.encoder = Fixed(encoder, logits)
+    with caplog.at_level(logging.WARNING):
+        method.after_epoch(0)
+    assert method.refused == collapsed and not method.labels
+    assert "have collapsed and are not learnt from" in caplog.text
+    assert method.losses(tiny_step(setting)) == {}
+
+
+def test_its_own_labels_are_learnt_and_remembered() -> None:
+    encoder, method = tiny_encoder(), self_training()
+    setting = setting_of(encoder, method)
+    method.after_epoch(0)
+    assert method.labels, "a random network labels about as many words as the random source"
+    optimizer = torch.optim.Adam(encoder.parameters(), 1e-3)
+    losses = []
+    for _ in range(15):
+        (loss,) = method.losses(tiny_step(setting)).values()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < losses[0]
+    again = self_training()
+    again.recall(method.memory())
+    assert again.labels.keys() == method.labels.keys()
+
+
+def test_soft_labels_against_a_loop() -> None:
+    torch.manual_seed(0)
+    logits, labels = torch.randn(6, 3), torch.randn(6, 3).log_softmax(-1)
+    total = weights = torch.zeros(())
+    for row in range(6):
+        sharp = (labels[row].exp() ** 2) / (labels[row].exp() ** 2).sum()
+        weight = 1.0 if labels[row].exp().max() > 0.7 else 0.1
+        total = total - weight * (sharp * logits[row].log_softmax(-1)).sum()
+        weights = weights + weight
+    torch.testing.assert_close(soft_cross_entropy(logits, labels, 0.5, 0.7), total / weights)
+
+
+def evidence() -> CorpusEvidence:
+    return CorpusEvidence(rank=0.5, pooled=0.5, cap=1.5, texts=100, batch_size=4)
+
+
+def test_a_words_type_moves_it_where_its_sentence_does_not(tmp_path: Path) -> None:
+    """The shift of unknown words is none, of known ones as the formula says, and a saved table gives the same."""
+    method = evidence()
+    method.types, method.terms = {"lens": 0, "day": 1}, [1, 2]
+    method.prior, method.mean, method.count = (
+        torch.tensor([2.0, -2.0]),
+        torch.tensor([1.0, -3.0]),
+        torch.tensor([3.0, 9.0]),
+    )
+    odds, types = torch.tensor([0.0, 0.0, 0.0]), torch.tensor([0, 1, -1])
+    expected = [1.0 + 0.5 * 3 / 6 * (1.0 - 1.0), -1.0 + 0.5 * 9 / 12 * (-3.0 + 1.0), 0.0]
+    assert method.shift(odds, types).tolist() == pytest.approx(expected)
+    again = evidence()
+    again.recall(method.memory())
+    assert torch.equal(again.shift(odds, types), method.shift(odds, types))
+
+
+def test_the_cap_takes_terms_away_only_where_there_are_too_many() -> None:
+    method = evidence()
+    method.terms, method.expected = [1, 2], (0.0, 1.0)
+    logits = torch.tensor(
+        [[0.0, 1.0, -9, -9, -9], [0.0, -9, -9, 5.0, -9], [0.0, 0.5, -9, -9, -9], [0.0, -9, -9, -9, -9]] * 4
+    )
+    begins = torch.tensor([True, False, False, False] * 4)
+    assert method.capped(logits, torch.zeros(16), begins) < 0  # two terms a text, one is expected
+    method.expected = (0.0, 2.0)
+    assert method.capped(logits, torch.zeros(16), begins) == 0.0
+
+
+def test_a_switch_drops_terms_from_texts_that_judge_nothing(tmp_path: Path) -> None:
+    encoder = tiny_encoder()
+    method = Guidelines(entity_is_term=None, terms_need_opinion=True)
+    setting = setting_of(encoder, method)
+    method.terms = [1, 2]
+    method.eval()
+    batch = setting.collator(setting.target)
+    read = batch.node_first_piece[batch.node_first_piece >= 0]
+    logits = torch.zeros(*batch.input_ids.shape, 5)
+    flat = logits.view(-1, 5)
+    flat[read, 1] = 2.0  # every word a term
+    first_text = batch.node_places()[0][batch.node_first_piece >= 0] == 0
+    flat[read[first_text][0], 3] = 5.0  # and in the first text one opinion
+    best = method.transform(Output(torch.zeros(1), logits), batch).logits.view(-1, 5)[read].argmax(-1)
+    assert (best[first_text] > 0).all() and (best[~first_text] == 0).all()
+
+
+def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path) -> None:
+    recipe = [
+        "experiment=best",
+        "adaptation.self_training.start=1",
+        "trainer.precision=32",
+        f"paths.cache={tmp_path}/c",
+    ]
+    metrics = domadapt.train([*recipe, *corpora(tmp_path), f"paths.run={tmp_path}/run"])
+    assert metrics["method"] == "best" and metrics["selection"]["validator"] == "last"
+    assert "self_training" in metrics["curve"][1]["losses"]
+    model = domadapt.load(tmp_path / "run" / "model", precision="32")
+    labelled = domadapt.read(tmp_path / "test.jsonl", domain="laptop").records
+    again = model.predict([record.text for record in labelled])
+    assert model.setting.task.score(labelled, again) == metrics["target_test"]
+    assert [*model.setting.methods] == ["corpus_evidence"]
+    setting, _ = build(domadapt.compose("train", [*recipe, *corpora(tmp_path)]))
+    assert setting.augments and setting.reads_target
