@@ -21,6 +21,7 @@ from domadapt.inference.evaluate import evaluate
 from domadapt.methods.setting import Setting
 from domadapt.runs.status import Status
 from domadapt.selection.choose import best_epoch
+from domadapt.selection.storage import save_evidence
 from domadapt.selection.validator import Evidence, Validator
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
@@ -59,6 +60,7 @@ class Epochs(Callback):
     ) -> None:
         self.folder, self.key, self.setting, self.validators = folder, key, setting, validators
         self.batch_size, self.status = options.evaluation_batch_size, status
+        self.keep_evidence = options.keep_evidence
         self.every, self.written = 0.0 if options.devices > 1 else options.checkpoint_seconds, time.monotonic()
         self.curve: list[dict[str, Any]] = []
         self.kept: dict[int, dict[str, Any]] = {}
@@ -142,6 +144,8 @@ class Epochs(Callback):
             loggers: hear of it.
         """
         evidence = self.evidence(epoch)
+        if self.keep_evidence:
+            save_evidence(evidence, self.folder.with_name("evidence") / f"epoch={epoch}.npz")
         values = {v.name: v(evidence) for v in self.validators if not v.bound}
         self.curve.append(
             {

@@ -39,6 +39,7 @@ class TrainerOptions:
     warmup: float
     gradient_clip: float
     checkpoint_seconds: float
+    keep_evidence: bool
 
     def __post_init__(self) -> None:
         for name in WHOLE:
@@ -47,6 +48,8 @@ class TrainerOptions:
             value = getattr(self, name)
             if type(value) not in (int, float) or not low <= value <= high:
                 raise ValueError(f"trainer.{name}={value!r}: expected a number from {low} to {high}")
+        if not isinstance(self.keep_evidence, bool):
+            raise ValueError(f"trainer.keep_evidence={self.keep_evidence!r}: expected true or false")
         _whole("trainer.threads", self.threads, 0, " (torch's choice)")
 
 

@@ -42,6 +42,7 @@ FILES = ("metrics.json", "status.json", "predictions.jsonl", "model")
 FOLDERS = {
     "model": ("domadapt.json", "encoder", "methods.safetensors"),
     "checkpoint": ("*.safetensors", ".*"),
+    "evidence": ("epoch=*.npz",),
 }
 
 
