@@ -14,7 +14,7 @@ from pathlib import Path
 from domadapt.reporting.blocks import Table, Text, listed, numbered
 from domadapt.reporting.claims import claim
 from domadapt.reporting.markdown import harmless, table_lines
-from domadapt.reporting.rows import Row, rows, target_scores
+from domadapt.reporting.rows import Row, detail_names, rows, target_scores
 from domadapt.reporting.significance import Notes
 from domadapt.reporting.study import study_section
 from domadapt.reporting.tables import OVER, closed, text_table
@@ -82,6 +82,29 @@ def table(folder: Path) -> str:
     return _markdown(parts)
 
 
+def by_type(folder: Path) -> str:
+    """Mean F1 of each span type on each pair and over the pairs, and the mean share of the gap of each type."""
+    pairs, statistics = _read(folder)
+    types = sorted({name for pair in pairs for name in detail_names(pair)})
+    lines = {pair.name: {row.method.name: row for row in rows(pair, statistics)} for pair in pairs}
+    names = list(dict.fromkeys(name for found in lines.values() for name in found))
+    gaps = {one.method: one.shares for one in statistics.overall if one.role == "adapted"}
+    tables = []
+    for kind in types:
+        cells = []
+        for name in names:
+            own = [lines[pair.name].get(name) for pair in pairs]
+            values = [row.details.get(kind) if row else None for row in own]
+            known = [value for value in values if value is not None]
+            mean = f"{100 * sum(known) / len(known):.1f}" if len(known) == len(pairs) else "-"
+            share = next((s.value for s in gaps.get(name, ()) if s.score == kind), None)
+            shown = [f"{100 * value:.1f}" if value is not None else "-" for value in values]
+            cells.append([name, *shown, mean, f"{100 * share.mean:.0f} %" if share else "-"])
+        header = ["method", *(pair.name for pair in pairs), "mean", "gap closed"]
+        tables.append(Table(f"{kind} on the target test, percent", header, cells, []))
+    return _markdown(tables)
+
+
 def differences(folder: Path) -> str:
     """Every adapted method over the pairs, against source-only and against its controls, and what may be said."""
     pairs, statistics = _read(folder)
@@ -131,7 +154,7 @@ def selection(folder: Path) -> str:
 
 KINDS: dict[str, Callable[[Path], str]] = {
     "printed": printed, "table": table, "differences": differences, "by_validator": by_validator,
-    "selection": selection,
+    "selection": selection, "by_type": by_type,
 }  # fmt: skip
 
 
