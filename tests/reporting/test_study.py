@@ -96,7 +96,7 @@ def test_the_report_shows_another_validators_scores(write: Write, tmp_path: Path
     with (tmp_path / "report.runs.csv").open(newline="") as file:
         assert {r["method"]: r["score"] for r in csv.DictReader(file)} == {"source_only": "0.375", "gnn": "0.625"}
     for name, told in (
-        ("no", "selection=no: there is no such option; expected one of entropy, infomax, oracle, source_dev"),
+        ("no", "selection=no: there is no such option; expected one of entropy, infomax, last, oracle, source_dev"),
         ("infomax", "selection=infomax: no such validator scored these runs; there are source_dev, entropy, oracle"),
     ):
         code, _, err = command("report", "runs", f"selection={name}")
