@@ -27,7 +27,7 @@ METHODS = [
     f"{group}={path.stem}"
     for group in ("injection", "adaptation")
     for path in sorted((CONF / group).glob("*.yaml"))
-    if path.stem != "none"
+    if path.stem != "none" and "defaults:" not in path.read_text(encoding="utf-8")  # a recipe is several of them
 ]
 Command = Callable[..., tuple[int, str, str]]  # what the fixture `command` gives
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
@@ -110,10 +110,7 @@ def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, m
         validation=target,
         relations=relations,
     )
-    for name, method in setting.methods.items():
-        method.name = name
-        method.attach(setting)
-        setting.collator.extras[name] = method.collate
+    setting.attach()
     return setting
 
 

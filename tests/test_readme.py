@@ -1,11 +1,13 @@
 """README.md says what results/ says."""
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
 from benchmarks.readme import KINDS, written
+from domadapt.config.compose import compose
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -37,3 +39,14 @@ def test_a_block_is_written_anew_and_the_prose_around_it_is_kept() -> None:
 def test_a_wrong_block_is_named(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         written(text)
+
+
+def test_what_the_first_screen_types_in_python_composes() -> None:
+    """Every list of overrides in README's Python block is one that `domadapt.train` takes."""
+    block = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    calls = [node for node in ast.walk(ast.parse(block[1])) if isinstance(node, ast.Call)]
+    lists = [ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "domadapt.train"]
+    assert len(lists) >= 3
+    for overrides in lists:
+        compose("train", overrides)

@@ -171,3 +171,10 @@ def test_evidence_that_is_kept_says_what_validators_said(tmp_path: Path) -> None
         for validator in (Entropy(), InfoMax()):
             assert validator(evidence) == pytest.approx(line["validators"][validator.name], rel=1e-5)
         assert evidence.target.features.shape[0] == len(evidence.target) and not evidence.target.labelled
+
+
+def test_new_text_every_epoch_needs_a_parser_that_takes_it(tmp_path: Path) -> None:
+    (tmp_path / "parses.conllu").write_text("", encoding="utf-8")
+    parser = ["parser=conllu", f"parser.path={tmp_path}/parses.conllu", "adaptation=term_substitution"]
+    with pytest.raises(ValueError, match="term_substitution: writes new text every epoch, and conllu/.* knows only"):
+        domadapt.train([*corpora(tmp_path), *parser, f"paths.cache={tmp_path}/cache"])

@@ -9,6 +9,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from domadapt.config.help import groups
+from domadapt.config.overrides import lengthen
 from domadapt.config.resolvers import register
 from domadapt.utils.redact import hidden
 
@@ -46,7 +47,8 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
 
     with initialized():
         try:
-            return hydra.compose(config, hidden(overrides), return_hydra_config=with_hydra)
+            written = hidden([lengthen(override) for override in overrides])
+            return hydra.compose(config, written, return_hydra_config=with_hydra)
         except HydraException as problem:
             raise ValueError(user_error(problem, config) or str(problem)) from problem
 

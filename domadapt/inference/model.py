@@ -217,14 +217,12 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         cache=folder,
         relations=description["relations"],
     )
+    setting.attach()
     for name, method in methods.items():
-        method.name = name
-        method.attach(setting)
         own = kept.get(name, {})
         if own.get("weights", {}).keys() != method.state_dict().keys() or "memory" not in own:
             raise ValueError(f"{stored}: damaged: not all weights of {name} are there; {AGAIN}")
         method.load_state_dict(own["weights"])
         method.recall(own["memory"])
         method.to(target_device).eval()
-        setting.collator.extras[name] = method.collate
     return Model(setting, description["parses_at_prediction"])

@@ -80,6 +80,18 @@ class Setting:
         """The run's precision for code outside Lightning."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16-mixed")
 
+    def attach(self) -> None:
+        """Tell the methods their names, let them hook in, and let batches carry their tensors."""
+        for name, method in self.methods.items():
+            method.name = name
+            method.attach(self)
+            self.collator.extras[name] = method.collate
+
+    def target_sample(self, count: int, seed: int) -> list[Example]:
+        """Target examples for a method's own pass, as many at most: the same ones in every run."""
+        chosen = np.random.default_rng(seed).permutation(len(self.target))[:count]
+        return [replace(self.target[i], index=place) for place, i in enumerate(sorted(chosen.tolist()))]
+
     @property
     def parses(self) -> bool:
         """Whether training reads parses."""
@@ -129,10 +141,21 @@ class Setting:
         self.truncation[part] = cut
         return found
 
-    def corpus_parses(self, texts: Sequence[Text], title: str) -> Iterator[Parse]:
-        """Parses of texts, for a method that declares ``corpus_parses``: of what it counts, not of batches."""
-        parser = self.corpus_parser or self.parser
-        return progress(parser.parse(texts), f"parse {title}", len(texts), "text")
+    def corpus_parses(self, side: str) -> list[Parse]:
+        """Real trees of all ``source`` training records, or of all unlabelled ``target`` texts; parsed once a run.
+
+        For a method that declares ``corpus_parses``: of what it counts, not of batches.
+        """
+        if f"{side} parses" not in self.counted:
+            sides: dict[str, Sequence[Text]] = {
+                "source": self.domains.source_train,
+                "target": self.domains.unlabeled.texts,
+            }
+            texts = sides[side]
+            parser = self.corpus_parser or self.parser
+            self.counted[f"{side} parses"] = list(progress(parser.parse(texts), f"parse {side}", len(texts), "text"))
+        found: list[Parse] = self.counted[f"{side} parses"]
+        return found
 
     @property
     def augments(self) -> bool:

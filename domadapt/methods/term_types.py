@@ -78,10 +78,10 @@ def term_types(setting: Setting) -> TermTypes:
 def _ranked(setting: Setting) -> TermTypes:
     domains = setting.domains
     records, texts = domains.source_train, domains.unlabeled.texts
-    parses = list(setting.corpus_parses(records, "source"))
+    parses = setting.corpus_parses("source")
     source = NounTypes(records, parses)
-    target = NounTypes(texts, list(setting.corpus_parses(texts, "target")))
-    terms = term_uses(records, parses, noun_kinds(records, parses))
+    target = NounTypes(texts, setting.corpus_parses("target"))
+    terms = term_uses(records, parses, term_kinds(setting))
     made = np.array([terms[word] for word in source.words], dtype=np.float64)
     if not made.sum() or not len(target.words) or len(source.words) < FOLDS:  # nothing to learn from
         return TermTypes({}, {}, {}, np.full(len(GRID), 0.5))
@@ -208,6 +208,19 @@ def type_vectors(setting: Setting, words: Sequence[str]) -> FloatArray:
         vectors |= dict(zip(known[start : start + 256], means, strict=True))
     setting.encoder.train(was)
     return np.stack([vectors[word] for word in words])
+
+
+def term_kinds(setting: Setting) -> frozenset[str]:
+    """Span types of the source that are terms; none where texts are classified."""
+    if setting.task.kind != "token":  # spans, where the source has them, are nothing to the task
+        return frozenset()
+    return noun_kinds(setting.domains.source_train, setting.corpus_parses("source"))
+
+
+def term_labels(setting: Setting) -> list[int]:
+    """The task's labels that belong to terms."""
+    kinds = term_kinds(setting)
+    return [i for i, label in enumerate(setting.task.labels) if label[2:] in kinds]
 
 
 def noun_kinds(records: Sequence[Record], parses: Sequence[Parse]) -> frozenset[str]:

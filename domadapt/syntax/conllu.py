@@ -62,6 +62,8 @@ class ConlluParser:
         ValueError: a text is not in the file, or a row is malformed; both name the place.
     """
 
+    takes_new_text = False
+
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not self.path.is_file():

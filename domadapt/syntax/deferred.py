@@ -15,6 +15,8 @@ class DeferredParser:
         parser: configuration of the parser, with its ``_target_``.
     """
 
+    takes_new_text = False
+
     def __init__(self, name: str, parser: dict[str, Any]) -> None:
         self.name = name
         self._config = parser

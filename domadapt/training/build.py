@@ -19,6 +19,7 @@ from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
+from domadapt.syntax.parser import Parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
@@ -75,7 +76,8 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
             f"add one (injection=lisa, injection=gnn) or leave the control out"
         )
     cached = ParseCache(make(cfg.parser), cfg.paths.cache)
-    uncached, parser = (controlled(one, cfg.control) for one in (make(cfg.parser), cached))
+    made: Parser = make(cfg.parser)
+    uncached, parser = (controlled(one, cfg.control) for one in (made, cached))
     setting = Setting(
         domains=domains,
         task=task,
@@ -92,11 +94,16 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         cache=Path(cfg.paths.cache),
         warnings=domains.warnings,
     )
+    needed = setting.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))
+    if setting.augments and needed and not getattr(made, "takes_new_text", True):
+        names = ", ".join(name for name, method in methods.items() if method.augments)
+        raise ValueError(
+            f"{names}: writes new text every epoch, and {made.name} knows only texts that were parsed before; take "
+            f"parser=shipped (in a bundle: on the machine that made it)"
+        )
     _read_parts(setting, options.validation_texts)
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
-    for name, method in methods.items():
-        method.attach(setting)
-        setting.collator.extras[name] = method.collate
+    setting.attach()
     return setting, sealed
 
 
@@ -116,7 +123,6 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
                     f"{group}.{name}: another method has this name, or one of the losses {[*method.weights]}"
                 )
             methods[str(name)] = method
-            method.name = str(name)
             losses |= method.weights.keys()
     return methods
 

@@ -296,6 +296,9 @@ def resumable(epochs: Epochs) -> int:
             log.warning("%s: this checkpoint can't be resumed (%s); the run starts over", epochs.folder, error)
             done = 0
     if done:
+        for path in epochs.folder.glob("epoch=*.safetensors"):  # written, and then killed before the checkpoint was
+            if int(path.stem.partition("=")[2]) > done:
+                path.unlink()
         log.info("%s: resumed after epoch %d", epochs.folder.parent, done)
         return done
     shutil.rmtree(epochs.folder, ignore_errors=True)

@@ -240,7 +240,8 @@ def _reproducible(seed: int, threads: int) -> None:
     pl.seed_everything(seed, verbose=False)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # for debugging alone, and a tenth of a step's time
+    # For debugging alone, and a tenth of a step's time.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if threads := threads or min(threads_of_a_job(), torch.get_num_threads()):
         torch.set_num_threads(threads)
     be_quiet()

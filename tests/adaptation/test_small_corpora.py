@@ -44,7 +44,7 @@ def test_terms_can_not_need_an_opinion_where_none_is_annotated() -> None:
     setting.task.types, setting.task.labels = ["NEG", "POS"], ["O", "B-NEG", "I-NEG", "B-POS", "I-POS"]
     method.setting = setting
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("domadapt.methods.adaptation.guidelines.noun_kinds", lambda *of: frozenset({"NEG", "POS"}))
+        patch.setattr("domadapt.methods.term_types.noun_kinds", lambda *of: frozenset({"NEG", "POS"}))
         with pytest.raises(ValueError, match="terms_need_opinion=true: expected a span type that judges"):
             method.prepare()
 

@@ -25,14 +25,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.term_types import noun_kinds, term_types
+from domadapt.methods.term_types import term_kinds, term_labels, term_types
 from domadapt.models.encoder import Output
 from domadapt.syntax.nouns import is_noun
 
@@ -77,12 +76,10 @@ class CorpusEvidence(Method):
         if setting.task.kind != "token":
             return {"corpus_evidence/types": 0}
         records, texts = domains.source_train, domains.unlabeled.texts
-        kinds = noun_kinds(records, list(setting.corpus_parses(records, "source")))
-        self.terms = [i for i, label in enumerate(setting.task.labels) if label[2:] in kinds]
-        self.expected = terms_per_text(records, kinds)
+        self.terms, self.expected = term_labels(setting), terms_per_text(records, term_kinds(setting))
         ranked = term_types(setting)
         uses, nouns = Counter[str](), Counter[str]()
-        for text, parse in zip(texts, setting.corpus_parses(texts, "target"), strict=True):
+        for text, parse in zip(texts, setting.corpus_parses("target"), strict=True):
             for word, (start, end) in enumerate(parse.words.tolist()):
                 uses[text.text[start:end].lower()] += 1
                 nouns[text.text[start:end].lower()] += is_noun(parse, word, text.text)
@@ -145,7 +142,7 @@ class CorpusEvidence(Method):
         """Read the target with the model as it is now, and count again."""
         if not self.terms or not len(self.types):
             return
-        examples = self.sample()
+        examples = self.setting.target_sample(self.texts, seed=0)
         self.silent = True
         try:
             found = [
@@ -160,12 +157,6 @@ class CorpusEvidence(Method):
         self.count = torch.zeros(size).index_add(0, types[known], torch.ones(int(known.sum())))
         self.mean = torch.zeros(size).index_add(0, types[known], own[known]) / self.count.clamp(min=1)
         self.constant = self.capped(logits, self.shift(odds, types, apart=True), first)
-
-    def sample(self) -> list[Example]:
-        """The target texts that are read."""
-        examples = self.setting.target
-        chosen = np.random.default_rng(0).permutation(len(examples))[: self.texts]
-        return [replace(examples[i], index=place) for place, i in enumerate(sorted(chosen.tolist()))]
 
     def _read(self, batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:
         """Logits and types of a batch's words, and which of them begin a text."""

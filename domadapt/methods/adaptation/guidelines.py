@@ -18,7 +18,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method
-from domadapt.methods.term_types import noun_kinds
+from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.models.encoder import Output
 from domadapt.syntax.noun_features import owned_nouns
 
@@ -52,19 +52,17 @@ class Guidelines(Method):
 
     def prepare(self) -> dict[str, Any]:
         """Find the products, and which labels are terms."""
-        setting, domains = self.setting, self.setting.domains
+        setting = self.setting
         if setting.task.kind != "token":
             return {}
-        records, texts = domains.source_train, domains.unlabeled.texts
-        kinds = noun_kinds(records, list(setting.corpus_parses(records, "source")))
-        self.terms = [i for i, label in enumerate(setting.task.labels) if label[2:] in kinds]
+        kinds, self.terms = term_kinds(setting), term_labels(setting)
         others = sorted({kind for label in setting.task.labels if (kind := label[2:])} - kinds)
         if self.terms_need_opinion and not others:
             raise ValueError(
                 f"guidelines.terms_need_opinion=true: expected a span type that judges beside the terms "
                 f"({', '.join(sorted(kinds))}), which the source has not; leave it null"
             )
-        self.products = owned_nouns(texts, list(setting.corpus_parses(texts, "target")), OWNED)
+        self.products = owned_nouns(setting.domains.unlabeled.texts, setting.corpus_parses("target"), OWNED)
         return {"guidelines/products": sorted(self.products)[:50]}
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:

@@ -16,7 +16,6 @@ counts it. Costs a pass over the sample after each epoch, and a step on target t
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,7 +63,7 @@ class SelfTraining(Method):
         if epoch + 1 < self.start:
             return
         labels: dict[str, Tensor] = {}
-        examples = self.sample()
+        examples = self.setting.target_sample(self.texts, seed=1)
         for batch, output in self.setting.outputs(examples, self.batch_size, "label target"):
             for place, rows in zip(batch.index.tolist(), split_rows(output, batch, self.token), strict=True):
                 labels[examples[place].text] = rows.float().log_softmax(-1).cpu()
@@ -95,12 +94,6 @@ class SelfTraining(Method):
         """The same of the source's annotation."""
         tags = [example.word_tags for example in self.setting.source if example.word_tags is not None]
         return float(np.mean(np.concatenate(tags) > 0)) if tags else 0.0
-
-    def sample(self) -> list[Example]:
-        """The target texts that are labelled."""
-        examples = self.setting.target
-        chosen = np.random.default_rng(1).permutation(len(examples))[: self.texts]
-        return [replace(examples[i], index=place) for place, i in enumerate(sorted(chosen.tolist()))]
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``labels``: (rows, classes) log-probabilities of words with a piece, or of texts; zeros for unlabelled."""

@@ -24,7 +24,7 @@ import numpy as np
 from domadapt.data.edits import Edit, edited
 from domadapt.data.records import Record, Span
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.term_types import noun_kinds, term_types
+from domadapt.methods.term_types import term_kinds, term_types
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases
 from domadapt.syntax.parser import Parse, Text
 
@@ -71,8 +71,8 @@ class TermSubstitution(Method):
         setting, domains = self.setting, self.setting.domains
         texts, records = domains.unlabeled.texts, domains.source_train
         self.ranks = term_types(setting)
-        target, parses = (list(setting.corpus_parses(*of)) for of in ((texts, "target"), (records, "source")))
-        counts = phrases(texts, target)
+        parses = setting.corpus_parses("source")
+        counts = phrases(texts, setting.corpus_parses("target"))
         self.pools = {
             (plural, single): Pool(
                 {p: n for (p, s), n in counts.items() if s == plural and not (single and " " in p)},
@@ -82,12 +82,11 @@ class TermSubstitution(Method):
             for plural in (False, True)
             for single in (False, True)
         }
-        tagged = setting.task.kind == "token"  # else spans, where the source has them, are nothing to the task
-        kinds = noun_kinds(records, parses) if tagged else frozenset[str]()
+        kinds = term_kinds(setting)
         telling = telling_nouns(records, parses)
         self.places = {r.id: places(r, p, kinds, telling) for r, p in zip(records, parses, strict=True)}
         self.kept = self.empties if self.empties is not None else (PAIRED_KEEP if in_pairs(records, kinds) else 1.0)
-        self.full = [record for record in records if record.spans and tagged]
+        self.full = [record for record in records if record.spans and kinds]
         found = [place for some in self.places.values() for place in some]
         known = self.ranks.source
         self.heads = [known[place.head] for place in found if place.term and place.head in known]
