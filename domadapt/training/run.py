@@ -33,8 +33,8 @@ from domadapt.training.fit import Epochs, fit
 from domadapt.training.network import SourceNetwork
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
-from domadapt.utils.files import clear_parts, write_atomic
-from domadapt.utils.redact import command_line, redacted
+from domadapt.utils.files import clear_parts, remove_empty, write_atomic
+from domadapt.utils.redact import command_line, redacted, remember, struck
 
 log = logging.getLogger(__name__)
 # What a run writes, and what is in the two folders that it replaces or deletes as a whole.
@@ -51,7 +51,8 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
 
     Args:
         cfg: a composed ``train.yaml``.
-        wait: if another process runs this cell, wait for its result.
+        wait: if another process runs this cell, wait for its result. A benchmark's cells do not: their failures are
+            shown in its table, while one run that fails before anything was learnt leaves no folder.
 
     Returns:
         The content of the run folder's ``metrics.json``. A finished run is not repeated.
@@ -64,12 +65,25 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
     if (metrics := read_results(folder, key)) is not None and not read_status(folder):
         log.info("%s is finished: not run again", folder)
         return metrics
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        return _train(cfg, key, folder, wait=False, leave=not wait)
+    except Busy as busy:
+        if not wait:
+            raise
+        log.info("%s; waiting for its result", busy)
+        return _train(cfg, key, folder, wait=True, leave=False)
+    except BaseException:
+        if wait:
+            remove_empty(new)
+        raise
+
+
+def _train(cfg: DictConfig, key: str, folder: Path, wait: bool, leave: bool) -> dict[str, Any]:
+    """With the run's lock held; ``leave`` says whether a failure is kept in the folder though nothing else is."""
     options = read_options(cfg)
-    if wait:
-        try:
-            return train(cfg, wait=False)
-        except Busy as busy:
-            log.info("%s; waiting for its result", busy)
+    config = plain(cfg)
+    remember(config)
     with run_lock(folder, wait):
         clean(folder)
         status = Status(folder, key)
@@ -78,12 +92,13 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
             return metrics
         set_aside(folder)
         try:
-            config = plain(cfg)
             with tracking(config, key, folder, status.attempts) as tracker:
                 metrics = _run(cfg, Job(config, options, key, folder, status, tracker.logger))
                 tracker.finish(metrics)  # after metrics.json: it may take its time over the last uploads
         except BaseException as error:
             status.failed(error)
+            if not leave:
+                status.forget()
             raise
         _tidy(folder, status)
     return metrics
@@ -163,6 +178,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
 
 def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, Any]:
     status.check_folder()
+    metrics = struck(metrics)
     write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
     return metrics
 

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -87,6 +87,21 @@ def clear_parts(path: Path) -> None:
     """Delete what killed processes have left of ``path`` half written; for the only one that may write it now."""
     for part in path.parent.glob(f".{path.name}.*{PART}"):
         shutil.rmtree(part, ignore_errors=True)
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove folders up to the first that holds something.
+
+    Args:
+        folders: the innermost first; those that are not there are passed over.
+    """
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return
 
 
 @contextmanager
