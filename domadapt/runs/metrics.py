@@ -311,7 +311,7 @@ something else in that place
     wrong = [name for name in NEEDED if name not in given]
     try:
         found = _schema().validate_python(given)
-        wrong += _inconsistent(found)
+        wrong += [] if wrong else _inconsistent(found)
     except ValidationError as error:
         wrong += dict.fromkeys(str(part["loc"][0]) for part in error.errors())
     if wrong:

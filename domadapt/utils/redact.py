@@ -41,8 +41,8 @@ def redact(text: str) -> str:
 
     Words of the message stay, though they follow a name: a secret that looks like one is known by its value.
 
-    >>> redact("--token ab12cd34: Key 'seeds' is not in struct; full_key: benchmark.seeds")
-    "--token [hidden]: Key 'seeds' is not in struct; full_key: benchmark.seeds"
+    >>> redact("--token ab12cd34; Key 'seeds' is not in struct; full_key: benchmark.seeds")
+    "--token [hidden]; Key 'seeds' is not in struct; full_key: benchmark.seeds"
     """
     return LOGIN.sub(HIDDEN, GIVEN.sub(lambda match: match[0] if _prose(match) else _hidden(match), strike(text)))
 
