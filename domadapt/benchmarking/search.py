@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 
 from omegaconf import DictConfig
 
@@ -53,6 +55,8 @@ def quiet() -> None:
     """Optuna, what it builds on and Hydra's launchers say nothing of themselves: every trial has a line of ours."""
     for name in ("alembic", "optuna", "hydra", "hydra_plugins"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    with suppress(ImportError):  # it sets its level itself, whatever it was
+        import_module("optuna.logging").set_verbosity(logging.WARNING)
 
 
 def check_search(cfg: DictConfig, verb: str) -> None:
