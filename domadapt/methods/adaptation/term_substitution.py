@@ -30,7 +30,7 @@ from domadapt.data.edits import Edit, edited
 from domadapt.data.records import Record, Span
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.term_rates import ENOUGH_TERMS, found_of_expected
-from domadapt.methods.term_types import term_kinds, term_labels, term_types
+from domadapt.methods.term_types import term_kinds, term_types
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases
 from domadapt.syntax.parser import Parse, Text
 
@@ -83,6 +83,7 @@ class TermSubstitution(Method):
         self.window, self.empties, self.enough = window, empties, enough
         if enough is not None:
             in_range("term_substitution.enough", enough, 0.0, 1e6)
+        self.looks = False  # before it rewrites
         self.found: float | None = None  # share of the terms to expect
 
     def prepare(self) -> dict[str, Any]:
@@ -102,6 +103,7 @@ class TermSubstitution(Method):
             for single in (False, True)
         }
         kinds = term_kinds(setting)
+        self.looks = self.enough is not None and bool(kinds)
         telling = telling_nouns(records, parses)
         self.places = {r.id: places(r, p, kinds, telling) for r, p in zip(records, parses, strict=True)}
         self.kept = self.empties if self.empties is not None else (PAIRED_KEEP if in_pairs(records, kinds) else 1.0)
@@ -132,13 +134,13 @@ class TermSubstitution(Method):
 
     @property
     def starved(self) -> bool:
-        """Whether the source's text is to be rewritten: always, without ``enough``."""
-        return self.enough is None or (self.found is not None and self.found < self.enough)
+        """Whether the source's text is to be rewritten: always, where there is no looking first."""
+        return not self.looks or (self.found is not None and self.found < float(self.enough or 0.0))
 
     def after_epoch(self, epoch: int) -> None:
         """After the first: is the model starved of recall?"""
-        if epoch == 0 and self.enough is not None:
-            self._judge(found_of_expected(self.setting, TEXTS, BATCH) if term_labels(self.setting) else 0.0)
+        if epoch == 0 and self.looks:
+            self._judge(found_of_expected(self.setting, TEXTS, BATCH))
 
     def _judge(self, found: float) -> None:
         self.found = found
