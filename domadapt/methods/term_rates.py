@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from domadapt.data.batches import Batch
+from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record
 from domadapt.methods.setting import Setting
 from domadapt.methods.term_types import term_kinds, term_labels
@@ -79,26 +79,30 @@ def found_terms(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> int:
 
 
 def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float:
-    """Terms that the model finds in a sample of the target, as a share of those to expect.
+    """Terms that the model finds in target texts, as a share of those to expect, beside the same share in source dev.
 
     Below 1 it is starved of recall: the target's words are strange to it. At 1 or above there is nothing to be had from
-    making it bolder.
+    making it bolder. That it finds too few or too many everywhere, early in training, cancels out.
 
     Args:
         setting: of the run.
-        texts: size of the sample.
+        texts: size of the sample; of what validators read, where no method reads the target.
         batch_size: of reading it.
     """
-    terms, found = term_labels(setting), []
-    for batch, output in setting.outputs(setting.target_sample(texts, seed=0), batch_size, "count terms"):
-        found.append(read_words(batch, output)[:2])
-    if not terms or not found:
-        return 0.0
-    logits, begins = (torch.cat(parts) for parts in zip(*found, strict=True))
+    terms = term_labels(setting)
     rates = terms_per_text(setting.domains.source_train, term_kinds(setting))
     if setting.counted.get(NEED_OPINION):
         rates = rates._replace(without=0.0)
-    return found_terms(logits, begins, terms) / max(1.0, expected_terms(logits, begins, terms, rates))
+
+    def share(examples: Sequence[Example]) -> float:
+        read = [read_words(*both)[:2] for both in setting.outputs(examples, batch_size, "count terms")]
+        if not read:
+            return 1.0
+        logits, begins = (torch.cat(parts) for parts in zip(*read, strict=True))
+        return found_terms(logits, begins, terms) / max(1.0, expected_terms(logits, begins, terms, rates))
+
+    target = share(setting.target_sample(texts, seed=0) or setting.validation)
+    return target / max(0.1, share(setting.dev))
 
 
 def read_words(batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:

@@ -140,17 +140,16 @@ class TermSubstitution(Method):
     def after_epoch(self, epoch: int) -> None:
         """After the first: is the model starved of recall?"""
         if epoch == 0 and self.looks:
-            self._judge(found_of_expected(self.setting, TEXTS, BATCH))
+            self._know(found := found_of_expected(self.setting, TEXTS, BATCH))
+            log.info(
+                "term_substitution: the model finds %.2f times the terms in the target that the source lets expect, %s",
+                found,
+                "and is taught its words" if self.starved else f"{self.enough} or more: the source's text stays",
+            )
 
-    def _judge(self, found: float) -> None:
+    def _know(self, found: float) -> None:
         self.found = found
         self.setting.counted[ENOUGH_TERMS] = not self.starved
-        log.info(
-            "term_substitution: the model finds %.2f times the terms that the source's rates let expect in the target, "
-            "%s",
-            found,
-            "and is taught its words" if self.starved else f"{self.enough} or more: the source's text stays as it is",
-        )
 
     def memory(self) -> dict[str, Any]:
         """What the model has found."""
@@ -159,7 +158,7 @@ class TermSubstitution(Method):
     def recall(self, memory: dict[str, Any]) -> None:
         """Take it back."""
         if memory["found"] is not None:
-            self._judge(float(memory["found"]))
+            self._know(float(memory["found"]))
 
     def _rewritten(self, record: Record, random: np.random.Generator) -> Record:
         edits = []
