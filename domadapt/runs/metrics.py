@@ -58,7 +58,7 @@ class Epoch:
 
     epoch: First
     step: Whole = 0
-    losses: dict[str, Number] = field(default_factory=dict)
+    losses: dict[str, Number | None] = field(default_factory=dict)
     source_dev: Scores = field(default_factory=dict)
     validators: dict[str, Number | None] = field(default_factory=dict)
     selection: Number | None = None
