@@ -311,7 +311,8 @@ something else in that place
     wrong = [name for name in NEEDED if name not in given]
     try:
         found = _schema().validate_python(given)
-        wrong += [] if wrong else _inconsistent(found)
+        if not wrong:
+            wrong += _inconsistent(found)
     except ValidationError as error:
         wrong += dict.fromkeys(str(part["loc"][0]) for part in error.errors())
     if wrong:
