@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from domadapt import api
 from domadapt.cli import main as cli
 from domadapt.config.overrides import quote
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.readers import DataError, read
-from domadapt.data.streams import open_texts
 from domadapt.syntax.conllu import ConlluParser, conllu
 from domadapt.syntax.parser import SpacyParser
 from tests.support import Command
@@ -179,24 +176,6 @@ def test_conllu_is_read_back(tmp_path: Path) -> None:
         # What hung on a whitespace word that was a root is a root now.
         pairs = zip(new.relations, (old.relations[i].lower() for i in visible), strict=True)
         assert all(found in (given, "root") for found, given in pairs)
-
-
-@pytest.mark.parametrize("content", [b"\xef\xbb\xbfone\r\n\n  \ntwo\xe2\x80\xa8three\n last", b"one\n", b"one"])
-def test_streamed_plain_text_is_what_the_reader_reads(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
-    warnings = Counter[str]()
-    total, texts = open_texts(path, None, warnings)
-    corpus = read(path, domain="input", labelled=False)
-    assert [(t.id, t.text) for t in texts] == [(r.id, r.text) for r in corpus.records]
-    assert warnings == corpus.warnings
-    assert total <= content.count(b"\n") + 1
-
-
-def test_streamed_text_names_the_line_that_is_not_utf8(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"fine\nsch\xf6n\n")
-    with pytest.raises(DataError, match=r"a\.txt:2: byte 3 of the line is .*; expected UTF-8"):
-        list(open_texts(tmp_path / "a.txt", None, Counter())[1])
 
 
 def test_quoting_survives_hydra() -> None:

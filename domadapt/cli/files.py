@@ -13,7 +13,7 @@ from omegaconf import DictConfig, ListConfig
 
 from domadapt.config.instantiate import make
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.streams import open_texts
+from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.model import load
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import conllu
@@ -38,10 +38,11 @@ def predict_file(cfg: DictConfig) -> None:
     if not isinstance(cfg.batch_size, int) or cfg.batch_size < 1:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
     warnings = Counter[str]()
+    total: int | None = 1
     if cfg.text is None:
-        total, texts = open_texts(Path(str(cfg.input)), cfg.format, warnings)
+        total, texts = open_texts(str(cfg.input), cfg.format, warnings)
     else:
-        total, texts = 1, iter([UnlabelledText("text", "input", str(cfg.text))])
+        texts = iter([UnlabelledText("text", "input", str(cfg.text))])
     folder = Path(str(cfg.model))
     if (folder / "model" / "domadapt.json").is_file():
         folder /= "model"
@@ -91,7 +92,11 @@ def parse_files(cfg: DictConfig) -> None:
         raise ValueError(f"processes={cfg.processes}: expected 1 or more")
     paths = list(cfg.input) if isinstance(cfg.input, ListConfig) else [cfg.input]
     warnings = Counter[str]()
-    files = [open_texts(Path(str(path)), cfg.format, warnings) for path in paths]
+    if sum(str(path) == STDIN for path in paths) > 1:
+        raise ValueError(f"input={paths}: expected {STDIN} once: standard input can be read only once")
+    files = [open_texts(str(path), cfg.format, warnings) for path in paths]
+    counts = [count for count, _ in files]
+    total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
     cache = ParseCache(make(cfg.parser), cfg.paths.cache)
     started = time.perf_counter()
     texts, copies = tee(text for _, stream in files for text in stream)
@@ -99,7 +104,7 @@ def parse_files(cfg: DictConfig) -> None:
 
     def blocks() -> Iterator[str]:
         nonlocal count, words
-        trees = progress(cache.parse(texts, cfg.processes), "parse", sum(total for total, _ in files), "text")
+        trees = progress(cache.parse(texts, cfg.processes), "parse", total, "text")
         for text, tree in zip(copies, trees, strict=True):
             count, words = count + 1, words + len(tree.heads)
             yield conllu(text, tree) if cfg.output else ""

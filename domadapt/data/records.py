@@ -93,8 +93,10 @@ def parse_record(
     if labelled and obj.get("spans") is not None:
         raise DataError(where, "spans", obj["spans"], "tags beside tokens", "give BIO tags, or a text")
     tags = _list(obj, "tags", where) if labelled and obj.get("tags") is not None else None
+    for position, tag in enumerate(tags or ()):
+        encodable(str(tag), f"tags[{position}]", where)
     text, words, spans = from_tokens(_list(obj, "tokens", where), tags, where, counted)
-    _encodable(text, "tokens", where)
+    encodable(text, "tokens", where)
     return Record(identifier, domain, text, words, label, spans)
 
 
@@ -104,12 +106,16 @@ def _string(obj: Mapping[str, object], name: str, where: Location) -> str:
         raise DataError(where, name, value, "a string", f'write it in quotes: "{name}": "..."')
     if not value and name != "text":
         raise DataError(where, name, value, "a string that is not empty", "fill it in")
-    _encodable(value, name, where)
+    encodable(value, name, where)
     return value
 
 
-def _encodable(value: str, name: str, where: Location) -> None:
-    # JSON can escape half a surrogate pair; no tokeniser takes it, and the failure would come much later.
+def encodable(value: str, name: str, where: Location) -> None:
+    """Refuse half a surrogate pair, which JSON can escape; no tokeniser takes it, and no file of results.
+
+    Raises:
+        DataError: There is one.
+    """
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -141,6 +147,7 @@ def _spans(obj: Mapping[str, object], text: str, where: Location) -> tuple[Span,
                 if not 0 <= start < end <= len(text):
                     expected = f"0 <= start < end <= {len(text)}, the length of the text"
                     raise DataError(where, field, item, expected, "count characters from 0, end exclusive")
+                encodable(kind, f"{field} type", where)
                 spans.append(Span(start, end, CANONICAL_TYPES.get(kind, kind)))
             case _:
                 fix = 'write {"start": 0, "end": 5, "type": "aspect"}'

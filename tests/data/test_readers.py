@@ -258,7 +258,7 @@ REFUSED: dict[str, tuple[str, str | bytes, str, str]] = {
         ":2",
         r"byte 9 of the file is b'\xe9'; expected UTF-8; re-encode it, for instance: iconv -f latin1 ",
     ),
-    "UTF-16": ("a.txt", "sharp".encode("utf-16"), ":1", r"byte 0 of the file is b'\xff'; expected UTF-8; "),
+    "UTF-16": ("a.txt", "sharp".encode("utf-16"), "", "file is 'UTF-16'; expected UTF-8 text; iconv -f utf-16 -t utf-8 "),
     "empty file": ("a.jsonl", "", "", "file is 'empty'; expected records; check how it was written"),
     "blank file": ("a.jsonl", "\n \n", "", "file is 'blank'; expected records; check how it was written"),
     "only blank texts": (
