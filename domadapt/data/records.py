@@ -29,6 +29,8 @@ KNOWN_EXTRAS: Final = frozenset(
         "split",
     }
 )
+# What programs write for nothing, letter by letter: NONE and none are classes of published corpora.
+NO_LABEL: Final = frozenset({"NaN", "nan", "None", "null", "NULL", "<NA>", "#N/A"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def parse_record(
         where: Its file and line.
         domain: Overrides the object's own domain, which may then be absent.
         labelled: False leaves ``label``, ``spans`` and ``tags`` unread.
-        warnings: Counts unknown fields, overridden domains and repaired tags.
+        warnings: Counts unknown fields, overridden domains, mended labels and repaired tags.
 
     Raises:
         DataError: If a field is absent, of the wrong type or out of range.
@@ -83,7 +85,7 @@ def parse_record(
         domain = _string(obj, "domain", where)
     elif "domain" in obj and obj["domain"] != domain:
         counted[f"domain {quoted(obj['domain'])} read as {quoted(domain)}, as asked for"] += 1
-    label = _string(obj, "label", where) if labelled and obj.get("label") is not None else None
+    label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
     if "tokens" not in obj:
         text = _string(obj, "text", where)
         spans = _spans(obj, text, where) if labelled else None
@@ -98,6 +100,18 @@ def parse_record(
     text, words, spans = from_tokens(_list(obj, "tokens", where), tags, where, counted)
     encodable(text, "tokens", where)
     return Record(identifier, domain, text, words, label, spans)
+
+
+def _label(obj: Mapping[str, object], where: Location, counted: Counter[str]) -> str | None:
+    label = _string(obj, "label", where)
+    if not label.strip():
+        raise DataError(where, "label", label, "a string that is not blank, or null", "fill it in")
+    if label in NO_LABEL:
+        counted[f"label {quoted(label)}, read as no label"] += 1
+        return None
+    if label != label.strip():
+        counted["spaces around a label, dropped"] += 1
+    return label.strip()
 
 
 def _string(obj: Mapping[str, object], name: str, where: Location) -> str:
