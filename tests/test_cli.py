@@ -10,7 +10,7 @@ import pytest
 
 from domadapt import api
 from domadapt.cli import main as cli
-from domadapt.config.overrides import quote
+from domadapt.config.overrides import lengthen, quote
 from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.conllu import ConlluParser, conllu
 from domadapt.syntax.parser import SpacyParser
@@ -97,6 +97,11 @@ def test_unknown_verb(command: Command) -> None:
         (["train", "+data.colour=red"], "unexpected keyword argument 'colour'"),
         (["predict", "text=Hello"], "model is not set: give model=VALUE"),
         (["predict", "model=nowhere", "text=Hello"], "nowhere: not a model folder"),
+        (["predict", "model=nowhere", "text= "], "text=' ': blank; expected a text to label"),
+        (["parse", "input=[-,-]"], "expected - once: standard input can be read only once"),
+        (["parse", "input=blank.txt"], "blank.txt: file is 'blank'; expected records"),
+        (["predict", "model=nowhere", "input=blank.txt"], "nowhere: not a model folder"),
+        (["train", "data=my_files", "source.path=${oc.env:HOME}", "target.path=a"], "a path is taken as it is"),
         (["predict", "model=nowhere"], "give either input=FILE or text="),
         (["train", ""], "one argument is empty"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
@@ -108,6 +113,7 @@ def test_unknown_verb(command: Command) -> None:
     ],
 )
 def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str], told: str) -> None:
+    Path("blank.txt").write_text("\n  \n")
     code, _, err = command(*arguments)
     assert code == 2
     assert err.startswith(f"domadapt {arguments[0]}: ")
@@ -178,11 +184,48 @@ def test_conllu_is_read_back(tmp_path: Path) -> None:
         assert all(found in (given, "root") for found, given in pairs)
 
 
-def test_quoting_survives_hydra() -> None:
-    values = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "null and void", "ü 😀", "$5 {x}"]
-    for value in values:
-        found = api.compose("predict", [quote(f"text={value}")]).text if value[0] != "[" else value
-        assert found == value
+PLAIN = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "ü 😀", "$5 {x}"]
+PLAIN += ["'quoted'", '"quoted"', "[a,b]", "{a: b}", "null and void", "???", "a\\${b}", "${", "true", "1e3", " x ", "a\tb"]
+PLAIN += ["cost: ${oc.env:SECRET_KEY}", "${oc.env:SECRET_KEY}", "https://me:a_secret@host says", "password=0123456789"]
+
+
+@pytest.mark.parametrize("value", [*PLAIN, "null"])
+def test_free_text_is_not_evaluated(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY", "0123456789")
+    assert api.compose("predict", [quote(f"text={value}")]).text == value
+    if value not in ("[a,b]", "null"):  # of files a list, and no file at all
+        assert api.compose("parse", [quote(f"input={value}")]).input == value
+
+
+@pytest.mark.parametrize("value", PLAIN)
+def test_paths_of_corpora_are_not_evaluated(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "${" in value:
+        with pytest.raises(ValueError, match=r"a path is taken as it is, and '\$\{' can't be in it; rename the file"):
+            api.compose("train", ["data=my_files", f"source.path={value}"])
+        return
+    if value in ("'quoted'", '"quoted"', "???"):  # as Hydra has them, so that an override can be used twice
+        return
+    cfg = api.compose("train", ["data=my_files", f"source.path={value}", f"data.target.test_path={value}"])
+    expected = ["a", "b"] if value == "[a,b]" else value
+    assert (cfg.data.source.path, cfg.data.target.test_path) == (expected, expected)
+    again = api.compose("train", ["data=my_files", lengthen(lengthen(f"source.path={value}"))])
+    assert again.data.source.path == expected
+
+
+def test_predict_writes_the_text_as_it_was_given(
+    command: Command, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789")
+    for text in ("the key is ${oc.env:WANDB_API_KEY}", "see https://me:my_password@host", "???"):
+        code, out, err = command("predict", f"model={run_folder}", f"text={text}", "device=cpu")
+        assert (code, json.loads(out)["text"]) == (0, text), err
+
+
+def test_bytes_that_are_not_utf8_are_refused_at_once(command: Command) -> None:
+    for argument in ("text=a\udcff", "paths.run=a\udcff", "input=caf\udce9.txt"):
+        code, out, err = command("predict", "model=x", argument)
+        assert (code, out) == (2, "")
+        assert f"argument {argument!r}: holds bytes that are not UTF-8" in err
 
 
 def test_report_takes_paths_without_a_key(command: Command, run_folder: Path) -> None:

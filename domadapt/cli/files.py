@@ -42,6 +42,8 @@ def predict_file(cfg: DictConfig) -> None:
     if cfg.text is None:
         total, texts = open_texts(str(cfg.input), cfg.format, warnings)
     else:
+        if not str(cfg.text).strip():
+            raise ValueError(f"text={str(cfg.text)!r}: blank; expected a text to label")
         texts = iter([UnlabelledText("text", "input", str(cfg.text))])
     folder = Path(str(cfg.model))
     if (folder / "model" / "domadapt.json").is_file():

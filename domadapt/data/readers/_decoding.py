@@ -45,7 +45,7 @@ def check_start(path: Path, raw: bytes) -> None:
         DataError: With the command that makes it readable.
 
     Example:
-        >>> check_start(Path("a.jsonl.gz"), b"\x1f\x8b\x08")
+        >>> check_start(Path("a.jsonl.gz"), b"\x1f\x8b\x08")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         domadapt.data.errors.DataError: a.jsonl.gz: file is 'packed with gzip'; expected UTF-8 text; gunzip < a.jsonl.gz...
     """
