@@ -1,6 +1,7 @@
 """The command line: what a stranger types, and what they get back."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from domadapt.syntax.parser import SpacyParser
 from tests.support import Command
 
 SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
+MINE = ["data=my_files", "source.path=source.jsonl", "target.path=a.txt"]
 TERMS = ["lens", "battery", "screen", "zoom"]
 
 
@@ -185,7 +187,20 @@ def test_conllu_is_read_back(tmp_path: Path) -> None:
 
 
 PLAIN = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "ü 😀", "$5 {x}"]
-PLAIN += ["'quoted'", '"quoted"', "[a,b]", "{a: b}", "null and void", "???", "a\\${b}", "${", "true", "1e3", " x ", "a\tb"]
+PLAIN += [
+    "'quoted'",
+    '"quoted"',
+    "[a,b]",
+    "{a: b}",
+    "null and void",
+    "???",
+    "a\\${b}",
+    "${",
+    "true",
+    "1e3",
+    " x ",
+    "a\tb",
+]
 PLAIN += ["cost: ${oc.env:SECRET_KEY}", "${oc.env:SECRET_KEY}", "https://me:a_secret@host says", "password=0123456789"]
 
 
@@ -226,6 +241,56 @@ def test_bytes_that_are_not_utf8_are_refused_at_once(command: Command) -> None:
         code, out, err = command("predict", "model=x", argument)
         assert (code, out) == (2, "")
         assert f"argument {argument!r}: holds bytes that are not UTF-8" in err
+
+
+OVERWRITING = {
+    "predict": (["predict", "model=run", "input=source.jsonl", "output=./source.jsonl"], "source.jsonl"),
+    "predict, its model": (["predict", "model=run", "text=Fast.", "output=run/model/domadapt.json"], "domadapt.json"),
+    "parse": (["parse", "input=[a.txt,source.jsonl]", "output=linked"], "source.jsonl"),
+    "parse, its parses": (["parse", "input=a.txt", "parser=conllu", "parser.path=p", "output=p"], "p, which is read"),
+    "audit": (["audit", *MINE, "output=source.jsonl"], "source.jsonl"),
+    "audit, the sealed test": (["audit", *MINE, "target.test_path=run/t", "output=run/t"], "run/t"),
+    "bundle": (["bundle", *MINE, "experiment=my_matrix", "output=source.jsonl"], "source.jsonl"),
+    "report": (["report", "run", "output=run/metrics.json"], "run/metrics.json"),
+    "report, predictions": (["report", "run", "output=run/predictions.jsonl"], "run/predictions.jsonl"),
+    "study": (["study", "run", "output=run/metrics.json"], "run/metrics.json"),
+    "train": (["train", *MINE, "target.path=t/predictions.jsonl", "paths.run=t"], "t/predictions.jsonl"),
+}
+
+
+@pytest.mark.parametrize("case", OVERWRITING)
+def test_what_is_read_is_not_overwritten(command: Command, run_folder: Path, case: str) -> None:
+    arguments, told = OVERWRITING[case]
+    shutil.copytree(run_folder, "run")
+    Path("t").mkdir()
+    for name in ("a.txt", "p", "run/t", "t/predictions.jsonl", "run/predictions.jsonl"):
+        Path(name).touch()
+    rows = [json.dumps({"id": str(i), "text": f"{text} {i}", "spans": []}) for i, text in enumerate(SENTENCES)]
+    for name in ("source.jsonl", "a.txt", "run/t", "t/predictions.jsonl"):
+        Path(name).write_text("\n".join(rows))
+    Path("linked").symlink_to("source.jsonl")
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.name != ".lock"}
+    code, _, err = command(*arguments)
+    assert (code, told in err and "which is read; it would be lost: give another file" in err) == (2, True), err
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_output_to_a_device_a_link_and_standard_output(command: Command, tmp_path: Path) -> None:
+    """The first was replaced by a file, and so was the second; by root, /dev/null, too."""
+    (tmp_path / "a.txt").write_text("Fast.\n")
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    held = os.open(tmp_path / "pipe", os.O_RDWR)  # neither end waits for the other
+    for output in ("link", "pipe", "-"):
+        code, out, _ = command("parse", "input=a.txt", f"output={output}")
+        assert code == 0
+        assert ("# text = Fast." in out) == (output == "-")
+    assert (tmp_path / "link").is_symlink()
+    assert "# text = Fast." in (tmp_path / "file").read_text()
+    assert (tmp_path / "pipe").is_fifo()
+    assert b"# text = Fast." in os.read(held, 4096)
+    os.close(held)
 
 
 def test_report_takes_paths_without_a_key(command: Command, run_folder: Path) -> None:

@@ -91,7 +91,8 @@ def check_utf8(arguments: Sequence[str]) -> None:
             argument.encode("utf-8")
         except UnicodeEncodeError:
             raise ValueError(
-                f"argument {argument!r}: holds bytes that are not UTF-8; rename the file or folder, or re-encode the text"
+                f"argument {argument!r}: holds bytes that are not UTF-8; rename the file or folder, or re-encode "
+                f"the text"
             ) from None
 
 
