@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from domadapt.data.readers import formats, read
 from domadapt.data.records import DataError, Record, Span
@@ -238,7 +236,12 @@ COUNTED = {
         "blank text, dropped",
     ),
     "blank line": ("a.jsonl", line() + "\n", "sharp", "blank line, skipped"),
-    "an old Mac's lines": ("a.csv", "text,label\rsharp,x\r", "sharp", "carriage return alone, read as the end of a line"),
+    "an old Mac's lines": (
+        "a.csv",
+        "text,label\rsharp,x\r",
+        "sharp",
+        "carriage return alone, read as the end of a line",
+    ),
     "what programs write for no label": ("a.csv", "text,label\nsharp,NaN\n", "sharp", "label 'NaN', read as no label"),
     "the same in JSON": ("a.jsonl", line(label="None"), "sharp", "label 'None', read as no label"),
     "spaces around a label": ("a.csv", "text,label\nsharp, positive\n", "sharp", "spaces around a label, dropped"),
@@ -292,7 +295,12 @@ REFUSED: dict[str, tuple[str, str | bytes, str, str]] = {
         ":2",
         r"byte 9 of the file is b'\xe9'; expected UTF-8; re-encode it, for instance: iconv -f latin1 ",
     ),
-    "UTF-16": ("a.txt", "sharp".encode("utf-16"), "", "file is 'UTF-16'; expected UTF-8 text; iconv -f utf-16 -t utf-8 "),
+    "UTF-16": (
+        "a.txt",
+        "sharp".encode("utf-16"),
+        "",
+        "file is 'UTF-16'; expected UTF-8 text; iconv -f utf-16 -t utf-8 ",
+    ),
     "empty file": ("a.jsonl", "", "", "file is 'empty'; expected records; check how it was written"),
     "blank file": ("a.jsonl", "\n \n", "", "file is 'blank'; expected records; check how it was written"),
     "only blank texts": (
@@ -549,20 +557,3 @@ def test_span_types_unknown_to_the_task(write: Callable[..., Path]) -> None:
     Extraction(["aspect", "opinion"]).check(records)
     with pytest.raises(DataError, match=r"a.conll:6: span type is 'opinion'; expected 'aspect'; rename it"):
         Extraction(["aspect"]).check(records)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.binary(max_size=80), st.sampled_from(sorted(GOOD)), st.booleans())
-def test_damage_is_read_or_refused_and_nothing_else(
-    tmp_path_factory: pytest.TempPathFactory, damage: bytes, format: str, labelled: bool
-) -> None:
-    name, content = GOOD[format]
-    path = tmp_path_factory.getbasetemp() / name
-    half = len(content) // 2
-    path.write_bytes(content.encode()[:half] + damage + content.encode()[half:])
-    try:
-        corpus = read(path, domain="camera", labelled=labelled, format=format)
-    except DataError as error:
-        assert str(error).isprintable()
-    else:
-        assert corpus.records
