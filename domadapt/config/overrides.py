@@ -36,6 +36,8 @@ def lengthen(argument: str) -> str:
 
     >>> lengthen("source.path=a, b.csv"), lengthen("target.path=[a.csv,b.csv]"), lengthen("seed=1")
     ("data.source.path='a, b.csv'", "data.target.path=['a.csv','b.csv']", 'seed=1')
+    >>> lengthen(f"source.path=[{','.join(['a.csv'] * 99)}]").count("'a.csv'")
+    99
     >>> lengthen("data.source.path=${oc.env:HOME}/a.csv")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: data.source.path=${oc.env:HOME}/a.csv: a path is taken as it is, and '${' can't be in it; rename...
@@ -55,11 +57,18 @@ def lengthen(argument: str) -> str:
 
 def _sweep(value: str) -> bool:
     """Several values for `train -m`: parted by commas, without a space, which people's sweeps don't have."""
-    return "," in value and " " not in value and not _is_list(value) and not Path(value).exists()
+    return "," in value and " " not in value and not _is_list(value) and not _exists(value)
 
 
 def _is_list(value: str) -> bool:
-    return value[0] == "[" and value[-1] == "]" and not Path(value).exists()
+    return value[0] == "[" and value[-1] == "]" and not _exists(value)
+
+
+def _exists(value: str) -> bool:
+    try:
+        return Path(value).exists()
+    except OSError:  # longer than a name can be, as a list may be
+        return False
 
 
 def _list(value: str) -> str:
