@@ -20,6 +20,7 @@ from domadapt.config.instantiate import plain
 from domadapt.data.domains import SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
+from domadapt.runs.content import files_named
 from domadapt.runs.key import cell_key, run_folder
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.provenance import hardware, versions
@@ -33,7 +34,7 @@ from domadapt.training.fit import Epochs, fit
 from domadapt.training.network import SourceNetwork
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
-from domadapt.utils.files import clear_parts, write_atomic
+from domadapt.utils.files import clear_parts, refuse_overwriting, write_atomic
 from domadapt.utils.plain import plain_json
 from domadapt.utils.redact import command_line, redacted
 
@@ -66,6 +67,8 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
         log.info("%s is finished: not run again", folder)
         return metrics
     options = read_options(cfg)
+    for name in FILES:
+        refuse_overwriting(folder / name, files_named(plain(cfg.data)), "paths.run")
     if wait:
         try:
             return train(cfg, wait=False)
