@@ -54,8 +54,8 @@ class ParseCache:
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """Parses in order; only texts without a sound entry reach the parser. Memory stays flat on any stream."""
         stream = iter(texts)
-        # Worker processes cost a second to start, so a stream's chunks are wide enough to feed them.
-        while chunk := list(islice(stream, CHUNK * (8 if processes > 1 else 1))):
+        # Several processes are given as much at a time as is worth their start.
+        while chunk := list(islice(stream, CHUNK * (32 if processes > 1 else 1))):
             keys = [text_key(text) for text in chunk]
             found = self._read("parses", keys, unpack)
             if missing := _missing(keys, chunk, found):
@@ -68,10 +68,12 @@ class ParseCache:
         with one_at_a_time(self.path.with_suffix(f".{next(iter(missing))[0] % LOCKS}")):
             found = self._read("parses", [*missing], unpack)
             if rest := {key: text for key, text in missing.items() if key not in found}:
-                fresh = dict(zip(rest, self.parser.parse(rest.values(), processes), strict=True))
-                self.parsed += len(fresh)
-                self._write("parses", {key: pack(key, parse) for key, parse in fresh.items()})
-                found |= fresh
+                parses, keys = iter(self.parser.parse(rest.values(), processes)), iter(rest)
+                while part := list(islice(keys, CHUNK)):  # what is interrupted has kept what it has done
+                    fresh = dict(zip(part, islice(parses, len(part)), strict=True))
+                    self.parsed += len(fresh)
+                    self._write("parses", {key: pack(key, parse) for key, parse in fresh.items()})
+                    found |= fresh
         return found
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:

@@ -20,6 +20,7 @@ from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import CHUNK, ParseCache, pack, text_key, unpack
 from domadapt.syntax.parser import Parse, SpacyParser, Text, load_pipeline, pipeline_name
 from tests.support import corpora
+from tests.trouble import DEADLINE
 
 
 class ChainParser:
@@ -134,7 +135,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(DEADLINE)
         assert process.exitcode == 0
     parser = ChainParser()
     cache = ParseCache(parser, tmp_path)
@@ -157,8 +158,10 @@ def test_a_stream_is_read_as_it_is_parsed(tmp_path: Path) -> None:
         assert drawn <= received + CHUNK
 
 
-def test_several_workers_give_the_same_parses(tmp_path: Path) -> None:
+def test_several_workers_give_the_same_parses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("domadapt.syntax.parser.WORTH", 100)
     texts = [text(f"The lens number {i} is sharp. It never fogs.") for i in range(30)]
+    texts.append(text("two", ((0, 1), (1, 3))))
     alone = list(SpacyParser().parse(texts))
     shared = list(ParseCache(SpacyParser(), tmp_path).parse(texts, processes=2))
     assert all(same(a, b) for a, b in zip(alone, shared, strict=True))
