@@ -1,6 +1,8 @@
 """From a configuration to everything that training needs, built in one place."""
 
+from collections import Counter
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -62,6 +64,9 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         ceiling=None,
     )
     task.learn_labels([*domains.source_train, *domains.source_dev])
+    if sealed is not None:  # what is wrong with it is told before training, not after it
+        judge = deepcopy(task)  # which is thrown away with all that it has seen
+        sealed.check(lambda records: judge.check(judge.usable(records, Counter())))
     methods = make_methods(cfg)
     encoder: EncoderLike = make(cfg.backbone, kind=task.kind, labels=task.labels)
     if cfg.max_pieces > encoder.longest:
