@@ -9,6 +9,7 @@ from domadapt.auditing.rendering import text_audit
 from domadapt.auditing.storage import write_audit
 from domadapt.config.instantiate import make, plain
 from domadapt.data.domains import Domains
+from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
 
 
@@ -25,7 +26,7 @@ def run(cfg: DictConfig) -> Audit:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
     domains: Domains = make(cfg.data)
     kind = make(cfg.task).kind if OmegaConf.select(cfg, "task") is not None else None
-    parser = ParseCache(make(cfg.parser), cfg.paths.cache) if cfg.paths_overlap and kind != "sequence" else None
+    parser = ParseCache(make(cfg.parser), folder_of(cfg, "cache")) if cfg.paths_overlap and kind != "sequence" else None
     try:
         found = audit(domains, parser, kind, cfg.seed)
     finally:

@@ -18,6 +18,7 @@ from domadapt.bundling.corpora import Files, read_all
 from domadapt.bundling.libraries import copy_foreign, copy_libraries, copy_package
 from domadapt.bundling.run import FORMAT
 from domadapt.config.instantiate import make, plain
+from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import Parser, Text
 from domadapt.training.build import make_methods
@@ -49,7 +50,7 @@ def bundle(cfg: DictConfig, overrides: Sequence[str] = ()) -> Path:
         folder = Path(name)
         copy_package(folder / "site")
         copy_libraries(folder / "site")
-        packing = Packing(folder, Path(cfg.paths.cache))
+        packing = Packing(folder, folder_of(cfg, "cache"))
         packed = [{"name": c.name, "config": packing.cell(c.config)} for c in progress(todo, "pack", len(todo), "cell")]
         packing.parse()
         content = {"format": FORMAT, "command": command_line(["domadapt", *sys.argv[1:]]), "cells": packed}

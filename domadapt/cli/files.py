@@ -15,6 +15,7 @@ from domadapt.config.instantiate import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import open_texts
 from domadapt.inference.model import load
+from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import conllu
 from domadapt.tasks.task import Prediction
@@ -92,7 +93,7 @@ def parse_files(cfg: DictConfig) -> None:
     paths = list(cfg.input) if isinstance(cfg.input, ListConfig) else [cfg.input]
     warnings = Counter[str]()
     files = [open_texts(Path(str(path)), cfg.format, warnings) for path in paths]
-    cache = ParseCache(make(cfg.parser), cfg.paths.cache)
+    cache = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
     started = time.perf_counter()
     texts, copies = tee(text for _, stream in files for text in stream)
     count = words = 0

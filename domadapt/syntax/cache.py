@@ -48,6 +48,9 @@ class ParseCache:
         parser: where missing entries come from.
         folder: where the cache file lives; made if absent.
 
+    Raises:
+        OSError: the file can't be used.
+
     Attributes:
         name: the parser's name.
         parsed: texts that had to be parsed since this object was made.

@@ -77,10 +77,12 @@ class SpacyParser:
         batch_size: texts a batch of ``nlp.pipe``.
 
     Raises:
-        ValueError: the pipeline is not installed, or has no dependency parser.
+        ValueError: the pipeline is not installed, or has no dependency parser; the batch size is none.
     """
 
     def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
+        if type(batch_size) is not int or batch_size < 1:
+            raise ValueError(f"parser.batch_size={batch_size!r}: expected a whole number from 1")
         self.pipeline = name
         self.batch_size = batch_size
         # Where the cache holds every text, a run never loads spaCy: the shipped pipeline's name is told by its files.
