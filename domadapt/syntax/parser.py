@@ -81,7 +81,7 @@ class SpacyParser:
     """
 
     def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
-        if type(batch_size) is not int or batch_size < 1:
+        if type(batch_size) is not int or batch_size < 1:  # spaCy would give no parses, and no error
             raise ValueError(f"parser.batch_size={batch_size!r}: expected a whole number from 1")
         self.pipeline = name
         self.batch_size = batch_size
