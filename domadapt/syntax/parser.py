@@ -119,7 +119,7 @@ class SpacyParser:
         for parses in in_order(self._parsed, batches, processes):
             yield from parses
 
-    def _parsed(self, texts: list[Text]) -> list[Parse]:
+    def _parsed(self, texts: Sequence[Text]) -> list[Parse]:
         return list(self.parse(texts))
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
