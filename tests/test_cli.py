@@ -19,6 +19,7 @@ from tests.support import Command
 
 SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
 MINE = ["data=my_files", "source.path=source.jsonl", "target.path=a.txt"]
+SHIPPED = Path(__file__).parents[1] / "data" / "hotel" / "dev.jsonl"
 TERMS = ["lens", "battery", "screen", "zoom"]
 
 
@@ -95,6 +96,7 @@ def test_unknown_verb(command: Command) -> None:
         (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all"),
         (["train", "paths.run=a=b"], "put a value with special characters into quotes"),
         (["train", "experiment=aspect_opinion"], "DOMADAPT_BENCHMARK_DATA"),
+        (["train", "paths.runs=null"], "paths.runs=null: expected a folder"),
         (["train", "data.root=nowhere"], "nowhere/camera/train.jsonl"),
         (["train", "+data.colour=red"], "unexpected keyword argument 'colour'"),
         (["predict", "text=Hello"], "model is not set: give model=VALUE"),
@@ -112,11 +114,13 @@ def test_unknown_verb(command: Command) -> None:
         (["parse"], "input is not set: give input=VALUE"),
         (["parse", "input=nowhere.txt"], "nowhere.txt: file is 'No such file or directory'"),
         (["parse", "input=a.txt", "processes=0"], "processes=0: expected 1 or more"),
+        (["parse", "input=FILE", "paths.cache=null"], "paths.cache=null: expected a folder"),
+        (["parse", "input=FILE", "parser.batch_size=abc"], "parser.batch_size='abc': expected a whole number"),
     ],
 )
 def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str], told: str) -> None:
     Path("blank.txt").write_text("\n  \n")
-    code, _, err = command(*arguments)
+    code, _, err = command(*(argument.replace("FILE", str(SHIPPED)) for argument in arguments))
     assert code == 2
     assert err.startswith(f"domadapt {arguments[0]}: ")
     assert told in err

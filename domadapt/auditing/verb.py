@@ -10,6 +10,7 @@ from domadapt.auditing.storage import write_audit
 from domadapt.config.instantiate import make, plain
 from domadapt.data.domains import Domains
 from domadapt.runs.content import files_named
+from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
 from domadapt.utils.files import refuse_overwriting
 from domadapt.utils.opened import files_read
@@ -32,7 +33,7 @@ def run(cfg: DictConfig) -> Audit:
     if output is not None:
         refuse_overwriting(output, [*read, *files_named(plain(cfg.data))])
     kind = make(cfg.task).kind if OmegaConf.select(cfg, "task") is not None else None
-    parser = ParseCache(make(cfg.parser), cfg.paths.cache) if cfg.paths_overlap and kind != "sequence" else None
+    parser = ParseCache(make(cfg.parser), folder_of(cfg, "cache")) if cfg.paths_overlap and kind != "sequence" else None
     try:
         with files_read() as read:  # the sealed test among them
             found = audit(domains, parser, kind, cfg.seed)

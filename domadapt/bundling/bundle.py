@@ -19,6 +19,7 @@ from domadapt.bundling.libraries import copy_foreign, copy_libraries, copy_packa
 from domadapt.bundling.run import FORMAT
 from domadapt.config.instantiate import make, plain
 from domadapt.runs.content import files_named
+from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import Parser, Text
 from domadapt.training.build import make_methods
@@ -52,7 +53,7 @@ def bundle(cfg: DictConfig, overrides: Sequence[str] = ()) -> Path:
         folder = Path(name)
         copy_package(folder / "site")
         copy_libraries(folder / "site")
-        packing = Packing(folder, Path(cfg.paths.cache))
+        packing = Packing(folder, folder_of(cfg, "cache"))
         with files_read() as read:
             packed = [
                 {"name": c.name, "config": packing.cell(c.config)} for c in progress(todo, "pack", len(todo), "cell")

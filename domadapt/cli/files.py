@@ -15,6 +15,7 @@ from domadapt.config.instantiate import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.model import load
+from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import conllu
 from domadapt.tasks.task import Prediction
@@ -104,7 +105,7 @@ def parse_files(cfg: DictConfig) -> None:
     files = [open_texts(str(path), cfg.format, warnings) for path in paths]
     counts = [count for count, _ in files]
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
-    cache = ParseCache(make(cfg.parser), cfg.paths.cache)
+    cache = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
     started = time.perf_counter()
     texts, copies = tee(text for _, stream in files for text in stream)
     count = words = 0

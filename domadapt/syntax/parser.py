@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
+from domadapt.utils.processes import in_order
 from domadapt.utils.text import pieces
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 SHIPPED = "shipped"  # the name of the pipeline that travels with the package
+WORTH = 500_000  # characters of text, 6 seconds of one process: with fewer, workers take longer to start than they save
 
 
 class Text(Protocol):
@@ -29,6 +32,13 @@ class Text(Protocol):
 
     @property
     def words(self) -> tuple[tuple[int, int], ...] | None: ...
+
+
+class Plain(NamedTuple):
+    """A text as a worker process is sent it."""
+
+    text: str
+    words: tuple[tuple[int, int], ...] | None
 
 
 class Parse(NamedTuple):
@@ -76,7 +86,7 @@ class SpacyParser:
         batch_size: texts a batch of ``nlp.pipe``.
 
     Raises:
-        ValueError: the pipeline is not installed, or has no dependency parser.
+        ValueError: the pipeline is not installed, or has no dependency parser; the batch size is none.
     """
 
     def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
@@ -92,17 +102,32 @@ class SpacyParser:
         return load_pipeline(self.pipeline)
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        """Parse a stream of texts in order; memory does not grow with its length."""
-        import torch
+        """Parse a stream of texts in order; memory does not grow with its length.
 
-        docs = (piece for text in texts for piece in self._docs(text))
-        threads = torch.get_num_threads()
+        Args:
+            texts: to parse.
+            processes: workers, for more than ``WORTH`` characters of text; fewer are parsed here.
+
+        Raises:
+            RuntimeError: a worker was killed.
+        """
+        stream = iter(texts)
         if processes > 1:
-            torch.set_num_threads(1)  # a forked worker hangs on the threads that its parent had
-        try:
-            yield from whole(self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size, n_process=processes))
-        finally:
-            torch.set_num_threads(threads)
+            head = list(_up_to(WORTH, stream))
+            if sum(len(text.text) for text in head) >= WORTH:
+                yield from self._in_processes(chain(head, stream), processes)
+                return
+            stream = iter(head)
+        docs = (piece for text in stream for piece in self._docs(text))
+        yield from whole(self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size))
+
+    def _in_processes(self, stream: Iterator[Text], processes: int) -> Iterator[Parse]:
+        batches = iter(lambda: [Plain(t.text, t.words) for t in islice(stream, self.batch_size)], [])
+        for parses in in_order(self._parsed, batches, processes):
+            yield from parses
+
+    def _parsed(self, texts: Sequence[Text]) -> list[Parse]:
+        return list(self.parse(texts))
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         """Word ranges alone, without parsing: the owner's tokens, else the pipeline's."""
@@ -119,6 +144,13 @@ class SpacyParser:
             return
         for start, end in pieces(text.text, self._nlp.max_length):
             yield self._nlp.make_doc(text.text[start:end]), Piece(start, end == len(text.text), None)
+
+
+def _up_to(characters: int, texts: Iterator[Text]) -> Iterator[Text]:
+    """The first texts, until there are that many characters."""
+    while characters > 0 and (text := next(texts, None)) is not None:
+        characters -= len(text.text)
+        yield text
 
 
 @lru_cache(maxsize=4)
