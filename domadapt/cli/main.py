@@ -118,9 +118,8 @@ def main() -> None:
 
 def _main() -> None:
     from domadapt.cli.completion import FLAGS, complete
-    from domadapt.utils.redact import hidden
 
-    arguments = hidden(sys.argv[1:])
+    arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE)
         return
@@ -144,7 +143,7 @@ def _main() -> None:
         return
     try:
         with _one_line(verb):
-            _run(verb, arguments)
+            _run(verb, _without_secrets(verb, arguments))
     except KeyboardInterrupt:
         print(f"domadapt {verb}: stopped", file=sys.stderr)
         raise SystemExit(130) from None
@@ -159,6 +158,15 @@ def take_any_character(data: bool) -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8" if data else None, errors="backslashreplace")
+
+
+def _without_secrets(verb: str, arguments: list[str]) -> list[str]:
+    from domadapt.config.overrides import check_utf8, free_text
+    from domadapt.utils.redact import hidden
+
+    check_utf8(arguments)
+    plain = verb in ("predict", "parse")
+    return [word for one in arguments for word in ([one] if plain and free_text(one) else hidden([one]))]
 
 
 def _run(verb: str, arguments: list[str]) -> None:

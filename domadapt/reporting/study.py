@@ -18,7 +18,8 @@ from domadapt.runs.groups import Pair, group
 from domadapt.runs.metrics import read_runs
 from domadapt.statistics.choices import ORACLE, choices
 from domadapt.statistics.selection_study import FIRST, Fold, Regret, Study, held_out, selection_study
-from domadapt.utils.files import write_atomic
+from domadapt.utils.files import refuse_overwriting, write_atomic
+from domadapt.utils.opened import files_read
 from domadapt.utils.text import visible
 
 ELSEWHERE = "chosen elsewhere"
@@ -47,9 +48,12 @@ def study(runs: str | Path | Sequence[str | Path], output: str | Path, methods: 
         ValueError: there are no readable runs, none can be studied, or a method is not among them.
     """
     output = named_file(output, "study", (".md", ".markdown"))
-    found = read_runs(given(runs))
+    with files_read() as read:
+        found = read_runs(given(runs))
     studies, messages = _studies(group(found.runs), methods)
     messages = [*(f"Unreadable, so left out: {message}" for message in found.skipped), *messages]
+    for path in (output, output.with_suffix(".csv"), output.with_suffix(".svg")):
+        refuse_overwriting(path, read)
     if not studies:
         raise ValueError("; ".join((f"runs={runs}: nothing to study: {NOTHING}", *messages)))
     section = _section(studies, messages)
