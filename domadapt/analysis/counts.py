@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from domadapt.tasks.rows import Rows
 from domadapt.tasks.scores import Scores
+from domadapt.tasks.tagged import tagged
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -95,27 +96,6 @@ def scores(sums: Mapping[str, Array], headline: str, average: str) -> Scores:
     return {headline: whole, **each}
 
 
-def spans(tags: Places, begins: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
-    """Spans of tag numbers as (first word, last word, type); an I without its B begins one.
-
-    Args:
-        tags: (words,) of all texts, one after the other; 0 is O, then B and I of each type.
-        begins: (words,) whether a text begins there.
-
-    >>> spans(np.array([0, 1, 2, 4, 4]), np.array([True, False, False, False, True]))
-    [(1, 2, 0), (3, 3, 1), (4, 4, 1)]
-    """
-    found: list[tuple[int, int, int]] = []
-    for place in np.flatnonzero(tags).tolist():
-        kind, inside = divmod(int(tags[place]) - 1, 2)
-        before = 0 if begins[place] else int(tags[place - 1])
-        if inside and before and (before - 1) // 2 == kind:
-            found[-1] = (found[-1][0], place, kind)
-        else:
-            found.append((place, place, kind))
-    return found
-
-
 def _f1(sums: Array) -> float:
     both = float(sums[0] + sums[2])
     return float(2 * sums[1] / both) if both else 0.0
@@ -136,8 +116,8 @@ def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places |
     """Of tags as :func:`domadapt.tasks.extraction.tag_names` names them."""
     begins = np.r_[True, texts[1:] != texts[:-1]][: len(texts)]
     tags, size = sure.argmax(1), int(texts.max(initial=-1)) + 1
-    predicted = spans(tags, begins)
-    wanted = None if truth is None else set(spans(truth, begins))
+    predicted = tagged(tags, begins)
+    wanted = None if truth is None else set(tagged(truth, begins))
     result = {}
     for kind, label in enumerate(labels[1::2]):
         own = [span for span in predicted if span[2] == kind]

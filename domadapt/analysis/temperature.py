@@ -2,12 +2,14 @@
 labels are known. Under shift it stays too sure (Ovadia et al. 2019, https://arxiv.org/abs/1906.02530)."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
+from domadapt.inference.evaluate import calibration
 from domadapt.tasks.rows import Rows
 
 RANGE = np.log(0.05), np.log(20.0)  # of the logarithm of a temperature
@@ -37,6 +39,30 @@ def temperature(rows: Rows) -> float:
 def tempered(rows: Rows, temperature: float) -> Rows:
     """The same rows at another temperature: above 1 they are less sure, and the likeliest class stays."""
     return replace(rows, probabilities=softmax(_logs(rows) / temperature, axis=-1).astype(np.float32))
+
+
+def calibration_under_shift(dev: Rows, test: Rows | None) -> dict[str, Any]:
+    """Calibration on source dev and on the target test, before and after temperature scaling on source dev.
+
+    One number is fitted to all of source dev, so what it says of source dev itself is hardly flattered.
+
+    Args:
+        dev: labelled rows of source dev.
+        test: of the target test; None where there are no labels.
+
+    Returns:
+        As :class:`domadapt.runs.metrics.Calibration` has it.
+    """
+    heat = temperature(dev)
+    found: dict[str, Any] = {"temperature": round(heat, 4)}
+    for name, rows in (("source_dev_", dev), ("", test)):
+        if rows is None or (before := calibration(rows)) is None:
+            continue
+        after = calibration(tempered(rows, heat))
+        found |= {f"{name}error": before["error"], f"{name}scaled_error": after and after["error"]}
+        if rows is test:
+            found["bins"] = before["bins"]
+    return found
 
 
 def _logs(rows: Rows) -> NDArray[np.float64]:

@@ -87,10 +87,21 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Expected calibration error on the target test, and the bins it is summed over."""
+    """Expected calibration error on the target test, and the bins it is summed over; None without labels.
+
+    Attributes:
+        error, bins: as the model predicts.
+        scaled_error: after temperature scaling on source dev.
+        source_dev_error, source_dev_scaled_error: the same on source dev; of the in-domain ceiling, on its own dev.
+        temperature: above 1 where the model is too sure on source dev.
+    """
 
     error: float | None = None
     bins: tuple[Bin, ...] = ()
+    scaled_error: float | None = None
+    source_dev_error: float | None = None
+    source_dev_scaled_error: float | None = None
+    temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,18 @@
 """Expected scores: right where confidence is honest, and known to be off where it is not."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from pydantic import TypeAdapter
 
 from domadapt.analysis.counts import counts, scores
 from domadapt.analysis.expected import ESTIMATES, KNOWN, RESAMPLES, Sides, expected_score, interval
-from domadapt.analysis.temperature import temperature, tempered
+from domadapt.analysis.temperature import calibration_under_shift, temperature, tempered
 from domadapt.data.records import Record, Span
+from domadapt.runs.metrics import Calibration
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.rows import Rows
@@ -71,6 +74,22 @@ def test_the_expected_score_is_corrected_by_what_is_known_and_its_interval_holds
     assert found["high"] - found["low"] > 2 * 1.6 * known.spread
     assert found["texts"] == 100
     assert expected_score(dev, dev.where(slice(0, 0)), task(kind)) is None
+
+
+@pytest.mark.parametrize("kind", ["token", "sequence"])
+def test_calibration_before_and_after_scaling(kind: str) -> None:
+    """Three times too sure on both sides: what source dev tells mends the target, as long as it is off alike."""
+    dev, test = drawn(kind, 1500, 2.0, 1, sharp=3), drawn(kind, 1500, 1.5, 2, sharp=3)
+    found = typed_calibration(calibration_under_shift(dev, test))
+    assert found.error > 0.1 > 0.04 > found.scaled_error
+    assert found.source_dev_error > 0.05 > 0.03 > found.source_dev_scaled_error
+    assert sum(part.count for part in found.bins) == len(test)
+    alone = typed_calibration(calibration_under_shift(dev, None))
+    assert (alone.error, alone.source_dev_error) == (None, found.source_dev_error)
+
+
+def typed_calibration(content: dict[str, Any]) -> Calibration:
+    return TypeAdapter(Calibration).validate_python(content)
 
 
 def test_fewer_texts_make_a_wider_interval() -> None:

@@ -1,0 +1,25 @@
+"""Spans of tag numbers: 0 is O, then B and I of each type, as :func:`domadapt.tasks.extraction.tag_names` has them."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def tagged(tags: NDArray[np.int64], begins: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """Spans as (first word, last word, type); an I without its B begins one.
+
+    Args:
+        tags: (words,) of all texts, one after the other.
+        begins: (words,) whether a word can't go on from the one before it: a text begins there.
+
+    >>> tagged(np.array([0, 1, 2, 4, 4]), np.array([True, False, False, False, True]))
+    [(1, 2, 0), (3, 3, 1), (4, 4, 1)]
+    """
+    found: list[tuple[int, int, int]] = []
+    for place in np.flatnonzero(tags).tolist():
+        kind, inside = divmod(int(tags[place]) - 1, 2)
+        before = 0 if begins[place] else int(tags[place - 1])
+        if inside and before and (before - 1) // 2 == kind:
+            found[-1] = (found[-1][0], place, kind)
+        else:
+            found.append((place, place, kind))
+    return found
