@@ -81,7 +81,7 @@ def test_calibration_before_and_after_scaling(kind: str) -> None:
     """Three times too sure on both sides: what source dev tells mends the target, as long as it is off alike."""
     dev, test = drawn(kind, 1500, 2.0, 1, sharp=3), drawn(kind, 1500, 1.5, 2, sharp=3)
     found = typed_calibration(calibration_under_shift(dev, test))
-    assert found.error > 0.1 > 0.04 > found.scaled_error
+    assert found.error > 0.08 > 0.04 > found.scaled_error
     assert found.source_dev_error > 0.05 > 0.03 > found.source_dev_scaled_error
     assert sum(part.count for part in found.bins) == len(test)
     alone = typed_calibration(calibration_under_shift(dev, None))

@@ -58,7 +58,7 @@ def test_seeds_bins_are_pooled_by_their_counts(make_metrics: Any) -> None:
     assert pooled(pair.methods[0]) == [(0.75, 0.875, 4), (1.0, 1.0, 4)]
     figure, table = calibration(pair)
     assert isinstance(figure, Figure) and isinstance(table, Table)
-    assert table.rows == [["lisa", "25.0", "8"]]
+    assert table.rows == [["lisa", "25.0", "-", "-", "-", "-", "8"]]
 
 
 def test_cost_by_hand(make_metrics: Any) -> None:
