@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from domadapt.reporting.blocks import Block, Section, Table, Text, counted
-from domadapt.runs.groups import Pair
+from domadapt.runs.groups import Method, Pair
 from domadapt.runs.metrics import Expected, Metrics
+from domadapt.statistics.agreement import agreement
 
 TITLE = "Expected without labels"
 ABOUT = (
@@ -27,7 +28,20 @@ def expected(pairs: Sequence[Pair]) -> Section:
     lines = [_line(pair, run, run.expected) for pair, run in runs if run.expected]
     header = ["pair", "method", "seed", "expected", "from", "to", "was", "off", "usually off"]
     notes = ["from, to: nine times in ten; usually off: mean absolute error on corpora the estimate was not fitted to"]
-    return Section(TITLE, (*blocks, Table("Expected and true headline score, percent", header, lines, notes)))
+    blocks.append(Table("Expected and true headline score, percent", header, lines, notes))
+    if agreeing := [line for pair in pairs for method in pair.methods for line in _agreeing(pair, method)]:
+        notes = [
+            "macro F1 of one seed's predictions against another's on the target test; too high where all err alike"
+        ]
+        blocks.append(Table("How far seeds agree, percent", ["pair", "method", "agreement", "was"], agreeing, notes))
+    return Section(TITLE, tuple(blocks))
+
+
+def _agreeing(pair: Pair, method: Method) -> list[list[str]]:
+    known = [was for run in method.runs if (was := run.score()) is not None]
+    if not known or (shared := agreement(method.runs)) is None:
+        return []
+    return [[pair.name, method.name, _percent(shared), _percent(sum(known) / len(known))]]
 
 
 def summary(runs: Iterable[Metrics]) -> list[str]:
