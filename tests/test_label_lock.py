@@ -53,6 +53,7 @@ VALIDATORS = {
     path.stem: make(OmegaConf.create(path.read_text(encoding="utf-8")))
     for path in sorted((CONF / "selection").glob("*.yaml"))
 }
+TASKS = ["extraction", "classification"]
 EVERY = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1"]
 
 
@@ -72,7 +73,7 @@ def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Pat
 
 
 # Each on one of the tasks: every run scores with all of them, so the test above has seen them on both.
-@pytest.mark.parametrize(("validator", "task"), zip(VALIDATORS, cycle(["extraction", "classification"]), strict=False))
+@pytest.mark.parametrize(("validator", "task"), [*zip(VALIDATORS, cycle(TASKS), strict=False)])
 def test_no_validator_is_swayed_by_target_labels(tmp_path: Path, validator: str, task: str) -> None:
     metrics, found = with_and_without_true_labels(tmp_path, task, f"selection={validator}")
     assert metrics[0]["curve"] == metrics[1]["curve"]

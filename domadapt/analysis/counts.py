@@ -125,13 +125,13 @@ def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places |
         exact = np.array([_exactly(sure, begins, span) for span in own])
         passed = tags != 1 + 2 * kind
         if wanted is None:
-            right, there = exact, np.bincount(texts, sure[:, 1 + 2 * kind], size)
+            right, there = exact, np.bincount(texts, sure[:, 1 + 2 * kind], size).astype(float)
         else:
             right = np.array([float(span in wanted) for span in own])
             there = np.bincount(texts[[first for first, _, k in wanted if k == kind]], minlength=size).astype(float)
         result[label.removeprefix("B-")] = Counts(
             np.bincount(places, minlength=size).astype(float),
-            np.bincount(places, right, size),
+            np.bincount(places, right, size).astype(float),
             there,
             Items(exact, places),
             Items(sure[passed, 1 + 2 * kind], texts[passed]),

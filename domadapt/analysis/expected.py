@@ -84,10 +84,10 @@ def expected_score(dev: Rows, target: Rows, task: Task) -> dict[str, Any] | None
     texts = len(np.unique(dev.texts)), len(np.unique(target.texts))
     estimates = {name: made(sides, np.ones(texts[0]), np.ones(texts[1])) for name, made in ESTIMATES.items()}
     dice = np.random.default_rng(0)
-    drawn = [
-        ESTIMATES[known.estimate](sides, *(np.bincount(dice.integers(n, size=n), minlength=n) * 1.0 for n in texts))
-        for _ in range(RESAMPLES)
-    ]
+    drawn = []
+    for _ in range(RESAMPLES):
+        often = [np.bincount(dice.integers(n, size=n), minlength=n).astype(float) for n in texts]
+        drawn.append(ESTIMATES[known.estimate](sides, *often))
     score = estimates[known.estimate][task.headline] - known.bias
     sampled = [one[task.headline] - known.bias for one in drawn]
     low, high = interval(score, sampled, known.spread)

@@ -6,7 +6,10 @@ Weights are the odds of a linear domain classifier on the checkpoint's own state
 part of the source seen more often; where annotators follow other rules, or states do not overlap, they are not.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -14,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from domadapt.selection.validator import Evidence
 from domadapt.tasks.rows import FloatArray
 
+States = NDArray[np.floating[Any]]
 SHRINK = 0.01  # strong: there are as many dimensions as rows
 
 
@@ -32,7 +36,7 @@ class ImportanceWeighted:
         return -risk(weights, (dev.probabilities.argmax(1) != dev.classes).astype(float))
 
 
-def density_ratio(source: FloatArray, target: FloatArray, where: FloatArray) -> FloatArray:
+def density_ratio(source: States, target: States, where: States) -> FloatArray:
     """How much likelier some points are on the target than on the source.
 
     Args:

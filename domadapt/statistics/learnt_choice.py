@@ -56,7 +56,7 @@ def learnt_choice(runs: Sequence[Choices], validators: Sequence[str]) -> Learnt 
     """
     if not runs or any(len(run.values.get(name, ())) != len(run.curve) for run in runs for name in validators):
         return None
-    regrets = {}
+    regrets: dict[str, float] = {}
     for unit, own, rest in held_out_units(runs):
         if not rest:
             regrets = {}
