@@ -113,7 +113,7 @@ def _of_classes(sure: Array, texts: Places, labels: Sequence[str], truth: Places
 
 
 def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, Counts]:
-    """Of tags as :func:`domadapt.tasks.extraction.tag_names` names them."""
+    """Of tags as :func:`domadapt.tasks.tagged.tag_names` names them."""
     begins = np.r_[True, texts[1:] != texts[:-1]][: len(texts)]
     tags, size = sure.argmax(1), int(texts.max(initial=-1)) + 1
     predicted = tagged(tags, begins)

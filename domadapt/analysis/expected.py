@@ -21,9 +21,9 @@ from scipy.stats import norm
 
 from domadapt.analysis.counts import Array, Counts, Items, counts, scores
 from domadapt.analysis.temperature import temperature, tempered
-from domadapt.tasks.extraction import tag_names
 from domadapt.tasks.rows import Rows
 from domadapt.tasks.scores import Scores
+from domadapt.tasks.tagged import tag_names
 from domadapt.tasks.task import Task
 
 RESAMPLES, COVERED = 200, 0.9

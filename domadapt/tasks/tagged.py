@@ -1,7 +1,18 @@
-"""Spans of tag numbers: 0 is O, then B and I of each type, as :func:`domadapt.tasks.extraction.tag_names` has them."""
+"""Tags by number: 0 is O, then B and I of each type."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def tag_names(types: Sequence[str]) -> list[str]:
+    """BIO tags of span types.
+
+    >>> tag_names(["aspect"])
+    ['O', 'B-aspect', 'I-aspect']
+    """
+    return ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]
 
 
 def tagged(tags: NDArray[np.int64], begins: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
