@@ -52,16 +52,12 @@ def study(runs: str | Path | Sequence[str | Path], output: str | Path, methods: 
     output = Path(output)
     if output.is_dir():
         raise ValueError(f"output={output}: is a folder; expected a file's name, such as {output / 'study.md'}")
-<<<<<<< HEAD
-    found, lacking = rescored(read_runs(runs).runs)
-    studies, messages = _studies(group(found), methods)
-    messages += lacking
-=======
     with files_read() as read:
-        studies, messages = _studies(group(read_runs(runs).runs), methods)
+        found, lacking = rescored(read_runs(runs).runs)
+        studies, messages = _studies(group(found), methods)
+    messages += lacking
     for path in (output, output.with_suffix(".csv"), output.with_suffix(".svg")):
         refuse_overwriting(path, read)
->>>>>>> main
     if not studies:
         raise ValueError("; ".join((f"runs={runs}: nothing to study: {NOTHING}", *messages)))
     section = _section(studies, messages)

@@ -4,11 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
-<<<<<<< HEAD
-from pathlib import Path
-=======
-from importlib.resources import files
->>>>>>> main
 
 import numpy as np
 import pytorch_lightning as pl
@@ -20,11 +15,8 @@ from domadapt.data.domains import Domains, SealedTest
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import EncoderLike
-<<<<<<< HEAD
-from domadapt.selection.every import every_validator
-=======
 from domadapt.runs.key import folder_of
->>>>>>> main
+from domadapt.selection.every import every_validator
 from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
