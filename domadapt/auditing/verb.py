@@ -11,6 +11,8 @@ from domadapt.config.instantiate import make, plain
 from domadapt.data.domains import Domains
 from domadapt.syntax.cache import ParseCache
 
+AUTO = "domadapt.tasks.auto.auto"
+
 
 def run(cfg: DictConfig) -> Audit:
     """Audit the corpora of a configuration, and write ``audit.json`` if a file is named.
@@ -24,7 +26,8 @@ def run(cfg: DictConfig) -> Audit:
     if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
     domains: Domains = make(cfg.data)
-    kind = make(cfg.task).kind if OmegaConf.select(cfg, "task") is not None else None
+    task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
+    kind = None if task is None or task.get("_target_") == AUTO else make(task).kind
     parser = ParseCache(make(cfg.parser), cfg.paths.cache) if cfg.paths_overlap and kind != "sequence" else None
     try:
         found = audit(domains, parser, kind, cfg.seed)

@@ -7,7 +7,7 @@ HTML, no link, and nobody is mentioned.
 import re
 from collections.abc import Iterable, Sequence
 
-from domadapt.reporting.blocks import Block, Cards, Figure, Listing, Section, Table, Text, numbered
+from domadapt.reporting.blocks import Block, Cards, Figure, Listing, Samples, Section, Table, Text, in_line, numbered
 from domadapt.utils.text import visible
 
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
@@ -100,6 +100,8 @@ def _block(block: Block) -> Iterable[str]:
         case Listing(title, items, is_code):
             shown = (code(item) if is_code else harmless(item) for item in items)
             return ["<details><summary>" + _escaped(title) + "</summary>", "", *(f"- {i}" for i in shown), "</details>"]
+        case Samples(title, texts):
+            return [harmless(title), "", *(f"- {harmless(in_line(text))}" for text in texts)]
         case Cards(cards):
             return [
                 line

@@ -9,7 +9,7 @@ import numpy as np
 import pytorch_lightning as pl
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.config.instantiate import make
+from domadapt.config.instantiate import make, plain
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.methods.method import Method
@@ -20,6 +20,7 @@ from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import Parser
+from domadapt.tasks.auto import auto
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
@@ -52,7 +53,8 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     sealed = domains.test
     if sealed is None and make(cfg.selection).bound:
         raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
-    task: Task = make(cfg.task)
+    task_config = told(cfg.task, domains)
+    task: Task = make(task_config)
     domains = replace(
         domains,
         source_train=task.usable(domains.source_train, domains.warnings),
@@ -81,6 +83,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     setting = Setting(
         domains=domains,
         task=task,
+        task_config=plain(task_config),
         encoder=encoder,
         methods=methods,
         parser=parser,
@@ -105,6 +108,14 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
     setting.attach()
     return setting, sealed
+
+
+def told(task: DictConfig, domains: Domains) -> DictConfig:
+    """The task's settings: as they are given, or of the task that the source's annotation is of."""
+    if task.get("_target_") != f"{auto.__module__}.{auto.__name__}":
+        return task
+    name = auto([*domains.source_train, *domains.source_dev])
+    return OmegaConf.create((files("domadapt.conf") / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def make_methods(cfg: DictConfig) -> dict[str, Method]:

@@ -18,6 +18,7 @@ from domadapt.runs.key import cell_key
 from domadapt.utils.files import one_at_a_time, replace_folder, write_atomic
 
 log = logging.getLogger(__name__)
+BESIDE = ("predictions.jsonl", "card.json", "card.md")  # what lies with a run's model
 
 
 class Ceiling:
@@ -58,7 +59,9 @@ class Ceiling:
             other = Path(json.loads(self._note.read_text(encoding="utf-8"))["folder"])
             metrics: dict[str, Any] = json.loads((other / "metrics.json").read_text(encoding="utf-8"))
             description = json.loads((other / "model" / "domadapt.json").read_text(encoding="utf-8"))
-            predictions = (other / "predictions.jsonl").read_text(encoding="utf-8") if metrics["target_test"] else None
+            beside = {name: (other / name).read_text(encoding="utf-8") for name in BESIDE if (other / name).is_file()}
+            if "predictions.jsonl" not in beside:
+                return None
             if metrics["ceiling"] != self.key or other == folder.resolve():
                 return None
         except (OSError, ValueError, KeyError, TypeError):
@@ -70,7 +73,7 @@ class Ceiling:
             (part / "domadapt.json").write_text(text, encoding="utf-8")
 
         replace_folder(folder / "model", copy)
-        if predictions is not None:
-            write_atomic(folder / "predictions.jsonl", predictions)
+        for name, text in beside.items():
+            write_atomic(folder / name, text)
         log.info("%s: the same ceiling as in %s, taken from there", folder, other)
         return {**metrics, "taken_from": str(other)}

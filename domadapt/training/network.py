@@ -15,6 +15,7 @@ from pytorch_lightning.loggers.logger import Logger
 from domadapt.methods.setting import Setting
 from domadapt.runs.key import cell_key
 from domadapt.training.fit import Epochs
+from domadapt.training.options import read_options
 from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time
 
@@ -38,7 +39,8 @@ class SourceNetwork:
         self._epochs, self._cache = int(cfg.trainer.epochs), setting.cache
         if cfg.train_on == "source" and not any(READS_TARGET & method.reads for method in setting.methods.values()):
             source = repr((setting.domains.source_train, setting.task.labels))
-            content = json.dumps([cell_key(cfg, without=("data",)), hashlib.sha256(source.encode()).hexdigest()])
+            digest, least = hashlib.sha256(source.encode()).hexdigest(), read_options(cfg).least_steps
+            content = json.dumps([cell_key(cfg, without=("data",)), digest, least])
             self.key = hashlib.sha256(content.encode()).hexdigest()[:16]
         asked = cfg.paths.share_source
         several = len((cfg.get("benchmark") or {}).get("pairs") or ()) > 1

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,19 @@ import torch
 from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 
+from domadapt.auditing.audit import Audit, audit
+from domadapt.auditing.storage import write_audit
 from domadapt.config.instantiate import plain
+from domadapt.config.resolvers import own_files
 from domadapt.data.domains import SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
 from domadapt.runs.key import cell_key, run_folder
-from domadapt.runs.metrics import FORMAT
+from domadapt.reporting.target_card import as_markdown
+from domadapt.runs.metrics import FORMAT, typed
 from domadapt.runs.provenance import hardware, versions
 from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside
+from domadapt.runs.target_card import write_card
 from domadapt.selection.validator import Validator
 from domadapt.tracking.tracker import tracking
 from domadapt.training.build import build, make_validators
@@ -33,12 +38,13 @@ from domadapt.training.fit import Epochs, fit
 from domadapt.training.network import SourceNetwork
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
+from domadapt.training.unlabelled import label_target, target_card
 from domadapt.utils.files import clear_parts, write_atomic
 from domadapt.utils.redact import command_line, redacted
 
 log = logging.getLogger(__name__)
 # What a run writes, and what is in the two folders that it replaces or deletes as a whole.
-FILES = ("metrics.json", "status.json", "predictions.jsonl", "model")
+FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md", "model")
 FOLDERS = {
     "model": ("domadapt.json", "encoder", "methods.safetensors"),
     "checkpoint": ("*.safetensors", ".*"),
@@ -146,8 +152,11 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
             log.warning("%s (%d times)", message, count)
         for module in (setting.encoder, *setting.methods.values()):
             module.to(setting.device)
+        job = replace(job, config={**job.config, "task": setting.task_config})
+    found_odd = _audit(cfg, setting, folder) if cfg.train_on == "source" else None
     if cfg.train_on == "source":
-        return _write(_learn(job, setting, validators, sealed, SourceNetwork(cfg, setting)), folder, status)
+        learned = _learn(job, setting, validators, sealed, SourceNetwork(cfg, setting), found_odd)
+        return _write(learned, folder, status)
     ceiling = Ceiling(cfg, setting.domains, sealed)
     with ceiling.once():
         if (found := ceiling.take(folder, setting.domains.source)) is not None:
@@ -161,6 +170,21 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
     return metrics
 
 
+def _audit(cfg: DictConfig, setting: Setting, folder: Path) -> Audit | None:
+    """The fast part of the audit of a user's own files, into the run's folder; benchmarks are audited apart.
+
+    The test stays sealed: nothing in ``setting`` leads to it.
+    """
+    if not own_files(cfg.data) or "benchmark" in cfg:
+        return None
+    found = audit(setting.domains, None, setting.task.kind, cfg.seed, fast=True)
+    write_audit(found, folder / "audit.json", plain(cfg))
+    for finding in found.findings:
+        if finding.severity != "note":
+            log.warning("audit: %s", finding.text)
+    return found
+
+
 def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, Any]:
     status.check_folder()
     write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
@@ -168,9 +192,14 @@ def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, A
 
 
 def _learn(
-    job: Job, setting: Setting, validators: Sequence[Validator], sealed: SealedTest | None, network: SourceNetwork
+    job: Job,
+    setting: Setting,
+    validators: Sequence[Validator],
+    sealed: SealedTest | None,
+    network: SourceNetwork,
+    found_odd: Audit | None = None,
 ) -> dict[str, Any]:
-    """Fit, select, test."""
+    """Fit, select, test; without target labels, label the target."""
     folder, status = job.folder, job.status
     stages: dict[str, Any] = {}
     with status.during("prepare"):
@@ -194,11 +223,20 @@ def _learn(
             save_model(setting, job.config, folder / "model")
         for message, count in sorted((setting.warnings - known).items()):
             log.warning("%s (%d times)", message, count)
+    labelled = None
+    if sealed is None:
+        with status.during("label target"):
+            labelled = label_target(setting, epochs.batch_size, folder / "predictions.jsonl")
     told = summary(job.config, setting, epochs.curve)
     if chosen.bound:
         told["method"] += "+oracle_selection"
     took = {"seconds": status.seconds, "attempts": status.attempts}
-    return {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}
+    metrics = {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}
+    if labelled is not None:
+        card = target_card(setting, labelled, typed(metrics), found_odd)
+        write_card(card, folder)
+        write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))
+    return metrics
 
 
 def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]]) -> dict[str, Any]:
