@@ -16,6 +16,7 @@ from domadapt.reporting.significance import significance
 from domadapt.reporting.study import study_section
 from domadapt.reporting.summary import overview, summary
 from domadapt.reporting.tables import table
+from domadapt.reporting.unlabelled import unlabelled
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import RunSet
 from domadapt.statistics.results import Statistics
@@ -51,7 +52,8 @@ def contents(
         Text("Scores are percent. An interval holds 95 times in 100; each table says what it is over.", "soft")
     )
     sections = [Section("Summary", tuple(opening)), Section("Scores", (Text(BARS, "soft"),))]
-    sections += [_scores(pair, statistics) for pair in pairs]
+    for pair in pairs:
+        sections += unlabelled(pair) or [_scores(pair, statistics)]
     sections += [heatmap(pairs, statistics), significance(pairs, statistics), regret(pairs), study_section(pairs)]
     sections += [cost(pairs)]
     sections += details(pairs, parser, attention)
@@ -109,10 +111,9 @@ def details(pairs: Sequence[Pair], parser: Parser, attention: bool) -> list[Sect
             "which is its training domain."
         )
         blocks: list[Block] = [Figure(curves, caption) if curves else Text("No run has a curve.")]
-        parts = [
-            ("learning curves", blocks),
-            ("calibration", calibration(pair)),
-            ("what adaptation fixed, and what it broke", fixed_and_broken(pair, parser, most, attention)),
-        ]
+        parts = [("learning curves", blocks)]
+        if any(run.target_test for method in pair.methods for run in method.runs):
+            fixed = fixed_and_broken(pair, parser, most, attention)
+            parts += [("calibration", calibration(pair)), ("what adaptation fixed, and what it broke", fixed)]
         sections += [Section(f"{pair.name}: {title}", tuple(part), 3) for title, part in parts]
     return sections
