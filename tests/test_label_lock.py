@@ -65,6 +65,8 @@ def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Pat
     assert set(blind_choices(metrics[0])) == {n for n, v in VALIDATORS.items() if not v.bound}
     assert metrics[0]["selection"]["epoch"] == metrics[1]["selection"]["epoch"]
     assert metrics[0]["curve"] == metrics[1]["curve"]
+    assert metrics[0]["expected"] == metrics[1]["expected"]
+    assert metrics[0]["expected"] is not None
     assert metrics[0]["target_test"] != metrics[1]["target_test"]
 
 

@@ -94,6 +94,30 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """The headline score that was expected on the target without reading a label of it.
+
+    Attributes:
+        score: expected, corrected by what the estimate is off on average elsewhere.
+        low, high: where the score lies nine times in ten.
+        estimate: which of ``estimates`` it comes from.
+        usual_error: its mean absolute error on corpora that it was not fitted to; None where that was never measured.
+        temperature: that source dev calibrates the probabilities with.
+        texts: unlabelled ones that were read.
+        estimates: name → scores by name, uncorrected.
+    """
+
+    score: float
+    low: float
+    high: float
+    estimate: str = ""
+    usual_error: float | None = None
+    temperature: float | None = None
+    texts: int = 0
+    estimates: dict[str, Scores] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
     """How many texts were cut off, and how many of their words were lost."""
 
@@ -133,6 +157,7 @@ class Metrics:
         taken_from: folder of the run whose result this is a copy of; None where the cell was trained.
         source_dev, source_test, target_test, target_test_clean: scores by name; None where there are no labels.
         target_test_sizes: None without target labels.
+        expected: None for the in-domain ceiling, whose dev has target labels.
         selection, curve, calibration, counts: see their classes.
         stages: what methods recorded of their preparation.
         seconds: by stage, over all attempts.
@@ -158,6 +183,7 @@ class Metrics:
     target_test: Scores | None = None
     target_test_clean: Scores | None = None
     target_test_sizes: Sizes | None = None
+    expected: Expected | None = None
     selection: Selection = Selection()
     curve: tuple[Epoch, ...] = ()
     calibration: Calibration = Calibration()

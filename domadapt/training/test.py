@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from domadapt.analysis.expected import expected_score
 from domadapt.data.domains import SealedTest
 from domadapt.data.normal import identity
 from domadapt.data.records import Record
@@ -53,6 +54,10 @@ def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs
         },
         "source_dev": next(line["source_dev"] for line in epochs.curve if line["epoch"] == epoch),
     }
+    if any(r.domain != setting.domains.target for r in setting.domains.source_dev):  # not of the ceiling
+        dev = evaluate(setting.dev, setting, epochs.batch_size, "source dev")
+        target = evaluate(setting.validation, setting, epochs.batch_size, "target validation")
+        result["expected"] = expected_score(dev.rows, target.rows, setting.task)
     if scores:
         result["selection"]["target_curve"] = [scores[line["epoch"]][headline] for line in epochs.curve]
     if setting.domains.source_test:
