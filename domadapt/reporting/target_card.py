@@ -110,6 +110,13 @@ def _facts(card: TargetCard) -> Iterator[str]:
         f"{headline} {100 * card.source_dev:.1f} on {counted(card.dev_texts, 'held-out text')} of the source, after "
         f"{card.steps:,} steps on {counted(card.source_texts, 'text')}."
     )
+    if card.expected is not None:
+        one, error = card.expected, card.expected.usual_error
+        off = "" if error is None else f"; such estimates are usually off by {100 * error:.1f}"
+        yield (
+            f"Expected on the target, without a label of it: {headline} {100 * one.score:.1f} ({100 * one.low:.1f} to "
+            f"{100 * one.high:.1f}, nine times in ten{off})."
+        )
     if card.confidence is not None:
         what = "its labels" if card.task == "classification" else "the words in spans"
         yield (

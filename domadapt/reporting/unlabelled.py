@@ -49,6 +49,7 @@ def comparison(cards: list[TargetCard]) -> Table:
         [
             f"{card.method}, seed {card.seed}",
             f"{100 * card.source_dev:.1f}",
+            "-" if card.expected is None else f"{100 * card.expected.score:.1f}",
             "-" if card.confidence is None else f"{100 * card.confidence:.0f} %",
             *(often(card, name) for name in kinds),
             str(len(card.warnings)),
@@ -57,8 +58,8 @@ def comparison(cards: list[TargetCard]) -> Table:
     ]
     about = "spans a target text" if spans else "share of target texts"
     return Table(
-        f"Source dev in percent, confidence on the target, {about}",
-        ["model", "source dev", "confidence", *kinds, "warnings"],
+        f"Source dev and expected target score in percent, confidence on the target, {about}",
+        ["model", "source dev", "expected", "confidence", *kinds, "warnings"],
         rows,
         narrow=True,
     )

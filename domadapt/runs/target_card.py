@@ -1,11 +1,12 @@
 """``card.json``: what a run's model says of a target that has no labels, for a person who wants to use it."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from domadapt.runs.metrics import Expected
 from domadapt.utils.files import write_atomic
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class TargetCard:
         kinds: each label or span type.
         samples: some of the predictions, drawn at random.
         warnings: why not to believe them.
-        expected: score on the target that is expected without its labels; empty where nothing estimates it.
+        expected: headline score on the target, without its labels; None where nothing estimates it.
         folder: the run's, where the card lies.
     """
 
@@ -91,7 +92,7 @@ class TargetCard:
     kinds: tuple[Kind, ...]
     samples: tuple[Sample, ...]
     warnings: tuple[str, ...] = ()
-    expected: dict[str, Any] = field(default_factory=dict)
+    expected: Expected | None = None
     folder: str = ""
 
     @property

@@ -98,7 +98,7 @@ def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: A
     kinds = tuple(_spans(setting, predictions) if setting.task.kind == "token" else _labels(setting, predictions))
     empty = sum(not p.spans for p in predictions) if setting.task.kind == "token" else 0
     chosen = sorted(random.Random(0).sample(range(len(texts)), min(SAMPLES, len(texts))))
-    card = TargetCard(
+    return TargetCard(
         key=metrics.key or "",
         source=metrics.source,
         target=metrics.target,
@@ -119,8 +119,8 @@ def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: A
         kinds=kinds,
         samples=tuple(_sample(texts[i], predictions[i]) for i in chosen),
         warnings=tuple(_warnings(setting, metrics, kinds, empty, audit)),
+        expected=metrics.expected,
     )
-    return card
 
 
 def _spans(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[Kind]:
