@@ -16,8 +16,17 @@ def quote(argument: str) -> str:
     name, sign, value = argument.partition("=")
     if name not in FREE_TEXT or not value or value == "null" or value[0] in "'\"[":
         return argument
+    return name + sign + quoted(value)
+
+
+def quoted(value: str) -> str:
+    """A value that Hydra's grammar takes as it is.
+
+    >>> quoted("It's a=b")
+    "'It\\\\'s a=b'"
+    """
     # Backslashes count in Hydra only before a quote, and the end of the value is one.
-    return name + sign + "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
+    return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
 
 
 def lengthen(argument: str) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
+from domadapt.data.lowercase import lower_in_place
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
@@ -59,6 +60,7 @@ def _write(setting: Setting, config: dict[str, Any], folder: Path) -> None:
         "parser_name": setting.parser.name,
         "parses_at_prediction": setting.parses_at_prediction,
         "max_pieces": setting.max_pieces,
+        "lowercase": bool(config["data"].get("lowercase", False)),
         "source": setting.domains.source,
         "target": setting.domains.target,
     }
@@ -76,6 +78,7 @@ class Model:
 
     setting: Setting
     parses: bool
+    lowercase: bool = False
 
     def predict(self, texts: Iterable[str], batch_size: int = 64) -> list[Prediction]:
         """Label texts; spans are in characters of the text as given.
@@ -91,6 +94,8 @@ class Model:
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
+        if self.lowercase:  # as it was trained; spans are where they are in the text as given
+            texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
         examples = self.setting.examples(texts, "prediction", self.parses, labelled=False)
         return evaluate(examples, self.setting, batch_size, "predict").predictions
 
@@ -225,4 +230,4 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         method.load_state_dict(own["weights"])
         method.recall(own["memory"])
         method.to(target_device).eval()
-    return Model(setting, description["parses_at_prediction"])
+    return Model(setting, description["parses_at_prediction"], description.get("lowercase") is True)

@@ -19,7 +19,9 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Final, Protocol, cast
 
+from domadapt.data.columns import Columns
 from domadapt.data.corpus import Corpus as Corpus
+from domadapt.data.packed import inner
 from domadapt.data.readers._opened_file import OpenedFile, open_file
 from domadapt.data.records import DataError, Location, Record
 
@@ -52,7 +54,14 @@ def formats() -> dict[str, Reader]:
     return {name: cast(Reader, import_module(f"{__name__}.{name}")) for name in names}
 
 
-def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | None = None) -> Corpus:
+def read(
+    path: Path | str,
+    *,
+    domain: str,
+    labelled: bool = True,
+    format: str | None = None,
+    columns: Columns | None = None,
+) -> Corpus:
     """Read a corpus, in whichever format it is.
 
     Args:
@@ -60,6 +69,7 @@ def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | 
         domain: The domain of its records; it overrides one that the file gives.
         labelled: False leaves labels, tags and spans unread, as target text must be.
         format: The name of a reader; None looks at the text, then at the extension.
+        columns: What a table, or JSON Lines, calls the fields of a record: (candidates, the likeliest first) by our names.
 
     Raises:
         DataError: If the file cannot be read, is of no known format, or holds something that its format
@@ -77,7 +87,7 @@ def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | 
         {'blank text, dropped': 1}
     """
     path = Path(path)
-    file = open_file(path, domain, labelled)
+    file = open_file(path, domain, labelled, columns)
     reader = _choose(file, format)
     first_line: dict[str, int] = {}
     records: list[Record] = []
@@ -105,9 +115,9 @@ def _choose(file: OpenedFile, name: str | None) -> Reader:
             raise DataError(None, "format", name, f"one of {', '.join(known)}", "or None, to look at the file")
         return known[name]
     head = file.text[:_HEAD]
-    fitting = [key for key, reader in known.items() if reader.sniff(file.path, head)]
+    fitting = [key for key, reader in known.items() if reader.sniff(inner(file.path), head)]
     # Text first, then extension: published .txt files hold three formats.
-    fitting = fitting or [key for key, reader in known.items() if file.path.suffix.lower() in reader.EXTENSIONS]
+    fitting = fitting or [key for key, reader in known.items() if inner(file.path).suffix.lower() in reader.EXTENSIONS]
     where, names = Location(file.path), ", ".join(known)
     if not fitting:
         fix = "name it with format=; plain_text is one text per line"

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from domadapt.data.columns import Columns
+from domadapt.data.packed import unpacked
 from domadapt.data.records import DataError, Location
 
 
@@ -13,7 +15,7 @@ class OpenedFile:
     """What a reader reads: the text of a file, with ``\\n`` at the ends of its lines, and how to read it.
 
     ``labelled`` False means that labels, tags and spans are to be left unread. ``warnings`` is where a reader
-    counts what it met and mended.
+    counts what it met and mended. ``columns`` says what a table calls the fields of a record, where it calls them otherwise.
     """
 
     path: Path
@@ -21,6 +23,7 @@ class OpenedFile:
     domain: str
     labelled: bool
     warnings: Counter[str]
+    columns: Columns = field(default_factory=dict)
 
     def where(self, line: int) -> Location:
         """The location of a line of this file."""
@@ -39,13 +42,14 @@ class OpenedFile:
         return enumerate(lines, 1)
 
 
-def open_file(path: Path, domain: str, labelled: bool) -> OpenedFile:
+def open_file(path: Path, domain: str, labelled: bool, columns: Columns | None = None) -> OpenedFile:
     r"""Read and decode a file.
 
     Args:
-        path: A UTF-8 file; a byte order mark is dropped and counted, CRLF becomes LF.
+        path: A UTF-8 file, maybe packed with gzip, or a parquet table; a byte order mark is dropped and counted, CRLF becomes LF.
         domain: The domain of its records.
         labelled: Whether labels may be read.
+        columns: What a table calls the fields of a record.
 
     Raises:
         DataError: If it cannot be read, is not UTF-8, or is empty.
@@ -66,6 +70,7 @@ def open_file(path: Path, domain: str, labelled: bool) -> OpenedFile:
         problem = error.strerror if isinstance(error, OSError) else str(error)
         raise DataError(Location(path), "file", problem, "a file that can be read", fix) from None
     try:
+        raw = unpacked(path, raw)
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         where = Location(path, raw.count(b"\n", 0, error.start) + 1)
@@ -79,4 +84,4 @@ def open_file(path: Path, domain: str, labelled: bool) -> OpenedFile:
         warnings["byte order mark, dropped"] += 1
     if not text.strip():
         raise DataError(Location(path), "file", "blank" if text else "empty", "records", "check how it was written")
-    return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings)
+    return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings, columns or {})
