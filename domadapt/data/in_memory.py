@@ -49,11 +49,14 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
         data = data.to_dict("records")
     elif isinstance(data, Mapping):
         columns = {str(name): list(values) for name, values in data.items()}
-        if len({*map(len, columns.values())}) > 1:
-            raise ValueError(f"columns of {({n: len(v) for n, v in columns.items()})} values: expected as many in each")
+        sizes = {name: len(values) for name, values in columns.items()}
+        if len({*sizes.values()}) > 1:
+            raise ValueError(f"columns of {sizes} values: expected as many in each")
         data = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
     if isinstance(data, str) or not isinstance(data, Iterable):
-        raise ValueError(f"data of type {type(data).__name__}: expected a list of texts, pairs or dicts, or a DataFrame")
+        raise ValueError(
+            f"data of type {type(data).__name__}: expected a list of texts, pairs or dicts, or a DataFrame"
+        )
     for number, item in enumerate(data):
         if isinstance(item, Mapping):
             yield {str(name): None if _missing(value) else value for name, value in item.items()}

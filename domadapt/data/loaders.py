@@ -81,8 +81,9 @@ class StepLoader:
 
     Of several processes that train together, each gets its share of the same batches: see :func:`share_of`.
 
-    An epoch goes over the source once, or several times where it is small. The target stream goes on from where the last
-    epoch left it, reshuffled at each of its own ends. Both follow from the number of the epoch alone: a resumed run sees what it would have seen.
+    An epoch goes over the source once, or several times where it is small. The target stream goes on from where the
+    last epoch left it, reshuffled at each of its own ends. Both follow from the number of the epoch alone: a resumed
+    run sees what it would have seen.
 
     Args:
         source: labelled examples.

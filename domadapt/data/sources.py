@@ -234,7 +234,9 @@ def _paths(group: dict[str, Any], key: str) -> list[Path]:
     return [path for pattern in given for path in matching(str(pattern))]
 
 
-def _columns(source: dict[str, Any], target: dict[str, Any], group: dict[str, Any], key: str) -> dict[str, tuple[str, ...]]:
+def _columns(
+    source: dict[str, Any], target: dict[str, Any], group: dict[str, Any], key: str
+) -> dict[str, tuple[str, ...]]:
     """What a file's columns are called: as its side says, else as the source's, where it has such a column."""
     found = {}
     for name in OURS:

@@ -9,7 +9,8 @@ from domadapt.reporting.cards import fixed_and_broken
 from domadapt.reporting.cost import cost
 from domadapt.reporting.curves import curve_svg
 from domadapt.reporting.expected import expected
-from domadapt.reporting.figures import bar_svg, scored
+from domadapt.reporting.figures import bar_svg
+from domadapt.reporting.figures import scored as with_scores
 from domadapt.reporting.heatmap import heatmap
 from domadapt.reporting.regret import regret
 from domadapt.reporting.reproduce import reproduce
@@ -52,11 +53,13 @@ def contents(
     opening.append(
         Text("Scores are percent. An interval holds 95 times in 100; each table says what it is over.", "soft")
     )
-    sections = [Section("Summary", tuple(opening)), Section("Scores", (Text(BARS, "soft"),))]
+    sections = [Section("Summary", tuple(opening))]
+    scored = any(run.target_test for pair in pairs for method in pair.methods for run in method.runs)
+    sections.append(Section("Scores", (Text(BARS, "soft"),)) if scored else Section("On the target", ()))
     for pair in pairs:
         sections += unlabelled(pair) or [_scores(pair, statistics)]
-    sections += [heatmap(pairs, statistics), significance(pairs, statistics), regret(pairs), study_section(pairs)]
-    sections += [expected(pairs), cost(pairs)]
+    if scored:
+        sections += _compared(pairs, statistics)
     sections += details(pairs, parser, attention)
     sections += [data(pairs, audits), reproduce(found, pairs)]
     return sections
@@ -68,8 +71,14 @@ BARS = (
 )
 
 
+def _compared(pairs: Sequence[Pair], statistics: Statistics) -> list[Section]:
+    """What target scores allow to be said of methods, validators, expectations and costs."""
+    sections = [heatmap(pairs, statistics), significance(pairs, statistics), regret(pairs), study_section(pairs)]
+    return [*sections, expected(pairs), cost(pairs)]
+
+
 def _scores(pair: Pair, statistics: Statistics) -> Section:
-    bars = scored(pair, statistics)
+    bars = with_scores(pair, statistics)
     blocks: list[Block] = [Text(summary(pair, statistics))]
     if bars:
         alt = f"Bars of {pair.headline}, {pair.name}: " + ", ".join(

@@ -79,7 +79,7 @@ def kinds_table(card: TargetCard, words: int = 10) -> Table:
             found = [word for word, _ in kind.words[:words]]
         return [kind.name, f"{kind.count:,}", *often, ", ".join(found) or "-"]
 
-    heading = ["spans", "spans", "a text", "a source text", "found most"]
+    heading = ["type", "spans", "a text", "a source text", "found most"]
     if not spans:
         heading = ["label", "texts", "share", "share in source", "words that set them apart"]
     about = f"Predicted of {counted(card.texts, 'target text')}"
@@ -120,8 +120,8 @@ def _facts(card: TargetCard) -> Iterator[str]:
     if card.confidence is not None:
         what = "its labels" if card.task == "classification" else "the words in spans"
         yield (
-            f"Confidence on the target: {100 * card.confidence:.0f} % in the mean of {what}; {100 * card.unsure:.0f} % of "
-            f"them are below one half."
+            f"Confidence on the target: {100 * card.confidence:.0f} % in the mean of {what}; {100 * card.unsure:.0f} % "
+            f"of them are below one half."
         )
 
 

@@ -15,7 +15,9 @@ def unlabelled(pair: Pair) -> list[Section]:
         pair: with the run folders' names in its metrics.
     """
     runs = [run for method in pair.methods for run in method.runs]
-    cards = [] if any(run.target_test for run in runs) else [read_card(run.folder, run.key) for run in runs if run.folder]
+    cards = (
+        [] if any(run.target_test for run in runs) else [read_card(run.folder, run.key) for run in runs if run.folder]
+    )
     found = [card for card in cards if card is not None]
     if not found:
         return []

@@ -237,8 +237,8 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
     steps = len(loader) * options.epochs
     if passes > 1:
         log.info(
-            "%d texts make %d steps an epoch, which are few: each of %d epochs goes over them %d times, %d steps in all "
-            "(trainer.least_steps=%d; 0 goes over them once)",
+            "%d texts make %d steps an epoch, which are few: each of %d epochs goes over them %d times, %d steps in "
+            "all (trainer.least_steps=%d; 0 goes over them once)",
             *(len(setting.source), len(loader) // passes, options.epochs, passes, steps, options.least_steps),
         )
     module = AdaptationModule(setting, options, steps)

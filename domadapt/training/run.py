@@ -23,8 +23,8 @@ from domadapt.config.resolvers import own_files
 from domadapt.data.domains import SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
-from domadapt.runs.key import cell_key, run_folder
 from domadapt.reporting.target_card import as_markdown
+from domadapt.runs.key import cell_key, run_folder
 from domadapt.runs.metrics import FORMAT, typed
 from domadapt.runs.provenance import hardware, versions
 from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside

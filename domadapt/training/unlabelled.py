@@ -200,11 +200,11 @@ def _warnings(
     elif empty > ONE_CLASS * texts:
         yield f"{empty} of {texts} target texts have no span"
     if metrics.curve[-1].step < FEW_STEPS:
-        yield f"{metrics.curve[-1].step} steps in all: too few to learn much; raise trainer.least_steps or trainer.epochs"
+        yield f"{metrics.curve[-1].step} steps in all, few to learn from; raise trainer.least_steps or trainer.epochs"
     if len(setting.domains.source_dev) < FEW_DEV:
         yield f"source dev has {len(setting.domains.source_dev)} texts: its score is a rough one"
     if (lost := setting.truncation["target"].texts) > CUT * texts:
-        yield f"{lost} of {texts} target texts are longer than {setting.max_pieces} pieces; the rest of them is not read"
+        yield f"{lost} of {texts} target texts are longer than {setting.max_pieces} pieces; their rest is not read"
     if audit is not None:
         for finding in audit.findings:
             if finding.severity != "note" and finding.kind.endswith(UNLIKE):

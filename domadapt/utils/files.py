@@ -22,7 +22,7 @@ def matching(path: str) -> list[Path]:
     >>> matching("a.csv")
     [PosixPath('a.csv')]
     """
-    found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not Path(path).exists() else []
+    found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not Path(path).exists() else []  # noqa: PTH207
     return [Path(name) for name in found if Path(name).is_file()] or [Path(path)]
 
 

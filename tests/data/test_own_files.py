@@ -1,4 +1,4 @@
-"""A user's own files and data: columns by name, other tools' annotations, packed files, patterns, what a program holds."""
+"""A user's own files: columns by name, other tools' annotations, packed files, patterns; and what a program holds."""
 
 import gzip
 import json
@@ -50,7 +50,9 @@ def test_spans_are_read_as_tools_write_them(tmp_path: Path, tool: str) -> None:
     assert read(path, domain="laptop", labelled=False).records[0].spans is None
 
 
-@pytest.mark.parametrize(("label", "known"), [(["positive"], "positive"), (1, "1"), (2.0, "2"), ([], None), (None, None)])
+@pytest.mark.parametrize(
+    ("label", "known"), [(["positive"], "positive"), (1, "1"), (2.0, "2"), ([], None), (None, None)]
+)
 def test_labels_are_read_as_tools_write_them(tmp_path: Path, label: object, known: str | None) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"text": TEXT, "label": label}) + "\n", encoding="utf-8")

@@ -69,7 +69,7 @@ def read(
         domain: The domain of its records; it overrides one that the file gives.
         labelled: False leaves labels, tags and spans unread, as target text must be.
         format: The name of a reader; None looks at the text, then at the extension.
-        columns: What a table, or JSON Lines, calls the fields of a record: (candidates, the likeliest first) by our names.
+        columns: What a table or JSON Lines call a record's fields: by our names, the candidates, likeliest first.
 
     Raises:
         DataError: If the file cannot be read, is of no known format, or holds something that its format

@@ -15,7 +15,7 @@ class OpenedFile:
     """What a reader reads: the text of a file, with ``\\n`` at the ends of its lines, and how to read it.
 
     ``labelled`` False means that labels, tags and spans are to be left unread. ``warnings`` is where a reader
-    counts what it met and mended. ``columns`` says what a table calls the fields of a record, where it calls them otherwise.
+    counts what it met and mended. ``columns`` says what a table calls the fields of a record.
     """
 
     path: Path
@@ -46,7 +46,8 @@ def open_file(path: Path, domain: str, labelled: bool, columns: Columns | None =
     r"""Read and decode a file.
 
     Args:
-        path: A UTF-8 file, maybe packed with gzip, or a parquet table; a byte order mark is dropped and counted, CRLF becomes LF.
+        path: A UTF-8 file, maybe packed with gzip, or a parquet table; a byte order mark is dropped and counted, CRLF
+            becomes LF.
         domain: The domain of its records.
         labelled: Whether labels may be read.
         columns: What a table calls the fields of a record.

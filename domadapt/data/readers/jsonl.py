@@ -1,4 +1,4 @@
-"""JSON Lines: one object a line, as :func:`domadapt.data.records.parse_record` describes it, or as doccano and spaCy do."""
+"""JSON Lines: one object a line, as :func:`domadapt.data.records.parse_record` has it, or as doccano and spaCy do."""
 
 import json
 from collections.abc import Iterator
