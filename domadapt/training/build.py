@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytorch_lightning as pl
+from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
 
 from domadapt.config.instantiate import make, plain
@@ -20,11 +21,12 @@ from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import Parser
-from domadapt.tasks.auto import auto
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
 from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
+
+AUTO = "domadapt.tasks.auto.auto"
 
 
 def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
@@ -112,9 +114,10 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
 
 def told(task: DictConfig, domains: Domains) -> DictConfig:
     """The task's settings: as they are given, or of the task that the source's annotation is of."""
-    if task.get("_target_") != f"{auto.__module__}.{auto.__name__}":
+    if task.get("_target_") != AUTO:
         return task
-    name = auto([*domains.source_train, *domains.source_dev])
+    # By its name, so that the keys of other runs do not reach both tasks' code.
+    name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
     return OmegaConf.create((files("domadapt.conf") / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
 
 

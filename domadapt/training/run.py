@@ -9,26 +9,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
 from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 
-from domadapt.auditing.audit import Audit, audit
-from domadapt.auditing.storage import write_audit
 from domadapt.config.instantiate import plain
-from domadapt.config.resolvers import own_files
 from domadapt.data.domains import SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
-from domadapt.reporting.target_card import as_markdown
 from domadapt.runs.key import cell_key, run_folder
-from domadapt.runs.metrics import FORMAT, typed
+from domadapt.runs.metrics import FORMAT
 from domadapt.runs.provenance import hardware, versions
 from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside
-from domadapt.runs.target_card import write_card
 from domadapt.selection.validator import Validator
 from domadapt.tracking.tracker import tracking
 from domadapt.training.build import build, make_validators
@@ -38,9 +33,12 @@ from domadapt.training.fit import Epochs, fit
 from domadapt.training.network import SourceNetwork
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
-from domadapt.training.unlabelled import label_target, target_card
+from domadapt.training.unlabelled import audit_own_files, label_target, leave_card
 from domadapt.utils.files import clear_parts, write_atomic
 from domadapt.utils.redact import command_line, redacted
+
+if TYPE_CHECKING:
+    from domadapt.auditing.audit import Audit
 
 log = logging.getLogger(__name__)
 # What a run writes, and what is in the two folders that it replaces or deletes as a whole.
@@ -153,7 +151,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
         for module in (setting.encoder, *setting.methods.values()):
             module.to(setting.device)
         job = replace(job, config={**job.config, "task": setting.task_config})
-    found_odd = _audit(cfg, setting, folder) if cfg.train_on == "source" else None
+    found_odd = audit_own_files(cfg, setting, folder) if cfg.train_on == "source" else None
     if cfg.train_on == "source":
         learned = _learn(job, setting, validators, sealed, SourceNetwork(cfg, setting), found_odd)
         return _write(learned, folder, status)
@@ -170,21 +168,6 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
     return metrics
 
 
-def _audit(cfg: DictConfig, setting: Setting, folder: Path) -> Audit | None:
-    """The fast part of the audit of a user's own files, into the run's folder; benchmarks are audited apart.
-
-    The test stays sealed: nothing in ``setting`` leads to it.
-    """
-    if not own_files(cfg.data) or "benchmark" in cfg:
-        return None
-    found = audit(setting.domains, None, setting.task.kind, cfg.seed, fast=True)
-    write_audit(found, folder / "audit.json", plain(cfg))
-    for finding in found.findings:
-        if finding.severity != "note":
-            log.warning("audit: %s", finding.text)
-    return found
-
-
 def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, Any]:
     status.check_folder()
     write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
@@ -197,7 +180,7 @@ def _learn(
     validators: Sequence[Validator],
     sealed: SealedTest | None,
     network: SourceNetwork,
-    found_odd: Audit | None = None,
+    found_odd: "Audit | None" = None,
 ) -> dict[str, Any]:
     """Fit, select, test; without target labels, label the target."""
     folder, status = job.folder, job.status
@@ -233,9 +216,7 @@ def _learn(
     took = {"seconds": status.seconds, "attempts": status.attempts}
     metrics = {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}
     if labelled is not None:
-        card = target_card(setting, labelled, typed(metrics), found_odd)
-        write_card(card, folder)
-        write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))
+        leave_card(setting, labelled, metrics, found_odd, folder)
     return metrics
 
 

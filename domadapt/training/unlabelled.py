@@ -1,29 +1,37 @@
-"""Where the target has no labels: all its text labelled by the chosen checkpoint, and what can be said of that."""
+"""What a user is told who has no target labels: an audit before training, the target labelled, a card of the run."""
 
 import json
+import logging
 import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from omegaconf import DictConfig
 
-from domadapt.auditing.audit import Audit
+from domadapt.auditing.audit import Audit, audit
+from domadapt.auditing.storage import write_audit
+from domadapt.config.instantiate import plain
+from domadapt.config.resolvers import own_files
 from domadapt.data.batches import Truncation
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.normal import words
 from domadapt.inference.evaluate import evaluate
 from domadapt.inference.lines import row
 from domadapt.methods.setting import Setting
-from domadapt.runs.metrics import Metrics
-from domadapt.runs.target_card import Kind, Sample, TargetCard
+from domadapt.reporting.target_card import as_markdown
+from domadapt.runs.metrics import Metrics, typed
+from domadapt.runs.target_card import Kind, Sample, TargetCard, write_card
 from domadapt.tasks.rows import FloatArray, Rows
 from domadapt.tasks.task import Prediction
-from domadapt.utils.files import replace_atomic
+from domadapt.utils.files import replace_atomic, write_atomic
 from domadapt.utils.text import cut
 
+log = logging.getLogger(__name__)
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
@@ -83,6 +91,35 @@ def certainty(rows: Rows) -> FloatArray:
     best = rows.probabilities.argmax(-1)
     found: FloatArray = rows.probabilities.max(-1, initial=0.0)[best != rows.outside]
     return found
+
+
+def audit_own_files(cfg: DictConfig, setting: Setting, folder: Path) -> Audit | None:
+    """The fast part of the audit, of a user's own files, into the run's folder; benchmarks are audited apart.
+
+    The test stays sealed: nothing in ``setting`` leads to it.
+
+    Args:
+        cfg: of the run.
+        setting: with its texts.
+        folder: of the run.
+    """
+    if not own_files(cfg.data) or "benchmark" in cfg:
+        return None
+    found = audit(setting.domains, None, setting.task.kind, cfg.seed, fast=True)
+    write_audit(found, folder / "audit.json", plain(cfg))
+    for finding in found.findings:
+        if finding.severity != "note":
+            log.warning("audit: %s", finding.text)
+    return found
+
+
+def leave_card(
+    setting: Setting, labelled: Labelled, metrics: dict[str, Any], audit: Audit | None, folder: Path
+) -> None:
+    """Write ``card.json`` and ``card.md``; the arguments are those of :func:`target_card`, and the run's folder."""
+    card = target_card(setting, labelled, typed(metrics), audit)
+    write_card(card, folder)
+    write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))
 
 
 def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: Audit | None) -> TargetCard:
