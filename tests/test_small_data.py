@@ -13,7 +13,7 @@ from domadapt.reporting.report import report
 from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import TargetCard, read_card
 from domadapt.training.options import LEAST_STEPS, read_options
-from domadapt.training.unlabelled import typical_words
+from domadapt.training.target_card import typical_words
 from tests.support import records, write_jsonl
 
 TINY = ("backbone=tiny_random", "trainer.device=cpu", "trainer.precision=32", "trainer.batch_size=8", "max_pieces=32")
