@@ -48,7 +48,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     else:
         write_jsonl(folder / "a.jsonl", [{"text": row["text"], "entities": row["spans"]} for row in rows])
         source = [f"source.path={folder}/a.jsonl"]
-    (folder / "b.txt").write_text("".join(f"{row['text']}\n" for row in records("laptop", 30, 5)), encoding="utf-8")
+    texts = [row["text"] for row in records("laptop", 20, 5)] + ["Overnight charging drains, hinges squeak badly."] * 10
+    (folder / "b.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     given = ["data=my_files", *source, f"target.path={folder}/b.txt", *TINY, "trainer.least_steps=60"]
     own = [f"paths.run={folder}/run", f"paths.cache={folder}/cache", "trainer.learning_rate=1e-3"]
     return folder, domadapt.train([*given, *own])
@@ -108,7 +109,7 @@ def test_the_command_line_ends_with_the_card(
 
 def test_data_that_a_program_holds_is_trained_on(tmp_path: Path) -> None:
     pairs = [(str(row["text"]), str(row["label"])) for row in records("camera", 24)]
-    own = [*TINY, "trainer.epochs=1", "trainer.least_steps=0", f"paths.cache={tmp_path}/it's a cache"]
+    own = [*TINY, "trainer.epochs=1", "trainer.least_steps=0", f"paths.cache={tmp_path}/cache"]
     metrics = domadapt.train(
         [*own, f"paths.run={tmp_path}/run"], source=pairs, target=["The fan whines.", "It is fast."]
     )

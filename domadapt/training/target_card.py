@@ -92,8 +92,7 @@ def _labels(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[Kin
 def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[str, int], ...]]:
     """Words that set a label's texts apart from the others', with the number of its texts that hold them.
 
-    Ranked by the log odds of a text's holding the word, in units of their standard error (Monroe et al. 2008,
-    https://doi.org/10.1093/pan/mpn018), with a half added to each count.
+    Ranked by the log odds ratio of a text's holding the word, in units of its standard error, a half added to each count.
 
     Args:
         labelled: texts and their labels.
@@ -112,7 +111,7 @@ def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[
         def odds(word: str, own: Counter[str] = own, size: int = size, rest: int = rest) -> float:
             a, b = own[word] + 0.5, of_all[word] - own[word] + 0.5
             c, d = size - own[word] + 0.5, rest - (of_all[word] - own[word]) + 0.5
-            return (math.log(a / c) - math.log(b / d)) / math.sqrt(1 / a + 1 / b)
+            return (math.log(a / c) - math.log(b / d)) / math.sqrt(1 / a + 1 / b + 1 / c + 1 / d)
 
         ranked = sorted((-odds(word), word) for word, count in own.items() if count > 1)
         result[name] = tuple((word, own[word]) for score, word in ranked[:WORDS] if score < -1)
