@@ -238,7 +238,7 @@ def _columns(
     source: dict[str, Any], target: dict[str, Any], group: dict[str, Any], key: str
 ) -> dict[str, tuple[str, ...]]:
     """What a file's columns are called: as its side says, else as the source's, where it has such a column."""
-    found = {}
+    found: dict[str, tuple[str, ...]] = {}
     for name in OURS:
         own, others = group.get(name), source.get(name) if group is target else None
         if own:

@@ -92,7 +92,7 @@ def _labels(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[Kin
 def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[str, int], ...]]:
     """Words that set a label's texts apart from the others', with the number of its texts that hold them.
 
-    Ranked by the log odds ratio of a text's holding the word, in units of its standard error, a half added to each count.
+    Ranked by the log odds ratio of a text's holding the word, in its standard errors, a half added to each count.
 
     Args:
         labelled: texts and their labels.
