@@ -71,6 +71,8 @@ class SpacyParser:
     """
 
     def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
+        if type(batch_size) is not int or batch_size < 1:  # spaCy would give no parses, and no error
+            raise ValueError(f"parser.batch_size={batch_size!r}: expected a whole number from 1")
         self.pipeline = name
         self.batch_size = batch_size
         # Where the cache holds every text, a run never loads spaCy: the shipped pipeline's name is told by its files.

@@ -1,6 +1,6 @@
 """From a configuration to everything that training needs, built in one place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -131,6 +131,11 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
     losses = {"task"}
     for group in ("injection", "adaptation"):
         for name, config in (cfg[group] or {}).items():
+            if not (isinstance(config, Mapping) and "_target_" in config):
+                raise ValueError(
+                    f"{group}.{name}={config}: expected a method's settings, its class as _target_ among them; choose "
+                    f"one by {group}=NAME, or see its yaml"
+                )
             method: Method = make(config)
             if name in methods or losses & method.weights.keys():
                 raise ValueError(

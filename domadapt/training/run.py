@@ -35,6 +35,7 @@ from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
 from domadapt.training.unlabelled import audit_own_files, label_target, leave_card
 from domadapt.utils.files import clear_parts, write_atomic
+from domadapt.utils.plain import plain_json
 from domadapt.utils.redact import command_line, redacted
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ log = logging.getLogger(__name__)
 # What a run writes, and what is in the two folders that it replaces or deletes as a whole.
 FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md", "model")
 FOLDERS = {
-    "model": ("domadapt.json", "encoder", "methods.safetensors"),
+    "model": ("domadapt.json", "encoder", "methods.safetensors", "SHA256SUMS"),
     "checkpoint": ("*.safetensors", ".*"),
     "evidence": ("epoch=*.npz",),
 }
@@ -170,7 +171,8 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
 
 def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, Any]:
     status.check_folder()
-    write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
+    metrics = plain_json(metrics)
+    write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, allow_nan=False))
     return metrics
 
 
@@ -187,7 +189,7 @@ def _learn(
     stages: dict[str, Any] = {}
     with status.during("prepare"):
         for method in setting.methods.values():
-            stages |= method.prepare()
+            stages |= plain_json(method.prepare())  # told now, not after training, if it can't be recorded
     epochs = Epochs(folder / "checkpoint", job.key, setting, validators, job.options, status)
     chosen = validators[0]
     with network.once():

@@ -63,9 +63,7 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
             part = Path(folder, path.name + PART)  # not its name, by which others look for whole files
             write(part)
             _sync(part)
-            umask = os.umask(0)
-            os.umask(umask)
-            part.chmod(0o666 & ~umask)  # some writers' files are for one user
+            _share(part)
             part.replace(path)
 
 
@@ -87,6 +85,7 @@ def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
             for file in part.rglob("*"):
                 if file.is_file():
                     _sync(file)
+                    _share(file)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
@@ -129,3 +128,10 @@ def _sync(path: Path) -> None:
     """Past the system's memory: a rename must not overtake the content."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def _share(path: Path) -> None:
+    """As readable as the user's other files: some writers, safetensors among them, make theirs for one user."""
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(0o666 & ~umask)
