@@ -25,14 +25,14 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     given = [*overrides, *(f"{k}={v}" for k, v in settings.items())]
     sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}
     if sides:
-        from domadapt.config.overrides import quoted
+        from domadapt.config.overrides import quote
         from domadapt.data.in_memory import kept
 
         given = ["data=my_files", *given]
         folder = Path(compose("train", given).paths.cache, "data")
         for side, data in sides.items():
             path = data if isinstance(data, str | Path) else kept(data, folder)
-            given.append(f"data.{side}.path={quoted(str(path))}")
+            given.append(quote(f"input={path}").replace("input=", f"data.{side}.path=", 1))
     return run(compose("train", given))
 
 

@@ -63,11 +63,17 @@ def expected_terms(logits: Tensor, begins: Tensor, terms: Sequence[int], rates: 
     >>> expected_terms(logits, torch.tensor([True, False, True]), [1], PerText(0.5, 2.0))
     2.5
     """
+    judged = judged_texts(logits, begins, terms)
+    return float((judged * rates.judged + ~judged * rates.without).sum())
+
+
+def judged_texts(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> Tensor:
+    """(texts,) whether something other than a term is found in a text; arguments as for :func:`expected_terms`."""
     others = torch.tensor([i for i in range(1, logits.shape[-1]) if i not in terms], dtype=torch.int64)
     text = begins.long().cumsum(0) - 1
     judged = torch.zeros(int(text[-1]) + 1, dtype=torch.bool)
     judged[text[torch.isin(logits.argmax(-1), others)]] = True
-    return float((judged * rates.judged + ~judged * rates.without).sum())
+    return judged
 
 
 def found_terms(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> int:
@@ -89,16 +95,19 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float:
         texts: size of the sample; of what validators read, where no method reads the target.
         batch_size: of reading it.
     """
-    terms = term_labels(setting)
+    terms, judged_only = term_labels(setting), setting.counted.get(NEED_OPINION, False)
     rates = terms_per_text(setting.domains.source_train, term_kinds(setting))
-    if setting.counted.get(NEED_OPINION):
-        rates = rates._replace(without=0.0)
 
     def share(examples: Sequence[Example]) -> float:
-        read = [read_words(*both)[:2] for both in setting.outputs(examples, batch_size, "count terms")]
+        read = [read_words(*both)[:2] for both in setting.outputs(examples, batch_size, "count terms", alone=True)]
         if not read:
             return 1.0
         logits, begins = (torch.cat(parts) for parts in zip(*read, strict=True))
+        if judged_only:
+            of_judged = judged_texts(logits, begins, terms)[begins.long().cumsum(0) - 1]
+            logits, begins = logits[of_judged], begins[of_judged]
+        if not len(begins):
+            return 0.0
         return found_terms(logits, begins, terms) / max(1.0, expected_terms(logits, begins, terms, rates))
 
     target = share(setting.target_sample(texts, seed=0) or setting.validation)

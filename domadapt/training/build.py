@@ -1,9 +1,10 @@
 """From a configuration to everything that training needs, built in one place."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pytorch_lightning as pl
@@ -16,6 +17,7 @@ from domadapt.data.domains import Domains, SealedTest
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import EncoderLike
+from domadapt.runs.key import folder_of
 from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
@@ -66,6 +68,9 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         ceiling=None,
     )
     task.learn_labels([*domains.source_train, *domains.source_dev])
+    if sealed is not None:  # what is wrong with it is told before training, not after it
+        judge = deepcopy(task)  # which is thrown away with all that it has seen
+        sealed.check(lambda records: judge.check(judge.usable(records, Counter())))
     methods = make_methods(cfg)
     encoder: EncoderLike = make(cfg.backbone, kind=task.kind, labels=task.labels)
     if cfg.max_pieces > encoder.longest:
@@ -79,7 +84,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
             f"control={next(iter(cfg.control))}: no method of this run reads parses, so there is nothing to control; "
             f"add one (injection=lisa, injection=gnn) or leave the control out"
         )
-    cached = ParseCache(make(cfg.parser), cfg.paths.cache)
+    cached = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
     made: Parser = make(cfg.parser)
     uncached, parser = (controlled(one, cfg.control) for one in (made, cached))
     setting = Setting(
@@ -96,7 +101,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         seed=cfg.seed,
         device=device,
         precision=pick_precision(options.precision, device),
-        cache=Path(cfg.paths.cache),
+        cache=folder_of(cfg, "cache"),
         warnings=domains.warnings,
     )
     needed = setting.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))

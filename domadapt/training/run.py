@@ -20,6 +20,7 @@ from domadapt.config.instantiate import plain
 from domadapt.data.domains import SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
+from domadapt.runs.content import files_named
 from domadapt.runs.key import cell_key, run_folder
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.provenance import hardware, versions
@@ -30,11 +31,11 @@ from domadapt.training.build import build, make_validators
 from domadapt.training.ceiling import Ceiling
 from domadapt.training.distributed import be_quiet
 from domadapt.training.fit import Epochs, fit
-from domadapt.training.network import SourceNetwork
+from domadapt.training.network import Network
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
 from domadapt.training.unlabelled import audit_own_files, label_target, leave_card
-from domadapt.utils.files import clear_parts, write_atomic
+from domadapt.utils.files import clear_parts, refuse_overwriting, write_atomic
 from domadapt.utils.plain import plain_json
 from domadapt.utils.redact import command_line, redacted
 
@@ -70,6 +71,8 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
         log.info("%s is finished: not run again", folder)
         return metrics
     options = read_options(cfg)
+    for name in FILES:
+        refuse_overwriting(folder / name, files_named(plain(cfg.data)), "paths.run")
     if wait:
         try:
             return train(cfg, wait=False)
@@ -154,7 +157,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
         job = replace(job, config={**job.config, "task": setting.task_config})
     found_odd = audit_own_files(cfg, setting, folder) if cfg.train_on == "source" else None
     if cfg.train_on == "source":
-        learned = _learn(job, setting, validators, sealed, SourceNetwork(cfg, setting), found_odd)
+        learned = _learn(job, setting, validators, sealed, Network(cfg, setting), found_odd)
         return _write(learned, folder, status)
     ceiling = Ceiling(cfg, setting.domains, sealed)
     with ceiling.once():
@@ -163,7 +166,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
             own = {"key": job.key, "seconds": status.seconds, "attempts": status.attempts}
             own |= {name: told[name] for name in ("source", "config", "command")}
             return _write(found | own, folder, status)
-        metrics = {**_learn(job, setting, validators, sealed, SourceNetwork(cfg, setting)), "ceiling": ceiling.key}
+        metrics = {**_learn(job, setting, validators, sealed, Network(cfg, setting)), "ceiling": ceiling.key}
         _write(metrics, folder, status)
         ceiling.made(folder)
     return metrics
@@ -181,7 +184,7 @@ def _learn(
     setting: Setting,
     validators: Sequence[Validator],
     sealed: SealedTest | None,
-    network: SourceNetwork,
+    network: Network,
     found_odd: "Audit | None" = None,
 ) -> dict[str, Any]:
     """Fit, select, test; without target labels, label the target."""
@@ -199,9 +202,9 @@ def _learn(
                 network.keep(epochs)
     with status.during("save"):
         epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
-        # Before the test: whatever is wrong with it, the model is kept.
+        # Before the test: whatever goes wrong there, the model is kept.
         save_model(setting, job.config, folder / "model")
-    with status.during("evaluate"):
+    with status.during("evaluate"), network.kept_if_it_fails(epochs):
         known = Counter(setting.warnings)
         scores = final_evaluation(setting, sealed, epochs, folder)
         if chosen.bound:

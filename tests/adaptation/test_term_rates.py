@@ -11,7 +11,7 @@ import domadapt
 from domadapt.methods.term_rates import PerText, expected_terms, found_terms
 from tests.support import corpora
 
-O, B, I, OTHER = range(4)
+NONE, BEGIN, INSIDE, OTHER = range(4)
 
 
 def words(*texts: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -22,14 +22,14 @@ def words(*texts: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_spans_are_counted_as_they_are_decoded_and_end_with_their_text() -> None:
-    logits, begins = words([O, B, I, O, B], [B, O], [OTHER])
-    assert found_terms(logits, begins, [B, I]) == 3
-    assert expected_terms(logits, begins, [B, I], PerText(without=0.5, judged=2.0)) == 0.5 + 0.5 + 2.0
+    logits, begins = words([NONE, BEGIN, INSIDE, NONE, BEGIN], [BEGIN, NONE], [OTHER])
+    assert found_terms(logits, begins, [BEGIN, INSIDE]) == 3
+    assert expected_terms(logits, begins, [BEGIN, INSIDE], PerText(without=0.5, judged=2.0)) == 0.5 + 0.5 + 2.0
 
 
 def test_where_all_words_are_inside_few_spans_are_much() -> None:
-    logits, begins = words([B, *[I] * 29])
-    assert found_terms(logits, begins, [B, I]) == 10
+    logits, begins = words([BEGIN, *[INSIDE] * 29])
+    assert found_terms(logits, begins, [BEGIN, INSIDE]) == 10
 
 
 @pytest.mark.parametrize(("found", "rewritten"), [(0.4, True), (1.0, False)])

@@ -147,7 +147,8 @@ def test_no_target_labels(make_run: Any, tmp_path: Path) -> None:
     html = report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
     words = " ".join(assert_harmless(html).text.split())
     assert "No bars: the target test has no labels" in words
-    assert "Nothing to compare" in words
+    assert "Nothing to compare" not in words  # nor anything else that target labels would tell
+    assert "Cost against gain" not in words
 
 
 def test_damaged_predictions_spoil_only_the_examples(make_run: Any, row: Any, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def _names(header: str) -> list[str]:
 
 
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
-    """Yield each row's first line and record; an empty label means that there is none.
+    """Yield each row's first line and record; a blank label means that there is none.
 
     Args:
         file: The opened file.
@@ -62,7 +62,7 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
             raise DataError(file.where(line), f"row of {len(row)} fields", row, expected, fix)
         fields: dict[str, object] = renamed(dict(zip(header, row, strict=True)), columns, file.where(1))
         fields["id"] = fields.get("id") or file.generated_id(line)
-        fields["label"] = fields.get("label") or None
+        fields["label"] = label if (label := str(fields.get("label", ""))).strip() else None
         # A table cannot hold lists: such a column is unknown here, whatever it means in JSON.
         for name in ("tokens", "tags", "spans"):
             if fields.pop(name, None) is not None:

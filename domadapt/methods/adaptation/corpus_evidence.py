@@ -99,7 +99,7 @@ class CorpusEvidence(Method):
 
     def transform(self, output: Output, batch: Batch) -> Output:
         """The shift, in scoring and prediction."""
-        if self.training or self.silent or not self.terms or not self.count.any():  # has not read the target yet
+        if self.training or self.silent or not self.terms or not len(self.types):
             return output
         read = batch.node_first_piece >= 0
         pieces, types = batch.node_first_piece[read], self.own(batch, "types")[read]
