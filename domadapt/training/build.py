@@ -123,7 +123,9 @@ def told(task: DictConfig, domains: Domains) -> DictConfig:
         return task
     # By its name, so that the keys of other runs do not reach both tasks' code.
     name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
-    return OmegaConf.create((files("domadapt.conf") / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
+    made = OmegaConf.create((files("domadapt.conf") / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert isinstance(made, DictConfig)
+    return made
 
 
 def make_methods(cfg: DictConfig) -> dict[str, Method]:

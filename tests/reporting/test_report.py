@@ -91,7 +91,7 @@ def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) ->
     assert "2 times: a mended tag" in words or "6 times: a mended tag" in words
     assert "domadapt train seed=1 # lisa, seed 1, key lisa1" in words
     order = ["Summary", "Scores", "Pair × method", "Significance", "Selection regret", "Selection study"]
-    order += ["Cost against gain", "Pair by pair", "Data", "How to reproduce"]
+    order += ["Expected without labels", "Cost against gain", "Pair by pair", "Data", "How to reproduce"]
     assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html) == order
     svgs = [dict(attributes) for tag, *attributes in page.elements if tag == "svg"]
     assert len(svgs) == 5
