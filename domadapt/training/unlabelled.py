@@ -12,7 +12,6 @@ from omegaconf import DictConfig
 
 from domadapt.auditing.audit import Audit, audit
 from domadapt.auditing.storage import write_audit
-from domadapt.config.instantiate import plain
 from domadapt.config.resolvers import own_files
 from domadapt.data.batches import Truncation
 from domadapt.inference.evaluate import evaluate
@@ -88,7 +87,7 @@ def audit_own_files(cfg: DictConfig, setting: Setting, folder: Path) -> Audit | 
     if not own_files(cfg.data) or "benchmark" in cfg:
         return None
     found = audit(setting.domains, None, setting.task.kind, cfg.seed, fast=True)
-    write_audit(found, folder / "audit.json", plain(cfg))
+    write_audit(found, folder / "audit.json")  # metrics.json holds the configuration, without secrets
     for finding in found.findings:
         if finding.severity != "note":
             log.warning("audit: %s", finding.text)
