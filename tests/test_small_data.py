@@ -103,6 +103,7 @@ def test_the_command_line_ends_with_the_card(
     folder, metrics = run
     cfg = compose("train", [f"paths.run={folder}/run"])
     monkeypatch.setattr("domadapt.training.run.train", lambda _: metrics)
+    monkeypatch.setattr("domadapt.benchmarking.search.searching", lambda: False)  # Hydra is not there to be asked
     cli.train(cfg, [])
     assert "10 predictions, drawn at random:" in capsys.readouterr().out
 
