@@ -172,6 +172,7 @@ def corpora(folder: Path, target_shift: int = 5) -> list[str]:
         f"data.target.train_path={folder}/labelled.jsonl",
         "backbone=tiny_random",
         "trainer.epochs=2",
+        "trainer.least_steps=0",  # as many as there are: tests need no good model
         "trainer.batch_size=8",
         "trainer.target_batch_size=4",
         "trainer.checkpoint_seconds=0",  # nothing in a test depends on the clock

@@ -48,6 +48,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"data.target.path={folder}/target.txt",
             "backbone=tiny_random",
             "trainer.epochs=1",
+            "trainer.least_steps=0",
             "trainer.device=cpu",
             "max_pieces=16",
             f"paths.run='{folder}/seed=1'",

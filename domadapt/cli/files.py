@@ -14,11 +14,11 @@ from domadapt.cli.outputs import check_trees, predictions
 from domadapt.config.instantiate import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import STDIN, open_texts
+from domadapt.inference.lines import row
 from domadapt.inference.model import load
 from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import conllu
-from domadapt.tasks.task import Prediction
 from domadapt.utils.files import refuse_overwriting, replace_atomic
 from domadapt.utils.progress import progress
 
@@ -69,20 +69,6 @@ def predict_file(cfg: DictConfig) -> None:
         limit = model.setting.max_pieces
         cut = f"{truncated} of {done} texts are longer than the {limit} pieces that the model reads"
         print(f"warning: {cut}: nothing beyond is labelled; split them, or train with max_pieces", file=sys.stderr)
-
-
-def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, Any]:
-    """A prediction as a line of JSON says it.
-
-    >>> row(UnlabelledText("a:1", "", "Fast."), Prediction("positive", 0.91239), "sequence")
-    {'id': 'a:1', 'text': 'Fast.', 'label': 'positive', 'confidence': 0.9124}
-    """
-    if kind == "sequence":
-        told: dict[str, Any] = {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
-    else:
-        spans = ((s.start, s.end, s.type, text.text[s.start : s.end]) for s in prediction.spans)
-        told = {"spans": [dict(zip(("start", "end", "type", "text"), span)) for span in spans]}
-    return {"id": text.id, "text": text.text, **told}
 
 
 def parse_files(cfg: DictConfig) -> None:

@@ -29,15 +29,21 @@ Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.pat
 
 
 def train(cfg: Any, overrides: list[str]) -> float | None:
-    """One run; prints its scores, and returns what a sweeper may search by."""
+    """One run; prints its scores, or without target labels its card; returns what a sweeper may search by."""
     from domadapt.benchmarking.search import objective, searching, trial
     from domadapt.reporting.tables import text_table
+    from domadapt.reporting.target_card import as_lines
+    from domadapt.runs.key import run_folder
     from domadapt.runs.metrics import typed
+    from domadapt.runs.target_card import read_card
     from domadapt.training.run import train as run
 
     metrics = run(cfg)
-    # A target score on the screen would lead the next choice of settings.
-    print(trial(typed(metrics), overrides, sys.argv[1:]) if searching() else text_table([metrics]), flush=True)
+    if searching():  # a target score on the screen would lead the next choice of settings
+        print(trial(typed(metrics), overrides, sys.argv[1:]), flush=True)
+    else:
+        card = read_card(run_folder(cfg), metrics["key"]) if metrics["target_test"] is None else None
+        print(text_table([metrics]) if card is None else as_lines(card), flush=True)
     return objective(typed(metrics))
 
 

@@ -38,6 +38,18 @@ def side_name(side: Any, default: str) -> str:
     return str(side.get("name") or default)
 
 
+def own_files(data: Any) -> bool:
+    """Whether a problem is a user's own files, for which no protocol names epochs.
+
+    >>> own_files({"_target_": "domadapt.data.sources.my_files"})
+    True
+    >>> own_files({"_target_": "domadapt.data.sources.shipped"})
+    False
+    """
+    parts = (data.get("problems") or {}).values() if "problems" in data else [data]
+    return any(str(part.get("_target_")).endswith(".my_files") for part in parts)
+
+
 def method_name(train_on: str, backbone: Any, injection: Any, adaptation: Any, control: Any) -> str:
     """What a run is called in tables: its methods, and after an @ its control.
 

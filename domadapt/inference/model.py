@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
+from domadapt.data.lowercase import lower_in_place
 from domadapt.inference.description import NAME, Description, read_description, refuse_foreign
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Method
@@ -61,6 +62,7 @@ def _write(setting: Setting, config: dict[str, Any], folder: Path) -> None:
         max_pieces=setting.max_pieces,
         source=setting.domains.source,
         target=setting.domains.target,
+        lowercase=bool(config["data"].get("lowercase", False)),
         checksums=CHECKSUMS,
     ).write(folder)
     write_checksums(folder)
@@ -77,6 +79,7 @@ class Model:
 
     setting: Setting
     parses: bool
+    lowercase: bool = False
 
     def predict(self, texts: Iterable[str], batch_size: int = 64) -> list[Prediction]:
         """Label texts; spans are in characters of the text as given.
@@ -92,6 +95,8 @@ class Model:
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
+        if self.lowercase:  # as it was trained; spans are where they are in the text as given
+            texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
         examples = self.setting.examples(texts, "prediction", self.parses, labelled=False)
         return evaluate(examples, self.setting, batch_size, "predict").predictions
 
@@ -193,7 +198,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
             method.load_state_dict(kept[name]["weights"])
             method.recall(kept[name]["memory"])
         method.to(target_device).eval()
-    return Model(setting, description.parses_at_prediction)
+    return Model(setting, description.parses_at_prediction, description.lowercase)
 
 
 def _miss_checksums(folder: Path, description: Description) -> None:

@@ -40,6 +40,7 @@ class Setting:
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
         counted: what methods have counted in the corpora before training, for others to use.
+        task_config: the task's settings, for whoever loads the model.
         corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
     """
 
@@ -64,6 +65,7 @@ class Setting:
     warnings: Counter[str] = field(default_factory=Counter)
     counted: dict[str, Any] = field(default_factory=dict)
     corpus_parser: Parser | None = None
+    task_config: dict[str, Any] = field(default_factory=dict)
 
     @property
     def source_sample(self) -> list[Example]:

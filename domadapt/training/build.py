@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytorch_lightning as pl
-from omegaconf import DictConfig
+from hydra.utils import get_method
+from omegaconf import DictConfig, OmegaConf
 
-from domadapt.config.instantiate import make
+from domadapt.config.instantiate import make, plain
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.methods.method import Method
@@ -26,6 +27,8 @@ from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
 from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
+
+AUTO = "domadapt.tasks.auto.auto"
 
 
 def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
@@ -54,7 +57,8 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     sealed = domains.test
     if sealed is None and make(cfg.selection).bound:
         raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
-    task: Task = make(cfg.task)
+    task_config = told(cfg.task, domains)
+    task: Task = make(task_config)
     domains = replace(
         domains,
         source_train=task.usable(domains.source_train, domains.warnings),
@@ -86,6 +90,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     setting = Setting(
         domains=domains,
         task=task,
+        task_config=plain(task_config),
         encoder=encoder,
         methods=methods,
         parser=parser,
@@ -110,6 +115,17 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
     setting.attach()
     return setting, sealed
+
+
+def told(task: DictConfig, domains: Domains) -> DictConfig:
+    """The task's settings: as they are given, or of the task that the source's annotation is of."""
+    if task.get("_target_") != AUTO:
+        return task
+    # By its name, so that the keys of other runs do not reach both tasks' code.
+    name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
+    made = OmegaConf.create((files("domadapt.conf") / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert isinstance(made, DictConfig)
+    return made
 
 
 def make_methods(cfg: DictConfig) -> dict[str, Method]:

@@ -247,6 +247,7 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
         epochs: of the run, without any yet; another cell's checkpoint is not resumed.
         logger: hears of losses and scores.
     """
+    passes = options.passes(-(-len(setting.source) // options.batch_size))
     loader = StepLoader(
         setting.source,
         setting.target or None,
@@ -255,8 +256,15 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
         options.target_batch_size,
         setting.seed,
         setting.augmented if setting.augments else None,
+        passes,
     )
     steps = len(loader) * options.epochs
+    if passes > 1:
+        log.info(
+            "%d texts make %d steps an epoch, which are few: each of %d epochs goes over them %d times, %d steps in "
+            "all (trainer.least_steps=%d; 0 goes over them once)",
+            *(len(setting.source), len(loader) // passes, options.epochs, passes, steps, options.least_steps),
+        )
     module = AdaptationModule(setting, options, steps)
     resumed = resumable(epochs)
     callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]

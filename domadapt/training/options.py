@@ -1,11 +1,15 @@
 """How runs are trained: the configuration's ``trainer``, typed, its ranges checked in one place."""
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
 from omegaconf import DictConfig
 
+from domadapt.config.resolvers import own_files
+
 WHOLE = ("epochs", "batch_size", "target_batch_size", "evaluation_batch_size", "validation_texts")
+LEAST_STEPS = 300  # of training on a user's own files, unless told
 MOST_THREADS = 1024  # more crash torch where the system has no room for them
 RANGES = {
     "learning_rate": (0, 1),
@@ -31,6 +35,7 @@ class TrainerOptions:
     hardware: str | None
     threads: int
     epochs: int
+    least_steps: int
     batch_size: int
     target_batch_size: int
     evaluation_batch_size: int
@@ -54,6 +59,17 @@ class TrainerOptions:
         if type(self.threads) is not int or not 0 <= self.threads <= MOST_THREADS:
             expected = f"a whole number from 1 to {MOST_THREADS}, or 0 for torch's choice"
             raise ValueError(f"trainer.threads={self.threads!r}: expected {expected}")
+        _whole("trainer.least_steps", self.least_steps, 0, " (epochs as they are)")
+
+    def passes(self, batches: int) -> int:
+        """How often an epoch goes over the labelled texts, so that all epochs together make ``least_steps``.
+
+        Epochs stay as many: there is a checkpoint for each, and methods count them.
+
+        Args:
+            batches: of one pass.
+        """
+        return max(1, math.ceil(self.least_steps / max(1, self.epochs * batches)))
 
 
 def read_options(cfg: DictConfig) -> TrainerOptions:
@@ -65,7 +81,10 @@ def read_options(cfg: DictConfig) -> TrainerOptions:
     Raises:
         ValueError: naming the setting, its value and its range.
     """
-    options = TrainerOptions(**{field.name: cfg.trainer[field.name] for field in fields(TrainerOptions)})
+    given = {field.name: cfg.trainer[field.name] for field in fields(TrainerOptions)}
+    if given["least_steps"] is None:
+        given["least_steps"] = LEAST_STEPS if own_files(cfg.data) else 0
+    options = TrainerOptions(**given)
     _whole("max_pieces", cfg.max_pieces, 3, "; two pieces are special ones")
     if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")

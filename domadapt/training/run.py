@@ -7,9 +7,9 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
@@ -34,13 +34,17 @@ from domadapt.training.fit import Epochs, fit
 from domadapt.training.network import Network
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
+from domadapt.training.unlabelled import audit_own_files, label_target, leave_card
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
 from domadapt.utils.plain import plain_json
 from domadapt.utils.redact import command_line, redacted, remember, struck
 
+if TYPE_CHECKING:
+    from domadapt.auditing.audit import Audit
+
 log = logging.getLogger(__name__)
 # What a run writes, and what is in the two folders that it replaces or deletes as a whole.
-FILES = ("metrics.json", "status.json", "predictions.jsonl", "model")
+FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md", "model")
 FOLDERS = {
     "model": ("domadapt.json", "encoder", "methods.safetensors", "SHA256SUMS"),
     "checkpoint": ("*.safetensors", ".*"),
@@ -165,8 +169,11 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
             log.warning("%s (%d times)", message, count)
         for module in (setting.encoder, *setting.methods.values()):
             module.to(setting.device)
+        job = replace(job, config={**job.config, "task": setting.task_config})
+    found_odd = audit_own_files(cfg, setting, folder) if cfg.train_on == "source" else None
     if cfg.train_on == "source":
-        return _write(_learn(job, setting, validators, sealed, Network(cfg, setting)), folder, status)
+        learned = _learn(job, setting, validators, sealed, Network(cfg, setting), found_odd)
+        return _write(learned, folder, status)
     ceiling = Ceiling(cfg, setting.domains, sealed)
     with ceiling.once():
         if (found := ceiling.take(folder, setting.domains.source)) is not None:
@@ -188,9 +195,14 @@ def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, A
 
 
 def _learn(
-    job: Job, setting: Setting, validators: Sequence[Validator], sealed: SealedTest | None, network: Network
+    job: Job,
+    setting: Setting,
+    validators: Sequence[Validator],
+    sealed: SealedTest | None,
+    network: Network,
+    found_odd: "Audit | None" = None,
 ) -> dict[str, Any]:
-    """Fit, select, test."""
+    """Fit, select, test; without target labels, label the target."""
     folder, status = job.folder, job.status
     stages: dict[str, Any] = {}
     with status.during("prepare"):
@@ -215,11 +227,18 @@ def _learn(
             save_model(setting, job.config, folder / "model")
         for message, count in sorted((setting.warnings - known).items()):
             log.warning("%s (%d times)", message, count)
+    labelled = None
+    if sealed is None:
+        with status.during("label target"):
+            labelled = label_target(setting, epochs.batch_size, folder / "predictions.jsonl")
     told = summary(job.config, setting, epochs.curve)
     if chosen.bound:
         told["method"] += "+oracle_selection"
     took = {"seconds": status.seconds, "attempts": status.attempts}
-    return {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}
+    metrics = {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}
+    if labelled is not None:
+        leave_card(setting, labelled, metrics, found_odd, folder)
+    return metrics
 
 
 def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]]) -> dict[str, Any]:
