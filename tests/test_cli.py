@@ -81,9 +81,7 @@ def test_help_of_a_choice_shows_its_settings(command: Command) -> None:
 def test_unknown_verb(command: Command) -> None:
     code, out, err = command("trian")
     assert (code, out) == (2, "")
-    assert (
-        err == "domadapt: no verb 'trian'; there are train, benchmark, bundle, predict, parse, audit, report, study\n"
-    )
+    assert err == f"domadapt: no verb 'trian'; there are {', '.join(cli.VERBS)}\n"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +98,9 @@ def test_unknown_verb(command: Command) -> None:
         (["train", "+data.colour=red"], "unexpected keyword argument 'colour'"),
         (["predict", "text=Hello"], "model is not set: give model=VALUE"),
         (["predict", "model=nowhere", "text=Hello"], "nowhere: not a model folder"),
+        (["export", "model=nowhere", "to=there"], "nowhere: not a model folder"),
+        (["export", "model=nowhere", "to=there", "format=pt"], "format=pt: expected one of hf, onnx, onnx-int8"),
+        (["serve", "model=nowhere"], "nowhere: not a model folder"),
         (["predict", "model=nowhere"], "give either input=FILE or text="),
         (["train", ""], "one argument is empty"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),

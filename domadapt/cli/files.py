@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice, tee
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, ListConfig
 
@@ -15,9 +14,9 @@ from domadapt.config.instantiate import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import open_texts
 from domadapt.inference.model import load
+from domadapt.inference.rows import row
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import conllu
-from domadapt.tasks.task import Prediction
 from domadapt.utils.files import replace_atomic
 from domadapt.utils.progress import progress
 
@@ -42,10 +41,7 @@ def predict_file(cfg: DictConfig) -> None:
         total, texts = open_texts(Path(str(cfg.input)), cfg.format, warnings)
     else:
         total, texts = 1, iter([UnlabelledText("text", "input", str(cfg.text))])
-    folder = Path(str(cfg.model))
-    if (folder / "model" / "domadapt.json").is_file():
-        folder /= "model"
-    model = load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
+    model = load(str(cfg.model), cfg.device, str(cfg.precision), cfg.trust_code)
     done = truncated = 0
 
     def lines() -> Iterator[str]:
@@ -62,20 +58,6 @@ def predict_file(cfg: DictConfig) -> None:
         limit = model.setting.max_pieces
         cut = f"{truncated} of {done} texts are longer than the {limit} pieces that the model reads"
         print(f"warning: {cut}: nothing beyond is labelled; split them, or train with max_pieces", file=sys.stderr)
-
-
-def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, Any]:
-    """A prediction as a line of JSON says it.
-
-    >>> row(UnlabelledText("a:1", "", "Fast."), Prediction("positive", 0.91239), "sequence")
-    {'id': 'a:1', 'text': 'Fast.', 'label': 'positive', 'confidence': 0.9124}
-    """
-    if kind == "sequence":
-        told: dict[str, Any] = {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
-    else:
-        spans = ((s.start, s.end, s.type, text.text[s.start : s.end]) for s in prediction.spans)
-        told = {"spans": [dict(zip(("start", "end", "type", "text"), span)) for span in spans]}
-    return {"id": text.id, "text": text.text, **told}
 
 
 def parse_files(cfg: DictConfig) -> None:

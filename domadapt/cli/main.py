@@ -15,6 +15,8 @@ domadapt VERB [overrides]      label one domain, work in another
   benchmark   every pair, method and seed of an experiment, then the table
   bundle      an experiment's runs as one file, for a GPU machine without network
   predict     label your own text with a trained model
+  serve       a small page that labels what you type, on this machine
+  export      a trained model as a folder that works without domadapt
   parse       fill the parse cache
   audit       what is wrong with the corpora, before you believe a score
   report      one HTML file from run folders: domadapt report runs/mine
@@ -60,6 +62,20 @@ def predict(cfg: Any, overrides: list[str]) -> None:
     predict_file(cfg)
 
 
+def serve(cfg: Any, overrides: list[str]) -> None:
+    """Answer on a port until Ctrl-C."""
+    from domadapt.serving.serve import serve as run
+
+    run(cfg)
+
+
+def export(cfg: Any, overrides: list[str]) -> None:
+    """Hand a model over; prints how far it agrees with its original."""
+    from domadapt.cli.export import export_model
+
+    print(export_model(cfg))
+
+
 def parse(cfg: Any, overrides: list[str]) -> None:
     """Fill the cache."""
     from domadapt.cli.files import parse_files
@@ -95,6 +111,8 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "benchmark": benchmark,
     "bundle": bundle,
     "predict": predict,
+    "serve": serve,
+    "export": export,
     "parse": parse,
     "audit": audit,
     "report": report,
@@ -164,7 +182,7 @@ def _run(verb: str, arguments: list[str]) -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
-    tidy = quote if verb in ("predict", "parse") else lengthen
+    tidy = quote if verb in ("predict", "parse", "serve", "export") else lengthen
     words = positional(arguments[1:]) if verb in ("report", "study") else arguments[1:]
     given = [tidy(argument) for argument in words]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-FREE_TEXT = ("input", "model", "output", "text")  # settings of predict and parse that hold a path or a sentence
+FREE_TEXT = ("input", "model", "output", "text", "to")  # settings of some verbs that hold a path or a sentence
 
 
 def quote(argument: str) -> str:

@@ -16,6 +16,7 @@ from domadapt.methods.setting import Setting
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.parser import Parse, Text
+from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction
 from domadapt.utils import checkpoint
 from domadapt.utils.device import pick_device, pick_precision
@@ -94,6 +95,19 @@ class Model:
         examples = self.setting.examples(texts, "prediction", self.parses, labelled=False)
         return evaluate(examples, self.setting, batch_size, "predict").predictions
 
+    def probabilities(self, texts: Iterable[str], batch_size: int = 64) -> FloatArray:
+        """(texts, classes) of classification, the classes in the order of ``setting.task.labels``.
+
+        Raises:
+            ValueError: the model labels words, not texts.
+        """
+        task = self.setting.task
+        if task.kind != "sequence":
+            raise ValueError("this model finds spans: each has its own confidence; probabilities are of whole texts")
+        examples = self.setting.examples(list(unlabelled(texts)), "prediction", self.parses, labelled=False)
+        rows = evaluate(examples, self.setting, batch_size, "predict").rows
+        return rows.probabilities[rows.texts.argsort()]
+
     @property
     def truncated(self) -> int:
         """Texts of the last call that were longer than the model reads."""
@@ -144,6 +158,33 @@ def _read(path: Path) -> dict[str, Any]:
     return description
 
 
+def model_folder(folder: str | Path) -> Path:
+    """The model's own folder, from a run's folder or itself.
+
+    Raises:
+        ValueError: there is no model in it.
+    """
+    found = next((path for path in (Path(folder), Path(folder, "model")) if (path / "domadapt.json").is_file()), None)
+    if found is None:
+        raise ValueError(f"{folder}: not a model folder (no domadapt.json in it); give a run's folder, or its model/")
+    return found
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """What a model folder says of itself, nothing of which is made or imported yet.
+
+    Raises:
+        ValueError: it is damaged, or of another version.
+    """
+    path = folder / "domadapt.json"
+    description = _read(path)
+    if description.get("format") != FORMAT:
+        raise ValueError(f"{path}: format {description.get('format')!r}, this version reads {FORMAT}; train it again")
+    if missing := [name for name in FIELDS if name not in description]:
+        raise ValueError(f"{path}: damaged: it lacks {', '.join(missing)}; {AGAIN}")
+    return description
+
+
 class NoParser:
     """Stands for a parser where nothing needs one."""
 
@@ -159,10 +200,10 @@ class NoParser:
 
 
 def load(folder: str | Path, device: str = "auto", precision: str = "auto", trust_code: bool = False) -> Model:
-    """Load a model folder that :func:`domadapt.train` wrote.
+    """Load a model that :func:`domadapt.train` wrote.
 
     Args:
-        folder: the run's ``model/`` folder.
+        folder: the run's folder, or the ``model/`` in it.
         device: ``auto``, ``cpu`` or ``cuda``.
         precision: ``auto``, ``32`` or ``bf16-mixed``.
         trust_code: let the folder name classes outside domadapt; only for folders of your own.
@@ -170,17 +211,11 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     Raises:
         ValueError: not a model folder, from another version, or naming foreign classes.
     """
-    folder = Path(folder)
+    folder = model_folder(folder)
     path = folder / "domadapt.json"
-    if not path.is_file():
-        raise ValueError(f"{folder}: not a model folder (no domadapt.json in it); give a run's model/ folder")
-    description = _read(path)
-    if description.get("format") != FORMAT:
-        raise ValueError(f"{path}: format {description.get('format')!r}, this version reads {FORMAT}; train it again")
+    description = describe(folder)
     if not trust_code:
         refuse_foreign(description, path)
-    if missing := [name for name in FIELDS if name not in description]:
-        raise ValueError(f"{path}: damaged: it lacks {', '.join(missing)}; {AGAIN}")
     task = make(description["task"])
     backbone = {**description["backbone"], "name": str(folder / "encoder")}
     encoder = make(backbone, kind=task.kind, labels=task.labels)

@@ -1,0 +1,28 @@
+"""The verb that hands a model over."""
+
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+from omegaconf import DictConfig
+
+from domadapt.data.streams import open_texts
+from domadapt.inference.export import COMPARED, FORMATS, export
+
+
+def export_model(cfg: DictConfig) -> str:
+    """Write the folder; returns what there is to say of it.
+
+    Args:
+        cfg: a composed ``export.yaml``.
+
+    Raises:
+        ValueError: the model, the folder or the texts will not do.
+    """
+    if cfg.format not in FORMATS:
+        raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
+    texts = None
+    if cfg.input is not None:
+        texts = [text.text for text in islice(open_texts(Path(str(cfg.input)), None, Counter())[1], COMPARED)]
+    measured = export(str(cfg.model), str(cfg.to), cfg.format, texts, bool(cfg.drop_methods), bool(cfg.trust_code))
+    return "\n".join([f"{cfg.to}: {cfg.format}; its README.md says how to load it", *measured])
