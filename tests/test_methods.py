@@ -10,7 +10,7 @@ import transformers
 
 import domadapt
 from domadapt.data.domains import UnlabelledText
-from domadapt.inference.model import FORMAT
+from domadapt.inference.folder import FORMAT
 from domadapt.methods.method import Method, Step
 from domadapt.runs.status import Status
 from domadapt.training import run as training

@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from domadapt.data.streams import open_texts
-from domadapt.inference.export import COMPARED, FORMATS, export
+from domadapt.inference.folder import FORMATS, free_folder, model_folder
 
 
 def export_model(cfg: DictConfig) -> str:
@@ -21,6 +21,10 @@ def export_model(cfg: DictConfig) -> str:
     """
     if cfg.format not in FORMATS:
         raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
+    model_folder(str(cfg.model))
+    free_folder(Path(str(cfg.to)))
+    from domadapt.inference.export import COMPARED, export
+
     texts = None
     if cfg.input is not None:
         texts = [text.text for text in islice(open_texts(Path(str(cfg.input)), None, Counter())[1], COMPARED)]

@@ -13,10 +13,7 @@ from omegaconf import DictConfig, ListConfig
 from domadapt.config.instantiate import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import open_texts
-from domadapt.inference.model import load
-from domadapt.inference.rows import row
-from domadapt.syntax.cache import ParseCache
-from domadapt.syntax.conllu import conllu
+from domadapt.inference.folder import describe, model_folder
 from domadapt.utils.files import replace_atomic
 from domadapt.utils.progress import progress
 
@@ -41,6 +38,10 @@ def predict_file(cfg: DictConfig) -> None:
         total, texts = open_texts(Path(str(cfg.input)), cfg.format, warnings)
     else:
         total, texts = 1, iter([UnlabelledText("text", "input", str(cfg.text))])
+    describe(model_folder(str(cfg.model)))
+    from domadapt.inference.model import load  # seconds, and what could go wrong before has not
+    from domadapt.inference.rows import row
+
     model = load(str(cfg.model), cfg.device, str(cfg.precision), cfg.trust_code)
     done = truncated = 0
 
@@ -74,6 +75,9 @@ def parse_files(cfg: DictConfig) -> None:
     paths = list(cfg.input) if isinstance(cfg.input, ListConfig) else [cfg.input]
     warnings = Counter[str]()
     files = [open_texts(Path(str(path)), cfg.format, warnings) for path in paths]
+    from domadapt.syntax.cache import ParseCache
+    from domadapt.syntax.conllu import conllu
+
     cache = ParseCache(make(cfg.parser), cfg.paths.cache)
     started = time.perf_counter()
     texts, copies = tee(text for _, stream in files for text in stream)

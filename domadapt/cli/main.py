@@ -31,6 +31,9 @@ Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.pat
 
 def train(cfg: Any, overrides: list[str]) -> float | None:
     """One run; prints its scores, and returns what a sweeper may search by."""
+    from domadapt.training.options import check
+
+    check(cfg)  # before what takes seconds to import
     from domadapt.benchmarking.search import objective
     from domadapt.reporting.tables import text_table
     from domadapt.runs.metrics import typed
@@ -158,7 +161,7 @@ def _run(verb: str, arguments: list[str]) -> None:
     from domadapt.benchmarking.launching import portable
     from domadapt.benchmarking.search import check_search
     from domadapt.benchmarking.sweep import Sweep, Swept
-    from domadapt.config.overrides import lengthen, positional, quote
+    from domadapt.config.overrides import lengthen, positional, quote, several_trackers
     from domadapt.config.resolvers import register
     from domadapt.utils.redact import guard_logs
 
@@ -184,7 +187,7 @@ def _run(verb: str, arguments: list[str]) -> None:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
     tidy = quote if verb in ("predict", "parse", "serve", "export") else lengthen
     words = positional(arguments[1:]) if verb in ("report", "study") else arguments[1:]
-    given = [tidy(argument) for argument in words]
+    given = [tidy(argument) for argument in several_trackers(words)]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
     given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))
     # Hydra's other way of logging opens a file in the working folder, whatever else it is told.

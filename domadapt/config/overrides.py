@@ -29,6 +29,22 @@ def lengthen(argument: str) -> str:
     return re.sub(r"^(source|target)\.", r"data.\1.", argument)
 
 
+def several_trackers(arguments: Sequence[str]) -> list[str]:
+    """`tracking=[a,b]` as Hydra can have it: each in a place of its own, since both have a ``_target_``.
+
+    >>> several_trackers(["seed=1", "tracking=[csv,tensorboard]"])
+    ['seed=1', 'tracking=none', '+tracking@tracking.csv=csv', '+tracking@tracking.tensorboard=tensorboard']
+    """
+    found = list[str]()
+    for argument in arguments:
+        if several := re.fullmatch(r"tracking=\[([\w, ]+)\]", argument):
+            names = [name.strip() for name in several[1].split(",")]
+            found += ["tracking=none", *(f"+tracking@tracking.{name}={name}" for name in names)]
+        else:
+            found.append(argument)
+    return found
+
+
 def positional(arguments: Sequence[str]) -> list[str]:
     """`report runs/x` is short for `report runs=runs/x`: what is no override and no flag is a path.
 

@@ -1,4 +1,4 @@
-"""Names that configurations compute: of the pair and of the method."""
+"""Names that configurations compute: of the pair, of the method, of its role."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,6 +52,15 @@ def method_name(train_on: str, backbone: Any, injection: Any, adaptation: Any, c
     if train_on == "target":
         added = ["in_domain", *added]
     return "@".join(["+".join(str(name) for name in added) or "source_only", *map(str, control or {})])
+
+
+def role(config: dict[str, Any]) -> str:
+    """Which bar of the report a run is: the three that stand, or one between."""
+    if config["train_on"] == "target":
+        return "in_domain"
+    if config["backbone"].get("_target_", "").endswith("BiLSTM"):
+        return "rnn_from_scratch"
+    return "adapted" if config["injection"] or config["adaptation"] else "source_only"
 
 
 def register() -> None:

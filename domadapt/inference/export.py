@@ -10,12 +10,12 @@ from typing import Any
 
 from domadapt.data.domains import unlabelled
 from domadapt.inference.card import model_card, recorded
-from domadapt.inference.model import Model, describe, load, model_folder
+from domadapt.inference.folder import FORMATS, describe, free_folder, model_folder
+from domadapt.inference.model import Model, load
 from domadapt.inference.rows import row
 from domadapt.inference.to_onnx import check_installed, quietly, write_onnx
 from domadapt.utils.files import replace_folder, write_atomic
 
-FORMATS = ("hf", "onnx", "onnx-int8")
 COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measured on; times that speed is
 WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."
 Predict = Callable[[list[str]], list[dict[str, Any]]]
@@ -48,8 +48,7 @@ def export(
     if format not in FORMATS:
         raise ValueError(f"format={format}: expected one of {', '.join(FORMATS)}")
     to, folder = Path(to), model_folder(model)
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise ValueError(f"to={to}: there is something in it; give a folder that is new, or empty")
+    free_folder(to)
     if format != "hf":
         check_installed()
     description = describe(folder)

@@ -11,6 +11,7 @@ from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.inference.evaluate import evaluate
+from domadapt.inference.folder import AGAIN, FORMAT, describe, model_folder
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.syntax.alignment import IntArray
@@ -21,11 +22,6 @@ from domadapt.tasks.task import Prediction
 from domadapt.utils import checkpoint
 from domadapt.utils.device import pick_device, pick_precision
 from domadapt.utils.files import replace_folder, write_atomic
-
-FORMAT = 2  # of model folders
-PARSING = ("parser", "control", "parser_name", "parses_at_prediction")
-FIELDS = ("task", "backbone", "methods", "relations", "max_pieces", "source", "target", *PARSING)
-AGAIN = "copy the folder again, or train the model again"
 
 
 def save_model(setting: Setting, config: dict[str, Any], folder: Path) -> None:
@@ -146,43 +142,6 @@ def _defined_here(target: str) -> bool:
     except ImportError:
         return False
     return isinstance(found, type) and found.__module__ == module
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: damaged ({error}); {AGAIN}") from error
-    if not isinstance(description, dict):
-        raise ValueError(f"{path}: damaged: no object; {AGAIN}")
-    return description
-
-
-def model_folder(folder: str | Path) -> Path:
-    """The model's own folder, from a run's folder or itself.
-
-    Raises:
-        ValueError: there is no model in it.
-    """
-    found = next((path for path in (Path(folder), Path(folder, "model")) if (path / "domadapt.json").is_file()), None)
-    if found is None:
-        raise ValueError(f"{folder}: not a model folder (no domadapt.json in it); give a run's folder, or its model/")
-    return found
-
-
-def describe(folder: Path) -> dict[str, Any]:
-    """What a model folder says of itself, nothing of which is made or imported yet.
-
-    Raises:
-        ValueError: it is damaged, or of another version.
-    """
-    path = folder / "domadapt.json"
-    description = _read(path)
-    if description.get("format") != FORMAT:
-        raise ValueError(f"{path}: format {description.get('format')!r}, this version reads {FORMAT}; train it again")
-    if missing := [name for name in FIELDS if name not in description]:
-        raise ValueError(f"{path}: damaged: it lacks {', '.join(missing)}; {AGAIN}")
-    return description
 
 
 class NoParser:

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from omegaconf import DictConfig
 
-from domadapt.inference.model import describe, load, model_folder
+from domadapt.inference.folder import describe, model_folder
 from domadapt.utils.text import visible
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,7 @@ def serve(cfg: DictConfig) -> None:
     with listening(host, cfg.port) as port:  # before the model: a port that is taken is told at once
         import uvicorn
 
+        from domadapt.inference.model import load
         from domadapt.serving.answer import Answers
         from domadapt.serving.app import make_app
 

@@ -11,7 +11,7 @@ import pytest
 import domadapt
 from domadapt.inference.card import model_card, recorded
 from domadapt.inference.export import export, pipeline_of, refuse_own
-from domadapt.inference.model import describe
+from domadapt.inference.folder import describe
 from tests.support import Command
 
 TEXTS = [
