@@ -7,6 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from domadapt.data.streams import open_texts
+from domadapt.inference.description import read_description
 from domadapt.inference.folder import FORMATS, free_folder, model_folder
 
 
@@ -21,12 +22,12 @@ def export_model(cfg: DictConfig) -> str:
     """
     if cfg.format not in FORMATS:
         raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
-    model_folder(str(cfg.model))
+    read_description(model_folder(str(cfg.model)))
     free_folder(Path(str(cfg.to)))
     from domadapt.inference.export import COMPARED, export
 
     texts = None
     if cfg.input is not None:
-        texts = [text.text for text in islice(open_texts(Path(str(cfg.input)), None, Counter())[1], COMPARED)]
+        texts = [text.text for text in islice(open_texts(str(cfg.input), None, Counter())[1], COMPARED)]
     measured = export(str(cfg.model), str(cfg.to), cfg.format, texts, bool(cfg.drop_methods), bool(cfg.trust_code))
     return "\n".join([f"{cfg.to}: {cfg.format}; its README.md says how to load it", *measured])

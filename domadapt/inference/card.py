@@ -1,10 +1,10 @@
 """A model card, in the form of the Hugging Face hub, from what a run has recorded of itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from domadapt.runs.metrics import Metrics, read_metrics
+from domadapt.inference.description import Description
+from domadapt.runs.metrics import Metrics, Scores, read_metrics
 from domadapt.utils.text import visible
 
 
@@ -18,7 +18,7 @@ def recorded(model: Path) -> Metrics | None:
     return read_metrics(path) if model.name == "model" and path.is_file() else None
 
 
-def model_card(description: Mapping[str, Any], metrics: Metrics | None, use: str, measured: Sequence[str]) -> str:
+def model_card(description: Description, metrics: Metrics | None, use: str, measured: Sequence[str]) -> str:
     """Markdown with the hub's front matter: what was trained, on what, how good it is, what it can't do.
 
     Args:
@@ -27,9 +27,9 @@ def model_card(description: Mapping[str, Any], metrics: Metrics | None, use: str
         use: Python that loads the folder.
         measured: of the folder against the model that it was made from, a sentence each.
     """
-    token = "types" in description["task"]
-    names = description["task"]["types" if token else "labels"]
-    source, target = visible(description["source"]), visible(description["target"])
+    token = "types" in description.task
+    names = description.task["types" if token else "labels"]
+    source, target = visible(description.source), visible(description.target)
     front = [
         "---",
         f"pipeline_tag: {'token' if token else 'text'}-classification",
@@ -60,9 +60,9 @@ def model_card(description: Mapping[str, Any], metrics: Metrics | None, use: str
     return "\n".join(lines) + "\n"
 
 
-def _trained(description: Mapping[str, Any], metrics: Metrics | None, source: str, target: str) -> list[str]:
-    backbone = visible(Path(str(description["backbone"].get("name", ""))).name)
-    methods = [*description["methods"], *description["left_behind"]]
+def _trained(description: Description, metrics: Metrics | None, source: str, target: str) -> list[str]:
+    backbone = visible(Path(str(description.backbone.get("name", ""))).name)
+    methods = [*description.methods, *description.left_behind]
     with_ = f", with {', '.join(methods)}" if methods else ""
     if metrics is None:
         return [f"Trained by domadapt on labelled text of {source}{with_}, from the backbone `{backbone}`.", ""]
@@ -82,7 +82,9 @@ def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
     if metrics is None:
         return ["## Scores", "", "Not known: the folder lay apart from its run's `metrics.json`.", ""]
     counts, headline = metrics.counts, metrics.headline
-    rows = [(f"{source}, held out to choose the epoch", counts.source_dev, metrics.source_dev)]
+    rows: list[tuple[str, int | None, Scores]] = [
+        (f"{source}, held out to choose the epoch", counts.source_dev, metrics.source_dev)
+    ]
     if metrics.source_test:
         rows.append((f"{source}, test", None, metrics.source_test))
     if metrics.target_test:
@@ -109,9 +111,9 @@ def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
     return found
 
 
-def _limits(description: Mapping[str, Any], metrics: Metrics | None, source: str, target: str) -> list[str]:
+def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> list[str]:
     found = [
-        f"It reads the first {description['max_pieces']} pieces of a text; nothing beyond is labelled.",
+        f"It reads the first {description.max_pieces} pieces of a text; nothing beyond is labelled.",
         f"It was trained on text of {source} and made for {target}; its score on other text, and in other languages, "
         f"is not known.",
     ]

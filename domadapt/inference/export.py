@@ -10,7 +10,8 @@ from typing import Any
 
 from domadapt.data.domains import unlabelled
 from domadapt.inference.card import model_card, recorded
-from domadapt.inference.folder import FORMATS, describe, free_folder, model_folder
+from domadapt.inference.description import Description, read_description
+from domadapt.inference.folder import FORMATS, free_folder, model_folder
 from domadapt.inference.model import Model, load
 from domadapt.inference.rows import row
 from domadapt.inference.to_onnx import check_installed, quietly, write_onnx
@@ -51,7 +52,7 @@ def export(
     free_folder(to)
     if format != "hf":
         check_installed()
-    description = describe(folder)
+    description = read_description(folder)
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
     kind, longest = original.setting.task.kind, original.setting.max_pieces
@@ -70,7 +71,7 @@ def export(
             shutil.rmtree(stock)
         if kind == "token":
             measured.append(WORDS)
-        if dropped := description["methods"]:
+        if dropped := description.methods:
             measured.append(f"{', '.join(dropped)} works in domadapt alone and is not part of this folder.")
         card = model_card(description, recorded(folder), usage(kind, to.name, format), measured)
         write_atomic(part / "README.md", card)
@@ -79,17 +80,17 @@ def export(
     return measured
 
 
-def refuse_own(description: Mapping[str, Any], folder: Path, drop_methods: bool) -> None:
+def refuse_own(description: Description, folder: Path, drop_methods: bool) -> None:
     """Refuse a model whose predictions no stock model would give.
 
     Raises:
         ValueError: naming what is not stock, and what can be done.
     """
-    if not str(description["backbone"].get("_target_", "")).endswith(".Encoder"):
+    if not str(description.backbone.get("_target_", "")).endswith(".Encoder"):
         raise ValueError(f"{folder}: its backbone is no transformers model; only those can be exported")
-    if description["methods"] and not drop_methods:
+    if description.methods and not drop_methods:
         raise ValueError(
-            f"{folder}: {', '.join(description['methods'])} takes part in its predictions and works in domadapt alone; "
+            f"{folder}: {', '.join(description.methods)} takes part in its predictions and works in domadapt alone; "
             f"drop_methods=true exports the rest and measures what that changes"
         )
 

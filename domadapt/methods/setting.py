@@ -190,7 +190,9 @@ class Setting:
         return output
 
     @torch.no_grad()
-    def outputs(self, examples: Sequence[Example], batch_size: int, title: str) -> Iterator[tuple[Batch, Output]]:
+    def outputs(
+        self, examples: Sequence[Example], batch_size: int, title: str, alone: bool = False
+    ) -> Iterator[tuple[Batch, Output]]:
         """What the model, as it predicts, says of examples: batch by batch, longest first; ``batch.index`` tells which.
 
         Encoder and methods are in evaluation mode meanwhile.
@@ -199,6 +201,7 @@ class Setting:
             examples: to read.
             batch_size: texts a batch.
             title: of the progress bar.
+            alone: what the encoder says, without what methods make of it.
         """
         modules = [self.encoder, *self.methods.values()]
         training = [module.training for module in modules]
@@ -209,7 +212,8 @@ class Setting:
             for batch in progress(loader, title, len(loader), "batch"):
                 batch = batch.to(self.device)
                 with self.autocast():
-                    output = self.transformed(self.encoder(batch), batch)
+                    output = self.encoder(batch)
+                    output = output if alone else self.transformed(output, batch)
                 yield batch, output
         finally:
             for module, was in zip(modules, training, strict=True):

@@ -6,7 +6,8 @@ from importlib.util import find_spec
 
 from omegaconf import DictConfig
 
-from domadapt.inference.folder import describe, model_folder
+from domadapt.inference.description import read_description
+from domadapt.inference.folder import model_folder
 from domadapt.utils.text import visible
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ def serve(cfg: DictConfig) -> None:
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise ValueError(f"serve needs {' and '.join(missing)}: pip install 'domadapt[serve]'")
     folder = model_folder(str(cfg.model))
-    about = describe(folder)
+    about = read_description(folder)
     host = str(cfg.host)
     with listening(host, cfg.port) as port:  # before the model: a port that is taken is told at once
         import uvicorn
@@ -37,7 +38,7 @@ def serve(cfg: DictConfig) -> None:
 
         answers = Answers(load(folder, "cpu", "32", cfg.trust_code), folder)
         task = "spans" if answers.kind == "token" else "labels"
-        line = f"{visible(str(about['source']))} to {visible(str(about['target']))}, {task} of a text"
+        line = f"{visible(about.source)} to {visible(about.target)}, {task} of a text"
         app = make_app(answers, line, LOOPBACK if host in LOOPBACK else ["*"])
         settings = uvicorn.Config(
             app, log_level="warning", access_log=False, server_header=False, limit_concurrency=AT_ONCE, lifespan="off"

@@ -10,8 +10,8 @@ import pytest
 
 import domadapt
 from domadapt.inference.card import model_card, recorded
+from domadapt.inference.description import Description, read_description
 from domadapt.inference.export import export, pipeline_of, refuse_own
-from domadapt.inference.folder import describe
 from tests.support import Command
 
 TEXTS = [
@@ -76,12 +76,12 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     folder = tiny_run / "model"
     run = recorded(folder)
     assert run is not None
-    card = model_card(describe(folder), run, "use()", ["Measured."])
+    card = model_card(read_description(folder), run, "use()", ["Measured."])
     trained = f"{run.counts.source_train} labelled texts"
     for told in (trained, f"{100 * (run.score() or 0):.1f}", "the first 24 pieces", "use()", "Measured."):
         assert told in card
     assert "not been measured" not in card.split("## Limits")[0]
-    apart = model_card(describe(folder), None, "use()", [])
+    apart = model_card(read_description(folder), None, "use()", [])
     assert "Not known" in apart and "Beside the model" not in apart
 
 
@@ -112,12 +112,18 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
 
 
 def test_what_a_stock_model_cannot_do_is_not_left_out_in_silence(tmp_path: Path) -> None:
-    description = {"backbone": {"_target_": "domadapt.models.encoder.Encoder"}, "methods": {"corpus_evidence": {}}}
+    def made(backbone: str, *methods: str) -> Description:
+        parts = {"task": {}, "relations": {}, "parser": {}, "control": {}, "parser_name": "", "max_pieces": 8}
+        names = {"source": "a", "target": "b", "parses_at_prediction": False}
+        own = {"backbone": {"_target_": backbone}, "methods": {name: {} for name in methods}}
+        return Description(**parts, **names, **own)  # type: ignore[arg-type]
+
+    stock = made("domadapt.models.encoder.Encoder", "corpus_evidence")
     with pytest.raises(ValueError, match="corpus_evidence takes part in its predictions.*drop_methods=true"):
-        refuse_own(description, tmp_path, drop_methods=False)
-    refuse_own(description, tmp_path, drop_methods=True)
+        refuse_own(stock, tmp_path, drop_methods=False)
+    refuse_own(stock, tmp_path, drop_methods=True)
     with pytest.raises(ValueError, match="no transformers model"):
-        refuse_own({"backbone": {"_target_": "domadapt.models.bilstm.BiLSTM"}, "methods": {}}, tmp_path, True)
+        refuse_own(made("domadapt.models.bilstm.BiLSTM"), tmp_path, True)
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tiny_run: Path, command: Command, tmp_path: Path) -> None:
