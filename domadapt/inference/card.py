@@ -88,9 +88,8 @@ def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
     if metrics.source_test:
         rows.append((f"{source}, test", None, metrics.source_test))
     if metrics.target_test:
-        rows.append(
-            (f"{target}, test", metrics.target_test_sizes and metrics.target_test_sizes.all, metrics.target_test)
-        )
+        sizes = metrics.target_test_sizes
+        rows.append((f"{target}, test", sizes.all if sizes else None, metrics.target_test))
     shown = [headline, *sorted(n for n in metrics.source_dev if n != headline and n.endswith(("_f1", "accuracy")))]
     found = [
         "## Scores",
