@@ -88,7 +88,7 @@ def predict(model: str | Path, texts: Iterable[str]) -> list[Any]:
     """Label texts with a trained model; :func:`domadapt.load` keeps it in memory for more calls.
 
     Args:
-        model: a run's ``model/`` folder.
+        model: a run's folder, or the ``model/`` in it.
         texts: one string each.
 
     Returns:

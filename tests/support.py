@@ -242,3 +242,12 @@ def fdu_corpus(root: Path) -> Path:
         raw = [{"id": f"{domain}-{i}", "domain": domain, "text": f"The {i} Shots, or None."} for i in range(5)]
         write_jsonl(root / "amazon_reviews_fdu" / f"{domain}.unlabeled.jsonl", raw)
     return root
+
+
+def tiny_run(folder: Path, task: str) -> Path:
+    """The run folder of a tiny model that says different things of different texts."""
+    from domadapt import api
+
+    more = ["trainer.epochs=6", "trainer.learning_rate=0.01", "trainer.checkpoint_seconds=60", "trainer.precision=32"]
+    api.train([*corpora(folder), f"task={task}", "max_pieces=24", *more, f"paths.run={folder}/run"])
+    return folder / "run"

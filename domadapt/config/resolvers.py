@@ -66,6 +66,15 @@ def method_name(train_on: str, backbone: Any, injection: Any, adaptation: Any, c
     return "@".join(["+".join(str(name) for name in added) or "source_only", *map(str, control or {})])
 
 
+def role(config: dict[str, Any]) -> str:
+    """Which bar of the report a run is: the three that stand, or one between."""
+    if config["train_on"] == "target":
+        return "in_domain"
+    if config["backbone"].get("_target_", "").endswith("BiLSTM"):
+        return "rnn_from_scratch"
+    return "adapted" if config["injection"] or config["adaptation"] else "source_only"
+
+
 def register() -> None:
     """Make the names known to OmegaConf; harmless if repeated."""
     OmegaConf.register_new_resolver("plain", lambda text: bytes.fromhex(text[1:]).decode("utf-8"), replace=True)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from importlib.resources import files
 
 import numpy as np
 import pytorch_lightning as pl

@@ -33,6 +33,8 @@ from domadapt.utils import checkpoint
 from domadapt.utils.dice import random_state, set_random_state
 
 log = logging.getLogger(__name__)
+told = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
+UNTOLD = ("source_dev", "last")  # validators: said already, and of no value
 
 
 class Epochs(Callback):
@@ -69,6 +71,7 @@ class Epochs(Callback):
         self.kept: dict[int, dict[str, Any]] = {}
         self.random: list[dict[str, Any]] = []
         self.seen: dict[int, Rows] = {}
+        self.began = time.monotonic(), 0  # when, and after how many epochs
 
     @property
     def last(self) -> Path:
@@ -95,6 +98,7 @@ class Epochs(Callback):
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Resumed: go on with the random numbers that would have come."""
+        self.began = time.monotonic(), trainer.current_epoch
         if self.random:
             set_random_state(self.random[trainer.global_rank])
         elif trainer.global_rank:
@@ -130,6 +134,13 @@ class Epochs(Callback):
                 with self.status.during("score"):
                     self.score(epoch, trainer.global_step, losses, trainer.loggers)
                     self._keep(epoch)
+                headline = self.setting.task.headline
+                module.shown["dev"] = f"{100 * self.curve[-1]['source_dev'][headline]:.1f}"
+                if self.setting.quiet:
+                    since, before = self.began
+                    epochs = trainer.max_epochs or epoch
+                    left = (time.monotonic() - since) / (epoch - before) * (epochs - epoch)
+                    told.info("%s", epoch_line(self.curve[-1], headline, epochs, left))
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
         if time.monotonic() - self.written >= self.every:
             with self.status.during("checkpoint"):
@@ -238,6 +249,38 @@ class Epochs(Callback):
         return self.folder / f"epoch={epoch}.safetensors"
 
 
+def epoch_line(line: dict[str, Any], headline: str, epochs: int, left: float) -> str:
+    """What a log says of an epoch.
+
+    Args:
+        line: of the curve.
+        headline: name of the dev score.
+        epochs: there are.
+        left: seconds, about.
+
+    >>> line = {"epoch": 2, "losses": {"task": 0.5, "total": 0.61}, "source_dev": {"span_f1": 0.452},
+    ...         "validators": {"source_dev": 0.452, "infomax": 1.25}}
+    >>> epoch_line(line, "span_f1", 3, 75.0)
+    'epoch 2 of 3: loss 0.610, dev span_f1 45.2, infomax 1.25, about 1:15 left'
+    """
+    values = [f"{name} {value:.3g}" for name, value in line["validators"].items() if name not in UNTOLD]
+    minutes, seconds = divmod(round(left), 60)
+    over = "done" if line["epoch"] == epochs else f"about {minutes}:{seconds:02} left"
+    scores = f"loss {line['losses']['total']:.3f}, dev {headline} {100 * line['source_dev'][headline]:.1f}"
+    return f"epoch {line['epoch']} of {epochs}: {', '.join([scores, *values, over])}"
+
+
+class Bar(TQDMProgressBar):
+    """Lightning's bar with the loss, and the dev score of the last epoch."""
+
+    def get_metrics(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule
+    ) -> dict[str, int | str | float | dict[str, float]]:
+        """What stands beside the bar."""
+        assert isinstance(pl_module, AdaptationModule)
+        return {**pl_module.shown}
+
+
 def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logger | None) -> None:
     """Train, from the last checkpoint of an earlier attempt if there is one.
 
@@ -267,7 +310,7 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
         )
     module = AdaptationModule(setting, options, steps)
     resumed = resumable(epochs)
-    callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
+    callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, Bar(leave=False)]
     trainer = pl.Trainer(
         max_epochs=options.epochs,
         precision=setting.precision,  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.config.instantiate import plain
+from domadapt.config.resolvers import role
 from domadapt.data.domains import SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
@@ -265,15 +266,6 @@ def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]
         "hardware": hardware(setting.device, setting.precision),
         "command": command_line(["domadapt", *sys.argv[1:]]),
     }
-
-
-def role(config: dict[str, Any]) -> str:
-    """Which bar of the report a run is: the three that stand, or one between."""
-    if config["train_on"] == "target":
-        return "in_domain"
-    if config["backbone"].get("_target_", "").endswith("BiLSTM"):
-        return "rnn_from_scratch"
-    return "adapted" if config["injection"] or config["adaptation"] else "source_only"
 
 
 def _reproducible(seed: int, threads: int) -> None:

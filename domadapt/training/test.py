@@ -88,7 +88,11 @@ def _examples(setting: Setting, records: tuple[Record, ...], part: str) -> Any:
 
 def _row(record: Record, prediction: Prediction) -> dict[str, Any]:
     def spans(items: Any) -> list[dict[str, Any]]:
-        return [{"start": s.start, "end": s.end, "type": s.type} for s in items or ()]
+        return [
+            {"start": s.start, "end": s.end, "type": s.type}
+            | ({} if s.confidence is None else {"confidence": round(s.confidence, 4)})
+            for s in items or ()
+        ]
 
     return {
         "id": record.id,

@@ -15,7 +15,7 @@ from domadapt.auditing.storage import write_audit
 from domadapt.config.resolvers import own_files
 from domadapt.data.batches import Truncation
 from domadapt.inference.evaluate import evaluate
-from domadapt.inference.lines import row
+from domadapt.inference.rows import row
 from domadapt.methods.setting import Setting
 from domadapt.reporting.target_card import as_markdown
 from domadapt.runs.metrics import typed
