@@ -25,6 +25,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, in_range
+from domadapt.methods.units import logits_of
 from domadapt.models.encoder import Output
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ class SelfTraining(Method):
         if step.target is None or not self.labels:
             return {}
         labels = self.own(step.target.batch, "labels")
-        logits = torch.cat(split_rows(step.target.output, step.target.batch, self.token)).float()
+        logits = logits_of(step.target.output, step.target.batch, self.token).float()
         labelled = labels.exp().sum(-1) < 1.5  # zeros are no log-probabilities
         loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.sure)
         return {"self_training": step.target.weight * loss}
@@ -128,10 +129,10 @@ class SelfTraining(Method):
 
 def split_rows(output: Output, batch: Batch, token: bool) -> list[Tensor]:
     """Per text, the logits of what is classified: (words with a piece, classes), or (1, classes)."""
+    logits = logits_of(output, batch, token)
     if not token:
-        return list(output.logits.split(1))
+        return list(logits.split(1))
     read = batch.node_first_piece >= 0
-    logits = output.logits.flatten(0, 1)[batch.node_first_piece[read]]
     counts = torch.bincount(batch.node_places()[0][read], minlength=len(batch.words))
     return list(logits.split(counts.tolist()))
 
