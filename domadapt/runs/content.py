@@ -31,6 +31,8 @@ def by_content(value: Any, name: str = "") -> Any:
         return [by_content(item, name) for item in value]
     if name == "_target_" and not str(value).startswith("domadapt."):
         return [value, hash_of(foreign_code(str(value)))]
+    if name == "teachers" and Path(str(value), "model").is_dir():  # a run counts by its model
+        return hash_of(Path(str(value), "model"))
     return hash_of(Path(value)) if names_file(name, value) else value
 
 

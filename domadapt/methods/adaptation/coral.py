@@ -2,12 +2,12 @@ r"""Correlation alignment: states of source and target with the same covariance,
 
 .. math:: L = \frac{1}{4 d^2} \| C_S - C_T \|_F^2 \; + \; \frac1d \| \mu_S - \mu_T \|^2
 
-with covariances C and means :math:`\mu` of the rows' states of width d. The first term is Deep CORAL (Sun & Saenko 2016,
-https://arxiv.org/abs/1607.01719). It can't see a shift that moves all of the target; the second, which can, is left out
-by ``means=false``.
+with covariances C and means :math:`\mu` of the rows' states of width d. The first term is Deep CORAL (Sun & Saenko
+2016, https://arxiv.org/abs/1607.01719). It can't see a shift that moves all of the target; the second, which can, is
+left out by ``means=false``.
 
-Costs a pass over a target batch a step. Fails where batches have fewer rows than the states have numbers: covariances of
-a few rows are mostly noise. And as every matching of marginals, where classes are not as frequent in both domains.
+Costs a pass over a target batch a step. Fails where batches have fewer rows than the states have numbers: covariances
+of a few rows are mostly noise. And as every matching of marginals, where classes are not as frequent in both domains.
 """
 
 from torch import Tensor

@@ -6,7 +6,7 @@ Of the target's rows, texts or words that could be something, with probabilities
 .. math:: L = \frac1n \sum_i H(p_i) \; - \; H(\bar p) \cdot 1[H(\bar p) < \rho \ln C],
 
 after Gomes et al. 2010 and SHOT (Liang et al. 2020, https://arxiv.org/abs/2002.08546). The threshold is that of FMIM
-(Chen & Wan 2022, https://arxiv.org/abs/2210.03488), there .5 to .7 nats: classes need not be as many as each other, so
+(Chen & Wan 2022, https://arxiv.org/abs/2201.12549), there .5 to .7 nats: classes need not be as many as each other, so
 diversity is asked for only where it is low. B and I of one type count as one class, as there.
 
 Costs a forward and backward pass over a target batch a step. Fails where the source's boundary runs through the middle
