@@ -5,9 +5,9 @@ Terms: opinion words of the source are propagated through the target's dependenc
 a rule, and how often it is met, are the features of a logistic regression that is fitted on the source, where the same
 propagation is run and the terms are known: what a rule is worth is read off the source, not assumed.
 
-Classes: adjectives that go with a class in the source give their leaning, :math:`\log P(c \mid w) / P(c)`, to those that
-they are joined with in the target (rule R4; not by 'but'). A text's sums of leanings are the features of a logistic
-regression, fitted on the source's texts, each with leanings that were counted without it.
+Classes: adjectives that go with a class in the source give their leaning, :math:`\log P(c \mid w) / P(c)`, to those
+that they are joined with in the target (rule R4; not by 'but'). A text's sums of leanings are the features of a
+logistic regression, fitted on the source's texts, each with leanings that were counted without it.
 """
 
 from collections import Counter

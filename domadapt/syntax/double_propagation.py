@@ -29,7 +29,7 @@ FAMILIES = {
     **dict.fromkeys(("obj", "dobj", "iobj", "dative"), "object"),
     **dict.fromkeys(("amod", "acl", "relcl", "acomp", "attr", "oprd", "xcomp"), "modifier"),
 }
-NOTHING, LISTED, JOINED, JUDGED = range(4)  # how a noun was found, from worst to best
+NOTHING, LISTED, JOINED, JUDGED = range(4)  # how a noun was found
 
 
 class Link(NamedTuple):
@@ -51,7 +51,8 @@ class Propagated(NamedTuple):
     Attributes:
         opinions, terms: words in lower case, and how often each was met in a relation that tells it.
         found: of each text (words,) whether a word is ``NOTHING``, a noun that is ``LISTED`` for what it is elsewhere,
-            ``JOINED`` with a term here (R3), or ``JUDGED`` here (R1). A run of nouns is what the best of them is.
+            ``JOINED`` with a term here (R3), or ``JUDGED`` here (R1). Of a run of nouns, the
+            last of these that holds of one of them holds of all.
     """
 
     opinions: Counter[str]
