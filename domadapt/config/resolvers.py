@@ -38,20 +38,25 @@ def side_name(side: Any, default: str) -> str:
     return str(side.get("name") or default)
 
 
-def method_name(train_on: str, backbone: Any, injection: Any, adaptation: Any, control: Any) -> str:
-    """What a run is called in tables: its methods, and after an @ its control.
+def method_name(
+    train_on: str, backbone: Any, injection: Any, adaptation: Any, control: Any, target_labels: int | str = 0
+) -> str:
+    """What a run is called in tables: its methods, target labels that it was given, and after an @ its control.
 
     >>> method_name("source", {"_target_": "x.Encoder"}, {"lisa": {}}, {"masked_lm": {}}, {})
     'lisa+masked_lm'
     >>> method_name("source", {"_target_": "x.Encoder"}, {"gnn": {}}, {}, {"linear": {}})
     'gnn@linear'
+    >>> method_name("source", {"_target_": "x.Encoder"}, {}, {}, {}, 32)
+    'source_only+32_labels'
     """
     added = [*(injection or {}), *(adaptation or {})]
     if str(backbone.get("_target_", "")).endswith("BiLSTM"):
         added = ["rnn_from_scratch", *added]
     if train_on == "target":
         added = ["in_domain", *added]
-    return "@".join(["+".join(str(name) for name in added) or "source_only", *map(str, control or {})])
+    labels = f"+{target_labels}_labels" if target_labels else ""
+    return "@".join([("+".join(str(name) for name in added) or "source_only") + labels, *map(str, control or {})])
 
 
 def register() -> None:

@@ -56,7 +56,10 @@ class SavedRuns:
         return Labelling(setting.task.kind, setting.task.labels, [logits[i] for i in range(len(examples))])
 
     def told(self, run: str) -> dict[str, object]:
-        """What the run's metrics.json says of whose labels it has read: ``role``, ``source``, ``validator``.
+        """What the run's metrics.json says of whose labels it has read.
+
+        Returns:
+            ``role``, ``source``, ``seed``, ``validator``, and ``target_labels``, how many it was given.
 
         Raises:
             ValueError: there is no finished run in the folder.
@@ -64,6 +67,8 @@ class SavedRuns:
         path = Path(run) / "metrics.json"
         try:
             metrics = json.loads(path.read_text(encoding="utf-8"))
-            return {**{k: metrics[k] for k in ("role", "source")}, "validator": metrics["selection"]["validator"]}
+            told = {name: metrics[name] for name in ("role", "source", "seed")}
+            told["target_labels"] = metrics["counts"].get("target_labels") or 0
+            return {**told, "validator": metrics["selection"]["validator"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path}: expected a finished run's ({type(error).__name__}: {error})") from error

@@ -108,6 +108,7 @@ class Counts:
     source_train: int | None = None
     source_dev: int | None = None
     target_unlabelled: int | None = None
+    target_labels: int | None = None
     parameters: int | None = None
     truncated: dict[str, Cut] = field(default_factory=dict)
     warnings: dict[str, int] = field(default_factory=dict)

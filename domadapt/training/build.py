@@ -49,6 +49,12 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
     if cfg.train_on == "target":
         domains = domains.in_domain()
+    if cfg.target_labels and cfg.train_on == "target":
+        raise ValueError(
+            f"target_labels={cfg.target_labels}: train_on=target trains on all of them; leave one of the two out"
+        )
+    if cfg.target_labels:
+        domains = domains.with_target_labels(cfg.target_labels, cfg.target_label_share, cfg.seed)
     sealed = domains.test
     if sealed is None and make(cfg.selection).bound:
         raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")

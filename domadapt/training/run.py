@@ -216,6 +216,7 @@ def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]
             "source_train": len(setting.domains.source_train),
             "source_dev": len(setting.domains.source_dev),
             "target_unlabelled": len(setting.domains.unlabeled.texts),
+            "target_labels": setting.domains.target_labels,
             "parameters": sum(p.numel() for p in setting.encoder.parameters()),
             "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
             "warnings": dict(setting.warnings),
@@ -231,6 +232,8 @@ def role(config: dict[str, Any]) -> str:
     """Which bar of the report a run is: the three that stand, or one between."""
     if config["train_on"] == "target":
         return "in_domain"
+    if config["target_labels"]:  # no floor, whatever it is built of
+        return "adapted"
     if config["backbone"].get("_target_", "").endswith("BiLSTM"):
         return "rnn_from_scratch"
     return "adapted" if config["injection"] or config["adaptation"] else "source_only"

@@ -12,6 +12,9 @@ Liang et al. 2020, softly).
 It drives towards what it already believes, right or wrong. The guard: where the labels' share of words that are
 something is less than a quarter or more than four times the source's, they are not learnt from; the run says so and
 counts it. Costs a pass over the sample after each epoch, and a step on target text beside each on the source.
+
+Where texts are classified, the labels have collapsed if a class that is common in the source is found less than a
+quarter as often.
 """
 
 import logging
@@ -68,7 +71,18 @@ class SelfTraining(Method):
         for batch, output in self.setting.outputs(examples, self.batch_size, "label target"):
             for place, rows in zip(batch.index.tolist(), split_rows(output, batch, self.token), strict=True):
                 labels[examples[place].text] = rows.float().log_softmax(-1).cpu()
-        found, wanted = self.rate(torch.cat(list(labels.values())).argmax(-1)), self.source_rate()
+        classes = torch.cat(list(labels.values())).argmax(-1)
+        if not self.token and (lost := self.lost(classes)):
+            self.refused += 1
+            self.labels = {}
+            log.warning(
+                "self_training: after epoch %d, hardly any of the target's texts are labelled %s, of the source's many "
+                "are: the labels have collapsed and are not learnt from",
+                epoch + 1,
+                ", ".join(lost),
+            )
+            return
+        found, wanted = self.rate(classes), self.source_rate()
         if self.token and not wanted / FACTOR <= found <= wanted * FACTOR:
             self.refused += 1
             self.labels = {}
@@ -86,6 +100,16 @@ class SelfTraining(Method):
     def token(self) -> bool:
         """Whether words are classified."""
         return self.setting.task.kind == "token"
+
+    def lost(self, classes: Tensor) -> list[str]:
+        """Classes of texts that are found less than a quarter as often as in the source, where they are not rare."""
+        labels = self.setting.task.labels
+        own = torch.tensor([example.label for example in self.setting.source if example.label is not None])
+        found, wanted = (torch.bincount(c, minlength=len(labels)) / max(1, len(c)) for c in (classes, own))
+        common = wanted >= 0.5 / len(labels)
+        return [
+            label for label, gone in zip(labels, (common & (found < wanted / FACTOR)).tolist(), strict=True) if gone
+        ]
 
     def rate(self, classes: Tensor) -> float:
         """Share of words that are something."""
