@@ -31,7 +31,9 @@ class Labelling:
 class SavedRuns:
     """Loads the models of finished runs, one at a time."""
 
-    def label(self, run: str, texts: Sequence[UnlabelledText], batch_size: int, device: str) -> Labelling:
+    def label(
+        self, run: str, texts: Sequence[UnlabelledText], batch_size: int, device: str, precision: str
+    ) -> Labelling:
         """A run's logits for texts, as it predicts: with all that its methods add.
 
         Args:
@@ -39,11 +41,12 @@ class SavedRuns:
             texts: with their words, where words are classified.
             batch_size: texts a batch.
             device: ``cpu`` or ``cuda``.
+            precision: ``32`` or ``bf16-mixed``.
 
         Raises:
             ValueError: there is no finished run in the folder.
         """
-        model = load(Path(run) / "model", device)
+        model = load(Path(run) / "model", device, precision)
         setting, token = model.setting, model.setting.task.kind == "token"
         examples = setting.examples(texts, "prediction", model.parses, labelled=False)
         logits: dict[int, Tensor] = {}

@@ -4,8 +4,11 @@ Most words of a text are plainly nothing. A loss over all of them is a loss abou
 calling everything nothing: so of words only those count that could be something, as the model has it at that moment,
 
 .. math:: P(\\text{not O}) > .05 .
+
+What the model has wholly given up for nothing is out of reach of such a loss.
 """
 
+import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch
@@ -27,7 +30,6 @@ def logits_of(output: Output, batch: Batch, token: bool) -> Tensor:
 def that_matter(logits: Tensor, token: bool) -> Tensor:
     """(rows,) True for words that could be something, and for every text.
 
-    >>> import torch
     >>> that_matter(torch.tensor([[9.0, 0.0], [0.0, 0.0]]), token=True).tolist()
     [False, True]
     """
@@ -52,6 +54,26 @@ def states_of(view: View, level: str) -> Tensor:
         return states[:, 0]
     mask = batch.attention_mask.unsqueeze(-1)
     return (states * mask).sum(1) / mask.sum(1)
+
+
+def merge(probabilities: Tensor, names: list[str]) -> Tensor:
+    """Classes of the same name, added.
+
+    Args:
+        probabilities: (rows, classes).
+        names: of the classes.
+
+    >>> merge(torch.tensor([[0.5, 0.2, 0.3]]), ["", "aspect", "aspect"])
+    tensor([[0.5000, 0.5000]])
+    """
+    kinds = list(dict.fromkeys(names))
+    places = torch.tensor([kinds.index(name) for name in names], device=probabilities.device)
+    return probabilities.new_zeros(len(probabilities), len(kinds)).index_add(1, places, probabilities)
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """In nats, over the last dimension."""
+    return -(probabilities * probabilities.clamp(min=1e-8).log()).sum(-1)
 
 
 def check_level(name: str, level: str | None) -> None:

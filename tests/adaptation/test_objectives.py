@@ -1,6 +1,7 @@
 """Each adaptation alone lowers what it says it lowers, beside all the others; its arithmetic against a plain one."""
 
 import logging
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from domadapt.methods.adaptation.mmd import SCALES, mmd
 from domadapt.methods.setting import Setting
 from domadapt.methods.units import check_level, level_of, states_of
 from domadapt.methods.weak_evidence import judging_words, leanings, noun_evidence, passed_on
+from domadapt.runs.key import cell_key
 from domadapt.syntax.double_propagation import double_propagation
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
@@ -198,6 +200,14 @@ def test_labels_of_texts_that_are_all_of_one_class_are_not_learnt_from(
         method.after_epoch(100)
     assert method.refused == 1 and not method.labels
     assert "are labelled positive" in caplog.text and "have collapsed and are not learnt from" in caplog.text
+
+
+def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(tmp_path: Path) -> None:
+    shutil.copytree(finished("extraction") / "model", tmp_path / "other" / "model")
+    runs, problem = [finished("extraction"), tmp_path / "other", finished("classification")], corpora(tmp_path)
+    chosen = [["adaptation=distil", f"adaptation.distil.teachers=[{run}]"] for run in runs]
+    keys = [cell_key(domadapt.compose("train", [*problem, *own])) for own in chosen]
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class Distillation(Method):
         for run in self.teachers:
             self._check(run)
             with undisturbed():
-                found = self.reader.label(run, texts, self.batch_size, setting.device.type)
+                found = self.reader.label(run, texts, self.batch_size, setting.device.type, setting.precision)
             if (found.kind, sorted(found.labels)) != (setting.task.kind, sorted(setting.task.labels)):
                 raise ValueError(
                     f"distil.teachers: {run} tells {', '.join(found.labels)}; expected the labels of this run, "

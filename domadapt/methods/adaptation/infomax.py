@@ -16,11 +16,10 @@ the classes of the target are far less even than :math:`\rho` asks for, it makes
 
 import math
 
-import torch
 from torch import Tensor
 
 from domadapt.methods.method import Method, Step, in_range
-from domadapt.methods.units import logits_of, that_matter
+from domadapt.methods.units import entropy, logits_of, merge, that_matter
 
 
 class InfoMax(Method):
@@ -50,21 +49,6 @@ class InfoMax(Method):
         return {"infomax": step.target.weight * information(merged, self.rho)}
 
 
-def merge(probabilities: Tensor, names: list[str]) -> Tensor:
-    """Classes of the same name, added.
-
-    Args:
-        probabilities: (rows, classes).
-        names: of the classes.
-
-    >>> merge(torch.tensor([[0.5, 0.2, 0.3]]), ["", "aspect", "aspect"])
-    tensor([[0.5000, 0.5000]])
-    """
-    kinds = list(dict.fromkeys(names))
-    places = torch.tensor([kinds.index(name) for name in names], device=probabilities.device)
-    return probabilities.new_zeros(len(probabilities), len(kinds)).index_add(1, places, probabilities)
-
-
 def information(probabilities: Tensor, rho: float) -> Tensor:
     """Mean entropy of the rows, less the entropy of their mean where that is below a threshold; zero without rows.
 
@@ -84,8 +68,3 @@ def information(probabilities: Tensor, rho: float) -> Tensor:
     together = entropy(probabilities.mean(0))
     diverse = bool(together < rho * math.log(probabilities.shape[-1]))
     return entropy(probabilities).mean() - together * diverse
-
-
-def entropy(probabilities: Tensor) -> Tensor:
-    """In nats, over the last dimension."""
-    return -(probabilities * probabilities.clamp(min=1e-8).log()).sum(-1)

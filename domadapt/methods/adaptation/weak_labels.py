@@ -24,10 +24,9 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Example
-from domadapt.methods.adaptation.infomax import entropy, merge
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.term_types import term_kinds, term_labels
-from domadapt.methods.units import logits_of
+from domadapt.methods.units import entropy, logits_of, merge
 from domadapt.methods.weak_evidence import class_evidence, judging_words, learnt, noun_evidence, nouns_of, within
 from domadapt.syntax.double_propagation import double_propagation
 
