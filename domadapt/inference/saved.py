@@ -41,12 +41,13 @@ class SavedRuns:
             texts: with their words, where words are classified.
             batch_size: texts a batch.
             device: ``cpu`` or ``cuda``.
-            precision: ``32`` or ``bf16-mixed``.
+            precision: of the run that asks, as its setting has it.
 
         Raises:
             ValueError: there is no finished run in the folder.
         """
-        model = load(Path(run) / "model", device, precision)
+        model = load(Path(run) / "model", device, "32")
+        model.setting.precision = precision
         setting, token = model.setting, model.setting.task.kind == "token"
         examples = setting.examples(texts, "prediction", model.parses, labelled=False)
         logits: dict[int, Tensor] = {}

@@ -70,14 +70,14 @@ def noun_evidence(texts: Sequence[Text], parses: Sequence[Parse], told: Propagat
     """
     uses, ruled = Counter[str](), Counter[str]()
     for text, parse, found in zip(texts, parses, told.found, strict=True):
-        for word, spelled in enumerate(words_of(text, parse)):
-            if is_noun(parse, word, text.text):
-                uses[spelled] += 1
-                ruled[spelled] += int(found[word] >= JOINED)
+        words = words_of(text, parse)
+        for i in nouns_of(text, parse):
+            uses[words[i]] += 1
+            ruled[words[i]] += int(found[i] >= JOINED)
     mean = ruled.total() / max(1, uses.total())
     rows = []
     for text, parse, found in zip(texts, parses, told.found, strict=True):
-        spelled = words_of(text, parse)
+        words = words_of(text, parse)
         rows.append(
             np.array(
                 [
@@ -85,8 +85,8 @@ def noun_evidence(texts: Sequence[Text], parses: Sequence[Parse], told: Propagat
                         found[i] == JUDGED,
                         found[i] == JOINED,
                         found[i] >= LISTED,
-                        np.log((ruled[spelled[i]] + SHRINKAGE * mean + 0.01) / (uses[spelled[i]] + SHRINKAGE)),
-                        np.log(uses[spelled[i]]),
+                        np.log((ruled[words[i]] + SHRINKAGE * mean + 0.01) / (uses[words[i]] + SHRINKAGE)),
+                        np.log(uses[words[i]]),
                     )
                     for i in nouns_of(text, parse)
                 ],
@@ -172,7 +172,7 @@ def passed_on(
 
 def sums(vectors: Mapping[str, FloatArray], words: Iterable[str], classes: int) -> FloatArray:
     """(classes,) sum of the words' leanings."""
-    return np.sum([vectors[word] for word in words if word in vectors], axis=0, initial=0.0) + np.zeros(classes)
+    return np.asarray(sum((vectors[word] for word in words if word in vectors), np.zeros(classes)))
 
 
 def class_evidence(

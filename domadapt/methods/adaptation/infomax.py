@@ -56,6 +56,7 @@ def information(probabilities: Tensor, rho: float) -> Tensor:
         probabilities: (rows, classes).
         rho: threshold, as a share of the largest entropy.
 
+    >>> import torch
     >>> sure_and_diverse, collapsed = torch.eye(2), torch.tensor([[1.0, 0.0], [1.0, 0.0]])
     >>> [round(float(information(p, 1.0)), 2) for p in (sure_and_diverse, collapsed)]  # at 1: not below it
     [0.0, 0.0]
