@@ -1,25 +1,25 @@
 """The command line: what a stranger types, and what they get back."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from domadapt import api
 from domadapt.cli import main as cli
-from domadapt.config.overrides import quote
+from domadapt.config.overrides import lengthen, quote
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.readers import DataError, read
-from domadapt.data.streams import open_texts
 from domadapt.syntax.conllu import ConlluParser, conllu
 from domadapt.syntax.parser import SpacyParser
 from tests.support import Command
 
 SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
+MINE = ["data=my_files", "source.path=source.jsonl", "target.path=a.txt"]
+SHIPPED = Path(__file__).parents[1] / "data" / "hotel" / "dev.jsonl"
 TERMS = ["lens", "battery", "screen", "zoom"]
 
 
@@ -96,10 +96,16 @@ def test_unknown_verb(command: Command) -> None:
         (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all"),
         (["train", "paths.run=a=b"], "put a value with special characters into quotes"),
         (["train", "experiment=aspect_opinion"], "DOMADAPT_BENCHMARK_DATA"),
+        (["train", "paths.runs=null"], "paths.runs=null: expected a folder"),
         (["train", "data.root=nowhere"], "nowhere/camera/train.jsonl"),
         (["train", "+data.colour=red"], "unexpected keyword argument 'colour'"),
         (["predict", "text=Hello"], "model is not set: give model=VALUE"),
         (["predict", "model=nowhere", "text=Hello"], "nowhere: not a model folder"),
+        (["predict", "model=nowhere", "text= "], "text=' ': blank; expected a text to label"),
+        (["parse", "input=[-,-]"], "expected - once: standard input can be read only once"),
+        (["parse", "input=blank.txt"], "blank.txt: file is 'blank'; expected records"),
+        (["predict", "model=nowhere", "input=blank.txt"], "nowhere: not a model folder"),
+        (["train", "data=my_files", "source.path=${oc.env:HOME}", "target.path=a"], "a path is taken as it is"),
         (["predict", "model=nowhere"], "give either input=FILE or text="),
         (["train", ""], "one argument is empty"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
@@ -108,10 +114,13 @@ def test_unknown_verb(command: Command) -> None:
         (["parse"], "input is not set: give input=VALUE"),
         (["parse", "input=nowhere.txt"], "nowhere.txt: file is 'No such file or directory'"),
         (["parse", "input=a.txt", "processes=0"], "processes=0: expected 1 or more"),
+        (["parse", "input=FILE", "paths.cache=null"], "paths.cache=null: expected a folder"),
+        (["parse", "input=FILE", "parser.batch_size=abc"], "parser.batch_size='abc': expected a whole number"),
     ],
 )
 def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str], told: str) -> None:
-    code, _, err = command(*arguments)
+    Path("blank.txt").write_text("\n  \n")
+    code, _, err = command(*(argument.replace("FILE", str(SHIPPED)) for argument in arguments))
     assert code == 2
     assert err.startswith(f"domadapt {arguments[0]}: ")
     assert told in err
@@ -181,29 +190,111 @@ def test_conllu_is_read_back(tmp_path: Path) -> None:
         assert all(found in (given, "root") for found, given in pairs)
 
 
-@pytest.mark.parametrize("content", [b"\xef\xbb\xbfone\r\n\n  \ntwo\xe2\x80\xa8three\n last", b"one\n", b"one"])
-def test_streamed_plain_text_is_what_the_reader_reads(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
-    warnings = Counter[str]()
-    total, texts = open_texts(path, None, warnings)
-    corpus = read(path, domain="input", labelled=False)
-    assert [(t.id, t.text) for t in texts] == [(r.id, r.text) for r in corpus.records]
-    assert warnings == corpus.warnings
-    assert total <= content.count(b"\n") + 1
+PLAIN = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "ü 😀", "$5 {x}"]
+PLAIN += [
+    "'quoted'",
+    '"quoted"',
+    "[a,b]",
+    "{a: b}",
+    "null and void",
+    "???",
+    "a\\${b}",
+    "${",
+    "true",
+    "1e3",
+    " x ",
+    "a\tb",
+]
+PLAIN += ["cost: ${oc.env:SECRET_KEY}", "${oc.env:SECRET_KEY}", "https://me:a_secret@host says", "password=0123456789"]
 
 
-def test_streamed_text_names_the_line_that_is_not_utf8(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"fine\nsch\xf6n\n")
-    with pytest.raises(DataError, match=r"a\.txt:2: byte 3 of the line is .*; expected UTF-8"):
-        list(open_texts(tmp_path / "a.txt", None, Counter())[1])
+@pytest.mark.parametrize("value", [*PLAIN, "null"])
+def test_free_text_is_not_evaluated(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY", "0123456789")
+    assert api.compose("predict", [quote(f"text={value}")]).text == value
+    if value not in ("[a,b]", "null"):  # of files a list, and no file at all
+        assert api.compose("parse", [quote(f"input={value}")]).input == value
 
 
-def test_quoting_survives_hydra() -> None:
-    values = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "null and void", "ü 😀", "$5 {x}"]
-    for value in values:
-        found = api.compose("predict", [quote(f"text={value}")]).text if value[0] != "[" else value
-        assert found == value
+@pytest.mark.parametrize("value", PLAIN)
+def test_paths_of_corpora_are_not_evaluated(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "${" in value:
+        with pytest.raises(ValueError, match=r"a path is taken as it is, and '\$\{' can't be in it; rename the file"):
+            api.compose("train", ["data=my_files", f"source.path={value}"])
+        return
+    if value in ("'quoted'", '"quoted"', "???"):  # as Hydra has them, so that an override can be used twice
+        return
+    cfg = api.compose("train", ["data=my_files", f"source.path={value}", f"data.target.test_path={value}"])
+    expected = ["a", "b"] if value == "[a,b]" else value
+    assert (cfg.data.source.path, cfg.data.target.test_path) == (expected, expected)
+    again = api.compose("train", ["data=my_files", lengthen(lengthen(f"source.path={value}"))])
+    assert again.data.source.path == expected
+
+
+def test_predict_writes_the_text_as_it_was_given(
+    command: Command, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789")
+    for text in ("the key is ${oc.env:WANDB_API_KEY}", "see https://me:my_password@host", "???"):
+        code, out, err = command("predict", f"model={run_folder}", f"text={text}", "device=cpu")
+        assert (code, json.loads(out)["text"]) == (0, text), err
+
+
+def test_bytes_that_are_not_utf8_are_refused_at_once(command: Command) -> None:
+    for argument in ("text=a\udcff", "paths.run=a\udcff", "input=caf\udce9.txt"):
+        code, out, err = command("predict", "model=x", argument)
+        assert (code, out) == (2, "")
+        assert f"argument {argument!r}: holds bytes that are not UTF-8" in err
+
+
+OVERWRITING = {
+    "predict": (["predict", "model=run", "input=source.jsonl", "output=./source.jsonl"], "source.jsonl"),
+    "predict, its model": (["predict", "model=run", "text=Fast.", "output=run/model/domadapt.json"], "domadapt.json"),
+    "parse": (["parse", "input=[a.txt,source.jsonl]", "output=linked"], "source.jsonl"),
+    "parse, its parses": (["parse", "input=a.txt", "parser=conllu", "parser.path=p", "output=p"], "p, which is read"),
+    "audit": (["audit", *MINE, "output=source.jsonl"], "source.jsonl"),
+    "audit, the sealed test": (["audit", *MINE, "target.test_path=run/t", "output=run/t"], "run/t"),
+    "bundle": (["bundle", *MINE, "experiment=my_matrix", "output=source.jsonl"], "source.jsonl"),
+    "report": (["report", "run", "output=run/metrics.json"], "run/metrics.json"),
+    "report, predictions": (["report", "run", "output=run/predictions.jsonl"], "run/predictions.jsonl"),
+    "study": (["study", "run", "output=run/metrics.json"], "run/metrics.json"),
+    "train": (["train", *MINE, "target.path=t/predictions.jsonl", "paths.run=t"], "t/predictions.jsonl"),
+}
+
+
+@pytest.mark.parametrize("case", OVERWRITING)
+def test_what_is_read_is_not_overwritten(command: Command, run_folder: Path, case: str) -> None:
+    arguments, told = OVERWRITING[case]
+    shutil.copytree(run_folder, "run")
+    Path("t").mkdir()
+    for name in ("a.txt", "p", "run/t", "t/predictions.jsonl", "run/predictions.jsonl"):
+        Path(name).touch()
+    rows = [json.dumps({"id": str(i), "text": f"{text} {i}", "spans": []}) for i, text in enumerate(SENTENCES)]
+    for name in ("source.jsonl", "a.txt", "run/t", "t/predictions.jsonl"):
+        Path(name).write_text("\n".join(rows))
+    Path("linked").symlink_to("source.jsonl")
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.name != ".lock"}
+    code, _, err = command(*arguments)
+    assert (code, told in err and "which is read; it would be lost: give another file" in err) == (2, True), err
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_output_to_a_device_a_link_and_standard_output(command: Command, tmp_path: Path) -> None:
+    """The first was replaced by a file, and so was the second; by root, /dev/null, too."""
+    (tmp_path / "a.txt").write_text("Fast.\n")
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    held = os.open(tmp_path / "pipe", os.O_RDWR)  # neither end waits for the other
+    for output in ("link", "pipe", "-"):
+        code, out, _ = command("parse", "input=a.txt", f"output={output}")
+        assert code == 0
+        assert ("# text = Fast." in out) == (output == "-")
+    assert (tmp_path / "link").is_symlink()
+    assert "# text = Fast." in (tmp_path / "file").read_text()
+    assert (tmp_path / "pipe").is_fifo()
+    assert b"# text = Fast." in os.read(held, 4096)
+    os.close(held)
 
 
 def test_report_takes_paths_without_a_key(command: Command, run_folder: Path) -> None:

@@ -17,7 +17,7 @@ from domadapt.runs.metrics import read_runs
 from domadapt.runs.status import Busy, read_status
 from domadapt.training.run import train
 from domadapt.utils import checkpoint
-from tests.support import corpora
+from tests.support import corpora, without_checksums
 from tests.trouble import (
     KILL,
     STOP,
@@ -277,7 +277,7 @@ PICKLES = ["pytorch_model.bin", "model.pkl", "training_args.bin", "adapter_model
 
 @pytest.mark.parametrize("name", PICKLES)
 def test_a_pickle_in_a_model_folder_is_not_read(problem: Path, tmp_path: Path, name: str) -> None:
-    model = Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model"))
+    model = without_checksums(Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model")))
     (model / "encoder" / name).write_bytes(pickle.dumps(MakesFolder(tmp_path / "mark")))
     assert domadapt.predict(model, ["The lens is great."])
     (model / "encoder" / "model.safetensors").unlink()
@@ -296,7 +296,7 @@ def edit(path: Path, **fields: Any) -> None:
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 def test_code_in_a_model_folder_is_not_run(problem: Path, tmp_path: Path, file: str) -> None:
     """Without asking, too: a question on a terminal can be answered wrongly."""
-    model = Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model"))
+    model = without_checksums(Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model")))
     (model / "encoder" / "evil.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'mark')!r})\n")
     names = ("AutoConfig", "AutoModelForTokenClassification")
     own = {name: f"evil.{name}" for name in names} | {"AutoTokenizer": ["evil.Tokenizer", "evil.FastTokenizer"]}
@@ -311,7 +311,7 @@ def test_code_in_a_model_folder_is_not_run(problem: Path, tmp_path: Path, file: 
 
 
 def test_a_pickle_in_place_of_the_weights_is_not_read(problem: Path, tmp_path: Path) -> None:
-    model = Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model"))
+    model = without_checksums(Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model")))
     content = pickle.dumps(MakesFolder(tmp_path / "mark"))
     (model / "encoder" / "model.safetensors").write_bytes(content)
     with pytest.raises(ValueError, match="could not be loaded"):

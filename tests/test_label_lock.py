@@ -1,8 +1,10 @@
 """Target labels are out of reach of training and selection: shown by changing them."""
 
 import json
+from collections.abc import Sequence
 from inspect import isfunction
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ import domadapt
 from domadapt.config.instantiate import make
 from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabeled, UnlabelledText
 from domadapt.data.records import Record
+from domadapt.tasks.extraction import Extraction
 from domadapt.training.build import build
 from tests.support import CONF, METHODS, amazon_corpus, corpora, joint_corpus, of_yaml, records, write_jsonl
 from tests.trouble import weights
@@ -97,13 +100,42 @@ def test_the_test_is_read_when_opened_and_once() -> None:
     assert opened == [1]
 
 
-def test_unreadable_test_labels_do_not_stop_training(tmp_path: Path) -> None:
-    """Proof that nothing opens the test early: it is broken, and training gets as far as the final evaluation."""
+BAD_LINES = {
+    "not json": "not json",
+    "no text": '{"id": "x", "domain": "laptop", "spans": [], "label": "positive"}',
+    "unknown label": '{"text": "Fast.", "label": "postive", "spans": [{"start": 0, "end": 4, "type": "aspct"}]}',
+    "another kind": '{"text": "Fast.", "label": 7, "spans": 7}',
+}
+
+
+@pytest.mark.parametrize("task", ["extraction", "classification"])
+@pytest.mark.parametrize("line", BAD_LINES.values(), ids=BAD_LINES)
+def test_a_bad_line_in_the_test_is_told_before_training(tmp_path: Path, task: str, line: str) -> None:
     overrides = corpora(tmp_path)
-    (tmp_path / "test.jsonl").write_text("not json\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"test\.jsonl:1"):
-        domadapt.train([*overrides, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
-    assert not (tmp_path / "run" / "metrics.json").exists()
+    with (tmp_path / "test.jsonl").open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+    with pytest.raises(ValueError, match=r"test\.jsonl:13: "):
+        domadapt.train([*overrides, f"task={task}", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {".lock", "status.json"}
+
+
+class Curious(Extraction):
+    """A task that keeps whatever it is shown."""
+
+    shown: ClassVar[list[str]] = []
+
+    def check(self, records: Sequence[Record]) -> None:
+        self.seen = [*getattr(self, "seen", []), *records]
+        self.shown.extend(record.domain for record in records)
+        super().check(records)
+
+
+def test_the_check_of_the_test_leaves_no_label_behind(tmp_path: Path) -> None:
+    """The task that checks is a copy: the one that trains has not seen what it saw."""
+    overrides = [*corpora(tmp_path), f"paths.cache={tmp_path}/cache", "task._target_=tests.test_label_lock.Curious"]
+    setting, _ = build(domadapt.compose("train", overrides))
+    assert {*Curious.shown} == {"source", "target"}
+    assert {record.domain for record in setting.task.seen} == {"source"}  # type: ignore[attr-defined]
 
 
 def reachable(thing: object, seen: dict[int, object]) -> dict[int, object]:

@@ -1,23 +1,25 @@
 """Every method that has a yaml: finite losses, gradients, the same predictions after saving and loading."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
 
 import domadapt
+from domadapt.data.batches import Batch
 from domadapt.data.domains import UnlabelledText
-from domadapt.inference.model import FORMAT
 from domadapt.methods.method import Method, Step
+from domadapt.models.encoder import Output
 from domadapt.runs.status import Status
 from domadapt.training import run as training
 from domadapt.training.build import build, make_methods, make_validators
 from domadapt.training.fit import Epochs, fit
 from domadapt.training.options import read_options
-from tests.support import METHODS, TEXTS, corpora, of_yaml, parsed_batch, tiny_encoder, tiny_step, without_dropout
+from tests.support import METHODS, TEXTS, corpora, of_yaml, parsed_batch, tiny_step, without_dropout
 from tests.trouble import numbers, weights
 
 
@@ -134,7 +136,7 @@ def test_what_needs_no_method_to_predict_is_a_stock_model(tmp_path: Path, method
         pytest.skip("it is part of the model")
     domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
     folder = tmp_path / "run" / "model"
-    assert sorted(path.name for path in folder.iterdir()) == ["domadapt.json", "encoder"]
+    assert sorted(path.name for path in folder.iterdir()) == ["SHA256SUMS", "domadapt.json", "encoder"]
     heads = {
         "extraction": transformers.AutoModelForTokenClassification,
         "classification": transformers.AutoModelForSequenceClassification,
@@ -147,66 +149,10 @@ def test_what_needs_no_method_to_predict_is_a_stock_model(tmp_path: Path, method
         torch.testing.assert_close(logits, ours(batch).logits, atol=1e-5, rtol=1e-4)
 
 
-FOREIGN = [
-    lambda d, mark: d["task"].update(_target_="os.system"),
-    lambda d, mark: d["task"].update(_target_="domadapt.training.run.os.makedirs", name=mark),
-    lambda d, mark: d["task"].update(_target_="domadapt.inference.model.Path.touch", self=mark),
-    lambda d, mark: d["task"].update(types={"_target_": "os.makedirs", "name": mark}),
-    lambda d, mark: d["parser"].update(name=[{"_target_": "domadapt.inference.model.Path", "_args_": [mark]}]),
-    lambda d, mark: d["task"].update(types=f"${{oc.create:{{_target_:os.makedirs,name:'{mark}'}}}}"),
-    lambda d, mark: d["task"].update({"${oc.env:HOME}": 1}),
-    lambda d, mark: d["parser"].update(name=["${oc.env:HOME}"]),
-]
-
-
-@pytest.mark.parametrize("change", FOREIGN)
-def test_a_model_folder_can_not_name_foreign_code(tmp_path: Path, change: Callable[..., None]) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    description = {
-        "format": FORMAT,
-        "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
-        "backbone": {"_target_": "domadapt.models.encoder.Encoder", "trainable": "all"},
-        "parser": {"_target_": "domadapt.syntax.parser.SpacyParser", "name": "shipped"},
-        "methods": {},
-    }
-    mark = tmp_path / "mark"
-    change(description, str(mark))
-    (folder / "domadapt.json").write_text(json.dumps(description), encoding="utf-8")
-    with pytest.raises(ValueError, match="outside domadapt; a model folder can name any code"):
-        domadapt.load(folder)
-    assert not mark.exists()
-
-
-@pytest.mark.parametrize("damage", ["json", "field", "weights"])
-def test_a_damaged_model_folder_is_told_in_one_line(tmp_path: Path, damage: str) -> None:
-    fields: dict[str, object] = {
-        "format": FORMAT,
-        "task": {"_target_": "domadapt.tasks.extraction.Extraction", "types": ["aspect"]},
-        "backbone": {"_target_": "domadapt.models.encoder.Encoder", "trainable": "all"},
-        "methods": {},
-    }
-    others = ("relations", "max_pieces", "source", "target", "parser", "control", "parser_name", "parses_at_prediction")
-    text = json.dumps(fields | dict.fromkeys(others if damage == "weights" else others[1:]))
-    (tmp_path / "domadapt.json").write_text(text[:-9] if damage == "json" else text, encoding="utf-8")
-    (tmp_path / "methods.safetensors").write_bytes(b"short")
-    tiny_encoder(labels=3).save(tmp_path / "encoder")
-    told = {
-        "json": r"json: damaged \(",
-        "field": "json: damaged: it lacks relations",
-        "weights": "safetensors: damaged",
-    }
-    with pytest.raises(ValueError, match=rf"{told[damage]}.*; copy the folder again"):
-        domadapt.load(tmp_path)
-
-
-def test_a_model_folder_without_the_weights_of_its_method(tmp_path: Path) -> None:
-    lisa = ["injection=lisa", "injection.lisa.layer=1", "injection.lisa.at_prediction=parser"]
-    overrides = [*corpora(tmp_path), *lisa, "trainer.epochs=1"]
-    domadapt.train([*overrides, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
-    (tmp_path / "run" / "model" / "methods.safetensors").unlink()
-    with pytest.raises(ValueError, match="damaged: not all weights of lisa are there; copy the folder again"):
-        domadapt.load(tmp_path / "run" / "model")
+@pytest.mark.parametrize("config", ["{layer: 1}", "5", "null"])
+def test_a_method_without_a_class(config: str) -> None:
+    with pytest.raises(ValueError, match=r"^injection.own=.*: expected a method's settings, its class as _target_"):
+        make_methods(domadapt.compose("train", [f"+injection.own={config}"]))
 
 
 def test_two_methods_can_not_share_a_loss() -> None:
@@ -238,12 +184,21 @@ class OnTargetAlone(Method):
     def __init__(self) -> None:
         super().__init__({"alone": 1.0})
 
+    def prepare(self) -> dict[str, Any]:
+        return {"alone/share": torch.tensor(0.5), "alone/none": float("nan"), "alone/counts": np.arange(2)}
+
+    def transform(self, output: Output, batch: Batch) -> Output:
+        assert self.training == self.setting.encoder.training == torch.is_grad_enabled()
+        return output
+
     def losses(self, step: Step) -> dict[str, torch.Tensor]:
         assert step.target is not None and step.target.batch.word_tags is None
         return {"alone": step.target.output.states.pow(2).mean()}
 
 
-def test_a_method_may_have_a_loss_on_the_target_alone(tmp_path: Path) -> None:
+def test_a_method_may_have_a_loss_on_the_target_alone_and_scores_in_evaluation_mode(tmp_path: Path) -> None:
     own = "+adaptation.alone={_target_: tests.test_methods.OnTargetAlone}"
     metrics = domadapt.train([*corpora(tmp_path), own, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
     assert metrics["curve"][0]["losses"]["alone"] > 0
+    assert metrics["stages"] == {"alone/share": 0.5, "alone/none": None, "alone/counts": [0, 1]}
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text(), parse_constant=pytest.fail) == metrics

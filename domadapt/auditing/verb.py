@@ -9,7 +9,11 @@ from domadapt.auditing.rendering import text_audit
 from domadapt.auditing.storage import write_audit
 from domadapt.config.instantiate import make, plain
 from domadapt.data.domains import Domains
+from domadapt.runs.content import files_named
+from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
+from domadapt.utils.files import refuse_overwriting
+from domadapt.utils.opened import files_read
 
 
 def run(cfg: DictConfig) -> Audit:
@@ -23,16 +27,22 @@ def run(cfg: DictConfig) -> Audit:
     """
     if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
-    domains: Domains = make(cfg.data)
+    output = None if cfg.output is None else Path(str(cfg.output))
+    with files_read() as read:
+        domains: Domains = make(cfg.data)
+    if output is not None:
+        refuse_overwriting(output, [*read, *files_named(plain(cfg.data))])
     kind = make(cfg.task).kind if OmegaConf.select(cfg, "task") is not None else None
-    parser = ParseCache(make(cfg.parser), cfg.paths.cache) if cfg.paths_overlap and kind != "sequence" else None
+    parser = ParseCache(make(cfg.parser), folder_of(cfg, "cache")) if cfg.paths_overlap and kind != "sequence" else None
     try:
-        found = audit(domains, parser, kind, cfg.seed)
+        with files_read() as read:  # the sealed test among them
+            found = audit(domains, parser, kind, cfg.seed)
     finally:
         if parser is not None:
             parser.close()
-    if cfg.output is not None:
-        write_audit(found, Path(str(cfg.output)), plain(cfg))
+    if output is not None:
+        refuse_overwriting(output, read)
+        write_audit(found, output, plain(cfg))
     return found
 
 

@@ -4,15 +4,13 @@ import logging
 import os
 import pickle
 import sys
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from domadapt.config.resolvers import register
+from domadapt.utils.processes import end_with
 from domadapt.utils.redact import guard_logs
 
 # Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
@@ -48,18 +46,6 @@ class Job:
             return train(cfg, self.wait)
         except Exception as error:
             return portable(error)
-
-
-@lru_cache
-def end_with(parent: int) -> None:
-    """End this worker process when its parent has gone: a sweep that was killed must not go on in its workers."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> list[dict[str, Any] | Exception]:

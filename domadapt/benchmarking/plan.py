@@ -12,7 +12,7 @@ from omegaconf import DictConfig, ListConfig
 
 from domadapt.config.compose import compose
 from domadapt.config.overrides import lengthen
-from domadapt.runs.key import cell_key, run_folder
+from domadapt.runs.key import cell_key, folder_of, run_folder
 from domadapt.runs.metrics import read_metrics
 from domadapt.runs.status import read_results, read_status
 
@@ -146,7 +146,7 @@ def estimate(todo: Sequence[Cell]) -> Estimate:
         todo: all cells.
     """
     took: dict[tuple[str, str], list[float]] = {}
-    for runs in {Path(cell.config.paths.runs) for cell in todo}:
+    for runs in {folder_of(cell.config, "runs") for cell in todo}:
         for path in runs.glob("*/*/*/metrics.json"):
             try:
                 metrics = read_metrics(path)
@@ -188,7 +188,7 @@ def plan(todo: Sequence[Cell], at_once: int | None, launcher: str) -> str:
         lines.append(f"  about {duration(guess.seconds / (at_once or 1))} for {guess.of} of them{serial}{rest}")
     elif guess.unknown:
         lines.append("  no estimate: nothing like them is finished yet")
-    lines.append(f"  shared: {shared(Path(todo[0].config.paths.cache))}")
+    lines.append(f"  shared: {shared(folder_of(todo[0].config, 'cache'))}")
     return "\n".join(lines)
 
 

@@ -18,10 +18,13 @@ from domadapt.bundling.corpora import Files, read_all
 from domadapt.bundling.libraries import copy_foreign, copy_libraries, copy_package
 from domadapt.bundling.run import FORMAT
 from domadapt.config.instantiate import make, plain
+from domadapt.runs.content import files_named
+from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import Parser, Text
 from domadapt.training.build import make_methods
-from domadapt.utils.files import replace_atomic
+from domadapt.utils.files import refuse_overwriting, replace_atomic
+from domadapt.utils.opened import files_read
 from domadapt.utils.progress import progress
 from domadapt.utils.redact import command_line, redacted
 
@@ -45,12 +48,17 @@ def bundle(cfg: DictConfig, overrides: Sequence[str] = ()) -> Path:
     """
     own = [o for o in overrides if not o.lstrip("+").startswith("output=")]
     todo = cells(cfg, [*own, "tracking=none"])
+    refuse_overwriting(Path(cfg.output), [path for cell in todo for path in files_named(plain(cell.config.data))])
     with tempfile.TemporaryDirectory(prefix="domadapt-bundle-") as name:
         folder = Path(name)
         copy_package(folder / "site")
         copy_libraries(folder / "site")
-        packing = Packing(folder, Path(cfg.paths.cache))
-        packed = [{"name": c.name, "config": packing.cell(c.config)} for c in progress(todo, "pack", len(todo), "cell")]
+        packing = Packing(folder, folder_of(cfg, "cache"))
+        with files_read() as read:
+            packed = [
+                {"name": c.name, "config": packing.cell(c.config)} for c in progress(todo, "pack", len(todo), "cell")
+            ]
+        refuse_overwriting(Path(cfg.output), read)
         packing.parse()
         content = {"format": FORMAT, "command": command_line(["domadapt", *sys.argv[1:]]), "cells": packed}
         (folder / "cells.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")

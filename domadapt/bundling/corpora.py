@@ -1,50 +1,15 @@
 """The files that a bundle must carry: those that a configuration names and that reading it opens."""
 
-import os
 import shutil
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from domadapt.config.instantiate import make
 from domadapt.data.domains import Domains
-from domadapt.runs.content import names_file
+from domadapt.runs.content import files_named, names_file
 from domadapt.syntax.parser import Text
-
-_watchers: list[set[Path]] = []
-
-
-@contextmanager
-def files_read() -> Iterator[set[Path]]:
-    """Collect the path of every file that is opened meanwhile.
-
-    >>> with files_read() as read:
-    ...     _ = Path(__file__).read_text()
-    >>> Path(__file__) in read
-    True
-    """
-    _install()
-    read: set[Path] = set()
-    _watchers.append(read)
-    try:
-        yield read
-    finally:
-        _watchers.remove(read)
-
-
-@cache
-def _install() -> None:
-    sys.addaudithook(_note)  # stays for good: Python has no way to take one out again
-
-
-def _note(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" and _watchers and isinstance(arguments[0], str | bytes):
-        for read in _watchers:
-            read.add(Path(os.fsdecode(arguments[0])))
+from domadapt.utils.opened import files_read
 
 
 def read_all(data: dict[str, Any]) -> tuple[list[Text], set[Path]]:
@@ -92,7 +57,7 @@ class Files:
             read: take only these, and those of the package's own corpora; None for everything there.
         """
         shipped = Path(str(files("domadapt.shipped"))).resolve()
-        homes = [(path.resolve(), self.folder / self._place(path)) for path in _paths(config)]
+        homes = [(path.resolve(), self.folder / self._place(path)) for path in files_named(config)]
         if read is not None:
             homes.append((shipped, self.folder / "site" / "domadapt" / "shipped"))
         for home, place in homes:
@@ -112,14 +77,3 @@ class Files:
             number += 1
             label = f"{home.name}-{number}"
         return Path("corpora", label, *([] if path.is_dir() else [path.name]))
-
-
-def _paths(value: Any, name: str = "") -> Iterator[Path]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _paths(item, key)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _paths(item, name)
-    elif names_file(name, value):
-        yield Path(value)

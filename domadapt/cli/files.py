@@ -9,16 +9,17 @@ from itertools import islice, tee
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from domadapt.config.instantiate import make
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.streams import open_texts
+from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.model import load
+from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import conllu
 from domadapt.tasks.task import Prediction
-from domadapt.utils.files import replace_atomic
+from domadapt.utils.files import refuse_overwriting, replace_atomic
 from domadapt.utils.progress import progress
 
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
@@ -37,14 +38,19 @@ def predict_file(cfg: DictConfig) -> None:
         raise ValueError('give either input=FILE or text="One text."; got neither or both')
     if not isinstance(cfg.batch_size, int) or cfg.batch_size < 1:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
-    warnings = Counter[str]()
-    if cfg.text is None:
-        total, texts = open_texts(Path(str(cfg.input)), cfg.format, warnings)
-    else:
-        total, texts = 1, iter([UnlabelledText("text", "input", str(cfg.text))])
     folder = Path(str(cfg.model))
     if (folder / "model" / "domadapt.json").is_file():
         folder /= "model"
+    if cfg.output is not None:
+        refuse_overwriting(Path(str(cfg.output)), [Path(str(cfg.input or "")), *folder.rglob("*")])
+    warnings = Counter[str]()
+    total: int | None = 1
+    if cfg.text is None:
+        total, texts = open_texts(str(cfg.input), cfg.format, warnings)
+    else:
+        if not str(cfg.text).strip():
+            raise ValueError(f"text={str(cfg.text)!r}: blank; expected a text to label")
+        texts = iter([UnlabelledText("text", "input", str(cfg.text))])
     model = load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
     done = truncated = 0
 
@@ -91,15 +97,22 @@ def parse_files(cfg: DictConfig) -> None:
         raise ValueError(f"processes={cfg.processes}: expected 1 or more")
     paths = list(cfg.input) if isinstance(cfg.input, ListConfig) else [cfg.input]
     warnings = Counter[str]()
-    files = [open_texts(Path(str(path)), cfg.format, warnings) for path in paths]
-    cache = ParseCache(make(cfg.parser), cfg.paths.cache)
+    if sum(str(path) == STDIN for path in paths) > 1:
+        raise ValueError(f"input={paths}: expected {STDIN} once: standard input can be read only once")
+    if cfg.output is not None:
+        known = [Path(str(path)) for path in (*paths, OmegaConf.select(cfg, "parser.path"))]
+        refuse_overwriting(Path(str(cfg.output)), known)
+    files = [open_texts(str(path), cfg.format, warnings) for path in paths]
+    counts = [count for count, _ in files]
+    total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
+    cache = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
     started = time.perf_counter()
     texts, copies = tee(text for _, stream in files for text in stream)
     count = words = 0
 
     def blocks() -> Iterator[str]:
         nonlocal count, words
-        trees = progress(cache.parse(texts, cfg.processes), "parse", sum(total for total, _ in files), "text")
+        trees = progress(cache.parse(texts, cfg.processes), "parse", total, "text")
         for text, tree in zip(copies, trees, strict=True):
             count, words = count + 1, words + len(tree.heads)
             yield conllu(text, tree) if cfg.output else ""
@@ -109,12 +122,13 @@ def parse_files(cfg: DictConfig) -> None:
     cache.close()
     _warn(warnings)
     origin = f"{cache.parsed} parsed, {count - cache.parsed} from cache, {cache.damaged} damaged entries"
-    print(f"{count} texts: {origin}, {words} words, {words / seconds:.0f} words a second; cache {cache.path}")
+    told = f"{count} texts: {origin}, {words} words, {words / seconds:.0f} words a second; cache {cache.path}"
+    print(told, file=sys.stderr if cfg.output == STDIN else None)
 
 
 def _write(output: str | None, lines: Iterable[str]) -> None:
     """Lines to a file that appears when all of it is written, or to standard output as they come."""
-    if output is None:
+    if output in (None, STDIN):
         sys.stdout.writelines(lines)
         return
 
@@ -122,7 +136,7 @@ def _write(output: str | None, lines: Iterable[str]) -> None:
         with part.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(lines)
 
-    replace_atomic(Path(output), write)
+    replace_atomic(Path(str(output)), write)
 
 
 def _warn(warnings: Counter[str]) -> None:

@@ -104,9 +104,7 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
 
 def main() -> None:
     """Entry point of the `domadapt` command. Exits with 2 after a user's error, told in one line."""
-    from domadapt.utils.redact import hidden
-
-    arguments = hidden(sys.argv[1:])
+    arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE)
         return
@@ -126,10 +124,19 @@ def main() -> None:
         return
     try:
         with _one_line(verb):
-            _run(verb, arguments)
+            _run(verb, _without_secrets(verb, arguments))
     except KeyboardInterrupt:
         print(f"domadapt {verb}: stopped", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def _without_secrets(verb: str, arguments: list[str]) -> list[str]:
+    from domadapt.config.overrides import check_utf8, free_text
+    from domadapt.utils.redact import hidden
+
+    check_utf8(arguments)
+    plain = verb in ("predict", "parse")
+    return [word for one in arguments for word in ([one] if plain and free_text(one) else hidden([one]))]
 
 
 def _run(verb: str, arguments: list[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from domadapt.config.help import groups
-from domadapt.config.overrides import lengthen
+from domadapt.config.overrides import check_utf8, lengthen
 from domadapt.config.resolvers import register
 from domadapt.utils.redact import hidden
 
@@ -45,6 +45,7 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
     import hydra
     from hydra.errors import HydraException
 
+    check_utf8(overrides)
     with initialized():
         try:
             written = hidden([lengthen(override) for override in overrides])

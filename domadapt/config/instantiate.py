@@ -1,5 +1,6 @@
 """From configuration to objects: the one place where a ``_target_`` is called."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from hydra.errors import InstantiationException
@@ -11,8 +12,13 @@ def make(config: Any, **extra: Any) -> Any:
     """The one place where configuration becomes objects.
 
     Raises:
-        ValueError: what the object's constructor said, as it said it.
+        ValueError: what the object's constructor said, as it said it; or no ``_target_`` names one.
     """
+    if not isinstance(config, Mapping) or not isinstance(config.get("_target_"), str):
+        raise ValueError(
+            f"{config!s:.80}: expected settings with a _target_ among them, the class that takes them, as in each yaml "
+            f"of domadapt"
+        )
     try:
         return instantiate(config, _convert_="all", **extra)
     except InstantiationException as error:

@@ -1,32 +1,108 @@
 """Overrides as people write them."""
 
+import csv
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 FREE_TEXT = ("input", "model", "output", "text")  # settings of predict and parse that hold a path or a sentence
+CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
+
+
+def free_text(argument: str) -> bool:
+    """Whether an argument of predict or parse is a path or a sentence, which nothing may evaluate."""
+    return argument.partition("=")[0] in FREE_TEXT
 
 
 def quote(argument: str) -> str:
-    r"""Quote a path or a sentence, so that Hydra's grammar leaves its commas, brackets and equals signs alone.
+    r"""Quote a path or a sentence, so that neither Hydra nor OmegaConf sees anything in it. A list is one of paths.
 
-    >>> quote("text=It's small, (very) small"), quote("model=runs/seed=1"), quote("input=[a.txt,b.txt]")
-    ("text='It\\'s small, (very) small'", "model='runs/seed=1'", 'input=[a.txt,b.txt]')
+    >>> quote("text=It's small, (very) small"), quote("model=runs/seed=1"), quote("input=[a.txt,it's.txt]")
+    ("text='It\\'s small, (very) small'", "model='runs/seed=1'", "input=['a.txt','it\\'s.txt']")
+    >>> quote("text=[a]"), quote("text=null"), quote("input=null"), quote("text=cost: ${x}")
+    ("text='[a]'", "text='null'", 'input=null', "text='${plain:x636f73743a20247b787d}'")
     """
     name, sign, value = argument.partition("=")
-    if name not in FREE_TEXT or not value or value == "null" or value[0] in "'\"[":
+    if name not in FREE_TEXT or not value or (value == "null" and name != "text"):
         return argument
-    # Backslashes count in Hydra only before a quote, and the end of the value is one.
-    return name + sign + "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
+    return name + sign + (_list(value) if name == "input" and _is_list(value) else _quoted(value))
 
 
 def lengthen(argument: str) -> str:
-    """`source.path=a.csv` is short for `data.source.path=a.csv`, and so with the target.
+    """`source.path=a.csv` is short for `data.source.path=a.csv`, and so with the target. Paths of corpora are quoted.
 
-    >>> lengthen("source.path=a.csv"), lengthen("seed=1")
-    ('data.source.path=a.csv', 'seed=1')
+    Raises:
+        ValueError: such a path holds what OmegaConf would evaluate, now or when it reads the run's settings again.
+
+    >>> lengthen("source.path=a, b.csv"), lengthen("target.path=[a.csv,b.csv]"), lengthen("seed=1")
+    ("data.source.path='a, b.csv'", "data.target.path=['a.csv','b.csv']", 'seed=1')
+    >>> lengthen(f"source.path=[{','.join(['a.csv'] * 99)}]").count("'a.csv'")
+    99
+    >>> lengthen("data.source.path=${oc.env:HOME}/a.csv")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: data.source.path=${oc.env:HOME}/a.csv: a path is taken as it is, and '${' can't be in it; rename...
     """
-    return re.sub(r"^(source|target)\.", r"data.\1.", argument)
+    name, sign, value = re.sub(r"^(source|target)\.", r"data.\1.", argument).partition("=")
+    if not CORPUS.fullmatch(name):
+        return name + sign + value
+    if "${" in value:
+        raise ValueError(
+            f"{name}={value}: a path is taken as it is, and '${{' can't be in it; rename the file, or let the shell "
+            f"fill in what stands for it"
+        )
+    if value in ("", "null") or value.lstrip("[")[:1] in ("'", '"') or _sweep(value):
+        return name + sign + value  # quoted before: a benchmark composes its cells from the user's overrides
+    return name + sign + (_list(value) if _is_list(value) else _quoted(value))
+
+
+def _sweep(value: str) -> bool:
+    """Several values for `train -m`: parted by commas, without a space, which people's sweeps don't have."""
+    return "," in value and " " not in value and not _is_list(value) and not _exists(value)
+
+
+def _is_list(value: str) -> bool:
+    return value[0] == "[" and value[-1] == "]" and not _exists(value)
+
+
+def _exists(value: str) -> bool:
+    try:
+        return Path(value).exists()
+    except OSError:  # longer than a name can be, as a list may be
+        return False
+
+
+def _list(value: str) -> str:
+    """A list of paths, each plain, or in quotes as Hydra's grammar has them."""
+    quotation = '"' if '"' in value else "'"
+    items = next(csv.reader([value[1:-1]], quotechar=quotation, skipinitialspace=True), [])
+    return f"[{','.join(map(_quoted, items))}]"
+
+
+def _quoted(value: str) -> str:
+    if "${" in value or value == "???":  # to OmegaConf a reference and a value that is missing, quoted or not
+        value = f"${{plain:x{value.encode('utf-8').hex()}}}"
+    # Backslashes count in Hydra only before a quote, and the end of the value is one.
+    return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
+
+
+def check_utf8(arguments: Sequence[str]) -> None:
+    r"""Refuse what can't be written into results and logs: bytes of a file's name that are not UTF-8.
+
+    Raises:
+        ValueError: names the argument.
+
+    >>> check_utf8(["seed=1", "input=caf\udce9.txt"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: argument 'input=caf\udce9.txt': holds bytes that are not UTF-8; rename the file or folder, or...
+    """
+    for argument in arguments:
+        try:
+            argument.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"argument {argument!r}: holds bytes that are not UTF-8; rename the file or folder, or re-encode "
+                f"the text"
+            ) from None
 
 
 def positional(arguments: Sequence[str]) -> list[str]:
@@ -42,5 +118,4 @@ def positional(arguments: Sequence[str]) -> list[str]:
         flag = argument.startswith(("-", "+", "~")) or before.startswith("--")
         path = not flag and ("=" not in argument or Path(argument).exists())
         (paths if path else rest).append(argument)
-    quoted = [quote(f"input={path}").removeprefix("input=") for path in paths]
-    return [*([f"runs=[{','.join(quoted)}]"] if paths else []), *rest]
+    return [*([f"runs=[{','.join(map(_quoted, paths))}]"] if paths else []), *rest]

@@ -1,4 +1,4 @@
-"""Names that configurations compute: of the pair and of the method."""
+"""What configurations compute: names of the pair and of the method, and text that nothing else may evaluate."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,5 +61,6 @@ def method_name(
 
 def register() -> None:
     """Make the names known to OmegaConf; harmless if repeated."""
+    OmegaConf.register_new_resolver("plain", lambda text: bytes.fromhex(text[1:]).decode("utf-8"), replace=True)
     OmegaConf.register_new_resolver("pair_name", pair_name, replace=True)
     OmegaConf.register_new_resolver("method_name", method_name, replace=True)

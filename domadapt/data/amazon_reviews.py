@@ -9,8 +9,8 @@ from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
 from domadapt.data.errors import MISSING, DataError, Location
 from domadapt.data.hold_out import hold_out
 from domadapt.data.lowercase import lowercased
-from domadapt.data.readers import read
-from domadapt.data.records import Record
+from domadapt.data.readers import open_file, read
+from domadapt.data.records import Record, encodable
 from domadapt.data.sources import benchmark_folder, check_switches, part_reader, two_of
 
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
@@ -129,11 +129,12 @@ def detokenised(path: Path, domain: str, warnings: Counter[str]) -> tuple[Record
     """
     corpus = read(path, domain=domain)
     warnings.update(corpus.warnings)
-    lines = path.read_bytes().decode("utf-8-sig").split("\n")
+    lines = dict(open_file(path, domain, labelled=False).lines())
     records = []
     for record, line in zip(corpus.records, corpus.lines, strict=True):
-        text = json.loads(lines[line - 1]).get("text_detok", MISSING)
+        text = json.loads(lines[line]).get("text_detok", MISSING)
         if not isinstance(text, str) or not text.strip():
             raise DataError(Location(path, line), "text_detok", text, "a text", "add it, or use data=my_files")
+        encodable(text, "text_detok", Location(path, line))
         records.append(replace(record, text=text))
     return tuple(records)

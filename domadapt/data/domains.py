@@ -2,8 +2,9 @@
 
 Three types keep labels where they belong. Source records carry labels. Target text travels as
 :class:`UnlabelledText`, a type without a label field. Test labels lie behind :class:`SealedTest`, which opens once, in
-the final evaluation. The in-domain ceiling is a run of its own, asked for by name and marked so. So is a run that is
-openly given a few labelled target records, which travel among the source's.
+the final evaluation; that they can be read and are known to the task is checked before, and tells nothing but an error.
+The in-domain ceiling is a run of its own, asked for by name and marked so. So is a run that is openly given a few
+labelled target records, which travel among the source's.
 """
 
 import hashlib
@@ -79,7 +80,7 @@ class SealedTest:
 
     Args:
         domain: whose they are.
-        load: reads them; not called before :meth:`open`.
+        load: reads them; not called before one of the methods is.
 
     >>> test = SealedTest("laptop", lambda: ())
     >>> test.open()
@@ -110,9 +111,28 @@ class SealedTest:
         Raises:
             SealedLabels: it was opened before.
         """
+        return hashlib.sha256(repr(self._peek()).encode()).hexdigest()
+
+    def check(self, refuse: Callable[[tuple[Record, ...]], object]) -> None:
+        """Find out before training what the final evaluation could not use. It stays sealed.
+
+        Args:
+            refuse: raises an error if it must; what it returns is dropped. Let it be of a copy of whatever it belongs
+                to, so that nothing which takes part in training has seen a label.
+
+        Raises:
+            SealedLabels: it was opened before.
+
+        >>> test = SealedTest("laptop", lambda: (Record("1", "laptop", "Fast.", label="good"),))
+        >>> test.check(lambda records: records), len(test.open())
+        (None, 1)
+        """
+        refuse(self._peek())
+
+    def _peek(self) -> tuple[Record, ...]:
         records = self.open()
         self._load = lambda: records
-        return hashlib.sha256(repr(records).encode()).hexdigest()
+        return records
 
 
 class Ceiling(NamedTuple):

@@ -29,6 +29,8 @@ KNOWN_EXTRAS: Final = frozenset(
         "split",
     }
 )
+# What programs write for nothing, letter by letter: NONE and none are classes of published corpora.
+NO_LABEL: Final = frozenset({"NaN", "nan", "None", "null", "NULL", "<NA>", "#N/A"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def parse_record(
         where: Its file and line.
         domain: Overrides the object's own domain, which may then be absent.
         labelled: False leaves ``label``, ``spans`` and ``tags`` unread.
-        warnings: Counts unknown fields, overridden domains and repaired tags.
+        warnings: Counts unknown fields, overridden domains, mended labels and repaired tags.
 
     Raises:
         DataError: If a field is absent, of the wrong type or out of range.
@@ -83,7 +85,7 @@ def parse_record(
         domain = _string(obj, "domain", where)
     elif "domain" in obj and obj["domain"] != domain:
         counted[f"domain {quoted(obj['domain'])} read as {quoted(domain)}, as asked for"] += 1
-    label = _string(obj, "label", where) if labelled and obj.get("label") is not None else None
+    label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
     if "tokens" not in obj:
         text = _string(obj, "text", where)
         spans = _spans(obj, text, where) if labelled else None
@@ -93,9 +95,23 @@ def parse_record(
     if labelled and obj.get("spans") is not None:
         raise DataError(where, "spans", obj["spans"], "tags beside tokens", "give BIO tags, or a text")
     tags = _list(obj, "tags", where) if labelled and obj.get("tags") is not None else None
+    for position, tag in enumerate(tags or ()):
+        encodable(str(tag), f"tags[{position}]", where)
     text, words, spans = from_tokens(_list(obj, "tokens", where), tags, where, counted)
-    _encodable(text, "tokens", where)
+    encodable(text, "tokens", where)
     return Record(identifier, domain, text, words, label, spans)
+
+
+def _label(obj: Mapping[str, object], where: Location, counted: Counter[str]) -> str | None:
+    label = _string(obj, "label", where)
+    if not label.strip():
+        raise DataError(where, "label", label, "a string that is not blank, or null", "fill it in")
+    if label in NO_LABEL:
+        counted[f"label {quoted(label)}, read as no label"] += 1
+        return None
+    if label != label.strip():
+        counted["spaces around a label, dropped"] += 1
+    return label.strip()
 
 
 def _string(obj: Mapping[str, object], name: str, where: Location) -> str:
@@ -104,12 +120,16 @@ def _string(obj: Mapping[str, object], name: str, where: Location) -> str:
         raise DataError(where, name, value, "a string", f'write it in quotes: "{name}": "..."')
     if not value and name != "text":
         raise DataError(where, name, value, "a string that is not empty", "fill it in")
-    _encodable(value, name, where)
+    encodable(value, name, where)
     return value
 
 
-def _encodable(value: str, name: str, where: Location) -> None:
-    # JSON can escape half a surrogate pair; no tokeniser takes it, and the failure would come much later.
+def encodable(value: str, name: str, where: Location) -> None:
+    """Refuse half a surrogate pair, which JSON can escape; no tokeniser takes it, and no file of results.
+
+    Raises:
+        DataError: There is one.
+    """
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -141,6 +161,7 @@ def _spans(obj: Mapping[str, object], text: str, where: Location) -> tuple[Span,
                 if not 0 <= start < end <= len(text):
                     expected = f"0 <= start < end <= {len(text)}, the length of the text"
                     raise DataError(where, field, item, expected, "count characters from 0, end exclusive")
+                encodable(kind, f"{field} type", where)
                 spans.append(Span(start, end, CANONICAL_TYPES.get(kind, kind)))
             case _:
                 fix = 'write {"start": 0, "end": 5, "type": "aspect"}'

@@ -172,6 +172,10 @@ def my_files(source: dict[str, Any], target: dict[str, Any], dev_share: float, d
             )
         for key in PATHS:
             for path in _paths(group, key):
+                if path.exists() and not path.is_file():
+                    raise ValueError(
+                        f"data.{name}.{key}={path}: is a folder or a pipe; expected a file, to read it again"
+                    )
                 if not path.is_file():  # before training, not after it
                     raise ValueError(f"data.{name}.{key}={path}: no such file")
     several = len(_paths(source, "path")) > 1 and source.get("name") is None

@@ -33,6 +33,9 @@ def evaluate(examples: Sequence[Example], setting: Setting, batch_size: int, tit
         setting: encoder, methods, task, device and precision.
         batch_size: texts a batch.
         title: of the progress bar.
+
+    Raises:
+        ValueError: the model gives out NaN.
     """
     task = setting.task
     results: list[Prediction | None] = [None] * len(examples)
@@ -43,6 +46,11 @@ def evaluate(examples: Sequence[Example], setting: Setting, batch_size: int, tit
         for place, prediction in zip(places, decoded, strict=True):
             results[place] = prediction
         found.append(task.rows(output, batch))
+        if not np.isfinite(found[-1].probabilities).all():  # a NaN would be the largest of them, and a label
+            raise ValueError(
+                f"{title}: the model's outputs are NaN: its weights are damaged, or its training diverged; copy its "
+                f"folder again, or train with a lower trainer.learning_rate"
+            )
     return Evaluation([r for r in results if r is not None], joined(found, len(task.labels)))
 
 

@@ -1,34 +1,35 @@
 """A trained model on anybody's text: save, load, predict."""
 
-import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
+from domadapt.inference.description import NAME, Description, read_description, refuse_foreign
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
+from domadapt.models.load_report import refuse_non_finite
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.parser import Parse, Text
 from domadapt.tasks.task import Prediction
 from domadapt.utils import checkpoint
+from domadapt.utils.checksums import AGAIN, CHECKSUMS, verify_checksums, write_checksums
 from domadapt.utils.device import pick_device, pick_precision
-from domadapt.utils.files import replace_folder, write_atomic
+from domadapt.utils.files import replace_folder
 
-FORMAT = 2  # of model folders
-PARSING = ("parser", "control", "parser_name", "parses_at_prediction")
-FIELDS = ("task", "backbone", "methods", "relations", "max_pieces", "source", "target", *PARSING)
-AGAIN = "copy the folder again, or train the model again"
+log = logging.getLogger(__name__)
+METHODS = "methods.safetensors"
 
 
 def save_model(setting: Setting, config: dict[str, Any], folder: Path) -> None:
-    """Write a model folder: a stock encoder, the few parameters that prediction needs on top, and a description.
+    """Write a model folder: a stock encoder, the few parameters that prediction needs on top, a description, checksums.
 
     Nothing in it is pickled. ``encoder/`` alone is a stock Hugging Face model that any pipeline loads.
 
@@ -46,23 +47,23 @@ def _write(setting: Setting, config: dict[str, Any], folder: Path) -> None:
     used = {name: method for name, method in setting.methods.items() if method.used_at_prediction}
     if used:
         kept = {name: {"weights": m.state_dict(), "memory": m.memory()} for name, m in used.items()}
-        checkpoint.save(kept, folder / "methods.safetensors")
-    description = {
-        "format": FORMAT,
-        "task": {**config["task"], **_labels(setting)},
-        "backbone": config["backbone"],
-        "methods": {name: configs[name] for name in used},
-        "left_behind": {name: configs[name] for name in setting.methods if name not in used},
-        "relations": setting.relations,
-        "parser": {**config["parser"]},
-        "control": {**config["control"]},
-        "parser_name": setting.parser.name,
-        "parses_at_prediction": setting.parses_at_prediction,
-        "max_pieces": setting.max_pieces,
-        "source": setting.domains.source,
-        "target": setting.domains.target,
-    }
-    write_atomic(folder / "domadapt.json", json.dumps(description, indent=1))
+        checkpoint.save(kept, folder / METHODS)
+    Description(
+        task={**config["task"], **_labels(setting)},
+        backbone=config["backbone"],
+        methods={name: configs[name] for name in used},
+        left_behind={name: configs[name] for name in setting.methods if name not in used},
+        relations=setting.relations,
+        parser={**config["parser"]},
+        control={**config["control"]},
+        parser_name=setting.parser.name,
+        parses_at_prediction=setting.parses_at_prediction,
+        max_pieces=setting.max_pieces,
+        source=setting.domains.source,
+        target=setting.domains.target,
+        checksums=CHECKSUMS,
+    ).write(folder)
+    write_checksums(folder)
 
 
 def _labels(setting: Setting) -> dict[str, Any]:
@@ -101,49 +102,6 @@ class Model:
         return cut.texts if cut else 0
 
 
-def refuse_foreign(config: Any, path: Path) -> None:
-    """Allow only classes defined in domadapt, however deep the description names them, and no ``${...}``.
-
-    Raises:
-        ValueError: at the first other name; nothing has been imported or called by then.
-    """
-    foreign = None
-    if isinstance(config, dict):
-        target = config.get("_target_")
-        foreign = str(target) if target is not None and not _defined_here(str(target)) else None
-    elif isinstance(config, str) and "${" in config:  # resolved before it is made: to a _target_, to the environment
-        foreign = config
-    if foreign is not None:
-        raise ValueError(
-            f"{path}: names {foreign[:80]!r} outside domadapt; a model folder can name any code. If it is your "
-            f"own, load it with trust_code=True"
-        )
-    inside = [*config, *config.values()] if isinstance(config, dict) else config
-    for value in inside if isinstance(inside, list) else ():
-        refuse_foreign(value, path)
-
-
-def _defined_here(target: str) -> bool:
-    module, _, name = target.rpartition(".")
-    if module.partition(".")[0] != "domadapt":
-        return False
-    try:  # the home of the class, not the path it is reached by: modules of ours import others' names
-        found = getattr(import_module(module), name, None)
-    except ImportError:
-        return False
-    return isinstance(found, type) and found.__module__ == module
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: damaged ({error}); {AGAIN}") from error
-    if not isinstance(description, dict):
-        raise ValueError(f"{path}: damaged: no object; {AGAIN}")
-    return description
-
-
 class NoParser:
     """Stands for a parser where nothing needs one."""
 
@@ -168,61 +126,109 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         trust_code: let the folder name classes outside domadapt; only for folders of your own.
 
     Raises:
-        ValueError: not a model folder, from another version, or naming foreign classes.
+        ValueError: not a model folder, from another version, damaged, or naming foreign classes; names the file.
     """
     folder = Path(folder)
-    path = folder / "domadapt.json"
-    if not path.is_file():
-        raise ValueError(f"{folder}: not a model folder (no domadapt.json in it); give a run's model/ folder")
-    description = _read(path)
-    if description.get("format") != FORMAT:
-        raise ValueError(f"{path}: format {description.get('format')!r}, this version reads {FORMAT}; train it again")
+    path, stored, place = folder / NAME, folder / METHODS, folder / "encoder"
+    if (folder / CHECKSUMS).is_file():
+        verify_checksums(folder)
+    description = read_description(folder)
+    if not (folder / CHECKSUMS).is_file():
+        _miss_checksums(folder, description)
     if not trust_code:
         refuse_foreign(description, path)
-    if missing := [name for name in FIELDS if name not in description]:
-        raise ValueError(f"{path}: damaged: it lacks {', '.join(missing)}; {AGAIN}")
-    task = make(description["task"])
-    backbone = {**description["backbone"], "name": str(folder / "encoder")}
-    encoder = make(backbone, kind=task.kind, labels=task.labels)
-    methods: dict[str, Method] = {name: make(config) for name, config in description["methods"].items()}
-    stored = folder / "methods.safetensors"
-    try:
+    with blamed(path, "task"):
+        task = make(description.task)
+        kind, labels = task.kind, task.labels
+    with blamed(path, "backbone", place):
+        encoder = make({**description.backbone, "name": str(place)}, kind=kind, labels=labels)
+        if hasattr(encoder, "load"):
+            encoder.load(place)
+        longest = encoder.longest
+    if description.max_pieces > longest:
+        raise ValueError(f"{path}: max_pieces={description.max_pieces}: the encoder reads {longest}; {AGAIN}")
+    methods: dict[str, Method] = {}
+    for name, config in description.methods.items():
+        with blamed(path, f"methods.{name}"):
+            methods[name] = make(config)
+    with blamed(stored):
         kept = checkpoint.load(stored) if stored.is_file() else {}
-    except ValueError as error:
-        raise ValueError(f"{stored}: damaged ({error}); {AGAIN}") from error
+    if kept.keys() != methods.keys():
+        raise ValueError(f"{stored}: damaged: holds weights of {[*kept]}, expected of {[*methods]}; {AGAIN}")
     target_device = pick_device(device)
-    if hasattr(encoder, "load"):
-        encoder.load(folder / "encoder")
     encoder.to(target_device).eval()
-    needed = description["parses_at_prediction"] or task.kind == "token"
-    parser = controlled(make(description["parser"]), description["control"]) if needed else NoParser()
-    if description["parses_at_prediction"] and parser.name != description["parser_name"]:
+    needed = description.parses_at_prediction or kind == "token"
+    with blamed(path, "parser"):
+        parser = controlled(make(description.parser), description.control) if needed else NoParser()
+    if description.parses_at_prediction and parser.name != description.parser_name:
         raise ValueError(
-            f"{path}: this model reads the parses of {description['parser_name']}, here is {parser.name}; install that "
+            f"{path}: this model reads the parses of {description.parser_name}, here is {parser.name}; install that "
             f"version, or train a model that reads no parses when it predicts"
         )
-    domains = Domains(description["source"], description["target"], (), (), (), TargetUnlabeled("", ()), None)
     setting = Setting(
-        domains=domains,
+        domains=Domains(description.source, description.target, (), (), (), TargetUnlabeled("", ()), None),
         task=task,
         encoder=encoder,
         methods=methods,
         parser=parser,
         uncached=parser,
-        collator=Collator(int(encoder.tokenizer.pad_token_id or 0), description["relations"]),
-        max_pieces=description["max_pieces"],
+        collator=Collator(int(encoder.tokenizer.pad_token_id or 0), description.relations),
+        max_pieces=description.max_pieces,
         seed=0,
         device=target_device,
         precision=pick_precision(precision, target_device),
         cache=folder,
-        relations=description["relations"],
+        relations=description.relations,
     )
-    setting.attach()
+    with blamed(path, "methods"):
+        setting.attach()
+    if setting.parses_at_prediction != description.parses_at_prediction:
+        raise ValueError(
+            f"{path}: damaged: parses_at_prediction={description.parses_at_prediction}, but its methods say otherwise; "
+            f"{AGAIN}"
+        )
     for name, method in methods.items():
-        own = kept.get(name, {})
-        if own.get("weights", {}).keys() != method.state_dict().keys() or "memory" not in own:
-            raise ValueError(f"{stored}: damaged: not all weights of {name} are there; {AGAIN}")
-        method.load_state_dict(own["weights"])
-        method.recall(own["memory"])
+        with blamed(stored):
+            refuse_non_finite(kept[name]["weights"], name)
+            method.load_state_dict(kept[name]["weights"])
+            method.recall(kept[name]["memory"])
         method.to(target_device).eval()
-    return Model(setting, description["parses_at_prediction"])
+    return Model(setting, description.parses_at_prediction)
+
+
+def _miss_checksums(folder: Path, description: Description) -> None:
+    if description.checksums:
+        raise ValueError(f"{folder / CHECKSUMS}: is missing, and {NAME} names it; {AGAIN}")
+    log.warning(
+        "%s: saved without checksums, so that damage to its files may not be noticed; train it again, or make them of "
+        "files that you trust: sha256sum *.* encoder/* > %s",
+        *(folder, CHECKSUMS),
+    )
+
+
+@contextmanager
+def blamed(path: Path, place: str = "", own: Path | None = None) -> Iterator[None]:
+    """Whatever fails inside of it is told as the file's fault, in one line: what it asks for was never tried before.
+
+    Args:
+        path: of the file.
+        place: in it.
+        own: a file or folder that has its own errors: those that name it are told as they are.
+
+    Raises:
+        ValueError: naming the file, what is wrong and the way out.
+    """
+    try:
+        yield
+    except Exception as error:
+        if own is not None and isinstance(error, ValueError) and str(own) in str(error):
+            raise
+        cause: BaseException = error
+        while cause.__cause__ is not None and not isinstance(cause, ValueError | OSError):
+            cause = cause.__cause__  # what a constructor said, not who called it
+        reason = next((line for line in str(cause).splitlines() if line.strip()), "")
+        reason = reason if isinstance(cause, ValueError | OSError) else f"{type(cause).__name__}: {reason}"
+        reason = reason.removeprefix(f"{path}: ").removesuffix("; delete it")  # as is said of a checkpoint
+        said = place == "parser" or "again" in reason  # it may be a parser that is not installed
+        fix = "" if said else f"; {AGAIN}"
+        raise ValueError(f"{path}: {f'{place}: ' if place else ''}{reason}{fix}") from error

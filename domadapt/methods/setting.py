@@ -40,6 +40,7 @@ class Setting:
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
         counted: what methods have counted in the corpora before training, for others to use.
+        saved_runs: asks the models of finished runs (:class:`domadapt.inference.saved.SavedRuns`); None where none trains.
         corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
     """
 
@@ -64,6 +65,7 @@ class Setting:
     warnings: Counter[str] = field(default_factory=Counter)
     counted: dict[str, Any] = field(default_factory=dict)
     corpus_parser: Parser | None = None
+    saved_runs: Any = None
 
     @property
     def source_sample(self) -> list[Example]:
@@ -190,7 +192,9 @@ class Setting:
         return output
 
     @torch.no_grad()
-    def outputs(self, examples: Sequence[Example], batch_size: int, title: str) -> Iterator[tuple[Batch, Output]]:
+    def outputs(
+        self, examples: Sequence[Example], batch_size: int, title: str, alone: bool = False
+    ) -> Iterator[tuple[Batch, Output]]:
         """What the model, as it predicts, says of examples: batch by batch, longest first; ``batch.index`` tells which.
 
         Encoder and methods are in evaluation mode meanwhile.
@@ -199,6 +203,7 @@ class Setting:
             examples: to read.
             batch_size: texts a batch.
             title: of the progress bar.
+            alone: what the encoder says, without what methods make of it.
         """
         modules = [self.encoder, *self.methods.values()]
         training = [module.training for module in modules]
@@ -209,7 +214,8 @@ class Setting:
             for batch in progress(loader, title, len(loader), "batch"):
                 batch = batch.to(self.device)
                 with self.autocast():
-                    output = self.transformed(self.encoder(batch), batch)
+                    output = self.encoder(batch)
+                    output = output if alone else self.transformed(output, batch)
                 yield batch, output
         finally:
             for module, was in zip(modules, training, strict=True):

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from domadapt.data.batches import Batch
 from domadapt.models.encoder import Output
+from domadapt.models.load_report import AGAIN, refuse_non_finite
 from domadapt.models.pretrained import load_tokenizer
 
 
@@ -70,5 +72,15 @@ class BiLSTM(nn.Module):
         self.tokenizer.save_pretrained(folder)
 
     def load(self, folder: Path) -> None:
-        """Read the weights that :meth:`save` wrote."""
-        self.load_state_dict(load_file(folder / "model.safetensors"))
+        """Read the weights that :meth:`save` wrote.
+
+        Raises:
+            ValueError: they are not whole, of another shape, or not finite; names the file.
+        """
+        path = folder / "model.safetensors"
+        try:
+            weights = load_file(path)
+            self.load_state_dict(weights)
+        except (OSError, SafetensorError, RuntimeError) as error:
+            raise ValueError(f"{path}: could not be loaded ({' '.join(str(error).split())}); {AGAIN}") from error
+        refuse_non_finite(weights, str(path))

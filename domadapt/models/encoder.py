@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from torch import Tensor, nn
+from transformers import AutoConfig
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from domadapt.data.batches import Batch
@@ -22,6 +23,7 @@ from domadapt.models.attention import (
     number_layers,
     refuse_unreachable_attention,
 )
+from domadapt.models.load_report import AGAIN, refuse_partial
 from domadapt.models.pretrained import load_model, load_tokenizer
 
 StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]  # states, batch, what this pass keeps -> states
@@ -61,7 +63,12 @@ class Encoder(nn.Module):
         super().__init__()
         self.name, self.kind, self.labels = name, kind, labels
         self.tokenizer = load_tokenizer(name)
-        self.model = load_model(name, kind, labels)
+        self.model, self.report = load_model(name, kind, labels)
+        if (rows := len(self.base.get_input_embeddings().weight)) < len(self.tokenizer):
+            raise ValueError(
+                f"{name}: its tokenizer knows {len(self.tokenizer)} pieces and its model {rows}: they are of two "
+                f"models; {AGAIN}"
+            )
         refuse_unreachable_attention(self.base, name)
         number_layers(self.base)
         self.attention_hooks: dict[int, list[AttentionHook]] = {}
@@ -178,6 +185,20 @@ class Encoder(nn.Module):
         """Write a stock Hugging Face folder: configuration, safetensors, tokenizer."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+
+    def load(self, folder: Path) -> None:
+        """Of a model that was made of what :meth:`save` wrote: refuse one of which that is not all.
+
+        Raises:
+            ValueError: a file or a weight is missing, or the labels are others; names it.
+        """
+        for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+            if not (folder / name).is_file():
+                raise ValueError(f"{folder / name}: is missing; {AGAIN}")
+        refuse_partial(self.report, str(folder))
+        stored = [*AutoConfig.from_pretrained(folder, trust_remote_code=False).id2label.values()]
+        if stored != self.labels:
+            raise ValueError(f"{folder / 'config.json'}: labels {stored}, expected {self.labels}; {AGAIN}")
 
 
 class EncoderLike(Protocol):

@@ -1,40 +1,55 @@
 """Pretrained weights and tokenizers: found, checked, and never unpickled."""
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from domadapt.models.attention import ATTENTION
+from domadapt.models.load_report import AGAIN, LoadReport, load_report, refuse_non_finite, refuse_partial_base
+from domadapt.utils.checksums import sha256
 
 MINILM = "minilm"
-
-
 TINY_RANDOM = "tiny_random"
-
-
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """The fast tokenizer of a backbone (alignment needs its character offsets)."""
+    """The fast tokenizer of a backbone (alignment needs its character offsets).
+
+    Raises:
+        ValueError: there is none, not a fast one, or one without a vocabulary, such as transformers makes of nothing.
+    """
     source = str(model_folder(name))
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # tokenizers raises no other than Exception itself
         raise ValueError(unreached(name, error)) from error
     if not tokenizer.is_fast:
         raise ValueError(f"backbone {name!r} has no fast tokenizer, so its pieces can't be aligned with words")
+    if len(tokenizer) <= len(tokenizer.get_added_vocab()):
+        files = " or ".join(sorted({"tokenizer.json", *tokenizer.vocab_files_names.values()}))
+        raise ValueError(f"{source}: its tokenizer has no vocabulary: expected {files} there; {AGAIN}")
     return tokenizer
 
 
-def load_model(name: str, kind: str, labels: list[str]) -> Any:
-    """A stock transformers model with a fresh head of ``len(labels)`` classes, in float32."""
+def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport]:
+    """A stock transformers model with a head of ``len(labels)`` classes, in float32.
+
+    Args:
+        name: as in the configuration.
+        kind: ``token`` or ``sequence``.
+        labels: names of the classes.
+
+    Returns:
+        The model, and which weights did not come of its files: those of the head, as a rule.
+
+    Raises:
+        ValueError: it is not reached, or its weights below the head are not whole or not finite.
+    """
     autoclass = {
         "token": transformers.AutoModelForTokenClassification,
         "sequence": transformers.AutoModelForSequenceClassification,
@@ -50,19 +65,25 @@ def load_model(name: str, kind: str, labels: list[str]) -> Any:
         if Path(name).name == TINY_RANDOM:  # a bundle has it in a folder
             sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
             config.update(sizes)
-            return autoclass.from_config(config, attn_implementation=ATTENTION)
-        return autoclass.from_pretrained(
+            return autoclass.from_config(config, attn_implementation=ATTENTION), LoadReport()
+        model, info = autoclass.from_pretrained(
             source,
             config=config,
             attn_implementation=ATTENTION,
             dtype=torch.float32,
             use_safetensors=True,
             trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # told below: in a head they are another task's
         )
-    except (OSError, ValueError, SafetensorError) as error:
+    except Exception as error:  # whatever a config.json says, and files that are cut off
         raise ValueError(unreached(name, error)) from error
     finally:
         transformers.logging.set_verbosity(verbosity)
+    report = load_report(info)
+    refuse_partial_base(model, report, source)
+    refuse_non_finite(model.state_dict(), source)
+    return model, report
 
 
 def model_folder(name: str) -> str | Path:
@@ -85,8 +106,7 @@ def verify(path: Path, expected: str) -> None:
     Raises:
         ValueError: they differ.
     """
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = sha256(path)
     if found != expected:
         raise ValueError(
             f"{path}: sha256 {found}, expected {expected}: the file is damaged or was replaced; "
@@ -111,6 +131,11 @@ def refuse_pickles(folder: str) -> None:
 def unreached(name: str, error: Exception) -> str:
     """The one line a user needs when a backbone can't be loaded."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if Path(name).is_dir():
+        return (
+            f"{name}: could not be loaded ({reason}); expected config.json, model.safetensors and tokenizer.json of a "
+            f"model whose code is part of transformers; {AGAIN}"
+        )
     return (
         f"backbone.name={name!r} could not be loaded ({reason}). Expected a name on the Hugging Face hub, and the hub "
         f"within reach, or a folder with config.json and model.safetensors, of a model whose code is part of "

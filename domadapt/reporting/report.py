@@ -17,8 +17,10 @@ from domadapt.runs.metrics import read_runs
 from domadapt.runs.reselect import reselect
 from domadapt.statistics.compare import compare
 from domadapt.syntax.parser import SpacyParser
-from domadapt.utils.files import write_atomic
+from domadapt.utils.files import refuse_overwriting, write_atomic
+from domadapt.utils.opened import files_read
 
+RECORDS = ("runs", "methods")
 FORMATS = ("html", "markdown", "csv", "parquet")
 
 
@@ -56,7 +58,11 @@ def report(
     if unknown or not formats:
         raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
     chosen = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]
-    found = read_runs(chosen)
+    with files_read() as read:
+        found = read_runs(chosen)
+    read |= {path.with_name("predictions.jsonl") for path in read if path.name == "metrics.json"}
+    for suffix in (output.suffix, ".md", *(f".{name}.{kind}" for name in RECORDS for kind in ("csv", "parquet"))):
+        refuse_overwriting(output.with_suffix(suffix), read)
     words: tuple[str, ...] = ()
     if selection is not None:
         shown, words = reselect(found.runs, selection)
@@ -65,14 +71,16 @@ def report(
     statistics = compare(pairs, baseline)
     statistics = replace(statistics, messages=(*words, *statistics.messages))
     if {"html", "markdown"} & set(formats):
-        sections = contents(found, pairs, statistics, read_audits(chosen, audit), SpacyParser(), attention)
+        with files_read() as read:
+            sections = contents(found, pairs, statistics, read_audits(chosen, audit), SpacyParser(), attention)
+        refuse_overwriting(output, read)
         runs_read = sum(len(method.runs) for pair in pairs for method in pair.methods)
         title = f"Domain adaptation: {counted(runs_read, 'run')} on {counted(len(pairs), 'pair')}"
         if "html" in formats:
             write_atomic(output, page(title, sections))
         if "markdown" in formats:
             write_atomic(output.with_suffix(".md"), markdown(title, sections))
-    records = {"runs": run_records(pairs), "methods": method_records(pairs, statistics)}
+    records = dict(zip(RECORDS, (run_records(pairs), method_records(pairs, statistics)), strict=True))
     with_parquet = _installed("pyarrow")
     for name, table in records.items():
         if "csv" in formats:

@@ -17,7 +17,8 @@ from domadapt.runs.groups import Pair, group
 from domadapt.runs.metrics import read_runs
 from domadapt.statistics.choices import ORACLE, choices
 from domadapt.statistics.selection_study import FIRST, Fold, Regret, Study, held_out, selection_study
-from domadapt.utils.files import write_atomic
+from domadapt.utils.files import refuse_overwriting, write_atomic
+from domadapt.utils.opened import files_read
 from domadapt.utils.text import visible
 
 ELSEWHERE = "chosen elsewhere"
@@ -48,7 +49,10 @@ def study(runs: str | Path | Sequence[str | Path], output: str | Path, methods: 
     output = Path(output)
     if output.is_dir():
         raise ValueError(f"output={output}: is a folder; expected a file's name, such as {output / 'study.md'}")
-    studies, messages = _studies(group(read_runs(runs).runs), methods)
+    with files_read() as read:
+        studies, messages = _studies(group(read_runs(runs).runs), methods)
+    for path in (output, output.with_suffix(".csv"), output.with_suffix(".svg")):
+        refuse_overwriting(path, read)
     if not studies:
         raise ValueError("; ".join((f"runs={runs}: nothing to study: {NOTHING}", *messages)))
     section = _section(studies, messages)

@@ -60,6 +60,23 @@ def names_file(name: str, value: Any) -> bool:
     return "/" in value and (Path(value).is_file() or (name == "name" and Path(value).exists()))
 
 
+def files_named(value: Any, name: str = "") -> Iterator[Path]:
+    """The files and folders that a configuration names.
+
+    Args:
+        value: any part of a resolved configuration.
+        name: of the setting that it is the value of.
+    """
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from files_named(item, key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from files_named(item, name)
+    elif names_file(name, value):
+        yield Path(value)
+
+
 def shipped() -> Path:
     """The folder of the corpora and the parser that travel with the package."""
     return Path(str(files("domadapt.shipped")))

@@ -23,7 +23,7 @@ READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, witho
 def cell_key(cfg: DictConfig, without: Sequence[str] = ()) -> str:
     """16 hex digits of all that changes a cell's numbers, and of nothing else.
 
-    These are the resolved configuration (less paths, tracking and threads), the content of the files it names, the code
+    These are the resolved configuration (less paths and tracking), the content of the files it names, the code
     that its objects and the loop reach, the versions of the libraries beneath, and the kind of hardware. Of validators
     the chosen one counts; every other one's choice stands in a column of its own, and a new one runs nothing again.
 
@@ -48,17 +48,34 @@ def run_folder(cfg: DictConfig) -> Path:
     """Where a cell is written: as configured, else by pair, method, seed and the beginning of its key."""
     if cfg.paths.run:
         return Path(cfg.paths.run)
-    return Path(cfg.paths.runs, cfg.pair, cfg.method, f"seed={cfg.seed}-{cell_key(cfg)[:8]}")
+    return Path(folder_of(cfg, "runs"), cfg.pair, cfg.method, f"seed={cfg.seed}-{cell_key(cfg)[:8]}")
+
+
+def folder_of(cfg: DictConfig, name: str) -> Path:
+    """One of the configured folders.
+
+    Raises:
+        ValueError: it is not given.
+
+    >>> folder_of(OmegaConf.create({"paths": {"cache": None}}), "cache")
+    Traceback (most recent call last):
+    ValueError: paths.cache=null: expected a folder
+    """
+    if cfg.paths[name] in (None, ""):
+        raise ValueError(f"paths.{name}={'null' if cfg.paths[name] is None else repr('')}: expected a folder")
+    return Path(str(cfg.paths[name]))
 
 
 def _hardware(trainer: dict[str, Any]) -> str:
-    """What the cell is computed on: this machine, unless the configuration names another."""
+    """What the cell is computed on: this machine, unless the configuration names another; with threads, if it does."""
     from domadapt.utils.device import kind_of_hardware  # loads torch; a bundle first looks whether there is one
 
     try:
-        return str(trainer.get("hardware") or kind_of_hardware(trainer["device"], trainer["precision"]))
+        kind = str(trainer.get("hardware") or kind_of_hardware(trainer["device"], trainer["precision"]))
     except ValueError:  # building will tell
-        return f"{trainer['device']} {trainer['precision']}"
+        kind = f"{trainer['device']} {trainer['precision']}"
+    # They add up in another order. As many as there are is no number: it would part the machines of one benchmark.
+    return f"{kind} {trainer['threads']} threads" if trainer["threads"] and kind.startswith("cpu") else kind
 
 
 def _pipelines(config: dict[str, Any]) -> list[str]:

@@ -38,14 +38,14 @@ class Epoch:
         epoch, step: from 1; steps done by its end.
         losses: means by name, and their weighted sum as ``total``.
         source_dev: scores.
-        validators: value of each; ``selection`` is the chosen one's, None of the oracle.
+        validators: value of each, None where it had none; ``selection`` is the chosen one's, None of the oracle.
     """
 
     epoch: int
     step: int = 0
     losses: Scores = field(default_factory=dict)
     source_dev: Scores = field(default_factory=dict)
-    validators: Scores = field(default_factory=dict)
+    validators: dict[str, float | None] = field(default_factory=dict)
     selection: float | None = None
 
 

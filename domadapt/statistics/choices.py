@@ -92,7 +92,9 @@ def _choices(pair: Pair, method: Method, run: Metrics) -> Choices | None:
     scores = {name: test[pair.headline] for name, test in tests.items() if pair.headline in test}
     if ORACLE not in scores or len(scores) < len(picks):
         return None
-    lines = {line.epoch: line.validators for line in run.curve}
+    lines = {
+        line.epoch: {name: value for name, value in line.validators.items() if value is not None} for line in run.curve
+    }
     data = run.config.get("data") or {}
     return Choices(
         corpus=str(data.get("folder") or str(data.get("_target_", "")).rpartition(".")[2]),

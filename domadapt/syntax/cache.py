@@ -1,7 +1,8 @@
 """Parses and word ranges on disk: made once, verified on every load, shared by processes.
 
-One SQLite file a pipeline. Each entry is one blob with a checksum over key and content; SQLite's write-ahead log makes
-writes atomic and lets several processes read and write at once. An entry that fails its checksum is parsed again.
+One SQLite file a pipeline. Each entry is one blob with a checksum over table, key and content; SQLite's write-ahead log
+makes writes atomic and lets several processes read and write at once. An entry that fails its checksum is made again; a
+file that SQLite finds damaged is set aside, and made again.
 """
 
 import hashlib
@@ -23,7 +24,20 @@ from domadapt.utils.files import one_at_a_time
 log = logging.getLogger(__name__)
 CHUNK = 512  # texts looked up, parsed and written together: bounds memory whatever the stream's length
 LOCKS = 16  # that processes at other texts share
-HEADER = struct.Struct("<II")  # of an entry: checksum, words
+FORMAT = 2  # of entries, part of the file's name
+HEADER = 8  # bytes of an entry: checksum, words
+# What SQLite says of a sound file in trouble, and what then helps. Whatever else it says, the file is damaged.
+TROUBLES = {
+    sqlite3.SQLITE_FULL: "free space",
+    sqlite3.SQLITE_IOERR: "free space, or see what is wrong with the disk",
+    sqlite3.SQLITE_READONLY: "see whether you may write there, or set paths.cache to another folder",
+    sqlite3.SQLITE_CANTOPEN: "see whether you may write there, or set paths.cache to another folder",
+    sqlite3.SQLITE_PERM: "see whether you may write there, or set paths.cache to another folder",
+    sqlite3.SQLITE_BUSY: "another process holds it; wait for that one",
+    sqlite3.SQLITE_LOCKED: "another process holds it; wait for that one",
+    sqlite3.SQLITE_PROTOCOL: "another process holds it; wait for that one",
+    sqlite3.SQLITE_NOMEM: "free memory",
+}
 Entry = TypeVar("Entry", Parse, IntArray)
 
 
@@ -34,10 +48,13 @@ class ParseCache:
         parser: where missing entries come from.
         folder: where the cache file lives; made if absent.
 
+    Raises:
+        OSError: the file can't be used.
+
     Attributes:
         name: the parser's name.
         parsed: texts that had to be parsed since this object was made.
-        damaged: entries whose checksum failed and that were parsed again.
+        damaged: entries whose checksum failed and that were parsed again, and files that were set aside.
     """
 
     def __init__(self, parser: Parser, folder: str | Path) -> None:
@@ -45,17 +62,16 @@ class ParseCache:
         self.name = parser.name
         self.parsed = 0
         self.damaged = 0
-        self._damaged: set[bytes] = set()
         Path(folder).mkdir(parents=True, exist_ok=True)
-        digest = hashlib.sha256(parser.name.encode()).hexdigest()[:12]
+        digest = hashlib.sha256(f"{FORMAT} {parser.name}".encode()).hexdigest()[:12]
         self.path = Path(folder) / f"parses-{digest}.sqlite"
-        self._database = self._open()
+        self._open()
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """Parses in order; only texts without a sound entry reach the parser. Memory stays flat on any stream."""
         stream = iter(texts)
-        # Worker processes cost a second to start, so a stream's chunks are wide enough to feed them.
-        while chunk := list(islice(stream, CHUNK * (8 if processes > 1 else 1))):
+        # Several processes are given as much at a time as is worth their start.
+        while chunk := list(islice(stream, CHUNK * (32 if processes > 1 else 1))):
             keys = [text_key(text) for text in chunk]
             found = self._read("parses", keys, unpack)
             if missing := _missing(keys, chunk, found):
@@ -68,10 +84,12 @@ class ParseCache:
         with one_at_a_time(self.path.with_suffix(f".{next(iter(missing))[0] % LOCKS}")):
             found = self._read("parses", [*missing], unpack)
             if rest := {key: text for key, text in missing.items() if key not in found}:
-                fresh = dict(zip(rest, self.parser.parse(rest.values(), processes), strict=True))
-                self.parsed += len(fresh)
-                self._write("parses", {key: pack(key, parse) for key, parse in fresh.items()})
-                found |= fresh
+                parses, keys = iter(self.parser.parse(rest.values(), processes)), iter(rest)
+                while part := list(islice(keys, CHUNK)):  # what is interrupted has kept what it has done
+                    fresh = dict(zip(part, islice(parses, len(part)), strict=True))
+                    self.parsed += len(fresh)
+                    self._write("parses", {key: pack(key, parse) for key, parse in fresh.items()})
+                    found |= fresh
         return found
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
@@ -90,75 +108,109 @@ class ParseCache:
 
     def __getstate__(self) -> dict[str, object]:
         """For another process, which opens the file itself."""
-        return {name: value for name, value in self.__dict__.items() if name != "_database"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_database", "_file")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
-        self._database = self._open()
+        self._open()
 
     def close(self) -> None:
         """Close the file; the object can't be used afterwards."""
         self._database.close()
 
-    def _open(self) -> sqlite3.Connection:
-        try:
-            return _connect(self.path)
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and "malformed" not in str(error):
-                raise self._told(error) from error  # locked, read-only, disk full: not damage
-            return self._start_over(error)
+    def _open(self) -> None:
+        """Connect; a damaged file is set aside first.
 
-    def _start_over(self, error: Exception) -> sqlite3.Connection:
-        with one_at_a_time(self.path):
+        Raises:
+            OSError: the file can't be used, and is not damaged.
+        """
+        for attempt in range(3):
             try:
-                return _connect(self.path, thorough=True)  # another process has just made a new one
-            except sqlite3.DatabaseError:
-                pass
+                self._connect()
+                return
+            except sqlite3.Error as error:
+                self._set_aside(error, last=attempt == 2)
+
+    def _connect(self) -> None:
+        self._file = _identity(self.path)
+        database = sqlite3.connect(self.path, timeout=120)
+        database.text_factory = bytes  # a damaged blob may come as text
+        try:
+            database.execute("PRAGMA journal_mode=WAL")
+            self._file = _identity(self.path)  # it may be a new one
+            database.execute("PRAGMA synchronous=NORMAL")
+            # The second is of texts that were tokenised and not parsed.
+            for table, content in (("parses", "parse"), ("words", "ranges")):
+                columns = f"key BLOB PRIMARY KEY, {content} BLOB NOT NULL"
+                database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}) WITHOUT ROWID")
+                database.execute(f"SELECT key, {content} FROM {table} LIMIT 1").fetchone()
+        except BaseException:
+            database.close()
+            raise
+        self._database = database
+
+    def _set_aside(self, error: sqlite3.Error, last: bool = False) -> None:
+        """Move a damaged file out of the way, unless another process has already replaced it.
+
+        Raises:
+            OSError: the error is none of damage.
+        """
+        if not hasattr(error, "sqlite_errorcode"):
+            raise error  # none of SQLite's, but of how it is used
+        kind = error.sqlite_errorcode & 0xFF
+        short = error.sqlite_errorcode == sqlite3.SQLITE_IOERR_SHORT_READ  # the file ends too early
+        if last or (kind in TROUBLES and not short):
+            way_out = TROUBLES.get(kind, "move it away")
+            raise OSError(
+                f"{self.path}: could not be used ({error}); {way_out}; then run the same command again"
+            ) from error
+        with one_at_a_time(self.path):
+            if _identity(self.path) != self._file:
+                return
             aside = self.path.with_suffix(".damaged")
             log.warning("%s is damaged (%s): moved to %s, its texts are parsed again", self.path, error, aside.name)
             self.path.replace(aside)
             for suffix in ("-wal", "-shm"):
                 Path(f"{self.path}{suffix}").unlink(missing_ok=True)
-            return _connect(self.path)
 
-    def _told(self, error: Exception) -> OSError:
-        return OSError(
-            f"{self.path}: could not be used ({error}); if the disk is full, free space, else see whether you may "
-            f"write there, and run the same command again"
-        )
+    def _start_over(self, error: sqlite3.Error) -> None:
+        self._database.close()
+        self._set_aside(error)
+        self.damaged += 1
+        self._open()
 
     def _read(
         self, table: str, keys: Sequence[bytes], unpacked: Callable[[bytes, bytes], Entry | None]
     ) -> dict[bytes, Entry]:
         found: dict[bytes, Entry] = {}
+        damaged: list[tuple[bytes]] = []
         try:
             for start in range(0, len(keys), CHUNK):
                 part = keys[start : start + CHUNK]
                 marks = ",".join("?" * len(part))
                 for key, blob in self._database.execute(f"SELECT * FROM {table} WHERE key IN ({marks})", part):
-                    entry = unpacked(key, blob)
+                    entry = unpacked(key, blob) if type(key) is type(blob) is bytes else None
                     if entry is None:
-                        if key in self._damaged:
-                            continue
-                        self._damaged.add(key)
-                        self.damaged += 1
-                        log.warning("%s: an entry fails its checksum and is parsed again", self.path)
+                        damaged.append((key,))
                     else:
                         found[key] = entry
-        except sqlite3.OperationalError as error:
-            raise self._told(error) from error
-        except sqlite3.DatabaseError as error:
-            self.damaged += 1
-            self._database.close()
-            self._database = self._start_over(error)
+            if damaged:
+                log.warning("%s: %d entries fail their checksum and are made again", self.path, len(damaged))
+                self.damaged += len(damaged)
+                with self._database:
+                    self._database.executemany(f"DELETE FROM {table} WHERE key = ?", damaged)
+        except sqlite3.Error as error:
+            self._start_over(error)
         return found
 
     def _write(self, table: str, blobs: Mapping[bytes, bytes]) -> None:
-        try:
-            with self._database:  # one transaction: all or nothing
-                self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", blobs.items())
-        except sqlite3.OperationalError as error:
-            raise self._told(error) from error
+        for _ in range(2):  # once more in a new file; entries that are not kept are parsed again
+            try:
+                with self._database:  # one transaction: all or nothing
+                    self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", blobs.items())
+                return
+            except sqlite3.Error as error:
+                self._start_over(error)
 
 
 def _missing(keys: Sequence[bytes], texts: Sequence[Text], found: Mapping[bytes, object]) -> dict[bytes, Text]:
@@ -166,17 +218,18 @@ def _missing(keys: Sequence[bytes], texts: Sequence[Text], found: Mapping[bytes,
     return {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
 
 
-def _connect(path: Path, thorough: bool = False) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=120)
-    database.execute("PRAGMA journal_mode=WAL")
-    database.execute("PRAGMA synchronous=NORMAL")
-    database.execute("CREATE TABLE IF NOT EXISTS parses (key BLOB PRIMARY KEY, parse BLOB NOT NULL) WITHOUT ROWID")
-    # Of texts that were tokenised and not parsed.
-    database.execute("CREATE TABLE IF NOT EXISTS words (key BLOB PRIMARY KEY, ranges BLOB NOT NULL) WITHOUT ROWID")
-    if thorough and (found := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-        database.close()
-        raise sqlite3.DatabaseError(found)
-    return database
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def checksum(table: str, key: bytes, body: bytes) -> bytes:
+    """4 bytes over all that an entry is: damage may also put it, whole, into the other table."""
+    return struct.pack("<I", zlib.crc32(body, zlib.crc32(key, zlib.crc32(table.encode()))))
 
 
 def text_key(text: Text) -> bytes:
@@ -201,20 +254,20 @@ def pack(key: bytes, parse: Parse) -> bytes:
     numbers = np.column_stack([parse.words.reshape(-1, 2), parse.heads]).astype("<i4").tobytes()
     names = "\x1f".join([*parse.relations, *parse.tags]).encode()
     body = struct.pack("<I", len(parse.heads)) + numbers + names
-    return struct.pack("<I", zlib.crc32(body, zlib.crc32(key))) + body
+    return checksum("parses", key, body) + body
 
 
 def unpack(key: bytes, blob: bytes) -> Parse | None:
     """The parse in a blob; None if any byte of it, or of its key, has changed."""
-    if len(blob) < HEADER.size:
+    if len(blob) < HEADER:
         return None
-    checksum, words = HEADER.unpack_from(blob)
-    if zlib.crc32(blob[4:], zlib.crc32(key)) != checksum:  # everything behind the checksum, the count included
+    if checksum("parses", key, blob[4:]) != blob[:4]:  # everything behind the checksum, the count included
         return None
+    (words,) = struct.unpack_from("<I", blob, 4)
     if not words:
         return Parse(np.empty((0, 2), np.int64), np.empty(0, np.int64), (), ())
-    numbers = np.frombuffer(blob, "<i4", 3 * words, HEADER.size).astype(np.int64).reshape(-1, 3)
-    names = tuple(blob[HEADER.size + 12 * words :].decode().split("\x1f"))
+    numbers = np.frombuffer(blob, "<i4", 3 * words, HEADER).astype(np.int64).reshape(-1, 3)
+    names = tuple(blob[HEADER + 12 * words :].decode().split("\x1f"))
     return Parse(numbers[:, :2], numbers[:, 2], names[:words], names[words:])
 
 
@@ -228,11 +281,11 @@ def pack_words(key: bytes, words: IntArray) -> bytes:
     True
     """
     body = words.reshape(-1, 2).astype("<i4").tobytes()
-    return struct.pack("<I", zlib.crc32(body, zlib.crc32(key))) + body
+    return checksum("words", key, body) + body
 
 
 def unpack_words(key: bytes, blob: bytes) -> IntArray | None:
     """The word ranges in a blob; None if any byte of it, or of its key, has changed."""
-    if len(blob) < 4 or zlib.crc32(blob[4:], zlib.crc32(key)) != struct.unpack_from("<I", blob)[0]:
+    if checksum("words", key, blob[4:]) != blob[:4]:
         return None
     return np.frombuffer(blob, "<i4", -1, 4).astype(np.int64).reshape(-1, 2)

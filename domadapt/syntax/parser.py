@@ -6,18 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
+from domadapt.utils.processes import in_order
+from domadapt.utils.text import pieces
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
 SHIPPED = "shipped"  # the name of the pipeline that travels with the package
+WORTH = 500_000  # characters of text, 6 seconds of one process: with fewer, workers take longer to start than they save
 
 
 class Text(Protocol):
@@ -28,6 +32,13 @@ class Text(Protocol):
 
     @property
     def words(self) -> tuple[tuple[int, int], ...] | None: ...
+
+
+class Plain(NamedTuple):
+    """A text as a worker process is sent it."""
+
+    text: str
+    words: tuple[tuple[int, int], ...] | None
 
 
 class Parse(NamedTuple):
@@ -46,6 +57,14 @@ class Parse(NamedTuple):
     heads: IntArray
     relations: tuple[str, ...]
     tags: tuple[str, ...]
+
+
+class Piece(NamedTuple):
+    """Where a Doc belongs: its first character in its text, whether the text ends with it, the owner's words if any."""
+
+    start: int
+    last: bool
+    words: tuple[tuple[int, int], ...] | None
 
 
 class Parser(Protocol):
@@ -67,10 +86,12 @@ class SpacyParser:
         batch_size: texts a batch of ``nlp.pipe``.
 
     Raises:
-        ValueError: the pipeline is not installed, or has no dependency parser.
+        ValueError: the pipeline is not installed, or has no dependency parser; the batch size is none.
     """
 
     def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
+        if type(batch_size) is not int or batch_size < 1:  # spaCy would give no parses, and no error
+            raise ValueError(f"parser.batch_size={batch_size!r}: expected a whole number from 1")
         self.pipeline = name
         self.batch_size = batch_size
         # Where the cache holds every text, a run never loads spaCy: the shipped pipeline's name is told by its files.
@@ -81,29 +102,55 @@ class SpacyParser:
         return load_pipeline(self.pipeline)
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        """Parse a stream of texts in order; memory does not grow with its length."""
-        import torch
+        """Parse a stream of texts in order; memory does not grow with its length.
 
-        docs = ((self._doc(text), text.words) for text in texts)
-        threads = torch.get_num_threads()
+        Args:
+            texts: to parse.
+            processes: workers, for more than ``WORTH`` characters of text; fewer are parsed here.
+
+        Raises:
+            RuntimeError: a worker was killed.
+        """
+        stream = iter(texts)
         if processes > 1:
-            torch.set_num_threads(1)  # a forked worker hangs on the threads that its parent had
-        try:
-            for doc, words in self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size, n_process=processes):
-                parse = from_doc(doc)
-                yield parse if words is None else parse._replace(words=word_ranges(words))
-        finally:
-            torch.set_num_threads(threads)
+            head = list(_up_to(WORTH, stream))
+            if sum(len(text.text) for text in head) >= WORTH:
+                yield from self._in_processes(chain(head, stream), processes)
+                return
+            stream = iter(head)
+        docs = (piece for text in stream for piece in self._docs(text))
+        yield from whole(self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size))
+
+    def _in_processes(self, stream: Iterator[Text], processes: int) -> Iterator[Parse]:
+        batches = iter(lambda: [Plain(t.text, t.words) for t in islice(stream, self.batch_size)], [])
+        for parses in in_order(self._parsed, batches, processes):
+            yield from parses
+
+    def _parsed(self, texts: Sequence[Text]) -> list[Parse]:
+        return list(self.parse(texts))
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         """Word ranges alone, without parsing: the owner's tokens, else the pipeline's."""
         for text in texts:
-            yield word_ranges(text.words) if text.words is not None else doc_words(self._nlp.make_doc(text.text))
+            if text.words is not None:
+                yield word_ranges(text.words)
+            else:
+                yield np.concatenate([doc_words(doc) + start for doc, (start, *_) in self._docs(text)])
 
-    def _doc(self, text: Text) -> "Doc":
-        if text.words is None:
-            return self._nlp.make_doc(text.text)
-        return owner_doc(self._nlp, text.text, text.words)
+    def _docs(self, text: Text) -> Iterator[tuple["Doc", Piece]]:
+        """The text as the pipeline takes it: one Doc, or several of a text that is too long for it."""
+        if text.words is not None:
+            yield owner_doc(self._nlp, text.text, text.words), Piece(0, True, text.words)
+            return
+        for start, end in pieces(text.text, self._nlp.max_length):
+            yield self._nlp.make_doc(text.text[start:end]), Piece(start, end == len(text.text), None)
+
+
+def _up_to(characters: int, texts: Iterator[Text]) -> Iterator[Text]:
+    """The first texts, until there are that many characters."""
+    while characters > 0 and (text := next(texts, None)) is not None:
+        characters -= len(text.text)
+        yield text
 
 
 @lru_cache(maxsize=4)
@@ -195,6 +242,36 @@ def from_doc(doc: "Doc") -> Parse:
     """Read a parsed Doc: HEAD is stored as a relative offset in unsigned integers, hence the cast."""
     heads = doc.to_array("HEAD").astype(np.int64) + np.arange(len(doc))
     return Parse(doc_words(doc), heads, tuple(t.dep_ for t in doc), tuple(t.tag_ for t in doc))
+
+
+def whole(docs: Iterable[tuple["Doc", Piece]]) -> Iterator[Parse]:
+    """Parses of whole texts from parsed Docs of their pieces; each piece keeps its own roots."""
+    parts: list[tuple[int, Parse]] = []
+    for doc, (start, last, words) in docs:
+        parse = from_doc(doc)
+        parts.append((start, parse if words is None else parse._replace(words=word_ranges(words))))
+        if last:
+            yield together(parts)
+            parts = []
+
+
+def together(parts: Sequence[tuple[int, Parse]]) -> Parse:
+    """One parse of parses that follow one another, each with the character at which it begins.
+
+    >>> one = Parse(np.array([[0, 3]]), np.array([0]), ("ROOT",), ("CD",))
+    >>> both = together([(0, one), (4, one)])
+    >>> both.words.tolist(), both.heads.tolist(), both.relations
+    ([[0, 3], [4, 7]], [0, 1], ('ROOT', 'ROOT'))
+    """
+    if len(parts) == 1:
+        return parts[0][1]
+    first = np.cumsum([0, *(len(parse.words) for _, parse in parts)])
+    return Parse(
+        np.concatenate([parse.words + start for start, parse in parts]),
+        np.concatenate([parse.heads + before for (_, parse), before in zip(parts, first, strict=False)]),
+        tuple(relation for _, parse in parts for relation in parse.relations),
+        tuple(tag for _, parse in parts for tag in parse.tags),
+    )
 
 
 SILENT = "punct"  # arcs to punctuation teach nothing and clutter much: not drawn

@@ -1,9 +1,10 @@
 """From a configuration to everything that training needs, built in one place."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pytorch_lightning as pl
@@ -12,9 +13,11 @@ from omegaconf import DictConfig, OmegaConf
 from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
+from domadapt.inference.saved import SavedRuns
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import EncoderLike
+from domadapt.runs.key import folder_of
 from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
@@ -68,6 +71,9 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         ceiling=None,
     )
     task.learn_labels([*domains.source_train, *domains.source_dev])
+    if sealed is not None:  # what is wrong with it is told before training, not after it
+        judge = deepcopy(task)  # which is thrown away with all that it has seen
+        sealed.check(lambda records: judge.check(judge.usable(records, Counter())))
     methods = make_methods(cfg)
     encoder: EncoderLike = make(cfg.backbone, kind=task.kind, labels=task.labels)
     if cfg.max_pieces > encoder.longest:
@@ -81,7 +87,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
             f"control={next(iter(cfg.control))}: no method of this run reads parses, so there is nothing to control; "
             f"add one (injection=lisa, injection=gnn) or leave the control out"
         )
-    cached = ParseCache(make(cfg.parser), cfg.paths.cache)
+    cached = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
     made: Parser = make(cfg.parser)
     uncached, parser = (controlled(one, cfg.control) for one in (made, cached))
     setting = Setting(
@@ -97,8 +103,9 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         seed=cfg.seed,
         device=device,
         precision=pick_precision(options.precision, device),
-        cache=Path(cfg.paths.cache),
+        cache=folder_of(cfg, "cache"),
         warnings=domains.warnings,
+        saved_runs=SavedRuns(),
     )
     needed = setting.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))
     if setting.augments and needed and not getattr(made, "takes_new_text", True):
@@ -123,6 +130,11 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
     losses = {"task"}
     for group in ("injection", "adaptation"):
         for name, config in (cfg[group] or {}).items():
+            if not (isinstance(config, Mapping) and "_target_" in config):
+                raise ValueError(
+                    f"{group}.{name}={config}: expected a method's settings, its class as _target_ among them; choose "
+                    f"one by {group}=NAME, or see its yaml"
+                )
             method: Method = make(config)
             if name in methods or losses & method.weights.keys():
                 raise ValueError(

@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.runs.key import cell_key
+from domadapt.utils.checksums import verify_checksums, write_checksums
 from domadapt.utils.files import one_at_a_time, replace_folder, write_atomic
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Ceiling:
         """
         try:
             other = Path(json.loads(self._note.read_text(encoding="utf-8"))["folder"])
+            verify_checksums(other / "model")
             metrics: dict[str, Any] = json.loads((other / "metrics.json").read_text(encoding="utf-8"))
             description = json.loads((other / "model" / "domadapt.json").read_text(encoding="utf-8"))
             predictions = (other / "predictions.jsonl").read_text(encoding="utf-8") if metrics["target_test"] else None
@@ -68,6 +70,7 @@ class Ceiling:
             shutil.copytree(other / "model", part)
             text = json.dumps({**description, "source": source}, indent=1)
             (part / "domadapt.json").write_text(text, encoding="utf-8")
+            write_checksums(part)
 
         replace_folder(folder / "model", copy)
         if predictions is not None:

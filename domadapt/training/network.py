@@ -1,13 +1,15 @@
-"""Where nothing in a run reads the target, it trains one network whatever the target: once, and scored for each pair.
+"""Training is made once for all runs that train alike: with other targets that no method reads, or with another test.
 
-What is shared is decided by content: settings, code, seed, and what the source says.
+What is alike is decided by content: settings, code, seed, what the source says, and the target's text where it is read.
 """
 
 import hashlib
 import json
 import logging
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
@@ -19,56 +21,66 @@ from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time
 
 log = logging.getLogger(__name__)
+SHARED, UNSCORED = "network", "unscored"  # of a run that is over, of one whose final evaluation has failed
 READS_TARGET = {"target", "corpus_parses"}  # of a method's ``reads``
 
 
-class SourceNetwork:
-    """The weights of each epoch, in the cache, for runs of the same source with other targets.
+class Network:
+    """The weights of each epoch, in the cache, for runs that would train the same.
 
     Args:
         cfg: of the run that asks.
         setting: what it works with.
 
     Attributes:
-        key: of the training; None where the target takes part in it, so that there is nothing to share.
+        key: of the training; None where the target takes part in it, so that there is no other pair to share it with.
     """
 
     def __init__(self, cfg: DictConfig, setting: Setting) -> None:
-        self.key: str | None = None
+        domains = setting.domains
         self._epochs, self._cache = int(cfg.trainer.epochs), setting.cache
-        if cfg.train_on == "source" and not any(READS_TARGET & method.reads for method in setting.methods.values()):
-            source = repr((setting.domains.source_train, setting.task.labels))
-            content = json.dumps([cell_key(cfg, without=("data",)), hashlib.sha256(source.encode()).hexdigest()])
-            self.key = hashlib.sha256(content.encode()).hexdigest()[:16]
+        read = cfg.train_on == "target" or any(READS_TARGET & method.reads for method in setting.methods.values())
+        reads: tuple[object, ...] = (domains.source_train, setting.task.labels)
+        reads += (domains.source_dev, domains.unlabeled) if read else ()
+        content = json.dumps([cell_key(cfg, without=("data",)), hashlib.sha256(repr(reads).encode()).hexdigest()])
+        self._name = hashlib.sha256(content.encode()).hexdigest()[:16]
+        self.key = None if read else self._name
         asked = cfg.paths.share_source
         several = len((cfg.get("benchmark") or {}).get("pairs") or ()) > 1
-        self._shared = self.key is not None and (several if asked is None else bool(asked))
+        self._shared = (several and not read) if asked is None else bool(asked)
 
     def once(self) -> AbstractContextManager[None]:
         """Hold it: another run that asks for the same network waits for this one's."""
         return one_at_a_time(self._file(1)) if self._shared else nullcontext()
 
     def keep(self, epochs: Epochs) -> None:
-        """For other targets: the weights of every epoch, and what the curve says of their training."""
-        for line in epochs.curve if self._shared else ():
-            weights = epochs.weights(line["epoch"])
-            kept = {"step": line["step"], "losses": line["losses"], "weights": weights}
-            checkpoint.save(kept, self._file(line["epoch"]))
+        """For others that share it: the weights of every epoch, and what the curve says of their training."""
+        if self._shared:
+            self._save(epochs, SHARED)
+
+    @contextmanager
+    def kept_if_it_fails(self, epochs: Epochs) -> Iterator[None]:
+        """Around the final evaluation: where that fails, a run with a repaired test need not train again."""
+        try:
+            yield
+        except Exception:
+            with suppress(OSError):  # a full disk; this run's own checkpoint is still there
+                self._save(epochs, UNSCORED)
+            raise
+        for epoch in range(1, self._epochs + 1):
+            self._file(epoch, UNSCORED).unlink(missing_ok=True)
 
     def take(self, epochs: Epochs, logger: Logger | None) -> bool:
-        """Put back what another run has kept, scored on this pair's text; False where there is none that is whole.
+        """Put back what another run has kept, scored on this run's text; False where there is none that is whole.
 
         Args:
             epochs: of the run that asks.
             logger: hears of losses and scores.
         """
-        try:
-            kept = [checkpoint.load(self._file(n)) for n in range(1, self._epochs + 1)] if self._shared else []
-        except ValueError:
-            return False  # not there, or damaged: it is made again
-        if not kept:
+        kept = (self._load(SHARED) if self._shared else None) or self._load(UNSCORED)
+        if kept is None:
             return False
-        log.info("%s: the source's network is in %s, taken from there", epochs.folder.parent, self._cache)
+        log.info("%s: the network that it would train is in %s, taken from there", epochs.folder.parent, self._cache)
         with epochs.status.during("take"):
             for epoch, found in enumerate(kept, start=1):
                 epochs.kept[epoch] = found["weights"]
@@ -76,5 +88,17 @@ class SourceNetwork:
                 epochs.score(epoch, found["step"], found["losses"], [logger] if logger else [])
         return True
 
-    def _file(self, epoch: int) -> Path:
-        return Path(self._cache, f"network-{self.key}-epoch={epoch}.safetensors")
+    def _save(self, epochs: Epochs, kind: str) -> None:
+        for line in epochs.curve:
+            weights = epochs.weights(line["epoch"])
+            kept = {"step": line["step"], "losses": line["losses"], "weights": weights}
+            checkpoint.save(kept, self._file(line["epoch"], kind))
+
+    def _load(self, kind: str) -> list[dict[str, Any]] | None:
+        try:
+            return [checkpoint.load(self._file(epoch, kind)) for epoch in range(1, self._epochs + 1)]
+        except ValueError:
+            return None  # not there, or damaged: it is made again
+
+    def _file(self, epoch: int, kind: str = SHARED) -> Path:
+        return Path(self._cache, f"{kind}-{self._name}-epoch={epoch}.safetensors")

@@ -6,6 +6,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 WHOLE = ("epochs", "batch_size", "target_batch_size", "evaluation_batch_size", "validation_texts")
+MOST_THREADS = 1024  # more crash torch where the system has no room for them
 RANGES = {
     "learning_rate": (0, 1),
     "weight_decay": (0, 1),
@@ -50,7 +51,9 @@ class TrainerOptions:
                 raise ValueError(f"trainer.{name}={value!r}: expected a number from {low} to {high}")
         if not isinstance(self.keep_evidence, bool):
             raise ValueError(f"trainer.keep_evidence={self.keep_evidence!r}: expected true or false")
-        _whole("trainer.threads", self.threads, 0, " (torch's choice)")
+        if type(self.threads) is not int or not 0 <= self.threads <= MOST_THREADS:
+            expected = f"a whole number from 1 to {MOST_THREADS}, or 0 for torch's choice"
+            raise ValueError(f"trainer.threads={self.threads!r}: expected {expected}")
 
 
 def read_options(cfg: DictConfig) -> TrainerOptions:

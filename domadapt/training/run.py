@@ -20,6 +20,7 @@ from domadapt.config.instantiate import plain
 from domadapt.data.domains import SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
+from domadapt.runs.content import files_named
 from domadapt.runs.key import cell_key, run_folder
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.provenance import hardware, versions
@@ -30,17 +31,18 @@ from domadapt.training.build import build, make_validators
 from domadapt.training.ceiling import Ceiling
 from domadapt.training.distributed import be_quiet
 from domadapt.training.fit import Epochs, fit
-from domadapt.training.network import SourceNetwork
+from domadapt.training.network import Network
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
-from domadapt.utils.files import clear_parts, write_atomic
+from domadapt.utils.files import clear_parts, refuse_overwriting, write_atomic
+from domadapt.utils.plain import plain_json
 from domadapt.utils.redact import command_line, redacted
 
 log = logging.getLogger(__name__)
 # What a run writes, and what is in the two folders that it replaces or deletes as a whole.
 FILES = ("metrics.json", "status.json", "predictions.jsonl", "model")
 FOLDERS = {
-    "model": ("domadapt.json", "encoder", "methods.safetensors"),
+    "model": ("domadapt.json", "encoder", "methods.safetensors", "SHA256SUMS"),
     "checkpoint": ("*.safetensors", ".*"),
     "evidence": ("epoch=*.npz",),
 }
@@ -65,6 +67,8 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
         log.info("%s is finished: not run again", folder)
         return metrics
     options = read_options(cfg)
+    for name in FILES:
+        refuse_overwriting(folder / name, files_named(plain(cfg.data)), "paths.run")
     if wait:
         try:
             return train(cfg, wait=False)
@@ -147,7 +151,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
         for module in (setting.encoder, *setting.methods.values()):
             module.to(setting.device)
     if cfg.train_on == "source":
-        return _write(_learn(job, setting, validators, sealed, SourceNetwork(cfg, setting)), folder, status)
+        return _write(_learn(job, setting, validators, sealed, Network(cfg, setting)), folder, status)
     ceiling = Ceiling(cfg, setting.domains, sealed)
     with ceiling.once():
         if (found := ceiling.take(folder, setting.domains.source)) is not None:
@@ -155,7 +159,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
             own = {"key": job.key, "seconds": status.seconds, "attempts": status.attempts}
             own |= {name: told[name] for name in ("source", "config", "command")}
             return _write(found | own, folder, status)
-        metrics = {**_learn(job, setting, validators, sealed, SourceNetwork(cfg, setting)), "ceiling": ceiling.key}
+        metrics = {**_learn(job, setting, validators, sealed, Network(cfg, setting)), "ceiling": ceiling.key}
         _write(metrics, folder, status)
         ceiling.made(folder)
     return metrics
@@ -163,19 +167,20 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
 
 def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, Any]:
     status.check_folder()
-    write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, default=str))
+    metrics = plain_json(metrics)
+    write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, allow_nan=False))
     return metrics
 
 
 def _learn(
-    job: Job, setting: Setting, validators: Sequence[Validator], sealed: SealedTest | None, network: SourceNetwork
+    job: Job, setting: Setting, validators: Sequence[Validator], sealed: SealedTest | None, network: Network
 ) -> dict[str, Any]:
     """Fit, select, test."""
     folder, status = job.folder, job.status
     stages: dict[str, Any] = {}
     with status.during("prepare"):
         for method in setting.methods.values():
-            stages |= method.prepare()
+            stages |= plain_json(method.prepare())  # told now, not after training, if it can't be recorded
     epochs = Epochs(folder / "checkpoint", job.key, setting, validators, job.options, status)
     chosen = validators[0]
     with network.once():
@@ -185,9 +190,9 @@ def _learn(
                 network.keep(epochs)
     with status.during("save"):
         epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
-        # Before the test: whatever is wrong with it, the model is kept.
+        # Before the test: whatever goes wrong there, the model is kept.
         save_model(setting, job.config, folder / "model")
-    with status.during("evaluate"):
+    with status.during("evaluate"), network.kept_if_it_fails(epochs):
         known = Counter(setting.warnings)
         scores = final_evaluation(setting, sealed, epochs, folder)
         if chosen.bound:

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,26 +35,47 @@ def told_if_full(path: Path) -> Iterator[None]:
         ) from error
 
 
+def refuse_overwriting(output: Path, inputs: Iterable[Path], setting: str = "output") -> None:
+    """Before anything is computed, let alone written: what is read must not be replaced.
+
+    Args:
+        output: the file that would be written.
+        inputs: files that are read; those that are not there don't count.
+        setting: that names the output.
+
+    Raises:
+        ValueError: it is one of them, by whatever name.
+    """
+    if not output.is_file():
+        return
+    for path in inputs:
+        if path.is_file() and path.samefile(output):
+            raise ValueError(f"{setting}={output}: is {path}, which is read; it would be lost: give another file")
+
+
 def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` make a file beside ``path``, then put it in its place by rename.
 
     Args:
-        path: the file; its folder is made if absent.
+        path: the file; its folder is made if absent. What a link points to is replaced, not the link; a device or a
+            pipe is written to as it is.
         write: called with a temporary path on the same file system.
 
     Raises:
         OSError: it could not be written; what was there is still there.
     """
     with told_if_full(path):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            write(path)
+            return
+        path = path.resolve() if path.is_symlink() else path
         path.parent.mkdir(parents=True, exist_ok=True)
         # In a folder of its own, because a writer may have temporary files, too.
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=PART) as folder:
             part = Path(folder, path.name + PART)  # not its name, by which others look for whole files
             write(part)
             _sync(part)
-            umask = os.umask(0)
-            os.umask(umask)
-            part.chmod(0o666 & ~umask)  # some writers' files are for one user
+            _share(part)
             part.replace(path)
 
 
@@ -76,6 +97,7 @@ def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
             for file in part.rglob("*"):
                 if file.is_file():
                     _sync(file)
+                    _share(file)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
@@ -118,3 +140,10 @@ def _sync(path: Path) -> None:
     """Past the system's memory: a rename must not overtake the content."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def _share(path: Path) -> None:
+    """As readable as the user's other files: some writers, safetensors among them, make theirs for one user."""
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(0o666 & ~umask)

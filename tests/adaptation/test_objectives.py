@@ -218,8 +218,8 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(t
         setting, _ = build(domadapt.compose("train", [*overrides, "adaptation=distil", *chosen]))
         method = setting.methods["distil"]
         if told:
-            own = method.reader.told
-            method.reader = SimpleNamespace(told=lambda run: {**own(run), **told}, label=method.reader.label)
+            runs = setting.saved_runs
+            setting.saved_runs = SimpleNamespace(told=lambda run: {**runs.told(run), **told}, label=runs.label)
         stage: dict[str, object] = method.prepare()
         assert all(torch.allclose(rows.sum(-1), torch.ones(len(rows))) for rows in method.labels.values())
         return stage

@@ -12,6 +12,7 @@ import domadapt
 from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.self_training import SelfTraining, soft_cross_entropy
+from domadapt.methods.term_rates import PerText
 from domadapt.models.encoder import Output
 from domadapt.training.build import build
 from tests.support import corpora, setting_of, tiny_encoder, tiny_step
@@ -107,13 +108,13 @@ def test_a_words_type_moves_it_where_its_sentence_does_not(tmp_path: Path) -> No
 
 def test_the_cap_takes_terms_away_only_where_there_are_too_many() -> None:
     method = evidence()
-    method.terms, method.expected = [1, 2], (0.0, 1.0)
+    method.terms, method.rates = [1, 2], PerText(0.0, 1.0)
     logits = torch.tensor(
         [[0.0, 1.0, -9, -9, -9], [0.0, -9, -9, 5.0, -9], [0.0, 0.5, -9, -9, -9], [0.0, -9, -9, -9, -9]] * 4
     )
     begins = torch.tensor([True, False, False, False] * 4)
     assert method.capped(logits, torch.zeros(16), begins) < 0  # two terms a text, one is expected
-    method.expected = (0.0, 2.0)
+    method.rates = PerText(0.0, 2.0)
     assert method.capped(logits, torch.zeros(16), begins) == 0.0
 
 
@@ -138,6 +139,7 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     recipe = [
         "experiment=best",
         "adaptation.self_training.start=1",
+        "adaptation.term_substitution.enough=null",
         "trainer.precision=32",
         f"paths.cache={tmp_path}/c",
     ]

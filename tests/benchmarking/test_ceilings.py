@@ -44,7 +44,7 @@ def test_two_pairs_with_one_target_train_one_ceiling(tmp_path: Path) -> None:
     assert json.loads((second_run / "metrics.json").read_text())["config"]["data"]["source"]["name"] == "phone"
 
 
-@pytest.mark.parametrize("changed", ["test.jsonl", "labelled.jsonl", "target.jsonl", "seed", "deleted"])
+@pytest.mark.parametrize("changed", ["test.jsonl", "labelled.jsonl", "target.jsonl", "seed", "deleted", "damaged"])
 def test_what_would_change_the_ceiling_is_not_taken(
     tmp_path: Path, changed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,6 +54,10 @@ def test_what_would_change_the_ceiling_is_not_taken(
         more = ["seed=2"]
     elif changed == "deleted":
         (first_run / "metrics.json").unlink()
+    elif changed == "damaged":
+        with (first_run / "model" / "encoder" / "model.safetensors").open("r+b") as weights:
+            weights.seek(-4, 2)
+            weights.write(b"\0\0\0\0")
     else:
         written = write_jsonl
 

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 import domadapt
+import domadapt.training.run
 from domadapt.methods.method import Method, Step
 from domadapt.training.module import AdaptationModule
 from tests.support import corpora, records, write_jsonl
@@ -81,8 +82,9 @@ def test_what_reads_the_target_is_trained_for_every_target(tmp_path: Path, steps
     trained = len(steps)
     second = run(tmp_path, "phone", *more)
     assert len(steps) == 2 * trained
-    assert (first["training"] is None) == ("share_source" not in more[0]) == (second["training"] is None)
-    assert not list((tmp_path / "cache").glob("network-*"))
+    shared = "share_source" not in more[0]
+    assert (first["training"] is None) == shared == (second["training"] is None)
+    assert len(list((tmp_path / "cache").glob("network-*"))) == 4 * shared
 
 
 @pytest.mark.parametrize("changed", ["seed", "source", "damaged"])
@@ -108,3 +110,44 @@ def test_benchmarks_of_several_pairs_share_unasked(tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").glob("network-*"))
     run(tmp_path, "phone", "paths.share_source=null", "+benchmark.pairs=[a,b]")
     assert len(list((tmp_path / "cache").glob("network-*"))) == 2
+
+
+def repaired(folder: Path, *more: str, cache: str) -> dict[str, Any]:
+    """Metrics of a run with its own folder, as paths name it by its key."""
+    given = [*corpora(folder), "trainer.threads=1", "task=classification", f"paths.cache={folder}/{cache}"]
+    return domadapt.train([*given, f"paths.runs={folder}/{cache}-runs", *more])
+
+
+@pytest.mark.parametrize("method", ["", "adaptation=masked_lm", "train_on=target"])
+@pytest.mark.parametrize("first", ["failed", "finished"])
+def test_a_repaired_test_is_scored_without_training_again(
+    tmp_path: Path, steps: list[int], monkeypatch: pytest.MonkeyPatch, method: str, first: str
+) -> None:
+    more = [method] if method else []
+    share = [f"paths.share_source={'true' if first == 'finished' else 'null'}"]
+    real = domadapt.training.run.final_evaluation
+
+    def broken(*_: Any) -> None:
+        raise ValueError("the disk with the test is gone")
+
+    if first == "failed":
+        monkeypatch.setattr("domadapt.training.run.final_evaluation", broken)
+        with pytest.raises(ValueError, match="the disk with the test is gone"):
+            repaired(tmp_path, *more, *share, cache="cache")
+        monkeypatch.setattr("domadapt.training.run.final_evaluation", real)
+    else:
+        before = repaired(tmp_path, *more, *share, cache="cache")
+    trained = len(steps)
+    mended = records("laptop", 12, 6)
+    mended[0]["label"] = "negative" if mended[0]["label"] == "positive" else "positive"
+    monkeypatch.setattr(
+        "tests.support.records", lambda name, n, shift=0: mended if n == 12 else records(name, n, shift)
+    )
+    scored = repaired(tmp_path, *more, *share, cache="cache")
+    assert trained and len(steps) == trained
+    assert len(list((tmp_path / "cache").glob("[nu]*-epoch=*"))) == 2 * (first == "finished")
+    alone = repaired(tmp_path, *more, cache="another")
+    assert len(steps) == 2 * trained
+    assert first == "failed" or before["target_test"] != scored["target_test"]
+    for name in ("curve", "selection", "target_test", "target_test_clean", "source_dev", "calibration", "key"):
+        assert scored[name] == alone[name], name

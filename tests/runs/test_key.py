@@ -272,7 +272,7 @@ def test_modules_are_found_by_import_but_where_it_is_known() -> None:
     assert hidden == {
         "domadapt/__init__.py",  # public names, each to its module: `code` knows them
         "domadapt/data/readers/__init__.py",  # all that lie beside it: they count
-        "domadapt/inference/model.py",  # a saved model's own methods: no run
+        "domadapt/inference/description.py",  # a saved model's own methods: no run
     }
 
 

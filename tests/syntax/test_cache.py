@@ -5,7 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import CHUNK, ParseCache, pack, text_key, unpack
 from domadapt.syntax.parser import Parse, SpacyParser, Text, load_pipeline, pipeline_name
 from tests.support import corpora
+from tests.trouble import DEADLINE
 
 
 class ChainParser:
@@ -94,32 +95,125 @@ def test_any_flipped_bit_is_detected(names: list[str], key: bytes, data: st.Data
     assert unpack(key, blob[: data.draw(st.integers(0, len(blob) - 1))]) is None
 
 
-def test_a_flipped_byte_on_disk_is_parsed_again(tmp_path: Path) -> None:
-    texts = [text("one two"), text("three four")]
-    cache = ParseCache(ChainParser(), tmp_path)
-    expected = list(cache.parse(texts))
-    cache.close()
-    with sqlite3.connect(cache.path) as database:
-        blob = bytearray(database.execute("SELECT parse FROM parses WHERE key=?", [text_key(texts[0])]).fetchone()[0])
-        blob[9] ^= 1
-        database.execute("UPDATE parses SET parse=? WHERE key=?", [bytes(blob), text_key(texts[0])])
+TEXTS = [text(f"word number {i} of many") for i in range(400)]
+
+
+def flip(path: Path) -> None:
+    """One bit in every page but the first."""
+    content = bytearray(path.read_bytes())
+    for place in range(PAGE + 2000, len(content), PAGE):
+        content[place] ^= 4
+    path.write_bytes(content)
+
+
+def flip_headers(path: Path) -> None:
+    """The kind of every page but the first."""
+    content = bytearray(path.read_bytes())
+    for place in range(PAGE, len(content), PAGE):
+        content[place] ^= 0xFF
+    path.write_bytes(content)
+
+
+def flip_root(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[100:PAGE] = bytes(byte ^ 0x55 for byte in content[100:PAGE])
+    path.write_bytes(content)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 + 100])
+
+
+def shuffle_pages(path: Path) -> None:
+    content = path.read_bytes()
+    pages = [content[place : place + PAGE] for place in range(0, len(content), PAGE)]
+    path.write_bytes(b"".join([pages[0], *reversed(pages[1:])]))
+
+
+def swap_rows(path: Path) -> None:
+    """Every entry under its neighbour's key."""
+    with sqlite3.connect(path) as database:
+        rows = database.execute("SELECT * FROM parses").fetchall()
+        moved = [(key, blob) for (key, _), (_, blob) in zip(rows, rows[1:] + rows[:1], strict=True)]
+        database.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", moved)
     database.close()
-    parser = ChainParser()
-    mended = ParseCache(parser, tmp_path)
-    assert all(same(a, b) for a, b in zip(expected, mended.parse(texts), strict=True))
-    assert (parser.seen, mended.damaged) == (1, 1)
-    assert list(ParseCache(ChainParser(), tmp_path).parse(texts))
 
 
-def test_a_ruined_file_is_set_aside(tmp_path: Path) -> None:
+def swap_tables(path: Path) -> None:
+    """Each table in the other's pages: whole entries with their own keys, of another kind."""
+    with sqlite3.connect(path) as database:
+        parses, words = (database.execute(f"SELECT * FROM {table}").fetchall() for table in ("parses", "words"))
+        database.executemany("INSERT OR REPLACE INTO words VALUES (?, ?)", parses)
+        database.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", words)
+    database.close()
+
+
+def other_tables(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE parses")
+        database.execute("CREATE TABLE parses (something TEXT)")
+    database.close()
+
+
+def other_kinds(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE parses SET parse = 'text'")
+        database.execute("UPDATE words SET ranges = 7")
+    database.close()
+
+
+PAGE = 4096
+DAMAGES: list[Callable[[Path], object]] = [
+    *(flip, flip_headers, flip_root, cut, shuffle_pages, swap_rows, swap_tables, other_tables, other_kinds),
+    lambda path: path.write_bytes(b"not a database " * 1000),
+    lambda path: path.write_bytes(b""),
+    lambda path: path.write_bytes(path.read_bytes()[:PAGE]),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("opened", ["before", "after"])
+def test_damage_is_parsed_again_and_heals(tmp_path: Path, damage: Callable[[Path], object], opened: str) -> None:
+    """Never another parse than the parser's; and once a run has met the damage, the next has all from the cache."""
     cache = ParseCache(ChainParser(), tmp_path)
-    list(cache.parse([text("one two")]))
+    parses, words = list(cache.parse(TEXTS[:300])), list(cache.tokenize(TEXTS))
     cache.close()
-    cache.path.write_bytes(b"not a database " * 100)
-    parser = ChainParser()
-    list(ParseCache(parser, tmp_path).parse([text("one two")]))
-    assert parser.seen == 1
-    assert cache.path.with_suffix(".damaged").is_file()
+    if opened == "before":  # some pages are in memory and still sound
+        cache = ParseCache(ChainParser(), tmp_path)
+    damage(cache.path)
+    for run in range(3):
+        cache = cache if opened == "before" and not run else ParseCache(ChainParser(), tmp_path)
+        assert all(map(np.array_equal, cache.tokenize(TEXTS), words))
+        assert all(map(same, cache.parse(TEXTS[:300]), parses))
+        cache.close()
+    assert (cache.parsed, cache.damaged) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (sqlite3.SQLITE_READONLY, "see whether you may write there, or set paths.cache"),
+        (sqlite3.SQLITE_CANTOPEN, "see whether you may write there, or set paths.cache"),
+        (sqlite3.SQLITE_FULL, "free space"),
+        (sqlite3.SQLITE_BUSY, "another process holds it"),
+    ],
+)
+def test_a_sound_file_in_trouble_is_left_where_it_is(tmp_path: Path, code: int, expected: str) -> None:
+    cache = ParseCache(ChainParser(), tmp_path)
+    error = sqlite3.OperationalError("as SQLite tells it")
+    error.sqlite_errorcode = code
+    with pytest.raises(OSError, match=f"sqlite: could not be used .*{expected}"):
+        cache._start_over(error)
+    assert cache.path.is_file()
+
+
+def test_a_cache_that_may_not_be_written_is_told(tmp_path: Path) -> None:
+    cache = ParseCache(ChainParser(), tmp_path)
+    cache._database.execute("PRAGMA query_only=1")
+    with pytest.raises(
+        OSError, match=r"could not be used \(attempt to write a readonly database\); see whether you may"
+    ):
+        list(cache.parse(TEXTS))
 
 
 def fill(folder: Path, first: int) -> None:
@@ -134,7 +228,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(DEADLINE)
         assert process.exitcode == 0
     parser = ChainParser()
     cache = ParseCache(parser, tmp_path)
@@ -157,8 +251,10 @@ def test_a_stream_is_read_as_it_is_parsed(tmp_path: Path) -> None:
         assert drawn <= received + CHUNK
 
 
-def test_several_workers_give_the_same_parses(tmp_path: Path) -> None:
+def test_several_workers_give_the_same_parses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("domadapt.syntax.parser.WORTH", 100)
     texts = [text(f"The lens number {i} is sharp. It never fogs.") for i in range(30)]
+    texts.append(text("two", ((0, 1), (1, 3))))
     alone = list(SpacyParser().parse(texts))
     shared = list(ParseCache(SpacyParser(), tmp_path).parse(texts, processes=2))
     assert all(same(a, b) for a, b in zip(alone, shared, strict=True))
@@ -232,12 +328,12 @@ def test_two_processes_at_the_same_texts_parse_each_once(tmp_path: Path) -> None
 
 
 def test_a_ruined_file_that_another_process_has_replaced_is_left_alone(tmp_path: Path) -> None:
-    cache = ParseCache(ChainParser(), tmp_path)
-    list(cache.parse([text("one two")]))
-    again = ParseCache(ChainParser(), tmp_path)
-    again._database.close()
-    again._database = again._start_over(sqlite3.DatabaseError("malformed, as it found it"))
-    parser = again.parser = ChainParser()
-    list(again.parse([text("one two")]))
-    assert parser.seen == 0
-    assert not cache.path.with_suffix(".damaged").exists()
+    first, second = (ParseCache(ChainParser(), tmp_path) for _ in range(2))
+    list(first.parse(TEXTS))
+    error = sqlite3.DatabaseError("malformed, as both found it")
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    first._start_over(error)
+    list(first.parse(TEXTS))
+    second._start_over(error)
+    assert list(second.parse(TEXTS))
+    assert second.parsed == 0

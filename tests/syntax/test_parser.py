@@ -6,7 +6,7 @@ import pytest
 
 from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.conllu import ConlluParser
-from domadapt.syntax.parser import SpacyParser
+from domadapt.syntax.parser import SpacyParser, load_pipeline
 
 ROWS = """# text = The lens is  sharp.
 1\tThe\t_\tDET\tDT\t_\t2\tdet\t_\t_
@@ -39,6 +39,25 @@ def test_owner_tokens_are_kept_with_their_own_offsets() -> None:
 def test_two_sentences_have_two_roots() -> None:
     (parse,) = SpacyParser().parse([UnlabelledText("1", "camera", "The lens is sharp. The battery died quickly.")])
     assert sum(int(h) == i for i, h in enumerate(parse.heads)) == 2
+
+
+def test_a_text_longer_than_the_pipeline_takes_is_parsed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between others; spaCy's own answer is an error that ends everything."""
+    texts = [
+        UnlabelledText(str(i), "camera", text)
+        for i, text in enumerate(["Fast.", "The lens  is sharp. " * 30 + "Don't.", "x" * 100, "Slow."])
+    ]
+    whole = list(SpacyParser().parse(texts))
+    words = [found.tolist() for found in SpacyParser().tokenize(texts)]
+    monkeypatch.setattr(load_pipeline("shipped"), "max_length", 50)
+    cut = list(SpacyParser().parse(texts))
+    tokens = [found.tolist() for found in SpacyParser().tokenize(texts)]
+    assert [parse.words.tolist() for parse in cut] == tokens
+    assert [tokens[i] for i in (0, 1, 3)] == [words[i] for i in (0, 1, 3)]
+    assert tokens[2] == [[0, 50], [50, 100]]  # a word that no piece can hold
+    assert cut[1].relations[:6] == whole[1].relations[:6]
+    assert all(0 <= head < len(cut[1].words) for head in cut[1].heads)
+    assert abs(cut[1].heads - range(len(cut[1].heads))).max() < 50
 
 
 def test_conllu_is_placed_in_the_text_as_written(tmp_path: Path) -> None:

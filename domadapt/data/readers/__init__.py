@@ -20,10 +20,11 @@ from pkgutil import iter_modules
 from typing import Final, Protocol, cast
 
 from domadapt.data.corpus import Corpus as Corpus
-from domadapt.data.readers._opened_file import OpenedFile, open_file
+from domadapt.data.readers._opened_file import OpenedFile
+from domadapt.data.readers._opened_file import open_file as open_file
 from domadapt.data.records import DataError, Location, Record
 
-_HEAD: Final = 4096
+HEAD: Final = 4096  # characters that tell the format
 # Tab, line feed and CRLF are ordinary; a carriage return alone, C0 and C1 are remains of some other format.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
@@ -52,7 +53,9 @@ def formats() -> dict[str, Reader]:
     return {name: cast(Reader, import_module(f"{__name__}.{name}")) for name in names}
 
 
-def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | None = None) -> Corpus:
+def read(
+    path: Path | str, *, domain: str, labelled: bool = True, format: str | None = None, content: bytes | None = None
+) -> Corpus:
     """Read a corpus, in whichever format it is.
 
     Args:
@@ -60,6 +63,7 @@ def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | 
         domain: The domain of its records; it overrides one that the file gives.
         labelled: False leaves labels, tags and spans unread, as target text must be.
         format: The name of a reader; None looks at the text, then at the extension.
+        content: What the file holds, where that has been read before.
 
     Raises:
         DataError: If the file cannot be read, is of no known format, or holds something that its format
@@ -77,8 +81,8 @@ def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | 
         {'blank text, dropped': 1}
     """
     path = Path(path)
-    file = open_file(path, domain, labelled)
-    reader = _choose(file, format)
+    file = open_file(path, domain, labelled, content)
+    reader = formats()[choose(path, file.text[:HEAD], format)]
     first_line: dict[str, int] = {}
     records: list[Record] = []
     for line, record in reader.read(file):
@@ -90,7 +94,7 @@ def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | 
             raise DataError(file.where(line), "id", record.id, expected, "rename or drop one of the two")
         first_line[record.id] = line
         records.append(replace(record, where=file.where(line)))
-        _count_damage(record.text, file.warnings)
+        count_damage(record.text, file.warnings)
     if not records:
         raise DataError(Location(path), "number of records", 0, "at least one", "check how the file was written")
     if labelled and all(record.label is None and record.spans is None for record in records):
@@ -98,26 +102,36 @@ def read(path: Path | str, *, domain: str, labelled: bool = True, format: str | 
     return Corpus(tuple(records), file.warnings, path, tuple(first_line.values()))
 
 
-def _choose(file: OpenedFile, name: str | None) -> Reader:
+def choose(path: Path, head: str, format: str | None) -> str:
+    """The name of the format that a file is in.
+
+    Args:
+        path: The file.
+        head: Its first characters, :data:`HEAD` of them or all.
+        format: What the user says it is; None looks at the text, then at the extension.
+
+    Raises:
+        DataError: No format or more than one fits, or there is none of that name.
+    """
     known = formats()
-    if name is not None:
-        if name not in known:
-            raise DataError(None, "format", name, f"one of {', '.join(known)}", "or None, to look at the file")
-        return known[name]
-    head = file.text[:_HEAD]
-    fitting = [key for key, reader in known.items() if reader.sniff(file.path, head)]
+    if format is not None:
+        if format not in known:
+            raise DataError(None, "format", format, f"one of {', '.join(known)}", "or None, to look at the file")
+        return format
+    fitting = [name for name, reader in known.items() if reader.sniff(path, head)]
     # Text first, then extension: published .txt files hold three formats.
-    fitting = fitting or [key for key, reader in known.items() if file.path.suffix.lower() in reader.EXTENSIONS]
-    where, names = Location(file.path), ", ".join(known)
+    fitting = fitting or [name for name, reader in known.items() if path.suffix.lower() in reader.EXTENSIONS]
+    where, names = Location(path), ", ".join(known)
     if not fitting:
         fix = "name it with format=; plain_text is one text per line"
         raise DataError(where, "start of the file", head, f"a format among {names}", fix)
     if len(fitting) > 1:
         raise DataError(where, "format", " and ".join(fitting), "one that fits", f"name it: format={fitting[0]!r}")
-    return known[fitting[0]]
+    return fitting[0]
 
 
-def _count_damage(text: str, warnings: Counter[str]) -> None:
+def count_damage(text: str, warnings: Counter[str]) -> None:
+    """Count what is odd about a text that is read as it stands."""
     if "\ufffd" in text:
         warnings["text damaged by an earlier decoding (U+FFFD), kept"] += 1
     if _CONTROL.search(text):

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from domadapt.data.readers._decoding import check_name, check_start, not_utf8, unreadable
 from domadapt.data.records import DataError, Location
+
+OLD_MAC = "carriage return alone, read as the end of a line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,15 @@ class OpenedFile:
         return enumerate(lines, 1)
 
 
-def open_file(path: Path, domain: str, labelled: bool) -> OpenedFile:
+def open_file(path: Path, domain: str, labelled: bool, content: bytes | None = None) -> OpenedFile:
     r"""Read and decode a file.
 
     Args:
-        path: A UTF-8 file; a byte order mark is dropped and counted, CRLF becomes LF.
+        path: A UTF-8 file; a byte order mark is dropped and counted, CRLF becomes LF, and so does CR where there is no
+            LF at all, which is counted, too.
         domain: The domain of its records.
         labelled: Whether labels may be read.
+        content: What the file holds, where that has been read before: a pipe can be read only once.
 
     Raises:
         DataError: If it cannot be read, is not UTF-8, or is empty.
@@ -59,24 +64,24 @@ def open_file(path: Path, domain: str, labelled: bool) -> OpenedFile:
         >>> list(file.lines()), file.generated_id(2), dict(file.warnings)
         ([(1, 'sharp'), (2, 'light')], 'camera/camera:2', {'byte order mark, dropped': 1})
     """
+    check_name(path)
     try:
-        raw = path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        fix = "name one of the files in it" if path.is_dir() else "check the path and its permissions"
-        problem = error.strerror if isinstance(error, OSError) else str(error)
-        raise DataError(Location(path), "file", problem, "a file that can be read", fix) from None
+        raw = path.read_bytes() if content is None else content
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    check_start(path, raw)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         where = Location(path, raw.count(b"\n", 0, error.start) + 1)
-        encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
-        fix = f"re-encode it, for instance: iconv -f {encoding} -t utf-8 {path.name!r} > NEW_FILE"
-        bad = raw[error.start : error.end]
-        raise DataError(where, f"byte {error.start} of the file", bad, "UTF-8", fix) from None
+        raise not_utf8(where, f"byte {error.start} of the file", error) from None
     warnings = Counter[str]()
     if text.startswith("\ufeff"):
         text = text[1:]
         warnings["byte order mark, dropped"] += 1
     if not text.strip():
         raise DataError(Location(path), "file", "blank" if text else "empty", "records", "check how it was written")
+    if "\r" in text and "\n" not in text:
+        warnings[OLD_MAC] += text.count("\r")
+        text = text.replace("\r", "\n")
     return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings)

@@ -45,14 +45,20 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
         rows = list(group)
         tokens, tags = [], []
         for line, content in rows:
-            columns = content.strip("\t ").split("\t") if "\t" in content.strip() else content.split()
+            columns = [column.strip(" ") for column in _columns(content)]
             tokens.append(columns[0])
             if file.labelled:
                 if len(columns) < 2:
                     fix = "end each line with its tag; words that are no aspect or opinion have O"
                     raise DataError(file.where(line), "line", content, "a token and a tag", fix)
-                split_tag(columns[-1].strip(), file.where(line))  # refused here, where the line is known
-                tags.append(columns[-1].strip())
+                split_tag(columns[-1], file.where(line))  # refused here, where the line is known
+                tags.append(columns[-1])
         first = rows[0][0]
         text, words, spans = from_tokens(tokens, tags if file.labelled else None, file.where(first), file.warnings)
         yield first, Record(file.generated_id(first), file.domain, text, words, None, spans)
+
+
+def _columns(content: str) -> list[str]:
+    """Parted by tabs, where there are any, else by spaces; other white space, as in New\xa0York, is part of a token."""
+    row = content.strip("\t ")
+    return row.split("\t") if "\t" in row else re.split(" +", row)

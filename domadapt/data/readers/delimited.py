@@ -34,7 +34,7 @@ def _names(header: str) -> list[str]:
 
 
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
-    """Yield each row's first line and record; an empty label means that there is none.
+    """Yield each row's first line and record; a blank label means that there is none.
 
     Args:
         file: The opened file.
@@ -60,7 +60,7 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
             raise DataError(file.where(line), f"row of {len(row)} fields", row, expected, fix)
         fields: dict[str, object] = dict(zip(header, row, strict=True))
         fields.setdefault("id", file.generated_id(line))
-        fields["label"] = fields.get("label") or None
+        fields["label"] = label if (label := str(fields.get("label", ""))).strip() else None
         # A table cannot hold lists: such a column is unknown here, whatever it means in JSON.
         for name in ("tokens", "tags", "spans"):
             if fields.pop(name, None) is not None:

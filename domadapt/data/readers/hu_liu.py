@@ -18,17 +18,22 @@ EXTENSIONS: tuple[str, ...] = ()
 _FEATURE: Final = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\]\s*)+)")
 _STRENGTH: Final = re.compile(r"\[\s*([+-])\s*\d\s*\]")
 _IMPLICIT: Final = re.compile(r"\[\s*[up]\s*\]")
-_SENTENCE: Final = re.compile(r"^(?:[^\n#<{]*\[[+-]\d\][^\n#]*)?##[^\s#]", re.MULTILINE)
+_SENTENCE: Final = re.compile(r"(?:[^\n#<{]*\[[+-]\d\][^\n#]*)?##[^\s#]")
+_ANNOTATED: Final = re.compile(r"^\[t\]|^[^\n#<{]*\[[+-]\d\][^\n#]*##[^\s#]", re.MULTILINE)
 
 
 def sniff(path: Path, head: str) -> bool:
-    """Whether some line is an annotated sentence.
+    """Whether there are titles or annotated sentences, and most lines are of the format.
 
     Example:
         >>> sniff(Path("g3.txt"), "[t]great\\nuse[+2]##easy .\\n"), sniff(Path("a.txt"), "# 1\\n## 2\\n")
         (True, False)
+        >>> sniff(Path("tweets.txt"), "what a lens\\n##wow\\nso sharp\\n")
+        False
     """
-    return _SENTENCE.search(head) is not None
+    lines = [line for line in head.split("\n") if line.strip() and not line.startswith("*")]
+    of_it = sum(line.startswith("[t]") or _SENTENCE.match(line) is not None for line in lines)
+    return _ANNOTATED.search(head) is not None and 2 * of_it > len(lines)
 
 
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:

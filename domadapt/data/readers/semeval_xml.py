@@ -46,10 +46,11 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
     parser.StartElementHandler = sentences.start
     parser.EndElementHandler = sentences.end
     parser.CharacterDataHandler = sentences.characters
+    text = file.text.replace("\r", "\n")  # as XML has it, and expat counts lines
     try:
-        parser.Parse(file.text, True)
+        parser.Parse(text, True)
     except expat.ExpatError as error:
-        content = file.text.split("\n")[error.lineno - 1]
+        content = text.split("\n")[error.lineno - 1]
         field = f"XML at column {error.offset + 1} ({expat.ErrorString(error.code)}): line"
         fix = "escape & and < in texts as &amp; and &lt;, close every element"
         raise DataError(file.where(error.lineno), field, content, "well-formed XML", fix) from None
@@ -69,6 +70,7 @@ class _Sentences:
         self.annotated = False
         self.line = 0
         self.id = ""
+        self.open = False
         self.text: list[str] | None = None
         self.in_text = False
         self.targets: list[tuple[int, str, dict[str, str]]] = []
@@ -81,8 +83,15 @@ class _Sentences:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         line = self.parser.CurrentLineNumber
         if name == "sentence":
+            if self.open:
+                fix = "close it before the next"
+                raise DataError(self.file.where(line), "sentence", "inside another", "one after the other", fix)
+            self.open = True
             self.line, self.id, self.text, self.targets = line, attributes.get("id", ""), None, []
-        elif name == "text":
+        elif name == "text" and self.open:
+            if self.text is not None:
+                fix = "make it a sentence of its own, or join the two"
+                raise DataError(self.file.where(line), "<text>", "a second one", "one in each sentence", fix)
             self.in_text, self.text = True, []
         elif name in _TARGET:
             self.targets.append((line, _TARGET[name], attributes))
@@ -91,11 +100,14 @@ class _Sentences:
     def characters(self, content: str) -> None:
         if self.in_text and self.text is not None:
             self.text.append(content)
+        elif content.strip():
+            self.file.warnings["words outside of a sentence's <text>, left out"] += 1
 
     def end(self, name: str) -> None:
         if name == "text":
             self.in_text = False
         elif name == "sentence":
+            self.open = False
             if self.text is None:
                 fix = "add it, or drop the sentence"
                 raise DataError(self.file.where(self.line), "text", MISSING, "a <text> in each sentence", fix)
@@ -103,6 +115,7 @@ class _Sentences:
             spans = self.spans(text) if self.file.labelled else ()
             identifier = self.id or self.file.generated_id(self.line)
             self.records.append((self.line, Record(identifier, self.file.domain, text, None, None, spans)))
+            self.text = None
 
     def spans(self, text: str) -> tuple[Span, ...]:
         spans: dict[tuple[int, int], Span] = {}

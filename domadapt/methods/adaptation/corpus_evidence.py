@@ -29,14 +29,13 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
-from domadapt.data.records import Record
 from domadapt.methods.method import Method, in_range
+from domadapt.methods.term_rates import PerText, expected_terms, found_terms, read_words, terms_per_text
 from domadapt.methods.term_types import term_kinds, term_labels, term_types
 from domadapt.models.encoder import Output
 from domadapt.syntax.nouns import is_noun
 
 CLIP = 8.0  # of log-odds that are pooled
-LONGEST = 3  # words of a term, seldom more
 KNOWN = 3.0  # uses that a type's mean is trusted half at
 
 
@@ -67,7 +66,7 @@ class CorpusEvidence(Method):
         self.terms: list[int] = []  # labels of terms
         self.prior, self.mean, self.count = torch.zeros(0), torch.zeros(0), torch.zeros(0)
         self.constant = 0.0
-        self.expected = (0.0, 0.0)  # terms in texts without another span, and with one
+        self.rates = PerText(0.0, 0.0)
         self.silent = False
 
     def prepare(self) -> dict[str, Any]:
@@ -76,7 +75,7 @@ class CorpusEvidence(Method):
         if setting.task.kind != "token":
             return {"corpus_evidence/types": 0}
         records, texts = domains.source_train, domains.unlabeled.texts
-        self.terms, self.expected = term_labels(setting), terms_per_text(records, term_kinds(setting))
+        self.terms, self.rates = term_labels(setting), terms_per_text(records, term_kinds(setting))
         ranked = term_types(setting)
         uses, nouns = Counter[str](), Counter[str]()
         for text, parse in zip(texts, setting.corpus_parses("target"), strict=True):
@@ -145,9 +144,10 @@ class CorpusEvidence(Method):
         examples = self.setting.target_sample(self.texts, seed=0)
         self.silent = True
         try:
-            found = [
-                self._read(batch, out) for batch, out in self.setting.outputs(examples, self.batch_size, "evidence")
-            ]
+            found = []
+            for batch, output in self.setting.outputs(examples, self.batch_size, "evidence"):
+                rows, begins, read = read_words(batch, output)
+                found.append((rows, self.own(batch, "types").cpu()[read], begins))
         finally:
             self.silent = False
         logits, types, first = (torch.cat(parts) for parts in zip(*found, strict=True))
@@ -158,42 +158,24 @@ class CorpusEvidence(Method):
         self.mean = torch.zeros(size).index_add(0, types[known], own[known]) / self.count.clamp(min=1)
         self.constant = self.capped(logits, self.shift(odds, types, apart=True), first)
 
-    def _read(self, batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits and types of a batch's words, and which of them begin a text."""
-        read = batch.node_first_piece >= 0
-        rows = output.logits.flatten(0, 1)[batch.node_first_piece[read]].float().cpu()
-        texts, _ = batch.node_places()
-        texts = texts[read].cpu()
-        begins = torch.ones(len(texts), dtype=torch.bool)
-        begins[1:] = texts[1:] != texts[:-1]
-        return rows, self.own(batch, "types")[read].cpu(), begins
-
     def capped(self, logits: Tensor, shift: Tensor, begins: Tensor) -> float:
         """The constant that keeps the number of terms below the cap: zero where it is."""
         if not len(begins):
             return 0.0
-        others = torch.tensor([i for i in range(1, logits.shape[-1]) if i not in self.terms], dtype=torch.int64)
-        text = begins.long().cumsum(0) - 1
-        judged = torch.zeros(int(text[-1]) + 1, dtype=torch.bool)
-        judged[text[torch.isin(logits.argmax(-1), others)]] = True
-        without, with_ = self.expected
-        most = self.cap * float((judged * with_ + ~judged * without).sum())
-        if self.spans(logits, shift, begins) <= most:
+        most = self.cap * expected_terms(logits, begins, self.terms, self.rates)
+
+        def found(constant: float) -> int:
+            moved = logits.clone()
+            moved[:, self.terms] += (shift + constant).unsqueeze(1)
+            return found_terms(moved, begins, self.terms)
+
+        if found(0.0) <= most:
             return 0.0
         low, high = -8.0, 0.0
         for _ in range(16):
             middle = (low + high) / 2
-            low, high = (low, middle) if self.spans(logits, shift + middle, begins) > most else (middle, high)
+            low, high = (low, middle) if found(middle) > most else (middle, high)
         return low
-
-    def spans(self, logits: Tensor, shift: Tensor, begins: Tensor) -> int:
-        """How many terms the likeliest labels make."""
-        moved = logits.clone()
-        moved[:, self.terms] += shift.unsqueeze(1)
-        inside = torch.isin(moved.argmax(-1), torch.tensor(self.terms))
-        before = torch.cat([torch.zeros(1, dtype=torch.bool), inside[:-1]])
-        spans = int((inside & (begins | ~before)).sum())
-        return max(spans, int(inside.sum()) // LONGEST)  # where all words are inside, few spans are much
 
     def memory(self) -> dict[str, Any]:
         """The table."""
@@ -205,21 +187,3 @@ class CorpusEvidence(Method):
         self.types = {word: place for place, word in enumerate(memory["words"])}
         self.terms, self.constant = list(memory["terms"]), float(memory["constant"])
         self.prior, self.mean, self.count = memory["prior"], memory["mean"], memory["count"]
-
-
-def terms_per_text(records: Sequence[Record], kinds: frozenset[str]) -> tuple[float, float]:
-    """Mean number of terms in texts without, and in texts with, a span of another type; the mean of all for none.
-
-    >>> from domadapt.data.records import Span
-    >>> judged = Record("1", "x", "good lens", spans=(Span(0, 4, "opinion"), Span(5, 9, "aspect")))
-    >>> terms_per_text([judged, Record("2", "x", "a lens", spans=())], frozenset({"aspect"}))
-    (0.0, 1.0)
-    """
-    counts: dict[bool, list[int]] = {False: [], True: []}
-    for record in records:
-        types = [span.type for span in record.spans or ()]
-        counts[any(kind not in kinds for kind in types)].append(sum(kind in kinds for kind in types))
-    every = [*counts[False], *counts[True]]
-    overall = sum(every) / max(1, len(every))
-    without, with_ = (sum(some) / len(some) if some else overall for some in (counts[False], counts[True]))
-    return without, with_

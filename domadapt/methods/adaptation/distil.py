@@ -37,14 +37,11 @@ class Distillation(Method):
         texts: target texts that are labelled; a fixed sample.
         batch_size: of labelling.
         weight: of the loss.
-        reader: loads the runs' models (:class:`domadapt.inference.saved.SavedRuns`).
     """
 
     reads = frozenset({"target"})
 
-    def __init__(
-        self, teachers: Sequence[str], temperature: float, texts: int, batch_size: int, weight: float, reader: Any
-    ) -> None:
+    def __init__(self, teachers: Sequence[str], temperature: float, texts: int, batch_size: int, weight: float) -> None:
         super().__init__({"distil": weight})
         in_range("distil.temperature", temperature, 0.01, 100.0)
         in_range("distil.texts", texts, 1)
@@ -55,7 +52,7 @@ class Distillation(Method):
                 f"adaptation.distil.teachers=[runs/a,runs/b]"
             )
         self.teachers, self.temperature = [str(teacher) for teacher in teachers], temperature
-        self.texts, self.batch_size, self.reader = texts, batch_size, reader
+        self.texts, self.batch_size = texts, batch_size
         self.labels: dict[str, Tensor] = {}  # by text: (words, classes) or (1, classes); zeros for words unread
 
     def prepare(self) -> dict[str, Any]:
@@ -72,7 +69,9 @@ class Distillation(Method):
         for run in self.teachers:
             self._check(run)
             with undisturbed():
-                found = self.reader.label(run, texts, self.batch_size, setting.device.type, setting.precision)
+                found = self.setting.saved_runs.label(
+                    run, texts, self.batch_size, setting.device.type, setting.precision
+                )
             if (found.kind, sorted(found.labels)) != (setting.task.kind, sorted(setting.task.labels)):
                 raise ValueError(
                     f"distil.teachers: {run} tells {', '.join(found.labels)}; expected the labels of this run, "
@@ -85,7 +84,11 @@ class Distillation(Method):
         return {"distil/teachers": len(self.teachers), "distil/texts": len(examples)}
 
     def _check(self, run: str) -> None:
-        told, target, own = self.reader.told(run), self.setting.domains.target, self.setting.domains.target_labels
+        told, target, own = (
+            self.setting.saved_runs.told(run),
+            self.setting.domains.target,
+            self.setting.domains.target_labels,
+        )
         among = told["target_labels"] <= own and told["seed"] == self.setting.seed  # the same draw, or part of it
         reasons = {
             "it was trained on target labels": told["role"] == "in_domain",

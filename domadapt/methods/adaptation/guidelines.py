@@ -6,7 +6,7 @@ the product itself, is a term. Unset, both leave predictions as they are. Result
 user who knows it, and say so by the method's name.
 
 Products are found in the unlabelled target: nouns that go with 'this', 'my', 'your', 'our' in more than a quarter of
-their uses.
+their uses, each word of a compound counted ('my MacBook Pro'), and their plurals.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method
+from domadapt.methods.term_rates import NEED_OPINION
 from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.models.encoder import Output
 from domadapt.syntax.noun_features import owned_nouns
@@ -62,6 +63,7 @@ class Guidelines(Method):
                 f"guidelines.terms_need_opinion=true: expected a span type that judges beside the terms "
                 f"({', '.join(sorted(kinds))}), which the source has not; leave it null"
             )
+        setting.counted[NEED_OPINION] = bool(self.terms_need_opinion)
         self.products = owned_nouns(setting.domains.unlabeled.texts, setting.corpus_parses("target"), OWNED)
         return {"guidelines/products": sorted(self.products)[:50]}
 

@@ -9,9 +9,11 @@ and the target is trained on beside the source:
 with weight :math:`v_i = 1` where the model is sure, :math:`\max_c p_{ic} > \tau`, and a tenth elsewhere (as in BOND,
 Liang et al. 2020, softly).
 
-It drives towards what it already believes, right or wrong. The guard: where the labels' share of words that are
-something is less than a quarter or more than four times the source's, they are not learnt from; the run says so and
-counts it. Costs a pass over the sample after each epoch, and a step on target text beside each on the source.
+It drives towards what it already believes, right or wrong, and finds ever more. So nothing is learnt where another
+method has seen that enough is found as it is (:mod:`domadapt.methods.term_rates`). And there is a guard: where the
+labels' share of words that are something is less than a quarter or more than four times the source's, they are not
+learnt from; the run says so and counts it. Costs a pass over the sample after each epoch, and a step on target text
+beside each on the source.
 
 Where texts are classified, the labels have collapsed if a class that is common in the source is found less than a
 quarter as often.
@@ -28,6 +30,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, in_range
+from domadapt.methods.term_rates import ENOUGH_TERMS
 from domadapt.methods.units import logits_of
 from domadapt.models.encoder import Output
 
@@ -64,7 +67,7 @@ class SelfTraining(Method):
 
     def after_epoch(self, epoch: int) -> None:
         """Label the target, unless the labels have collapsed."""
-        if epoch + 1 < self.start:
+        if epoch + 1 < self.start or self.setting.counted.get(ENOUGH_TERMS):
             return
         labels: dict[str, Tensor] = {}
         examples = self.setting.target_sample(self.texts, seed=1)

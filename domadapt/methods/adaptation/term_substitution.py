@@ -9,10 +9,15 @@ of vocabulary (only 7 to 12 % of aspect terms are shared). Akin to CDRG (Yu et a
 The ratio of the two is the knob: ``terms`` alone raises recall at the cost of precision (a target noun becomes a sign
 of a term); ``others`` as often as ``terms`` keeps precision.
 
+Where the model finds enough terms as it is, there is no recall to be gained, and precision to be lost. So the first
+epoch reads the source as it is, and what the model then finds in the target is compared with what the source's rates
+let expect (:mod:`domadapt.methods.term_rates`). With ``enough`` of it, nothing is rewritten.
+
 Where texts are classified there are no terms: nouns that do not go with a class are replaced. Costs tokenising what was
 changed, a few percent of a run. Fails where the domains differ in what is annotated rather than in words.
 """
 
+import logging
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,13 +29,16 @@ import numpy as np
 from domadapt.data.edits import Edit, edited
 from domadapt.data.records import Record, Span
 from domadapt.methods.method import Method, in_range
+from domadapt.methods.term_rates import ENOUGH_TERMS, found_of_expected
 from domadapt.methods.term_types import term_kinds, term_types
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases
 from domadapt.syntax.parser import Parse, Text
 
+log = logging.getLogger(__name__)
 TELLING = 0.8  # share of one class from which on a noun goes with it, where it is met five times or more
 MET = 5
 FEWEST = 5  # phrases to draw from
+TEXTS, BATCH = 1500, 64  # of the target, that are read after the first epoch
 PAIRED, PAIRED_KEEP = 0.95, 0.2  # from which share on a source is annotated in pairs; empty sentences kept then
 
 
@@ -48,6 +56,7 @@ class TermSubstitution(Method):
         empties: share of sentences without a span that are kept in an epoch, others standing in for the rest; None
             keeps all, but for a source that is annotated in pairs (nearly every sentence with an opinion has an
             aspect, too), where an empty sentence may hold terms that nobody marked.
+        enough: share of the terms to expect from which on nothing is rewritten; None rewrites from the first epoch on.
 
     Raises:
         ValueError: a share is not one.
@@ -57,14 +66,25 @@ class TermSubstitution(Method):
     reads = frozenset({"corpus_parses"})
 
     def __init__(
-        self, share: float, terms: float, others: float, power: float, window: float, empties: float | None
+        self,
+        share: float,
+        terms: float,
+        others: float,
+        power: float,
+        window: float,
+        empties: float | None,
+        enough: float | None = None,
     ) -> None:
         super().__init__()
         settings = {"share": share, "terms": terms, "others": others, "power": power, "window": window}
         for name, value in (settings | ({} if empties is None else {"empties": empties})).items():
             in_range(f"term_substitution.{name}", value, 0.0, 1.0)
         self.share, self.terms, self.others, self.power = share, terms, others, power
-        self.window, self.empties = window, empties
+        self.window, self.empties, self.enough = window, empties, enough
+        if enough is not None:
+            in_range("term_substitution.enough", enough, 0.0, 1e6)
+        self.looks = False  # before it rewrites
+        self.found: float | None = None  # share of the terms to expect
 
     def prepare(self) -> dict[str, Any]:
         """Count the target's noun phrases, and find the places of the source that can take one."""
@@ -83,6 +103,7 @@ class TermSubstitution(Method):
             for single in (False, True)
         }
         kinds = term_kinds(setting)
+        self.looks = self.enough is not None and bool(kinds)
         telling = telling_nouns(records, parses)
         self.places = {r.id: places(r, p, kinds, telling) for r, p in zip(records, parses, strict=True)}
         self.kept = self.empties if self.empties is not None else (PAIRED_KEEP if in_pairs(records, kinds) else 1.0)
@@ -99,6 +120,8 @@ class TermSubstitution(Method):
 
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
         """A share of the records, rewritten; one that another method has changed already is left alone."""
+        if not self.starved:
+            return records
         own = self.setting.domains.source_train
         chosen, spared = random.random(len(records)) < self.share, random.random(len(records)) < self.kept
         result = []
@@ -108,6 +131,34 @@ class TermSubstitution(Method):
                 record = self.full[int(random.integers(len(self.full)))]
             result.append(self._rewritten(record, random) if same and take else record)
         return result
+
+    @property
+    def starved(self) -> bool:
+        """Whether the source's text is to be rewritten: always, where there is no looking first."""
+        return not self.looks or (self.found is not None and self.found < float(self.enough or 0.0))
+
+    def after_epoch(self, epoch: int) -> None:
+        """After the first: is the model starved of recall?"""
+        if epoch == 0 and self.looks:
+            self._know(found := found_of_expected(self.setting, TEXTS, BATCH))
+            log.info(
+                "term_substitution: the model finds %.2f times the terms in the target that the source lets expect, %s",
+                found,
+                "and is taught its words" if self.starved else f"{self.enough} or more: the source's text stays",
+            )
+
+    def _know(self, found: float) -> None:
+        self.found = found
+        self.setting.counted[ENOUGH_TERMS] = not self.starved
+
+    def memory(self) -> dict[str, Any]:
+        """What the model has found."""
+        return {"found": self.found}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Take it back."""
+        if memory["found"] is not None:
+            self._know(float(memory["found"]))
 
     def _rewritten(self, record: Record, random: np.random.Generator) -> Record:
         edits = []

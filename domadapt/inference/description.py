@@ -1,0 +1,140 @@
+"""``domadapt.json``: what a saved model is made of. Read as a stranger's: typed, naming only classes of models."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from domadapt.utils.checksums import AGAIN, CHECKSUMS
+from domadapt.utils.files import write_atomic
+
+NAME = "domadapt.json"
+FORMAT = 2  # of model folders
+# By field, where a description's classes may come from, and what marks them there. Others of ours do more than a model
+# needs: a parse cache makes folders wherever it is told to.
+PARSERS = ("domadapt.syntax.parser", "domadapt.syntax.conllu", "domadapt.syntax.deferred")
+CLASSES = {
+    "task": (("domadapt.tasks",), "decode"),
+    "backbone": (("domadapt.models",), "takes_methods"),
+    "methods": (("domadapt.methods",), "used_at_prediction"),
+    "left_behind": (("domadapt.methods",), "used_at_prediction"),
+    "parser": (PARSERS, "tokenize"),
+    "control": (("domadapt.syntax.controls",), "other"),
+}
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What ``domadapt.json`` says.
+
+    Attributes:
+        task, backbone, parser: configuration of each, with its ``_target_``.
+        methods, control: the same, by name: what prediction needs.
+        left_behind: methods that only trained.
+        relations: ids of relation names, from 1.
+        parser_name: whose parses the model was trained on; they matter where ``parses_at_prediction``.
+        max_pieces: longest sequence.
+        source, target: names of the domains.
+        checksums: name of the file that has them; None for models that were saved before there were any.
+    """
+
+    format: int = FORMAT
+    task: Config
+    backbone: Config
+    methods: dict[str, Config]
+    left_behind: dict[str, Config] = field(default_factory=dict)
+    relations: dict[str, int]
+    parser: Config
+    control: dict[str, Config]
+    parser_name: str
+    parses_at_prediction: bool
+    max_pieces: int
+    source: str
+    target: str
+    checksums: str | None = None
+
+    def write(self, folder: Path) -> None:
+        """Write it into a model folder."""
+        write_atomic(folder / NAME, json.dumps(asdict(self), indent=1, allow_nan=False))
+
+
+def read_description(folder: Path) -> Description:
+    """What a model folder says of itself; nothing has been imported or made by it.
+
+    Raises:
+        ValueError: not a model folder, of another version, or damaged: names the file, the field and the way out.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    path = folder / NAME
+    if not path.is_file():
+        raise ValueError(f"{folder}: not a model folder (no {NAME} in it); give a run's model/ folder")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: can't be read ({error.strerror}); its owner may allow it, else {AGAIN}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: damaged ({error}); {AGAIN}") from error
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != FORMAT:
+        raise ValueError(f"{path}: format {found!r}, this version reads {FORMAT}; train it again, or {AGAIN}")
+    try:
+        description = TypeAdapter(Description).validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{path}: damaged: {place}: {first['msg']}, not {first['input']!r:.80}; {AGAIN}") from error
+    if description.max_pieces < 3 or sorted(description.relations.values()) != [
+        *range(1, len(description.relations) + 1)
+    ]:
+        raise ValueError(f"{path}: damaged: expected max_pieces from 3, and relations numbered from 1; {AGAIN}")
+    if description.checksums not in (None, CHECKSUMS):
+        raise ValueError(f"{path}: damaged: checksums={description.checksums!r}, expected {CHECKSUMS!r}; {AGAIN}")
+    return description
+
+
+def refuse_foreign(description: Description, path: Path) -> None:
+    """Allow only those classes of domadapt that a model is made of, however deep they are named, and no ``${...}``.
+
+    Args:
+        description: of a model folder.
+        path: of its file.
+
+    Raises:
+        ValueError: at the first other name; nothing has been called by then, and nothing foreign imported.
+    """
+    for place, (modules, mark) in CLASSES.items():
+        for value in _inside(getattr(description, place)):
+            foreign = None
+            if (
+                isinstance(value, str) and "${" in value
+            ):  # resolved before it is made: to a _target_, to the environment
+                foreign = value
+            if isinstance(value, dict) and "_target_" in value and not _is_one(str(value["_target_"]), modules, mark):
+                foreign = str(value["_target_"])
+            if foreign is not None:
+                raise ValueError(
+                    f"{path}: {place} names {foreign[:80]!r}, none of domadapt's own for that; a model folder can name "
+                    f"any code. If it is your own, load it with trust_code=True"
+                )
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    """A value and all that is in it, names included."""
+    yield value
+    for part in [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _inside(part)
+
+
+def _is_one(target: str, modules: tuple[str, ...], mark: str) -> bool:
+    module, _, name = target.rpartition(".")
+    if not any(f"{module}.".startswith(f"{allowed}.") for allowed in modules):
+        return False
+    try:  # the home of the class, not the path it is reached by: modules of ours import others' names
+        found = getattr(import_module(module), name, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and found.__module__ == module and hasattr(found, mark)

@@ -1,0 +1,124 @@
+"""How many terms a model finds in target texts, and how many the source's rates let expect there.
+
+How often a text has a term depends on whether it judges something: whether a span of another type, such as an opinion,
+is found in it. These two rates of the source's annotation, applied to what a model finds in target texts, give a number
+of terms to expect that needs no label of the target.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from domadapt.data.batches import Batch, Example
+from domadapt.data.records import Record
+from domadapt.methods.setting import Setting
+from domadapt.methods.term_types import term_kinds, term_labels
+from domadapt.models.encoder import Output
+
+ENOUGH_TERMS = "enough terms"  # in ``setting.counted``: whether the model finds as many terms as it should as it is
+NEED_OPINION = "terms need an opinion"  # there, too: the user says that texts which judge nothing have no terms
+LONGEST = 3  # words of a term, seldom more
+
+
+class PerText(NamedTuple):
+    """Mean number of terms in a text without, and with, a span of another type."""
+
+    without: float
+    judged: float
+
+
+def terms_per_text(records: Sequence[Record], kinds: frozenset[str]) -> PerText:
+    """The source's rates; the mean of all texts for a kind of text that there is none of.
+
+    Args:
+        records: labelled.
+        kinds: span types of terms.
+
+    >>> from domadapt.data.records import Span
+    >>> judged = Record("1", "x", "good lens", spans=(Span(0, 4, "opinion"), Span(5, 9, "aspect")))
+    >>> terms_per_text([judged, Record("2", "x", "a lens", spans=())], frozenset({"aspect"}))
+    PerText(without=0.0, judged=1.0)
+    """
+    counts: dict[bool, list[int]] = {False: [], True: []}
+    for record in records:
+        types = [span.type for span in record.spans or ()]
+        counts[any(kind not in kinds for kind in types)].append(sum(kind in kinds for kind in types))
+    every = [*counts[False], *counts[True]]
+    overall = sum(every) / max(1, len(every))
+    return PerText(*(sum(some) / len(some) if some else overall for some in (counts[False], counts[True])))
+
+
+def expected_terms(logits: Tensor, begins: Tensor, terms: Sequence[int], rates: PerText) -> float:
+    """How many terms the source's rates let expect in texts that a model has read.
+
+    Args:
+        logits: (words, labels).
+        begins: (words,) True where a text begins.
+        terms: labels of terms; the others, but for the first, are of spans that judge.
+        rates: of the source.
+
+    >>> logits = torch.tensor([[0.0, 0.0, 9.0], [9.0, 0.0, 0.0], [9.0, 0.0, 0.0]])  # the first of two texts judges
+    >>> expected_terms(logits, torch.tensor([True, False, True]), [1], PerText(0.5, 2.0))
+    2.5
+    """
+    judged = judged_texts(logits, begins, terms)
+    return float((judged * rates.judged + ~judged * rates.without).sum())
+
+
+def judged_texts(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> Tensor:
+    """(texts,) whether something other than a term is found in a text; arguments as for :func:`expected_terms`."""
+    others = torch.tensor([i for i in range(1, logits.shape[-1]) if i not in terms], dtype=torch.int64)
+    text = begins.long().cumsum(0) - 1
+    judged = torch.zeros(int(text[-1]) + 1, dtype=torch.bool)
+    judged[text[torch.isin(logits.argmax(-1), others)]] = True
+    return judged
+
+
+def found_terms(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> int:
+    """How many terms the likeliest labels make; arguments as for :func:`expected_terms`."""
+    inside = torch.isin(logits.argmax(-1), torch.tensor(list(terms)))
+    before = torch.cat([torch.zeros(1, dtype=torch.bool), inside[:-1]])
+    spans = int((inside & (begins | ~before)).sum())
+    return max(spans, int(inside.sum()) // LONGEST)  # where all words are inside, few spans are much
+
+
+def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float:
+    """Terms that the model finds in target texts, as a share of those to expect, beside the same share in source dev.
+
+    Below 1 it is starved of recall: the target's words are strange to it. At 1 or above there is nothing to be had from
+    making it bolder. That it finds too few or too many everywhere, early in training, cancels out.
+
+    Args:
+        setting: of the run.
+        texts: size of the sample; of what validators read, where no method reads the target.
+        batch_size: of reading it.
+    """
+    terms, judged_only = term_labels(setting), setting.counted.get(NEED_OPINION, False)
+    rates = terms_per_text(setting.domains.source_train, term_kinds(setting))
+
+    def share(examples: Sequence[Example]) -> float:
+        read = [read_words(*both)[:2] for both in setting.outputs(examples, batch_size, "count terms", alone=True)]
+        if not read:
+            return 1.0
+        logits, begins = (torch.cat(parts) for parts in zip(*read, strict=True))
+        if judged_only:
+            of_judged = judged_texts(logits, begins, terms)[begins.long().cumsum(0) - 1]
+            logits, begins = logits[of_judged], begins[of_judged]
+        if not len(begins):
+            return 0.0
+        return found_terms(logits, begins, terms) / max(1.0, expected_terms(logits, begins, terms, rates))
+
+    target = share(setting.target_sample(texts, seed=0) or setting.validation)
+    return target / max(0.1, share(setting.dev))
+
+
+def read_words(batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:
+    """Of a batch's words that have a piece: (words, labels) logits, which begin a text, and which nodes they are."""
+    read = batch.node_first_piece >= 0
+    rows = output.logits.flatten(0, 1)[batch.node_first_piece[read]].float().cpu()
+    texts = batch.node_places()[0][read].cpu()
+    begins = torch.ones(len(texts), dtype=torch.bool)
+    begins[1:] = texts[1:] != texts[:-1]
+    return rows, begins, read.cpu()

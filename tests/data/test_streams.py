@@ -1,0 +1,144 @@
+"""Files and pipes as streams: every byte that goes in is a record, counted, or one clear error."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from domadapt.data.domains import UnlabelledText
+from domadapt.data.readers import DataError, read
+from domadapt.data.streams import open_texts
+
+LINES = [f"Line {number} of a text that goes on for a while." for number in range(2000)]
+LONG = "".join(line + "\n" for line in LINES).encode()
+CONTENTS = {
+    "one line": b"one",
+    "short": b"one\n\ntwo\n",
+    "longer than a pipe": LONG,
+    "a character over byte 4096": b"x" * 4094 + "😀\nlast ü\n".encode(),
+    "the head ends with its line": b"x" * 4095 + b"\nsecond\n",
+    "a line longer than a pipe": b"y" * 100_000 + b"\r\nlast",
+    "a mark, CRLF, a separator": b"\xef\xbb\xbfone\r\n\n  \ntwo\xe2\x80\xa8three\n last\r",
+    "an old Mac's": b"one\rtwo\r\rthree\r",
+    "a carriage return within": b"one\rtwo\nthree\n",
+    "damaged": "caf\ufffd\nbell\x07\n".encode(),
+}
+
+
+@pytest.fixture
+def pipe() -> Iterator[Callable[[bytes], Path]]:
+    """A pipe's name in the file system, as the shell's <(...) gives it, that somebody writes to meanwhile."""
+    writers, readers = list[Thread](), list[int]()
+
+    def opened(content: bytes) -> Path:
+        reader, writer = os.pipe()
+        readers.append(reader)
+
+        def write() -> None:
+            with os.fdopen(writer, "wb") as file:
+                file.write(content)
+
+        writers.append(Thread(target=write))
+        writers[-1].start()
+        return Path(f"/dev/fd/{reader}")
+
+    yield opened
+    for thread in writers:
+        thread.join()
+    for reader in readers:
+        os.close(reader)
+
+
+def streamed(path: Path, format: str | None = "plain_text") -> tuple[int | None, list[UnlabelledText], Counter[str]]:
+    warnings = Counter[str]()
+    total, texts = open_texts(path, format, warnings)
+    return total, list(texts), warnings
+
+
+@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
+def test_a_file_and_a_pipe_give_what_the_reader_reads(
+    tmp_path: Path, pipe: Callable[[bytes], Path], content: bytes
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    corpus = read(path, domain="input", labelled=False, format="plain_text")
+    total, texts, warnings = streamed(path)
+    assert [(t.id, t.text) for t in texts] == [(r.id, r.text) for r in corpus.records]
+    assert warnings == corpus.warnings
+    assert total is not None and total <= content.count(b"\n") + 1
+    total, piped, counted = streamed(pipe(content))
+    assert total is None
+    assert [(t.id.rpartition(":")[2], t.text) for t in piped] == [(t.id.rpartition(":")[2], t.text) for t in texts]
+    assert counted == warnings
+
+
+def test_a_pipe_in_another_format_is_read_whole(pipe: Callable[[bytes], Path]) -> None:
+    rows = "".join(f'{{"id": "{i}", "domain": "d", "text": "{line}"}}\n' for i, line in enumerate(LINES))
+    total, texts, _ = streamed(pipe(rows.encode()), None)
+    assert total == len(LINES)
+    assert [text.text for text in texts] == LINES
+
+
+NOTHING = [  # content, and what is said of it, at once or when the stream is used up
+    (b"", "file is 'empty'; expected records"),
+    (b"\n \n\t\r\n", "file is 'blank'; expected records"),
+    (b"\xef\xbb\xbf\n", "file is 'blank'; expected records"),
+    ("sharp\n".encode("utf-16"), "file is 'UTF-16'; expected UTF-8 text; iconv -f utf-16 -t utf-8"),
+    ("sharp lens\n".encode("utf-16-le"), "file is 'UTF-16 without its mark'; .*iconv -f utf-16le"),
+    ("sharp lens\n".encode("utf-16-be"), "file is 'UTF-16 without its mark'; .*iconv -f utf-16be"),
+    ("sharp\n".encode("utf-32"), "file is 'UTF-32'; .*iconv -f utf-32 -t utf-8"),
+    (b"\x1f\x8b\x08\0\0\0", "file is 'packed with gzip'; expected UTF-8 text; gunzip <"),
+    (b"BZh91AY&SY\0\0", "file is 'packed with bzip2'; .*bunzip2 <"),
+    (b"\xfd7zXZ\0\0", "file is 'packed with xz'; .*unxz <"),
+    (b"\x28\xb5\x2f\xfd\0", "file is 'packed with zstd'; .*unzstd <"),
+    (b"PK\x03\x04\x14\0", "file is 'a zip archive, or a workbook'; .*save the workbook as CSV"),
+    (b"fine\nsch\xf6n\n", r":2: byte 3 of the line is b'\\xf6'; expected UTF-8; .*iconv -f latin1"),
+]
+
+
+@pytest.mark.parametrize(("content", "told"), NOTHING)
+def test_what_is_no_text_is_refused_with_the_way_out(
+    tmp_path: Path, pipe: Callable[[bytes], Path], content: bytes, told: str
+) -> None:
+    path = tmp_path / "my corpus.txt"
+    path.write_bytes(content)
+    for place in (path, pipe(content)):
+        with pytest.raises(DataError, match=told) as refused:
+            streamed(place)
+        assert str(refused.value).isprintable()
+    with pytest.raises(DataError, match=told.replace("byte 3 of the line", "byte 8 of the file")):
+        read(path, domain="input", format="plain_text")
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt"))
+    path.write_text("fine\n")
+    for use in (streamed, lambda path: read(path, domain="input")):
+        with pytest.raises(DataError, match=r"path is '\\udcff'; expected UTF-8 in its name; rename the file"):
+            use(path)
+
+
+STDIN = "from domadapt.data.streams import open_texts; import collections; c = collections.Counter()\n" + (
+    "for text in open_texts('-', FORMAT, c)[1]: print(text.id, text.text)"
+)
+
+
+@pytest.mark.parametrize(("format", "content"), [("plain_text", LONG), ("jsonl", b'{"id": "a", "text": "x"}\n')])
+@pytest.mark.parametrize("through", ["pipe", "file"])
+def test_standard_input(tmp_path: Path, format: str, content: bytes, through: str) -> None:
+    """Beside a file that is called as standard input is."""
+    (tmp_path / "stdin").write_text("another\n")
+    (tmp_path / "a").write_bytes(content)
+    program = [sys.executable, "-c", STDIN.replace("FORMAT", repr(format))]
+    if through == "pipe":
+        done = subprocess.run(program, input=content, capture_output=True, cwd=tmp_path, check=True)
+    else:
+        with (tmp_path / "a").open("rb") as file:
+            done = subprocess.run(program, stdin=file, capture_output=True, cwd=tmp_path, check=True)
+    lines = done.stdout.decode().splitlines()
+    assert lines == (["a x"] if format == "jsonl" else [f"input/stdin:{i} {x}" for i, x in enumerate(LINES, 1)])

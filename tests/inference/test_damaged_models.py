@@ -1,0 +1,351 @@
+"""Damaged, partial and foreign model folders: one line with the file and the way out, never a wrong prediction."""
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import domadapt
+from domadapt.models.encoder import Encoder
+from domadapt.utils.checksums import CHECKSUMS, write_checksums
+from tests.support import Command, corpora, without_checksums
+
+Damage = Callable[[Path], object]
+WEIGHTS, METHODS, TOKENIZER = "encoder/model.safetensors", "methods.safetensors", "encoder/tokenizer.json"
+FILES = (
+    CHECKSUMS,
+    "domadapt.json",
+    METHODS,
+    "encoder/config.json",
+    "encoder/tokenizer_config.json",
+    TOKENIZER,
+    WEIGHTS,
+)
+TEXT = "The lens is sharp."
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of models: ``tree``, which has every file that a model may have, and ``recurrent``."""
+    folder = tmp_path_factory.mktemp("models")
+    kinds = {
+        "tree": ["injection=lisa", "injection.lisa.layer=1", "injection.lisa.at_prediction=parser"],
+        "recurrent": ["backbone=rnn_from_scratch"],
+    }
+    for name, overrides in kinds.items():
+        run = f"paths.run={folder}/{name}"
+        domadapt.train([*corpora(folder), *overrides, run, "trainer.epochs=1", f"paths.cache={folder}/cache"])
+    return folder
+
+
+def copied(models: Path, to: Path, kind: str = "tree", checksums: bool = True) -> Path:
+    model = Path(shutil.copytree(models / kind / "model", to / "model"))
+    return model if checksums else without_checksums(model)
+
+
+def refused(model: Path, command: Command, *words: str) -> str:
+    """By `domadapt.load` and by `domadapt predict`, in the same one line."""
+    with pytest.raises(ValueError, match="copy the folder again|trust_code=True") as error:
+        domadapt.load(model)
+    told = str(error.value)
+    assert str(model) in told and ("\n" not in told)
+    for word in words:
+        assert word in told
+    code, output, errors = command("predict", f"model={model}", f"text={TEXT}")
+    assert (code, output) == (2, "")
+    assert f"domadapt predict: {told}" in errors.splitlines()
+    return told
+
+
+def rewrite(path: Path, change: Callable[[bytearray], bytearray | None]) -> None:
+    content = bytearray(path.read_bytes())
+    result = change(content)
+    path.write_bytes(content if result is None else result)
+
+
+def flip(path: Path, bits: int = 1) -> None:
+    def change(content: bytearray) -> None:
+        dice = random.Random(path.name)
+        for place in dice.sample(range(len(content)), bits):
+            content[place] ^= 1 << dice.randrange(7)
+
+    rewrite(path, change)
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def retensor(path: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor] | None]) -> None:
+    tensors = load_file(path)
+    result = change(tensors)
+    save_file(tensors if result is None else result, path, metadata={"format": "pt"})
+
+
+def test_a_whole_model_loads_in_any_place_and_other_files_may_lie_beside(models: Path, tmp_path: Path) -> None:
+    model = copied(models, tmp_path)
+    (model / "README.md").write_text("mine")
+    assert domadapt.predict(model, [TEXT]) == domadapt.predict(models / "tree" / "model", [TEXT])
+    mask = os.umask(0)
+    os.umask(mask)
+    modes = {file.stat().st_mode & 0o777 for file in (models / "tree" / "model").rglob("*") if file.is_file()}
+    assert modes == {0o666 & ~mask}  # others read it as they read all of the user's files
+
+
+HURT: dict[str, Damage] = {
+    "deleted": Path.unlink,
+    "a bit": flip,
+    "half": lambda path: rewrite(path, lambda content: content[: len(content) // 2]),
+    "empty": lambda path: path.write_bytes(b""),
+}
+
+
+@pytest.mark.parametrize("hurt", HURT)
+@pytest.mark.parametrize("file", FILES)
+def test_each_file_is_checked(models: Path, tmp_path: Path, command: Command, file: str, hurt: str) -> None:
+    model = copied(models, tmp_path)
+    HURT[hurt](model / file)
+    told = refused(model, command)
+    assert str(model / file) in told or (file == CHECKSUMS and CHECKSUMS in told)
+
+
+def test_a_file_that_was_changed_on_purpose(models: Path, tmp_path: Path, command: Command) -> None:
+    model = copied(models, tmp_path)
+    (model / TOKENIZER).write_text((model / TOKENIZER).read_text() + "\n")
+    refused(model, command, f"if you changed it on purpose, delete its line from {CHECKSUMS}")
+    lines = (model / CHECKSUMS).read_text().splitlines(keepends=True)
+    (model / CHECKSUMS).write_text("".join(line for line in lines if TOKENIZER not in line))
+    assert domadapt.predict(model, [TEXT])
+
+
+def test_a_model_saved_before_there_were_checksums(
+    models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = copied(models, tmp_path, checksums=False)
+    assert domadapt.predict(model, [TEXT]) == domadapt.predict(models / "tree" / "model", [TEXT])
+    [record] = caplog.records
+    assert record.levelname == "WARNING" and "saved without checksums" in record.getMessage()
+    write_checksums(model)  # as sha256sum does
+    assert domadapt.predict(model, [TEXT]) and len(caplog.records) == 1
+
+
+def renamed(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {f"x.{name}": tensor for name, tensor in tensors.items()}
+
+
+def without(part: str) -> Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]:
+    return lambda tensors: {name: tensor for name, tensor in tensors.items() if part not in name}
+
+
+def spoiled(part: str, value: float) -> Callable[[dict[str, torch.Tensor]], None]:
+    def change(tensors: dict[str, torch.Tensor]) -> None:
+        next(tensor for name, tensor in tensors.items() if part in name).view(-1)[0] = value
+
+    return change
+
+
+def weights(change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor] | None]) -> Damage:
+    return lambda model: retensor(model / WEIGHTS, change)
+
+
+def config(**fields: object) -> Damage:
+    return lambda model: edit(model / "encoder" / "config.json", lambda content: content.update(fields))
+
+
+def description(change: Callable[[dict[str, Any]], object]) -> Damage:
+    return lambda model: edit(model / "domadapt.json", change)
+
+
+def fewer_pieces(content: dict[str, Any]) -> None:
+    content["model"]["vocab"] = {"[PAD]": 0}
+
+
+LABELS = {"0": "O", "1": "B-opinion", "2": "I-opinion", "3": "B-aspect", "4": "I-aspect"}
+WITHOUT_SUMS: dict[str, tuple[Damage, str]] = {  # what checksums would tell; who has none is told as far as it shows
+    **{f"no {file}": (lambda model, file=file: (model / file).unlink(), "") for file in FILES[2:]},
+    **{f"half of {f}": (lambda model, f=f: HURT["half"](model / f), f) for f in (METHODS, "encoder/config.json")},
+    "half the weights": (lambda model: HURT["half"](model / WEIGHTS), "encoder"),
+    "half the tokenizer": (lambda model: HURT["half"](model / TOKENIZER), "encoder"),
+    "every key renamed": (weights(renamed), "weights are missing"),
+    "no head": (weights(without("classifier")), "classifier.bias"),
+    "a layer missing": (weights(without("layer.1.")), "layer.1."),
+    "a weight too many": (weights(lambda tensors: tensors.update(own=torch.ones(1))), "no place in the model"),
+    "another shape": (weights(lambda t: t.update({"classifier.bias": torch.ones(7)})), "classifier.bias"),
+    "NaN": (weights(spoiled("layer.0", float("nan"))), "NaN or infinite"),
+    "infinity in the head": (weights(spoiled("classifier", float("inf"))), "NaN or infinite"),
+    "another model type": (config(model_type="roberta"), "weights are missing"),
+    "no model type": (config(model_type="x"), "could not be loaded"),
+    "fewer layers": (config(num_hidden_layers=1), "no place in the model"),
+    "more layers": (config(num_hidden_layers=3), "weights are missing"),
+    "wider": (config(hidden_size=64), "of another shape"),
+    "a config of wrong types": (config(hidden_size="x"), "could not be loaded"),
+    "other labels": (config(id2label=LABELS), "labels ['O', 'B-opinion'"),
+    "other types": (description(lambda d: d["task"].update(types=["opinion", "aspect"])), "labels ['O', 'B-aspect'"),
+    "a tokenizer without pieces": (lambda m: edit(m / TOKENIZER, fewer_pieces), "encoder"),
+    "no description": (lambda model: (model / "domadapt.json").write_text("[]"), "domadapt.json"),
+    "not even JSON": (lambda model: (model / "domadapt.json").write_text("{"), "domadapt.json: damaged"),
+    "deep JSON": (lambda model: (model / "domadapt.json").write_text("[" * 100_000), "domadapt.json: damaged"),
+    "another format": (description(lambda d: d.update(format=1)), "format 1, this version reads 2"),
+    "a method forgotten": (description(lambda d: d.update(methods={})), METHODS),
+    "relations in disorder": (description(lambda d: d["relations"].update(det=99)), "numbered from 1"),
+    "more pieces than it reads": (description(lambda d: d.update(max_pieces=9999)), "max_pieces=9999"),
+    "another layer": (description(lambda d: d["methods"]["lisa"].update(layer=7)), "layers 0 to 1"),
+    "pickled settings": (description(lambda d: d["task"].update(_partial_=True)), "domadapt.json: task"),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_SUMS)
+def test_what_shows_without_checksums(models: Path, tmp_path: Path, command: Command, case: str) -> None:
+    model = copied(models, tmp_path, checksums=False)
+    damage, told = WITHOUT_SUMS[case]
+    damage(model)
+    refused(model, command, told)
+
+
+@pytest.mark.parametrize("case", ["every key renamed", "NaN", "half the weights", "no " + WEIGHTS, "no " + TOKENIZER])
+def test_a_damaged_recurrent_model(models: Path, tmp_path: Path, command: Command, case: str) -> None:
+    model = copied(models, tmp_path, "recurrent", checksums=False)
+    damages = {"NaN": (weights(spoiled("lstm", float("nan"))), "NaN or infinite")}
+    damage, _ = (WITHOUT_SUMS | damages)[case]
+    damage(model)
+    refused(model, command, "encoder")
+
+
+def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, inside in value.items():
+        yield (*path, name)
+        if isinstance(inside, dict) and name != "relations":
+            yield from places(inside, (*path, name))
+
+
+def test_every_field_of_every_wrong_type(models: Path, tmp_path: Path) -> None:
+    """Each gives the same predictions or one line; nothing else comes out."""
+    model = copied(models, tmp_path, checksums=False)
+    path = model / "domadapt.json"
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    expected, refusals, tried = domadapt.predict(model, [TEXT]), 0, 0
+    for place in places(whole):
+        for wrong in (None, True, 5, "x", ["x"], {"x": 1}):
+            content = json.loads(json.dumps(whole))
+            inside = content
+            for name in place[:-1]:
+                inside = inside[name]
+            if type(inside[place[-1]]) is type(wrong):
+                continue
+            inside[place[-1]] = wrong
+            path.write_text(json.dumps(content), encoding="utf-8")
+            tried += 1
+            try:
+                found = domadapt.predict(model, [TEXT])
+            except ValueError as error:
+                told = str(error)
+                assert str(path) in told or str(model / "encoder") in told or METHODS in told, (place, wrong, told)
+                assert "\n" not in told, (place, wrong, told)
+                refusals += 1
+            else:
+                assert found == expected, (place, wrong)
+    assert tried > 120 and refusals > 0.8 * tried
+
+
+def test_every_field_missing(models: Path, tmp_path: Path) -> None:
+    model = copied(models, tmp_path, checksums=False)
+    path = model / "domadapt.json"
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    for name in whole.keys() - {"left_behind", "checksums"}:
+        path.write_text(json.dumps({key: value for key, value in whole.items() if key != name}), encoding="utf-8")
+        with pytest.raises(ValueError, match=rf"domadapt.json: .*{name}.*copy the folder again"):
+            domadapt.load(model)
+
+
+FOREIGN = [
+    lambda d, mark: d["task"].update(_target_="os.system"),
+    lambda d, mark: d["task"].update(_target_="domadapt.training.run.os.makedirs", name=mark),
+    lambda d, mark: d["task"].update(_target_="domadapt.inference.model.Path.touch", self=mark),
+    lambda d, mark: d["task"].update(types={"_target_": "os.makedirs", "name": mark}),
+    lambda d, mark: d["parser"].update(name=[{"_target_": "domadapt.inference.model.Path", "_args_": [mark]}]),
+    lambda d, mark: d["task"].update(types=f"${{oc.create:{{_target_:os.makedirs,name:'{mark}'}}}}"),
+    lambda d, mark: d["task"].update({"${oc.env:HOME}": 1}),
+    lambda d, mark: d["parser"].update(name=["${oc.env:HOME}"]),
+    # Ours, and no part of a model: it would make a folder wherever it is told to.
+    lambda d, mark: d.update(parser={"_target_": CACHE, "parser": d["parser"], "folder": mark}),
+    lambda d, mark: d.update(control={"own": {"_target_": CACHE, "folder": mark}}),
+    lambda d, mark: d["methods"].update(own={"_target_": CACHE, "parser": d["parser"], "folder": mark}),
+    lambda d, mark: d["left_behind"].update(own={"_target_": CACHE, "parser": d["parser"], "folder": mark}),
+    lambda d, mark: d["backbone"].update(_target_="domadapt.training.fit.Epochs"),
+    lambda d, mark: d["backbone"].update(_target_="domadapt.models.encoder.Output"),
+    lambda d, mark: d["task"].update(_target_="domadapt.tracking.lightning.Csv", folder=mark),
+]
+CACHE = "domadapt.syntax.cache.ParseCache"
+
+
+@pytest.mark.parametrize("change", FOREIGN)
+def test_a_model_folder_names_the_classes_of_a_model_and_no_other(
+    models: Path, tmp_path: Path, command: Command, change: Callable[[dict[str, Any], str], object]
+) -> None:
+    model, mark = copied(models, tmp_path, checksums=False), tmp_path / "mark"
+    edit(model / "domadapt.json", lambda content: change(content, str(mark)))
+    refused(model, command, "domadapt.json", "a model folder can name any code")
+    assert not mark.exists()
+
+
+def test_a_model_that_gives_nan_predicts_nothing(models: Path, command: Command) -> None:
+    model = domadapt.load(models / "recurrent" / "model")
+    with torch.no_grad():
+        model.setting.encoder.classifier.bias.fill_(float("nan"))
+    with pytest.raises(ValueError, match="^predict: the model's outputs are NaN: .* copy its folder again, or train"):
+        model.predict([TEXT])
+
+
+BACKBONE: dict[str, tuple[Damage, str]] = {
+    name: case
+    for name, case in WITHOUT_SUMS.items()
+    if name in {"every key renamed", "a layer missing", "NaN", "another model type", "fewer layers", "more layers"}
+    or name in {"wider", "half the weights", "half the tokenizer", "no " + TOKENIZER, "no encoder/config.json"}
+}
+
+
+@pytest.mark.parametrize("case", BACKBONE)
+def test_a_damaged_backbone_is_not_trained_from_random_weights(
+    models: Path, tmp_path: Path, command: Command, case: str
+) -> None:
+    model = copied(models, tmp_path, checksums=False)
+    damage, told = BACKBONE[case]
+    damage(model)
+    with pytest.raises(ValueError, match=rf"^{model}/encoder: [^\n]*{told}[^\n]*download the backbone again[^\n]*$"):
+        Encoder(f"{model}/encoder", "token", ["O", "B-aspect"])
+    if case != "every key renamed":
+        return
+    chosen = ["backbone=hugging_face", f"backbone.name={model}/encoder", f"paths.run={tmp_path}/run"]
+    code, output, errors = command("train", *corpora(tmp_path), *chosen)
+    assert (code, output) == (2, "")
+    line = next(line for line in errors.splitlines() if line.startswith("domadapt train: "))
+    assert f"{model}/encoder" in line and told in line and "download the backbone again" in line
+
+
+@pytest.mark.parametrize("kind", ["token", "sequence"])
+@pytest.mark.parametrize("head", ["", "MaskedLM", "TokenClassification", "SequenceClassification", "PreTraining"])
+def test_a_backbone_may_have_any_head(models: Path, tmp_path: Path, kind: str, head: str) -> None:
+    """Its own is made anew: pooler, head of another task, head of as many classes as it likes."""
+    import transformers
+
+    source = models / "tree" / "model" / "encoder"
+    config = transformers.AutoConfig.from_pretrained(source, num_labels=9)
+    made = getattr(transformers, f"AutoModel{f'For{head}' if head else ''}").from_config(config)
+    made.save_pretrained(tmp_path)
+    for path in source.glob("tokenizer*"):
+        shutil.copy(path, tmp_path)
+    encoder = Encoder(str(tmp_path), kind, ["a", "b", "c"])
+    assert "classifier.bias" in encoder.report.fresh
+    base = dict(made.base_model.named_parameters())
+    for name, weight in encoder.base.named_parameters():
+        if "pooler" not in name:
+            torch.testing.assert_close(weight, base[name])
