@@ -40,7 +40,8 @@ class Setting:
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
         counted: what methods have counted in the corpora before training, for others to use.
-        saved_runs: asks the models of finished runs (:class:`domadapt.inference.saved.SavedRuns`); None where none trains.
+        saved_runs: asks the models of finished runs (:class:`domadapt.inference.saved.SavedRuns`); None where nothing
+            is trained.
         corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
     """
 
