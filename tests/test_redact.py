@@ -17,20 +17,31 @@ from domadapt.bundling import worker
 from domadapt.bundling.bundle import Packing
 from domadapt.config.compose import compose, initialized
 from domadapt.config.instantiate import plain
-from domadapt.utils.redact import HIDDEN, Redacting, hidden, is_secret, redact, redacted
+from domadapt.runs.key import run_folder
+from domadapt.utils.redact import HIDDEN, Redacting, hidden, is_secret, redact, redacted, remember, struck
 
 SECRET = "s3cr3t-0123456789-abcdefghij"
 PLAIN = st.text(st.characters(codec="utf-8", exclude_characters="=$'\""), max_size=40)
 
 
 @pytest.mark.parametrize(
-    "name", ["WANDB_API_KEY", "hub.token", "apikey", "db.password", "CLIENT_SECRET", "x.AUTH_TOKEN"]
+    "name",
+    [
+        *("WANDB_API_KEY", "hub.token", "apikey", "db.password", "CLIENT_SECRET", "x.AUTH_TOKEN", "GITHUB_PAT"),
+        *("DB_PASS", "DBPASS", "AUTH", "hub.auth", "OAUTH", "SSH_PASSPHRASE", "DB_PWD", "db.pat", "AUTHORIZATION"),
+    ],
 )
 def test_names_of_secrets(name: str) -> None:
     assert is_secret(name)
 
 
-@pytest.mark.parametrize("name", ["tokenizer", "max_tokens", "keyboard", "TOKENIZERS_PARALLELISM", "keywords", "seed"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("tokenizer", "max_tokens", "keyboard", "TOKENIZERS_PARALLELISM", "keywords", "seed", "PWD", "OLDPWD"),
+        *("path", "patience", "pattern", "author", "bypass", "compat", "pass_rate", "passes", "source.path", "PATH"),
+    ],
+)
 def test_names_of_settings(name: str) -> None:
     assert not is_secret(name)
 
@@ -62,6 +73,38 @@ def test_other_text_stays(text: str) -> None:
 )
 def test_a_secret_that_is_given_by_name_is_struck_out(command: str) -> None:
     assert redact(command.format(SECRET)) == command.replace("'{}'", "{}").format(HIDDEN)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Key 'seeds' is not in struct; full_key: benchmark.seeds",
+        "sorted by key=benchmark.methods",
+        "token: expected something; give hub.token=VALUE",
+        "the --token of the model was not found",
+    ],
+)
+def test_words_of_a_message_stay(message: str) -> None:
+    assert redact(message) == message
+
+
+def test_a_secret_of_a_configuration_is_struck_out_of_every_message() -> None:
+    remember({"db": {"auth": "0rd1nary-w0rds"}})
+    assert redact("refused: 0rd1nary-w0rds") == f"refused: {HIDDEN}"
+    assert struck({"0rd1nary-w0rds": ["x0rd1nary-w0rds"]}) == {HIDDEN: [f"x{HIDDEN}"]}
+
+
+@pytest.mark.parametrize("name", ["method", "pair", "paths.run"])
+def test_no_secret_becomes_a_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("GITHUB_PAT", SECRET)
+    with pytest.raises(ValueError, match=rf"{name}: holds a secret") as told:
+        run_folder(compose("train", [f"{name}=${{oc.env:GITHUB_PAT}}"]))
+    assert SECRET not in str(told.value)
+
+
+def test_a_path_is_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SSH_AUTH", str(tmp_path))
+    assert redact(f"in {tmp_path}/runs") == f"in {tmp_path}/runs"
 
 
 def test_short_values_and_switches_are_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

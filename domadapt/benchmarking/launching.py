@@ -4,6 +4,7 @@ import logging
 import os
 import pickle
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -131,11 +132,16 @@ def _inherited() -> list[str]:
 
 @contextmanager
 def _without_listing() -> Iterator[None]:
-    """Launchers list every job's overrides before they start: the plan has said it."""
+    """Launchers list every job's overrides before they start: the plan has said it.
+
+    And joblib warns that a worker has stopped for want of work or of memory: a job that is lost so is told as an error.
+    """
     loggers = [logging.getLogger(name) for name in ("hydra", "hydra_plugins")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.WARNING)
+    # In this process for good: the warning comes from a thread of joblib's that may outlive the launch.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor", UserWarning)
     try:
         yield
     finally:

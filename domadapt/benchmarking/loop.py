@@ -8,6 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from domadapt.benchmarking.check import check
 from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
@@ -56,7 +57,11 @@ def sweep(todo: Sequence[Cell]) -> tuple[list[dict[str, Any]], RuntimeError | No
 
     Returns:
         Metrics of the cells that succeeded, and an error that says which cells failed and why; None if none did.
+
+    Raises:
+        ValueError: every cell would fail, and of the same thing.
     """
+    check(todo)
     at_once, launcher = jobs_at_once(todo[0].overrides)
     print(plan(todo, at_once, launcher), flush=True)
     started = time.monotonic()

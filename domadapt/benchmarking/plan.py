@@ -56,8 +56,11 @@ class Cell:
         return run_folder(self.config)
 
     def metrics(self) -> dict[str, Any] | None:
-        """What its ``metrics.json`` says; None if there is none, or none that is whole."""
-        return read_results(self.folder, self.key)
+        """What its ``metrics.json`` says; None if there is none, or none that is whole and this cell's."""
+        try:
+            return read_results(self.folder, self.key)
+        except ValueError:  # running it tells, and stops no other cell
+            return None
 
     def state(self) -> str:
         """``finished``, ``started`` (to be resumed, if nobody is at it now) or ``waiting``."""
@@ -84,6 +87,13 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[Cell]:
         value = cfg.benchmark.get(name)
         if value is not None and not isinstance(value, ListConfig):
             raise ValueError(f"benchmark.{name}={value}: expected a list: benchmark.{name}=[{value}]")
+    for name in ("experiment", "seeds", "methods"):
+        if name not in cfg.benchmark:
+            chosen = next((o for o in overrides if o.startswith("experiment=")), "this experiment")
+            raise ValueError(
+                f"{chosen}: has no benchmark.{name}, so there is no matrix to run; take one that has, such as "
+                f"experiment=hotel_laptop or experiment=my_matrix, or run it alone: domadapt train {chosen}"
+            )
     if not cfg.benchmark.seeds:
         raise ValueError(f"benchmark.seeds={cfg.benchmark.seeds}: expected a list of seeds, such as [1,2,3]")
     methods = dict(cfg.benchmark.methods)
@@ -152,7 +162,7 @@ def estimate(todo: Sequence[Cell]) -> Estimate:
                 metrics = read_metrics(path)
                 kind = metrics.method, str(metrics.config["data"]["_target_"])
                 took.setdefault(kind, []).append(sum(metrics.seconds.values()))
-            except (ValueError, KeyError, AttributeError):
+            except (ValueError, KeyError, TypeError):
                 continue  # of another version; it is no news here
     waiting = [cell for cell in todo if cell.state() != FINISHED]
     known = [took[kind] for cell in waiting if (kind := (cell.config.method, cell.config.data._target_)) in took]

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -13,6 +14,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from domadapt.benchmarking.plan import Cell, one_each
+from domadapt.benchmarking.search import quiet
 from domadapt.config.compose import compose
 from domadapt.runs.groups import distinct, flat, settings
 from domadapt.utils.redact import guard_logs, redacted
@@ -50,13 +52,20 @@ class Sweep(Callback):
         sweeper = config.hydra.sweeper
         if config.hydra.runtime.choices["hydra/sweeper"] != "basic":
             trials = sweeper.get("n_trials")
-            print(f"search: {trials or 'some'} runs, each chosen by the scores of those before: no plan", flush=True)
+            print(f"search: {trials or 'some'} runs, each chosen by the values of those before: no plan", flush=True)
+            quiet()
         elif not sweeper.max_batch_size:  # Hydra's own way to hand a grid to the launcher bit by bit
             try:
                 run_grid(config)
             except Exception as error:
                 raise Swept(error) from None
             raise Swept(None)
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Of a search say where its best settings are kept."""
+        best = Path(config.hydra.sweep.dir, "optimization_results.yaml")
+        if config.hydra.runtime.choices["hydra/sweeper"] != "basic" and best.is_file():
+            print(f"{best.read_text(encoding='utf-8').rstrip()}\nkept in {best}", flush=True)
 
 
 def run_grid(config: DictConfig) -> None:

@@ -46,6 +46,8 @@ def bundle(cfg: DictConfig, overrides: Sequence[str] = ()) -> Path:
     Raises:
         ValueError: a setting, a corpus or a backbone that can't be packed; says why.
     """
+    if cfg.output is None or Path(str(cfg.output)).is_dir():
+        raise ValueError(f"output={cfg.output or 'null'}: expected a file's name, such as output=bundle.pyz")
     own = [o for o in overrides if not o.lstrip("+").startswith("output=")]
     todo = cells(cfg, [*own, "tracking=none"])
     refuse_overwriting(Path(cfg.output), [path for cell in todo for path in files_named(plain(cell.config.data))])

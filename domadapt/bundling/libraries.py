@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 # What the machine must have, with all that these need. The last two are compiled, and torch-geometric imports them.
 MACHINE = ("torch", "transformers", "scikit-learn", "scipy", "safetensors", "psutil", "xxhash")
 # What a run imports besides, and what these need, so far as it is pure Python.
-CARRIED = ("pytorch-lightning", "torch-geometric", "hydra-core")
+CARRIED = ("pytorch-lightning", "torch-geometric", "hydra-core", "annotated-types")
 COMPILED = (".so", ".pyd", ".dylib")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from domadapt.runs.key import run_folder
+from domadapt.runs.metrics import load, sound
 from domadapt.utils.files import replace_atomic
 
 FORMAT = 1  # of cells.json
@@ -178,8 +179,9 @@ class Run:
 def _finished(folder: Path) -> bool:
     """A run whose metrics are there and whole; a damaged file is for training to move aside."""
     try:
-        return "key" in json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError):
+        metrics = load(folder / "metrics.json")
+        return "key" in metrics and sound(metrics)
+    except ValueError:
         return False
 
 

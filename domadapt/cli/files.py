@@ -1,6 +1,5 @@
 """Two verbs of the command line that work on a user's own files: label them, parse them."""
 
-import json
 import sys
 import time
 from collections import Counter
@@ -11,6 +10,7 @@ from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
+from domadapt.cli.outputs import check_trees, predictions
 from domadapt.config.instantiate import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import STDIN, open_texts
@@ -26,7 +26,7 @@ CHUNK = 16  # batches labelled together: wide enough to sort by length, small en
 
 
 def predict_file(cfg: DictConfig) -> None:
-    """Label a file, or one text, and write a JSON object a line.
+    """Label a file, or one text, and write a JSON object a line, or a table.
 
     Args:
         cfg: a composed ``predict.yaml``.
@@ -38,6 +38,7 @@ def predict_file(cfg: DictConfig) -> None:
         raise ValueError('give either input=FILE or text="One text."; got neither or both')
     if not isinstance(cfg.batch_size, int) or cfg.batch_size < 1:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
+    written = predictions(cfg.output)
     folder = Path(str(cfg.model))
     if (folder / "model" / "domadapt.json").is_file():
         folder /= "model"
@@ -54,15 +55,15 @@ def predict_file(cfg: DictConfig) -> None:
     model = load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
     done = truncated = 0
 
-    def lines() -> Iterator[str]:
+    def rows() -> Iterator[dict[str, Any]]:
         nonlocal done, truncated
         stream = iter(progress(texts, "predict", total, "text"))
         while chunk := list(islice(stream, cfg.batch_size * CHUNK)):
             for text, prediction in zip(chunk, model.predict_texts(chunk, cfg.batch_size), strict=True):
-                yield json.dumps(row(text, prediction, model.setting.task.kind), ensure_ascii=False) + "\n"
+                yield row(text, prediction, model.setting.task.kind)
             done, truncated = done + len(chunk), truncated + model.truncated
 
-    _write(cfg.output, lines())
+    _write(cfg.output, written(rows()))
     _warn(warnings)
     if truncated:
         limit = model.setting.max_pieces
@@ -95,6 +96,7 @@ def parse_files(cfg: DictConfig) -> None:
     """
     if not isinstance(cfg.processes, int) or cfg.processes < 1:
         raise ValueError(f"processes={cfg.processes}: expected 1 or more")
+    check_trees(cfg.output)
     paths = list(cfg.input) if isinstance(cfg.input, ListConfig) else [cfg.input]
     warnings = Counter[str]()
     if sum(str(path) == STDIN for path in paths) > 1:

@@ -1,5 +1,6 @@
 """`domadapt VERB [hydra overrides]`. Heavy imports stay inside the verbs."""
 
+import io
 import logging
 import os
 import shlex
@@ -29,13 +30,14 @@ Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.pat
 
 def train(cfg: Any, overrides: list[str]) -> float | None:
     """One run; prints its scores, and returns what a sweeper may search by."""
-    from domadapt.benchmarking.search import objective
+    from domadapt.benchmarking.search import objective, searching, trial
     from domadapt.reporting.tables import text_table
     from domadapt.runs.metrics import typed
     from domadapt.training.run import train as run
 
     metrics = run(cfg)
-    print(text_table([metrics]))
+    # A target score on the screen would lead the next choice of settings.
+    print(trial(typed(metrics), overrides, sys.argv[1:]) if searching() else text_table([metrics]), flush=True)
     return objective(typed(metrics))
 
 
@@ -80,14 +82,15 @@ def report(cfg: Any, overrides: list[str]) -> None:
     from domadapt.reporting.report import report as run
 
     selection = make(cfg.selection).name if cfg.selection else None
-    print(run(cfg.runs, cfg.output, list(cfg.formats), cfg.audit, bool(cfg.attention), cfg.baseline, selection))
+    formats = [cfg.formats] if isinstance(cfg.formats, str) else cfg.formats
+    print(run(cfg.runs, cfg.output, formats and list(formats), cfg.audit, bool(cfg.attention), cfg.baseline, selection))
 
 
 def study(cfg: Any, overrides: list[str]) -> None:
     """Compare validators on finished runs; prints the tables."""
     from domadapt.reporting.study import study as run
 
-    print(run(cfg.runs, cfg.output, cfg.methods))
+    print(run(cfg.runs, cfg.output, [cfg.methods] if isinstance(cfg.methods, str) else cfg.methods))
 
 
 VERBS: dict[str, Callable[[Any, list[str]], object]] = {
@@ -104,6 +107,18 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
 
 def main() -> None:
     """Entry point of the `domadapt` command. Exits with 2 after a user's error, told in one line."""
+    try:
+        _main()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+
+
+def _main() -> None:
+    from domadapt.cli.completion import FLAGS, complete
+
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE)
@@ -114,9 +129,13 @@ def main() -> None:
 
         print(installed("domadapt"))
         return
+    if verb in FLAGS or set(FLAGS) & set(arguments[1:]):
+        complete(arguments[verb in VERBS :], VERBS)
+        return
     if verb not in VERBS:
         print(f"domadapt: no verb {verb!r}; there are {', '.join(VERBS)}", file=sys.stderr)
         raise SystemExit(2)
+    take_any_character(verb in ("predict", "parse"))
     if {"-h", "--help"} & set(arguments):
         from domadapt.config.help import verb_help
 
@@ -128,6 +147,17 @@ def main() -> None:
     except KeyboardInterrupt:
         print(f"domadapt {verb}: stopped", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def take_any_character(data: bool) -> None:
+    """Let no character end a verb, whatever encoding standard output has.
+
+    Args:
+        data: what is printed are JSON or CoNLL-U, which are UTF-8 wherever they go; else it is for people, and what
+            their terminal has no letter for is escaped.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8" if data else None, errors="backslashreplace")
 
 
 def _without_secrets(verb: str, arguments: list[str]) -> list[str]:
@@ -149,6 +179,7 @@ def _run(verb: str, arguments: list[str]) -> None:
     from domadapt.benchmarking.sweep import Sweep, Swept
     from domadapt.config.overrides import lengthen, positional, quote
     from domadapt.config.resolvers import register
+    from domadapt.config.words import check_words
     from domadapt.utils.redact import guard_logs
 
     def job(cfg: Any) -> object:
@@ -173,6 +204,7 @@ def _run(verb: str, arguments: list[str]) -> None:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
     tidy = quote if verb in ("predict", "parse") else lengthen
     words = positional(arguments[1:]) if verb in ("report", "study") else arguments[1:]
+    check_words(verb, words)
     given = [tidy(argument) for argument in words]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
     given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))
@@ -191,9 +223,8 @@ def _one_line(verb: str) -> Iterator[None]:
     """A user's error becomes one line and exit code 2; an error of ours keeps its traceback."""
     try:
         yield
-    except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+    except BrokenPipeError:
+        raise
     except Exception as error:
         from domadapt.config.compose import user_error
         from domadapt.utils.redact import redact

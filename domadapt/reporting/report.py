@@ -12,6 +12,7 @@ from domadapt.reporting.contents import contents
 from domadapt.reporting.exports import INSTALL, method_records, run_records, write_csv, write_parquet
 from domadapt.reporting.markdown import markdown
 from domadapt.reporting.page import page
+from domadapt.reporting.paths import given, named_file
 from domadapt.runs.groups import group
 from domadapt.runs.metrics import read_runs
 from domadapt.runs.reselect import reselect
@@ -27,7 +28,7 @@ FORMATS = ("html", "markdown", "csv", "parquet")
 def report(
     runs: str | Path | Iterable[str | Path],
     output: str | Path,
-    formats: Sequence[str] = ("html",),
+    formats: Sequence[str] | None = ("html",),
     audit: str | Path | None = None,
     attention: bool = True,
     baseline: str = "source_only",
@@ -38,7 +39,8 @@ def report(
     Args:
         runs: folders, or ``metrics.json`` files, of finished runs.
         output: the HTML file to write; the other formats go beside it under its name. Replaced if they exist.
-        formats: of :data:`FORMATS`. Parquet is left out with a notice where pyarrow is missing.
+        formats: of :data:`FORMATS`; None takes all that this installation can write. Parquet that is asked for is left
+            out with a notice where pyarrow is missing.
         audit: an ``audit.json``, or a folder of them; None takes those that lie below ``runs``.
         attention: draw the attention of adapted models whose folders are there.
         baseline: role or name of the method that the others are compared with.
@@ -48,12 +50,14 @@ def report(
         ``output``.
 
     Raises:
-        ValueError: there are no readable runs, ``output`` is a folder, or a format or ``selection`` is unknown; names
-            it and the fix.
+        ValueError: there are no readable runs, ``output`` is no HTML file, or a format or ``selection`` is unknown;
+            names it and the fix.
     """
-    output = Path(output)
-    if output.is_dir():
-        raise ValueError(f"output={output}: is a folder; expected a file's name, such as {output / 'report.html'}")
+    output = named_file(output, "report", (".html", ".htm"))
+    runs = given(runs)
+    with_parquet = _installed("pyarrow")
+    if formats is None:
+        formats = [name for name in FORMATS if name != "parquet" or with_parquet]
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
         raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
@@ -81,7 +85,6 @@ def report(
         if "markdown" in formats:
             write_atomic(output.with_suffix(".md"), markdown(title, sections))
     records = dict(zip(RECORDS, (run_records(pairs), method_records(pairs, statistics)), strict=True))
-    with_parquet = _installed("pyarrow")
     for name, table in records.items():
         if "csv" in formats:
             write_csv(table, output.with_suffix(f".{name}.csv"))

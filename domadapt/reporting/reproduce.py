@@ -7,7 +7,7 @@ from domadapt.reporting.ran import counted as said
 from domadapt.reporting.ran import ran, shared_settings
 from domadapt.runs.groups import Method, Pair
 from domadapt.runs.metrics import RunSet
-from domadapt.utils.redact import redact
+from domadapt.utils.redact import without_given
 
 
 def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
@@ -39,10 +39,10 @@ def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
         lines = [line for method in pair.methods for line in _differences(method, shared)]
         if lines:
             blocks.append(Listing(f"{pair.name}: settings that not all runs share, and warnings", tuple(lines)))
-    settings = tuple(redact(f"{name}={value}") for name, value in shared.items())
+    settings = tuple(without_given(f"{name}={value}") for name, value in shared.items())
     blocks.append(Listing(f"{counted(len(settings), 'setting')} shared by all runs", settings, code=True))
     for name, title in (("versions", "Versions"), ("hardware", "Hardware")):
-        lines = [f"{counted(n, 'run')}: {redact(text) or 'not recorded'}" for text, n in said(found.runs, name)]
+        lines = [f"{counted(n, 'run')}: {without_given(text) or 'not recorded'}" for text, n in said(found.runs, name)]
         blocks += [Text(f"{title}. {line}") for line in lines[:3]]
         if len(lines) > 3:
             blocks.append(Listing(f"{title}: {len(lines) - 3} more", tuple(lines[3:])))
@@ -51,7 +51,8 @@ def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
 
 def _commands(method: Method) -> list[str]:
     return [
-        f"{redact(run.command or 'not recorded')}  # {method.name}, seed {run.seed}, key {run.key or 'not recorded'}"
+        f"{without_given(run.command or 'not recorded')}  "
+        f"# {method.name}, seed {run.seed}, key {run.key or 'not recorded'}"
         for run in method.runs
     ]
 
@@ -72,6 +73,6 @@ def _happened(pair: Pair, method: Method, shared: dict[str, str]) -> list[str]:
 
 def _differences(method: Method, shared: dict[str, str]) -> list[str]:
     found = ran(method, shared)
-    own = ", ".join(redact(f"{name}={value}") for name, value in found.differences.items())
+    own = ", ".join(without_given(f"{name}={value}") for name, value in found.differences.items())
     warnings = [f"{method.name}: {counted(number, 'time')}: {message}" for message, number in found.warnings.items()]
     return [*([f"{method.name}: {own}"] if own else []), *warnings]

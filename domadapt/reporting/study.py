@@ -11,6 +11,7 @@ from domadapt.reporting.curves import COLORS
 from domadapt.reporting.exports import Record, write_csv
 from domadapt.reporting.figures import PRINT_INK
 from domadapt.reporting.markdown import markdown
+from domadapt.reporting.paths import given, named_file
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.reporting.tables import as_text
 from domadapt.runs.groups import Pair, group
@@ -46,11 +47,11 @@ def study(runs: str | Path | Sequence[str | Path], output: str | Path, methods: 
     Raises:
         ValueError: there are no readable runs, none can be studied, or a method is not among them.
     """
-    output = Path(output)
-    if output.is_dir():
-        raise ValueError(f"output={output}: is a folder; expected a file's name, such as {output / 'study.md'}")
+    output = named_file(output, "study", (".md", ".markdown"))
     with files_read() as read:
-        studies, messages = _studies(group(read_runs(runs).runs), methods)
+        found = read_runs(given(runs))
+    studies, messages = _studies(group(found.runs), methods)
+    messages = [*(f"Unreadable, so left out: {message}" for message in found.skipped), *messages]
     for path in (output, output.with_suffix(".csv"), output.with_suffix(".svg")):
         refuse_overwriting(path, read)
     if not studies:

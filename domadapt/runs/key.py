@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from domadapt.runs.code import code, imported
 from domadapt.runs.content import by_content, foreign_code, hash_of, objects, shipped
 from domadapt.runs.provenance import NUMERIC, installed
+from domadapt.utils.redact import strike
 
 # Where a run is written, who watches it, what it is called.
 LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
@@ -45,7 +46,16 @@ def cell_key(cfg: DictConfig, without: Sequence[str] = ()) -> str:
 
 
 def run_folder(cfg: DictConfig) -> Path:
-    """Where a cell is written: as configured, else by pair, method, seed and the beginning of its key."""
+    """Where a cell is written: as configured, else by pair, method, seed and the beginning of its key.
+
+    Raises:
+        ValueError: a secret of the environment would become a name in files.
+    """
+    for name, said in (("pair", cfg.pair), ("method", cfg.method), ("paths.run", cfg.paths.run)):
+        if strike(str(said)) != str(said):
+            raise ValueError(
+                f"{name}: holds a secret of the environment, and it names folders and tables; name it anew"
+            )
     if cfg.paths.run:
         return Path(cfg.paths.run)
     return Path(folder_of(cfg, "runs"), cfg.pair, cfg.method, f"seed={cfg.seed}-{cell_key(cfg)[:8]}")

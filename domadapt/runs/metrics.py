@@ -2,15 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Interval
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+log = logging.getLogger(__name__)
 FORMAT = 1  # of metrics.json, as domadapt.train writes it
 # A report can do nothing without these.
 NEEDED = [
@@ -27,7 +31,18 @@ NEEDED = [
     "config",
 ]
 AGAIN = "run that cell again, or leave its folder out of `runs`"
-Scores = dict[str, float]
+# Of the configuration, what a report looks into; each is settings by name, or null.
+SECTIONS = ("data", "task", "backbone", "trainer", "benchmark")
+ROLES = ("rnn_from_scratch", "source_only", "adapted", "in_domain")
+TASKS = ("extraction", "classification")
+# The bounds turn away NaN and infinity, too: one such score makes every p-value 0.
+Share = Annotated[float, Interval(ge=0, le=1)]
+Number = Annotated[float, Interval(ge=-3.5e38, le=3.5e38)]  # of float32
+Whole = Annotated[int, Interval(ge=0, le=2**53)]
+First = Annotated[int, Interval(ge=1, le=2**53)]
+Score = Annotated[float, Interval(ge=0, le=2**53)]  # a share; only a class's support counts more
+Seconds = Annotated[float, Interval(ge=0, le=1e10)]
+Scores = dict[str, Score]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +56,19 @@ class Epoch:
         validators: value of each, None where it had none; ``selection`` is the chosen one's, None of the oracle.
     """
 
-    epoch: int
-    step: int = 0
-    losses: Scores = field(default_factory=dict)
+    epoch: First
+    step: Whole = 0
+    losses: dict[str, Number | None] = field(default_factory=dict)
     source_dev: Scores = field(default_factory=dict)
-    validators: dict[str, float | None] = field(default_factory=dict)
-    selection: float | None = None
+    validators: dict[str, Number | None] = field(default_factory=dict)
+    selection: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The epoch that one validator would have kept, and its scores on the target test; None without target labels."""
 
-    epoch: int
+    epoch: First
     target_test: Scores | None = None
 
 
@@ -70,26 +85,26 @@ class Selection:
     """
 
     validator: str | None = None
-    epoch: int | None = None
-    gap: float | None = None
+    epoch: First | None = None
+    gap: Share | None = None
     choices: dict[str, Choice] = field(default_factory=dict)
-    target_curve: tuple[float, ...] = ()
+    target_curve: tuple[Share, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
     """Predictions of about the same confidence: its mean, the share of them that is right, how many they are."""
 
-    confidence: float
-    accuracy: float
-    count: int
+    confidence: Share
+    accuracy: Share
+    count: Whole
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Expected calibration error on the target test, and the bins it is summed over."""
 
-    error: float | None = None
+    error: Share | None = None
     bins: tuple[Bin, ...] = ()
 
 
@@ -97,29 +112,29 @@ class Calibration:
 class Cut:
     """How many texts were cut off, and how many of their words were lost."""
 
-    texts: int
-    words: int
+    texts: Whole
+    words: Whole
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
     """Sizes of what went in, and what was cut off or mended on the way."""
 
-    source_train: int | None = None
-    source_dev: int | None = None
-    target_unlabelled: int | None = None
-    target_labels: int | None = None
-    parameters: int | None = None
+    source_train: Whole | None = None
+    source_dev: Whole | None = None
+    target_unlabelled: Whole | None = None
+    target_labels: Whole | None = None
+    parameters: Whole | None = None
     truncated: dict[str, Cut] = field(default_factory=dict)
-    warnings: dict[str, int] = field(default_factory=dict)
+    warnings: dict[str, Whole] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Texts in the target test, and those among them that are no copies of training or unlabelled text."""
 
-    all: int
-    clean: int
+    all: Whole
+    clean: Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +179,8 @@ class Metrics:
     calibration: Calibration = Calibration()
     counts: Counts = Counts()
     stages: dict[str, Any] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    attempts: int | None = None
+    seconds: dict[str, Seconds] = field(default_factory=dict)
+    attempts: Whole | None = None
     config: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
     hardware: dict[str, Any] = field(default_factory=dict)
@@ -211,7 +226,7 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
         paths: a folder or ``metrics.json``, or several.
 
     Returns:
-        The runs. Unreadable files among readable ones are left out, each with its reason in ``skipped``.
+        The runs. Unreadable files among readable ones are left out, each with its reason in the log and in ``skipped``.
 
     Raises:
         ValueError: a path does not exist, nothing was found, or nothing of what was found is readable.
@@ -223,16 +238,18 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
             f"runs={[str(path) for path in chosen]}: no metrics.json there; "
             f"expected folders that `domadapt train` or `domadapt benchmark` has written"
         )
-    runs, skipped = list[Metrics](), list[str]()
+    found, skipped = list[tuple[int, Metrics]](), list[str]()
     for file in files:
         try:
-            runs.append(read_metrics(file))
-        except ValueError as error:
+            found.append((file.stat().st_mtime_ns, read_metrics(file)))
+        except (OSError, ValueError) as error:
             skipped.append(str(error))
-    if not runs:
+    if not found:
         raise ValueError(skipped[0] if len(skipped) == 1 else f"{skipped[0]} ({len(skipped)} files are unreadable)")
-    runs.sort(key=lambda run: (Path(run.folder, "metrics.json").stat().st_mtime_ns, run.folder))
-    return RunSet(tuple(runs), tuple(skipped))
+    for message in skipped:
+        log.warning("left out: %s", message)
+    found.sort(key=lambda each: (each[0], each[1].folder))
+    return RunSet(tuple(run for _, run in found), tuple(skipped))
 
 
 def read_metrics(path: Path) -> Metrics:
@@ -244,19 +261,34 @@ def read_metrics(path: Path) -> Metrics:
     Raises:
         ValueError: it is unreadable, half written, of another format, or lacks what a report needs; names the file.
     """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: unreadable ({error}); {AGAIN}") from error
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path}: not whole JSON ({error}); {AGAIN}") from error
-    found = content.get("format") if isinstance(content, dict) else type(content).__name__
-    if found != FORMAT:
-        raise ValueError(f"{path}: format {found!r}, expected {FORMAT}: another version of domadapt wrote it; {AGAIN}")
+    content = load(path)
+    if content.get("format") != FORMAT:
+        found = f"format {content.get('format')!r}, expected {FORMAT}: another version of domadapt wrote it"
+        raise ValueError(f"{path}: {found}; {AGAIN}")
     try:
         return typed({**content, "folder": str(path.parent)})
     except ValueError as error:
         raise ValueError(f"{path}: {error}; {AGAIN}") from error
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The content of one ``metrics.json``, as it is.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        ValueError: it is unreadable, half written, or no JSON object; names the file.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: unreadable ({error}); {AGAIN}") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError
+        raise ValueError(f"{path}: not whole JSON ({error}); {AGAIN}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: holds a {type(content).__name__}, expected an object; {AGAIN}")
+    return content
 
 
 def typed(content: Mapping[str, Any]) -> Metrics:
@@ -280,11 +312,51 @@ something else in that place
     wrong = [name for name in NEEDED if name not in given]
     try:
         found = _schema().validate_python(given)
+        if not wrong:
+            wrong += _inconsistent(found)
     except ValidationError as error:
         wrong += dict.fromkeys(str(part["loc"][0]) for part in error.errors())
     if wrong:
         raise ValueError(f"lacks {', '.join(wrong)}, or has something else in that place")
     return found
+
+
+def sound(content: Mapping[str, Any]) -> bool:
+    """Whether :func:`typed` takes it; on a bundle's machine, which has no pydantic, whatever is JSON is taken.
+
+    >>> sound({"source": "camera"})
+    False
+    """
+    try:
+        typed(content)
+    except ModuleNotFoundError:
+        return True
+    except ValueError:
+        return False
+    return True
+
+
+def _inconsistent(run: Metrics) -> Iterator[str]:
+    """Fields of the right kind that do not go with the others."""
+    if run.task not in TASKS:
+        yield "task"
+    if run.role not in ROLES:
+        yield "role"
+    tests = [run.target_test, *(choice.target_test for choice in run.selection.choices.values())]
+    if any(scores is not None and run.headline not in scores for scores in tests):
+        yield f"headline score {run.headline!r}"
+    scored = [run.source_dev, run.source_test, run.target_test_clean, *tests, *(line.source_dev for line in run.curve)]
+    each = [(name, score) for scores in scored for name, score in (scores or {}).items()]
+    yield from dict.fromkeys(f"score {name!r}" for name, score in each if score > 1 and not name.endswith("_support"))
+    odd = [name for name in SECTIONS if not isinstance(run.config.get(name), Mapping | None)]
+    yield from (f"config.{name}" for name in odd)
+    controls = (run.config.get("benchmark") or {}).get("controls") if "benchmark" not in odd else None
+    if not isinstance(controls, Mapping | None):
+        yield "config.benchmark.controls"
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"it says {name} where a number belongs")
 
 
 @lru_cache(maxsize=1)

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from domadapt.runs.metrics import AGAIN, FORMAT, load, read_metrics, sound
 from domadapt.utils.files import write_atomic
 from domadapt.utils.redact import redact
 
@@ -41,7 +43,11 @@ def run_lock(folder: Path, wait: bool) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
     try:
-        lock.acquire(blocking=wait)
+        try:
+            lock.acquire(blocking=wait)
+        except FileNotFoundError:  # a run that failed has just taken its folder with it
+            folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire(blocking=wait)
     except Timeout:
         raise Busy(f"{folder}: {holder(folder)} runs this cell") from None
     try:
@@ -86,29 +92,38 @@ def runs(status: dict[str, Any]) -> bool:
 
 
 def read_results(folder: Path, key: str) -> dict[str, Any] | None:
-    """A run folder's ``metrics.json``; None if there is none, or none that is whole.
+    """A run folder's ``metrics.json``; None if there is none, or none that is whole and sound.
 
     Raises:
-        ValueError: it is of another cell.
+        ValueError: it is of another cell, or may not be read.
     """
     try:
-        metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        metrics = load(folder / "metrics.json")
+    except ValueError as error:
+        if isinstance(error.__cause__, PermissionError):
+            raise
         return None
-    if not isinstance(metrics, dict):
-        return None
-    if metrics.get("key") != key:
+    if isinstance(metrics.get("key"), str) and metrics["key"] != key:
         raise ValueError(f"paths.run={folder}: holds the results of another run; name another folder, or move that one")
-    return metrics
+    ours = "key" in metrics and metrics.get("format", FORMAT) == FORMAT
+    return metrics if ours and sound(metrics) else None
 
 
 def set_aside(folder: Path) -> None:
     """Move a ``metrics.json`` that is not whole out of the way; for the process that holds the run's lock."""
     path = folder / "metrics.json"
-    if path.exists():
-        aside = path.with_name("metrics.json.damaged")
-        log.warning("%s: not whole; moved to %s, and the run is made again", path, aside.name)
-        path.replace(aside)
+    if not path.exists():
+        return
+    reason = f"{path}: of no run"
+    try:
+        read_metrics(path)
+    except (ModuleNotFoundError, ValueError) as error:  # in a bundle there is no pydantic to say more
+        reason = str(error).removesuffix(f"; {AGAIN}") if isinstance(error, ValueError) else reason
+    aside = path.with_name("metrics.json.damaged")
+    if aside.is_dir():
+        shutil.rmtree(aside)
+    path.replace(aside)
+    log.warning("%s; not whole; moved to %s, and the run is made again", reason, aside.name)
 
 
 class Status:
@@ -166,6 +181,13 @@ class Status:
             self._write({"stage": "failed", "error": redact(f"{type(error).__name__}: {error}")[:2000]})
         else:
             self._write({"stage": "stopped"})  # Ctrl-C, or a signal
+
+    def forget(self) -> None:
+        """Of a run that failed before it had anything to keep, leave nothing."""
+        lock = self.path.with_name(LOCK)
+        if {path.name for path in self.path.parent.iterdir()} <= {self.path.name, LOCK}:
+            self.path.unlink(missing_ok=True)
+            lock.unlink(missing_ok=True)  # a process that waits for it sees that, and makes its own
 
     def finished(self) -> None:
         """There is a metrics.json now."""

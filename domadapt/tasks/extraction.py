@@ -36,6 +36,10 @@ class Extraction:
             raise ValueError(f"task.average={average!r}: expected macro or micro")
         self.average = average
         self.types = [str(kind) for kind in types or []]
+        if twice := [kind for kind in self.types if self.types.count(kind) > 1]:
+            raise ValueError(
+                f"task.types={self.types}: {twice[0]!r} is there twice, and would count twice; name it once"
+            )
         self.labels = tag_names(self.types)
 
     def learn_labels(self, records: Sequence[Record]) -> None:

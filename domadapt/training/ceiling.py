@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.runs.key import cell_key
+from domadapt.runs.metrics import load, sound
 from domadapt.utils.checksums import verify_checksums, write_checksums
 from domadapt.utils.files import one_at_a_time, replace_folder, write_atomic
 
@@ -58,10 +59,10 @@ class Ceiling:
         try:
             other = Path(json.loads(self._note.read_text(encoding="utf-8"))["folder"])
             verify_checksums(other / "model")
-            metrics: dict[str, Any] = json.loads((other / "metrics.json").read_text(encoding="utf-8"))
+            metrics = load(other / "metrics.json")
             description = json.loads((other / "model" / "domadapt.json").read_text(encoding="utf-8"))
             predictions = (other / "predictions.jsonl").read_text(encoding="utf-8") if metrics["target_test"] else None
-            if metrics["ceiling"] != self.key or other == folder.resolve():
+            if metrics["ceiling"] != self.key or not sound(metrics) or other == folder.resolve():
                 return None
         except (OSError, ValueError, KeyError, TypeError):
             return None  # moved, deleted or damaged since: it is made again

@@ -34,9 +34,9 @@ from domadapt.training.fit import Epochs, fit
 from domadapt.training.network import Network
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
-from domadapt.utils.files import clear_parts, refuse_overwriting, write_atomic
+from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
 from domadapt.utils.plain import plain_json
-from domadapt.utils.redact import command_line, redacted
+from domadapt.utils.redact import command_line, redacted, remember, struck
 
 log = logging.getLogger(__name__)
 # What a run writes, and what is in the two folders that it replaces or deletes as a whole.
@@ -53,7 +53,8 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
 
     Args:
         cfg: a composed ``train.yaml``.
-        wait: if another process runs this cell, wait for its result.
+        wait: if another process runs this cell, wait for its result. A benchmark's cells do not: their failures are
+            shown in its table, while one run that fails before anything was learnt leaves no folder.
 
     Returns:
         The content of the run folder's ``metrics.json``. A finished run is not repeated.
@@ -66,14 +67,27 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
     if (metrics := read_results(folder, key)) is not None and not read_status(folder):
         log.info("%s is finished: not run again", folder)
         return metrics
-    options = read_options(cfg)
     for name in FILES:
         refuse_overwriting(folder / name, files_named(plain(cfg.data)), "paths.run")
-    if wait:
-        try:
-            return train(cfg, wait=False)
-        except Busy as busy:
-            log.info("%s; waiting for its result", busy)
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        return _train(cfg, key, folder, wait=False, leave=not wait)
+    except Busy as busy:
+        if not wait:
+            raise
+        log.info("%s; waiting for its result", busy)
+        return _train(cfg, key, folder, wait=True, leave=False)
+    except BaseException:
+        if wait:
+            remove_empty(new)
+        raise
+
+
+def _train(cfg: DictConfig, key: str, folder: Path, wait: bool, leave: bool) -> dict[str, Any]:
+    """With the run's lock held; ``leave`` says whether a failure is kept in the folder though nothing else is."""
+    options = read_options(cfg)
+    config = plain(cfg)
+    remember(config)
     with run_lock(folder, wait):
         clean(folder)
         status = Status(folder, key)
@@ -82,12 +96,13 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
             return metrics
         set_aside(folder)
         try:
-            config = plain(cfg)
             with tracking(config, key, folder, status.attempts) as tracker:
                 metrics = _run(cfg, Job(config, options, key, folder, status, tracker.logger))
                 tracker.finish(metrics)  # after metrics.json: it may take its time over the last uploads
         except BaseException as error:
             status.failed(error)
+            if not leave:
+                status.forget()
             raise
         _tidy(folder, status)
     return metrics
@@ -167,7 +182,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
 
 def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, Any]:
     status.check_folder()
-    metrics = plain_json(metrics)
+    metrics = struck(plain_json(metrics))
     write_atomic(folder / "metrics.json", json.dumps(metrics, indent=1, ensure_ascii=False, allow_nan=False))
     return metrics
 

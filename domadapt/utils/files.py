@@ -111,6 +111,21 @@ def clear_parts(path: Path) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove folders up to the first that holds something.
+
+    Args:
+        folders: the innermost first; those that are not there are passed over.
+    """
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return
+
+
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Of several processes that would make the same file, let one make it and the others wait.

@@ -9,8 +9,13 @@ from typing import Any
 
 HIDDEN = "[hidden]"
 SHORTEST = 8  # characters of a secret: a shorter value, such as `true`, would be struck out wherever it occurs
-# api_key, WANDB_API_KEY, token, db.password; not tokenizer, max_tokens, keyboard.
-WORD = "(?:secret|passw|credential|(?:keys?|token)(?![a-z]))"
+# api_key, WANDB_API_KEY, token, db.password, DB_PASS, GITHUB_PAT, AUTH; not tokenizer, keyboard, bypass, path, PWD.
+WORD = (
+    "(?:secret|passw|passphrase|credential|authoriz|bearer|(?:keys?|token)(?![a-z])"
+    "|(?:(?<!by)(?<!com)pass|auth|(?<![a-z])pat|(?<=[._-])pwd)(?![a-z_]))"
+)
+# Of a value that a message quotes: a word of prose, or a dotted name of a setting.
+PROSE = re.compile(r"""['"]?(?:[a-z_-]+(?:\.[a-z_-]+)*|[A-Z_]+|<[^<>]*>)[.:;,]?['"]?""")
 NAME = re.compile(WORD, re.IGNORECASE)
 # As people write them: name=value, --name=value, --name value, {name: value}. A reference to the environment is none.
 GIVEN = re.compile(
@@ -18,6 +23,7 @@ GIVEN = re.compile(
     (?P<value> '[^']*' | "[^"]*" | [\[{{][^\[\]{{}}]*[\]}}] | [^\s,;'"]+?(?=[\]}}]*(?:[\s,;'"]|$)) )""",
     re.VERBOSE | re.IGNORECASE,
 )
+_settings: set[str] = set()  # secrets that configurations of this process were found to hold
 LOGIN = re.compile(r"""(?<=://)[^\s/'"]+(?=@)""")  # user:password in the address of a server
 
 
@@ -31,14 +37,50 @@ def is_secret(name: str) -> bool:
 
 
 def redact(text: str) -> str:
-    """A text without the secrets of the environment, and without values that are given to secret names.
+    """A message without the secrets of the environment and of settings, and without values given to secret names.
 
-    >>> redact("domadapt train +tracking.api_key=0123456789 seed=1 --token abcdefgh")
-    'domadapt train +tracking.api_key=[hidden] seed=1 --token [hidden]'
+    Words of the message stay, though they follow a name: a secret that looks like one is known by its value.
+
+    >>> redact("--token ab12cd34; Key 'seeds' is not in struct; full_key: benchmark.seeds")
+    "--token [hidden]; Key 'seeds' is not in struct; full_key: benchmark.seeds"
     """
-    for value in sorted(_environment(), key=len, reverse=True):
+    return LOGIN.sub(HIDDEN, GIVEN.sub(lambda match: match[0] if _prose(match) else _hidden(match), strike(text)))
+
+
+def strike(text: str) -> str:
+    """A text without the values of secrets in the environment and in settings.
+
+    Args:
+        text: of any kind; one that nothing secret occurs in comes back as it is.
+    """
+    for value in sorted(_environment() | _settings, key=len, reverse=True):
         text = text.replace(value, HIDDEN)
-    return LOGIN.sub(HIDDEN, GIVEN.sub(_hidden, text))
+    return text
+
+
+def struck(value: Any) -> Any:
+    """Nested dicts and lists whose texts, names included, hold no secret.
+
+    Args:
+        value: of any kind.
+
+    >>> struck({"a": ["b", 1]})
+    {'a': ['b', 1]}
+    """
+    if isinstance(value, dict):
+        return {struck(name): struck(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [struck(inner) for inner in value]
+    return strike(value) if isinstance(value, str) else value
+
+
+def remember(config: Any) -> None:
+    """Strike the secrets that a configuration holds out of whatever this process tells from now on.
+
+    Args:
+        config: plain dicts, lists and values.
+    """
+    redacted(config)
 
 
 def command_line(arguments: Sequence[str]) -> str:
@@ -48,7 +90,16 @@ def command_line(arguments: Sequence[str]) -> str:
     "domadapt train '+hub={token: [hidden]}' 'tracking.uri=https://[hidden]@host'"
     """
     # Each by itself, too: quotes of the shell hide those of an argument.
-    return redact(shlex.join(map(redact, arguments)))
+    return without_given(shlex.join(map(without_given, arguments)))
+
+
+def without_given(text: str) -> str:
+    """A command or an override without any value that is given to a secret name, though it look like a word.
+
+    >>> without_given("train +tracking.api_key=swordfish seed=1")
+    'train +tracking.api_key=[hidden] seed=1'
+    """
+    return LOGIN.sub(HIDDEN, GIVEN.sub(_hidden, strike(text)))
 
 
 def redacted(config: Any, secret: bool = False) -> Any:
@@ -66,6 +117,8 @@ def redacted(config: Any, secret: bool = False) -> Any:
     if isinstance(config, list | tuple):
         return [redacted(value, secret) for value in config]
     if secret and config is not None and not isinstance(config, bool):
+        if isinstance(config, str) and len(config) >= SHORTEST and config != HIDDEN and not PROSE.fullmatch(config):
+            _settings.add(config)  # no plain word, which may stand anywhere
         return HIDDEN
     return redact(config) if isinstance(config, str) else config
 
@@ -106,7 +159,15 @@ def guard_logs() -> None:
 
 
 def _environment() -> set[str]:
-    return {value for name, value in os.environ.items() if len(value) >= SHORTEST and is_secret(name)}
+    """Values of secret names; a path, such as SSH_AUTH_SOCK's, only leads to a secret."""
+    named = {value for name, value in os.environ.items() if len(value) >= SHORTEST and is_secret(name)}
+    return {value for value in named if not (value.startswith("/") and os.path.exists(value))}  # noqa: PTH110 - of any text
+
+
+def _prose(match: re.Match[str]) -> bool:
+    """Does a message go on in words, rather than quote a value?"""
+    weak = re.search(r"(?:^|[^a-z])(?:full_)?keys?$", match["name"], re.IGNORECASE)
+    return (match["sign"] != "=" or weak is not None) and PROSE.fullmatch(match["value"]) is not None
 
 
 def _hidden(match: re.Match[str]) -> str:

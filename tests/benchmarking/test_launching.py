@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
 
 from domadapt.benchmarking import plan as planning
-from domadapt.benchmarking.launching import jobs_at_once, launch, portable
+from domadapt.benchmarking.launching import _without_listing, jobs_at_once, launch, portable
 from domadapt.config.compose import compose, user_error
 from domadapt.data.records import DataError, Location
 from domadapt.runs.key import cell_key
@@ -166,3 +167,8 @@ def test_an_error_that_can_not_be_pickled_is_told_in_the_same_words() -> None:
     found = portable(error)
     assert isinstance(found, ValueError)
     assert str(found) == str(error)
+
+
+def test_joblib_says_nothing_of_a_worker_that_ended() -> None:
+    with _without_listing():
+        warnings.warn("A worker stopped while some jobs were given to the executor. This can be ...", stacklevel=1)

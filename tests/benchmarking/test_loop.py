@@ -37,7 +37,9 @@ def run(given: list[str]) -> list[dict[str, Any]]:
     return benchmark(compose("benchmark", given), given)
 
 
-def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_benchmark_runs_what_is_not_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     given = overrides(tmp_path, "+benchmark.study=true")
     first = run(given)
     said = capsys.readouterr().out
@@ -48,10 +50,16 @@ def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: pytest.Ca
     folders = [cell.folder for cell in todo(given)]
     before = [(folder / "metrics.json").stat().st_mtime_ns for folder in folders]
     (folders[0] / "metrics.json").unlink()
+    (folders[0] / "metrics.json").mkdir()
+    odd = json.loads((folders[3] / "metrics.json").read_text())
+    (folders[3] / "metrics.json").write_text(json.dumps(odd | {"target_test": {"span_f1": float("nan")}}))
     again = run(given)
     said = capsys.readouterr().out
-    assert "3 finished: not run again\n  1 to run\n  about" in said and "for 1 of them" in said
-    assert [(f / "metrics.json").stat().st_mtime_ns for f in folders[1:]] == before[1:]
+    assert "2 finished: not run again\n  2 to run\n  about" in said and "for 2 of them" in said
+    for folder, reason in ((folders[0], "unreadable"), (folders[3], "it says NaN")):
+        named = [m for m in caplog.messages if m.startswith(f"{folder / 'metrics.json'}: ") and reason in m]
+        assert named and "moved to metrics.json.damaged, and the run is made again" in named[0]
+    assert [(f / "metrics.json").stat().st_mtime_ns for f in folders[1:3]] == before[1:3]
     assert [m["target_test"] for m in again] == [m["target_test"] for m in first]
 
 
@@ -79,6 +87,16 @@ def test_a_failed_cell_is_told_at_the_end_and_stops_no_other(
     assert (todo(given)[1].folder / "metrics.json").is_file()
 
 
+def test_what_every_cell_lacks_is_told_once_before_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [o for o in overrides(tmp_path) if not o.startswith("data.source.path")]
+    with pytest.raises(ValueError, match=r"data\.source\.path is not set"):
+        run(given)
+    with pytest.raises(ValueError, match=r"nowhere\.jsonl"):
+        run([*given, "data.source.path=nowhere.jsonl"])
+    assert capsys.readouterr().out == ""
+    assert not (tmp_path / "runs").exists()
+
+
 def test_matrices_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"benchmark.only=\['lisaa'\]: no such method in the matrix; expected some of"):
         todo(overrides(tmp_path, "benchmark.only=[lisaa]"))
@@ -94,7 +112,7 @@ def test_the_live_table_says_what_runs_and_what_is_done(tmp_path: Path) -> None:
     status = Status(found[1].folder, found[1].key)
     with status.during("fit"):
         status.note(0.0, epoch=1, epochs=3, step=20, steps=60)
-    names = dict.fromkeys(("source", "target", "task", "method", "role"), "")
+    names = dict.fromkeys(("source", "target", "method"), "") | {"task": "extraction", "role": "adapted"}
     scores = {"headline": "span_f1", "source_dev": {}, "target_test": {"span_f1": 0.625}}
     metrics = {**names, **scores, "key": found[0].key, "seed": 1, "curve": [], "config": {}, "seconds": {"fit": 3.0}}
     found[0].folder.mkdir(parents=True)

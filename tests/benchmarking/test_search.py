@@ -35,6 +35,14 @@ def test_optuna_maximises_the_validator_in_metrics_json(tmp_path: Path) -> None:
     best = OmegaConf.load(tmp_path / "runs/optimization_results.yaml")
     assert best.best_value == max(values.values())
     assert values[best.best_params["trainer.learning_rate"]] == best.best_value
+    # Nobody is led by a target score on the screen, and what the libraries below say of themselves is left out.
+    for line in ("target test", "alembic", "Study name", "Launching", "[I "):
+        assert line not in done.stdout + done.stderr
+    assert (
+        len([line for line in done.stdout.splitlines() if "trainer.learning_rate=" in line and ": source_dev " in line])
+        == 3
+    )
+    assert "kept in" in done.stdout and "optimization_results.yaml" in done.stdout
     # It is the validator's value, and no score on the target.
     chosen = next(run for run in runs if run.config["trainer"]["learning_rate"] in values)
     assert objective(chosen) == max(point.source_dev["span_f1"] for point in chosen.curve)

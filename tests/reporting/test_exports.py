@@ -72,5 +72,7 @@ def test_without_pyarrow_the_rest_is_written(
     report(tmp_path / "runs", tmp_path / "r.html", ["csv", "parquet"])
     assert "pip install 'domadapt[report]'" in capsys.readouterr().err
     assert sorted(file.name for file in tmp_path.glob("r.*")) == ["r.methods.csv", "r.runs.csv"]
+    report(tmp_path / "runs", tmp_path / "all.html", None, attention=False)  # nobody asked for it
+    assert capsys.readouterr().err == ""
     with pytest.raises(ValueError, match=r"pip install 'domadapt\[report\]'"):
         write_parquet([{"a": 1}], tmp_path / "a.parquet")

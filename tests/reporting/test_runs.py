@@ -20,7 +20,7 @@ def test_found_at_any_depth_and_once(make_run: Any, tmp_path: Path) -> None:
         ("", "not whole JSON"),
         ('{"format": 1, "source": "cam', "not whole JSON"),
         ("[" * 100_000, "not whole JSON"),
-        ("[1]", "format 'list', expected 1"),
+        ("[1]", "holds a list, expected an object"),
         ('{"format": 99}', "format 99, expected 1"),
         ('{"format": 1}', "lacks source, target"),
         (b"\xff\xfe", "unreadable"),
