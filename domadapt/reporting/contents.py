@@ -8,6 +8,7 @@ from domadapt.reporting.calibration import calibration
 from domadapt.reporting.cards import fixed_and_broken
 from domadapt.reporting.cost import cost
 from domadapt.reporting.curves import curve_svg
+from domadapt.reporting.expected import expected
 from domadapt.reporting.figures import bar_svg, scored
 from domadapt.reporting.heatmap import heatmap
 from domadapt.reporting.regret import regret
@@ -53,7 +54,7 @@ def contents(
     sections = [Section("Summary", tuple(opening)), Section("Scores", (Text(BARS, "soft"),))]
     sections += [_scores(pair, statistics) for pair in pairs]
     sections += [heatmap(pairs, statistics), significance(pairs, statistics), regret(pairs), study_section(pairs)]
-    sections += [cost(pairs)]
+    sections += [expected(pairs), cost(pairs)]
     sections += details(pairs, parser, attention)
     sections += [data(pairs, audits), reproduce(found, pairs)]
     return sections

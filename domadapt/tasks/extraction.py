@@ -15,6 +15,7 @@ from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.known import check_annotated, check_known
 from domadapt.tasks.rows import Rows, rows
 from domadapt.tasks.scores import Scores, set_scores
+from domadapt.tasks.tagged import tag_names
 from domadapt.tasks.task import Prediction
 
 
@@ -115,15 +116,6 @@ class Extraction:
         if self.average == "micro":
             return set_scores(gold, found, "span") | scores
         return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))} | scores
-
-
-def tag_names(types: Sequence[str]) -> list[str]:
-    """BIO tags of span types.
-
-    >>> tag_names(["aspect"])
-    ['O', 'B-aspect', 'I-aspect']
-    """
-    return ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]
 
 
 def word_logits(output: Output, batch: Batch) -> Tensor:

@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
-from importlib.resources import files
 
 import numpy as np
 import pytorch_lightning as pl
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
@@ -18,6 +17,7 @@ from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import EncoderLike
 from domadapt.runs.key import folder_of
+from domadapt.selection.every import every_validator
 from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
@@ -153,11 +153,7 @@ def make_validators(selection: DictConfig) -> Iterator[Validator]:
     """
     first: Validator = make(selection)
     yield first
-    for path in sorted((files("domadapt.conf") / "selection").iterdir(), key=lambda path: path.name):
-        if path.name.endswith(".yaml"):
-            other: Validator = make(OmegaConf.create(path.read_text(encoding="utf-8")))
-            if other.name != first.name:
-                yield other
+    yield from (other for other in every_validator() if other.name != first.name)
 
 
 def _read_parts(setting: Setting, validation_texts: int) -> None:

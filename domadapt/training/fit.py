@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from domadapt.methods.setting import Setting
 from domadapt.runs.status import Status
 from domadapt.selection.choose import best_epoch
 from domadapt.selection.storage import save_evidence
-from domadapt.selection.validator import Evidence, Validator
+from domadapt.selection.validator import Comparing, Evidence, Validator
+from domadapt.tasks.rows import Rows
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
 from domadapt.training.module import AdaptationModule
@@ -46,6 +48,7 @@ class Epochs(Callback):
 
     Attributes:
         curve: what metrics.json says of each epoch.
+        seen: by epoch, rows of the validation sample, for validators that compare epochs.
         kept: by epoch, what was scored, in memory; what a checkpoint has written stands on disk as well.
     """
 
@@ -65,6 +68,7 @@ class Epochs(Callback):
         self.curve: list[dict[str, Any]] = []
         self.kept: dict[int, dict[str, Any]] = {}
         self.random: list[dict[str, Any]] = []
+        self.seen: dict[int, Rows] = {}
 
     @property
     def last(self) -> Path:
@@ -74,6 +78,10 @@ class Epochs(Callback):
     def best(self, validator: Validator) -> int:
         """The epoch that a validator chooses."""
         return best_epoch([line["validators"][validator.name] for line in self.curve])
+
+    def rated(self, validator: Validator) -> bool:
+        """Whether a validator has a number for any epoch; some have none where nothing is found on the target."""
+        return any(not math.isnan(line["validators"].get(validator.name, math.nan)) for line in self.curve)
 
     def restore(self, epoch: int) -> None:
         """Put back what was scored after an epoch: the encoder's final weights, the methods', what they remember."""
@@ -144,6 +152,7 @@ class Epochs(Callback):
             loggers: hear of it.
         """
         evidence = self.evidence(epoch)
+        self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
         if self.keep_evidence:
             save_evidence(evidence, self.folder.with_name("evidence") / f"epoch={epoch}.npz")
         values = {v.name: v(evidence) for v in self.validators if not v.bound}
@@ -159,6 +168,21 @@ class Epochs(Callback):
         )
         for logger in loggers:
             logger.log_metrics(flat(self.curve[-1]), step)
+
+    def compare(self) -> None:
+        """Training is over: the values of validators that compare epochs. Those before a resumption are read again."""
+        if not any(isinstance(validator, Comparing) for validator in self.validators):
+            return
+        for epoch in (line["epoch"] for line in self.curve if line["epoch"] not in self.seen):
+            self.restore(epoch)
+            self.seen[epoch] = evaluate(self.setting.validation, self.setting, self.batch_size, f"epoch {epoch}").rows
+        rows = [self.seen[line["epoch"]] for line in self.curve]
+        for validator in self.validators:
+            if isinstance(validator, Comparing):
+                for line, value in zip(self.curve, validator.together(rows), strict=True):
+                    line["validators"][validator.name] = value
+                    if validator is self.validators[0]:
+                        line["selection"] = value
 
     def _keep(self, epoch: int) -> None:
         methods = self.setting.methods

@@ -203,6 +203,7 @@ def _learn(
             with status.during("fit"):
                 fit(job.options, setting, epochs, job.logger)
                 network.keep(epochs)
+        epochs.compare()
     with status.during("save"):
         epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
         # Before the test: whatever goes wrong there, the model is kept.
