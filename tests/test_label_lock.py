@@ -63,7 +63,7 @@ EVERY = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1
 @pytest.mark.parametrize("task", ["extraction", "classification"])
 @pytest.mark.parametrize("method", [*METHODS, "several"])
 def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Path, task: str, method: str) -> None:
-    overrides = EVERY if method == "several" else of_yaml(method)
+    overrides = EVERY if method == "several" else of_yaml(method, task)
     metrics, found = with_and_without_true_labels(tmp_path, task, *overrides)
     assert found[0] == found[1]
     assert blind_choices(metrics[0]) == blind_choices(metrics[1])

@@ -41,6 +41,8 @@ class Setting:
         truncation: what ``max_pieces`` cut off, by part.
         counted: what methods have counted in the corpora before training, for others to use.
         task_config: the task's settings, for whoever loads the model.
+        saved_runs: asks the models of finished runs (:class:`domadapt.inference.saved.SavedRuns`); None where nothing
+            is trained.
         corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
     """
 
@@ -66,6 +68,7 @@ class Setting:
     counted: dict[str, Any] = field(default_factory=dict)
     corpus_parser: Parser | None = None
     task_config: dict[str, Any] = field(default_factory=dict)
+    saved_runs: Any = None
 
     @property
     def source_sample(self) -> list[Example]:

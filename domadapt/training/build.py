@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from domadapt.config.instantiate import make, plain
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
+from domadapt.inference.saved import SavedRuns
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import EncoderLike
@@ -55,6 +56,12 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
     if cfg.train_on == "target":
         domains = domains.in_domain()
+    if cfg.target_labels and cfg.train_on == "target":
+        raise ValueError(
+            f"target_labels={cfg.target_labels}: train_on=target trains on all of them; leave one of the two out"
+        )
+    if cfg.target_labels:
+        domains = domains.with_target_labels(cfg.target_labels, cfg.target_label_share, cfg.seed)
     sealed = domains.test
     if sealed is None and make(cfg.selection).bound:
         raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
@@ -104,6 +111,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         precision=pick_precision(options.precision, device),
         cache=folder_of(cfg, "cache"),
         warnings=domains.warnings,
+        saved_runs=SavedRuns(),
     )
     needed = setting.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))
     if setting.augments and needed and not getattr(made, "takes_new_text", True):

@@ -257,6 +257,7 @@ def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]
             "source_train": len(setting.domains.source_train),
             "source_dev": len(setting.domains.source_dev),
             "target_unlabelled": len(setting.domains.unlabeled.texts),
+            "target_labels": setting.domains.target_labels,
             "parameters": sum(p.numel() for p in setting.encoder.parameters()),
             "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
             "warnings": dict(setting.warnings),
