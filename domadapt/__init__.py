@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from domadapt.inference.model import Model as Model
     from domadapt.inference.model import load as load
     from domadapt.reporting.report import report as report
+    from domadapt.training.estimator import DomainAdapter as DomainAdapter
 
 __version__ = "0.1.0"
 
@@ -30,6 +31,7 @@ _HOME = {
     "audit": "domadapt.api",
     "benchmark": "domadapt.api",
     "compose": "domadapt.api",
+    "DomainAdapter": "domadapt.training.estimator",
     "load": "domadapt.inference.model",
     "Model": "domadapt.inference.model",
     "parse": "domadapt.api",

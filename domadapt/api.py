@@ -7,11 +7,14 @@ from typing import Any
 from domadapt.config.compose import compose
 
 
-def train(overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:
+def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None, **settings: Any) -> dict[str, Any]:
     """Run one cell: ``train(["injection=lisa"], seed=2)``; see :func:`domadapt.training.run.train`.
 
     Args:
         overrides: as on the command line.
+        source, target: the labelled data and the target's texts, held by the program: a path, a list of texts, of
+            (text, label) or (text, spans) pairs or of dicts, a DataFrame, or a dataset of `datasets`. What is no file
+            is written to one, below ``paths.cache``. ``source.text=review`` and the like name columns, as for files.
         settings: top-level settings by name, as a convenience.
 
     Returns:
@@ -19,7 +22,18 @@ def train(overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:
     """
     from domadapt.training.run import train as run
 
-    return run(compose("train", [*overrides, *(f"{k}={v}" for k, v in settings.items())]))
+    given = [*overrides, *(f"{k}={v}" for k, v in settings.items())]
+    sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}
+    if sides:
+        from domadapt.config.overrides import quote
+        from domadapt.data.in_memory import kept
+
+        given = ["data=my_files", *given]
+        folder = Path(compose("train", given).paths.cache, "data")
+        for side, data in sides.items():
+            path = data if isinstance(data, str | Path) else kept(data, folder)
+            given.append(quote(f"input={path}").replace("input=", f"data.{side}.path=", 1))
+    return run(compose("train", given))
 
 
 def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -74,7 +88,7 @@ def predict(model: str | Path, texts: Iterable[str]) -> list[Any]:
     """Label texts with a trained model; :func:`domadapt.load` keeps it in memory for more calls.
 
     Args:
-        model: a run's ``model/`` folder.
+        model: a run's folder, or the ``model/`` in it.
         texts: one string each.
 
     Returns:

@@ -55,3 +55,11 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture(scope="session", params=["extraction", "classification"])
+def tiny_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished run with a tiny model, of either task."""
+    from tests.support import tiny_run as made
+
+    return made(tmp_path_factory.mktemp(request.param), request.param)

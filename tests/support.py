@@ -1,15 +1,20 @@
 """What several test files make: tiny encoders, batches, settings and steps, corpora."""
 
+import atexit
 import json
+import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 import torch
 from omegaconf import OmegaConf
 
+import domadapt
 from domadapt.data.batches import Batch, Collator, Example, encode
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.data.records import Record
@@ -33,12 +38,27 @@ Command = Callable[..., tuple[int, str, str]]  # what the fixture `command` give
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
 
 
-def of_yaml(choice: str) -> list[str]:
-    """Overrides that choose a method's yaml, ``injection=gnn``, and fit it to the tiny encoder's two layers."""
+def of_yaml(choice: str, task: str = "extraction") -> list[str]:
+    """Overrides that choose a method's yaml, ``injection=gnn``, and fit it to the tiny encoder's two layers.
+
+    A method that learns from finished runs is given one, of the task.
+    """
     group, _, name = choice.partition("=")
     config = OmegaConf.load(CONF / group / f"{name}.yaml")
     layered = [label for label, settings in config.items() if isinstance(settings.get("layer"), int)]
-    return [choice, *(f"{group}.{label}.layer=1" for label in layered)]
+    taught = [label for label, settings in config.items() if settings.get("teachers") == []]
+    fitted = [f"{group}.{label}.teachers=[{finished(task)}]" for label in taught]
+    return [choice, *(f"{group}.{label}.layer=1" for label in layered), *fitted]
+
+
+@cache
+def finished(task: str) -> Path:
+    """The folder of a finished run of :func:`corpora`, in a folder of its own."""
+    folder = Path(mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    overrides = [*corpora(folder), f"task={task}", "trainer.epochs=1", "trainer.precision=32", "trainer.threads=1"]
+    domadapt.train([*overrides, f"paths.run={folder}/run", f"paths.cache={folder}/cache"])
+    return folder / "run"
 
 
 def grouped(contents: Iterable[dict[str, Any]]) -> list[Pair]:
@@ -172,6 +192,7 @@ def corpora(folder: Path, target_shift: int = 5) -> list[str]:
         f"data.target.train_path={folder}/labelled.jsonl",
         "backbone=tiny_random",
         "trainer.epochs=2",
+        "trainer.least_steps=0",  # as many as there are: tests need no good model
         "trainer.batch_size=8",
         "trainer.target_batch_size=4",
         "trainer.checkpoint_seconds=0",  # nothing in a test depends on the clock
@@ -241,3 +262,12 @@ def fdu_corpus(root: Path) -> Path:
         raw = [{"id": f"{domain}-{i}", "domain": domain, "text": f"The {i} Shots, or None."} for i in range(5)]
         write_jsonl(root / "amazon_reviews_fdu" / f"{domain}.unlabeled.jsonl", raw)
     return root
+
+
+def tiny_run(folder: Path, task: str) -> Path:
+    """The run folder of a tiny model that says different things of different texts."""
+    from domadapt import api
+
+    more = ["trainer.epochs=6", "trainer.learning_rate=0.01", "trainer.checkpoint_seconds=60", "trainer.precision=32"]
+    api.train([*corpora(folder), f"task={task}", "max_pieces=24", *more, f"paths.run={folder}/run"])
+    return folder / "run"

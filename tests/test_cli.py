@@ -48,6 +48,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"data.target.path={folder}/target.txt",
             "backbone=tiny_random",
             "trainer.epochs=1",
+            "trainer.least_steps=0",
             "trainer.device=cpu",
             "max_pieces=16",
             f"paths.run='{folder}/seed=1'",
@@ -64,6 +65,40 @@ def test_help_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "domadapt VERB" in done.stdout
     assert done.stderr.strip() == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "trainer.epochs=0"],
+        ["train", "data=my_files"],
+        ["train", "data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"],
+        ["train", "experiment=aspect_opinion"],
+        ["predict", "model=nowhere", "text=Hello"],
+        ["export", "model=nowhere", "to=there"],
+        ["serve", "model=nowhere"],
+    ],
+)
+def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str], tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.argv = ['domadapt', *{arguments!r}]; from domadapt.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert end.code == 2\n"
+        "print(*sorted({'torch', 'transformers', 'spacy', 'sklearn', 'pytorch_lightning'} & set(sys.modules)))"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "DOMADAPT_BENCHMARK_DATA"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=env
+    )
+    assert done.stderr.startswith(f"domadapt {arguments[0]}: ")
+    assert done.stdout.strip() == ""
+
+
+def test_predicting_imports_no_trainer() -> None:
+    heavy = {"pytorch_lightning", "sklearn", "spacy"}
+    code = f"import sys, domadapt; domadapt.load; print(*sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
 
 
 @pytest.mark.parametrize("verb", cli.VERBS)
@@ -83,9 +118,7 @@ def test_help_of_a_choice_shows_its_settings(command: Command) -> None:
 def test_unknown_verb(command: Command) -> None:
     code, out, err = command("trian")
     assert (code, out) == (2, "")
-    assert (
-        err == "domadapt: no verb 'trian'; there are train, benchmark, bundle, predict, parse, audit, report, study\n"
-    )
+    assert err == f"domadapt: no verb 'trian'; there are {', '.join(cli.VERBS)}\n"
 
 
 @pytest.mark.parametrize(
@@ -101,8 +134,14 @@ def test_unknown_verb(command: Command) -> None:
         (["train", "paths.runs=null"], "paths.runs=null: expected a folder"),
         (["train", "data.root=nowhere"], "nowhere/camera/train.jsonl"),
         (["train", "+data.colour=red"], "unexpected keyword argument 'colour'"),
+        (["train", "trainer.epochs=0"], "trainer.epochs=0: expected a whole number from 1"),
+        (["train", "trainer.device=gpu"], "trainer.device='gpu': expected auto, cpu or cuda"),
+        (["train", "train_on=both"], "train_on='both': expected source, or target"),
         (["predict", "text=Hello"], "model is not set: give model=VALUE"),
         (["predict", "model=nowhere", "text=Hello"], "nowhere: not a model folder"),
+        (["export", "model=nowhere", "to=there"], "nowhere: not a model folder"),
+        (["export", "model=nowhere", "to=there", "format=pt"], "format=pt: expected one of hf, onnx, onnx-int8"),
+        (["serve", "model=nowhere"], "nowhere: not a model folder"),
         (["predict", "model=nowhere", "text= "], "text=' ': blank; expected a text to label"),
         (["parse", "input=[-,-]"], "expected - once: standard input can be read only once"),
         (["parse", "input=blank.txt"], "blank.txt: file is 'blank'; expected records"),

@@ -130,7 +130,7 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path, task: str, at_predictio
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("task", ["extraction", "classification"])
 def test_what_needs_no_method_to_predict_is_a_stock_model(tmp_path: Path, method: str, task: str) -> None:
-    overrides = [*corpora(tmp_path), *of_yaml(method), f"task={task}", "trainer.epochs=1", "trainer.precision=32"]
+    overrides = [*corpora(tmp_path), *of_yaml(method, task), f"task={task}", "trainer.epochs=1", "trainer.precision=32"]
     used = [m.used_at_prediction for m in build(domadapt.compose("train", overrides))[0].methods.values()]
     if any(used):
         pytest.skip("it is part of the model")

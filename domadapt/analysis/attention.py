@@ -5,12 +5,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from domadapt.syntax.parser import SILENT, Parse
+
+if TYPE_CHECKING:
+    from domadapt.inference.model import Model
 
 Weights = NDArray[np.float32]
 LEAST = 0.1  # share of a word's attention that is drawn
@@ -46,29 +49,43 @@ def attention(model: Path, texts: Sequence[str], parses: Sequence[Parse]) -> Att
     """
     if not (model / "domadapt.json").is_file():
         return f"no model in {model}"
-    import torch
     from safetensors import SafetensorError
 
-    from domadapt.data.batches import encode
     from domadapt.inference.model import load
 
     try:
         loaded = load(model, "cpu", "32")
-        setting = loaded.setting
-        if not setting.encoder.takes_methods:
+        if not loaded.setting.encoder.takes_methods:
             return "this model has no attention"
-        words = [parse.words for parse in parses]
-        trees = parses if loaded.parses else None
-        examples, _ = encode(texts, words, setting.encoder.tokenizer, setting.max_pieces, trees)
-        with torch.no_grad(), recorded(setting.encoder, syntax_layer(model)) as (layer, found):
-            setting.encoder(setting.collator(examples))
+        return look(loaded, syntax_layer(model), texts, parses)
     except (ValueError, OSError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
         # A damaged or foreign model spoils its own drawings, not the report.
         return f"{model}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+
+
+def look(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Sequence[Parse]) -> Attention:
+    """Read a loaded model's attention.
+
+    Args:
+        loaded: on the CPU, in float32.
+        layer: see :func:`recorded`.
+        texts: the texts.
+        parses: of these texts.
+    """
+    import torch
+
+    from domadapt.data.batches import encode
+
+    setting = loaded.setting
+    words = [parse.words for parse in parses]
+    trees = parses if loaded.parses else None
+    examples, _ = encode(texts, words, setting.encoder.tokenizer, setting.max_pieces, trees)
+    with torch.no_grad(), recorded(setting.encoder, layer) as (at, found):
+        setting.encoder(setting.collator(examples))
     pieces = found[0].numpy()
     every = [by_words(pieces[i], e.alignment.piece_words(), len(words[i])) for i, e in enumerate(examples)]
     head = most_syntactic(every, parses)
-    return Attention(layer, head, pieces.shape[1], tuple(weights[head] for weights in every))
+    return Attention(at, head, pieces.shape[1], tuple(weights[head] for weights in every))
 
 
 def syntax_layer(model: Path) -> int | None:

@@ -21,6 +21,7 @@ from domadapt.data.domains import Domains
 from domadapt.syntax.parser import Parser
 from domadapt.utils.progress import progress
 
+SLOW = ("near duplicates", "artefacts", "gap")
 KINDS = ("token", "sequence")  # of tasks, as tasks call them
 
 
@@ -48,7 +49,9 @@ class Audit:
     seconds: float = 0.0
 
 
-def audit(domains: Domains, parser: Parser | None = None, kind: str | None = None, seed: int = 1) -> Audit:
+def audit(
+    domains: Domains, parser: Parser | None = None, kind: str | None = None, seed: int = 1, fast: bool = False
+) -> Audit:
     """Look for everything that makes a score on these corpora mean something else than it seems to.
 
     The audit opens the sealed test and the ceiling's target labels. It may: it trains no model that anybody is given,
@@ -59,6 +62,7 @@ def audit(domains: Domains, parser: Parser | None = None, kind: str | None = Non
         parser: for dependency paths; None leaves them out.
         kind: ``token`` looks at spans alone, ``sequence`` at labels alone, None at whatever is annotated.
         seed: of samples and folds.
+        fast: only what takes seconds: no near duplicates, no classifiers.
 
     Returns:
         Findings, worst first, and the verdict.
@@ -82,6 +86,8 @@ def audit(domains: Domains, parser: Parser | None = None, kind: str | None = Non
         ("annotation", lambda: annotation(parts)),
         ("gap", lambda: gap(parts, seed)),
     ]
+    if fast:
+        looks = [look for look in looks if look[0] not in SLOW]
     if parser is not None:
         looks.append(("paths", lambda: paths(parts, parser)))
     findings = ordered(f for _, look in progress(looks, "audit", len(looks), "look") for f in look())

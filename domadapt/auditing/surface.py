@@ -81,11 +81,13 @@ def _finding(parts: Parts, what: str, verb: str, a: str, b: str, told: dict[str,
         (
             "cased",
             True,
-        ): "a domain classifier learns the case in place of the domain: lower-case both, or take other texts",
-        ("tokenised", True): "a domain classifier learns the tokeniser in place of the domain: undo the tokenisation, "
-        "or take other texts",
-        ("cased", False): "part of the shift is case: report a run with both lower-cased too",
-        ("tokenised", False): "part of the shift is the tokeniser: report a run with the tokenisation undone too",
+        ): "a domain classifier learns the case in place of the domain: lower-case both (data.lowercase=true), or "
+        "take other texts",
+        ("tokenised", True): "a domain classifier learns the tokeniser in place of the domain: undo the tokenisation "
+        "(data.detokenise=true), or take other texts",
+        ("cased", False): "part of the shift is case: report a run with both lower-cased too (data.lowercase=true)",
+        ("tokenised", False): "part of the shift is the tokeniser: report a run with the tokenisation undone too "
+        "(data.detokenise=true)",
     }[what, one_domain]
     examples = []
     for name in (a, b):

@@ -15,6 +15,8 @@ from domadapt.syntax.cache import ParseCache
 from domadapt.utils.files import refuse_overwriting
 from domadapt.utils.opened import files_read
 
+AUTO = "domadapt.tasks.auto.auto"
+
 
 def run(cfg: DictConfig) -> Audit:
     """Audit the corpora of a configuration, and write ``audit.json`` if a file is named.
@@ -32,7 +34,8 @@ def run(cfg: DictConfig) -> Audit:
         domains: Domains = make(cfg.data)
     if output is not None:
         refuse_overwriting(output, [*read, *files_named(plain(cfg.data))])
-    kind = make(cfg.task).kind if OmegaConf.select(cfg, "task") is not None else None
+    task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
+    kind = None if task is None or task.get("_target_") == AUTO else make(task).kind
     parser = ParseCache(make(cfg.parser), folder_of(cfg, "cache")) if cfg.paths_overlap and kind != "sequence" else None
     try:
         with files_read() as read:  # the sealed test among them

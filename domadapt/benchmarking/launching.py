@@ -43,10 +43,13 @@ class Job:
             guard_logs()  # launchers keep what is printed here in files
         if os.getppid() == self.parent:
             end_with(self.parent)
+        logging.getLogger("domadapt.epochs").setLevel(logging.WARNING)  # the table of cells says how far each is
         try:
             return train(cfg, self.wait)
         except Exception as error:
             return portable(error)
+        finally:
+            logging.getLogger("domadapt.epochs").setLevel(logging.NOTSET)
 
 
 def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> list[dict[str, Any] | Exception]:

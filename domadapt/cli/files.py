@@ -14,11 +14,9 @@ from domadapt.cli.outputs import check_trees, predictions
 from domadapt.config.instantiate import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import STDIN, open_texts
-from domadapt.inference.model import load
+from domadapt.inference.description import read_description
+from domadapt.inference.folder import model_folder
 from domadapt.runs.key import folder_of
-from domadapt.syntax.cache import ParseCache
-from domadapt.syntax.conllu import conllu
-from domadapt.tasks.task import Prediction
 from domadapt.utils.files import refuse_overwriting, replace_atomic
 from domadapt.utils.progress import progress
 
@@ -39,9 +37,7 @@ def predict_file(cfg: DictConfig) -> None:
     if not isinstance(cfg.batch_size, int) or cfg.batch_size < 1:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
     written = predictions(cfg.output)
-    folder = Path(str(cfg.model))
-    if (folder / "model" / "domadapt.json").is_file():
-        folder /= "model"
+    folder = model_folder(str(cfg.model))
     if cfg.output is not None:
         refuse_overwriting(Path(str(cfg.output)), [Path(str(cfg.input or "")), *folder.rglob("*")])
     warnings = Counter[str]()
@@ -52,6 +48,10 @@ def predict_file(cfg: DictConfig) -> None:
         if not str(cfg.text).strip():
             raise ValueError(f"text={str(cfg.text)!r}: blank; expected a text to label")
         texts = iter([UnlabelledText("text", "input", str(cfg.text))])
+    read_description(folder)
+    from domadapt.inference.model import load  # seconds, and what could go wrong before has not
+    from domadapt.inference.rows import row
+
     model = load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
     done = truncated = 0
 
@@ -69,20 +69,6 @@ def predict_file(cfg: DictConfig) -> None:
         limit = model.setting.max_pieces
         cut = f"{truncated} of {done} texts are longer than the {limit} pieces that the model reads"
         print(f"warning: {cut}: nothing beyond is labelled; split them, or train with max_pieces", file=sys.stderr)
-
-
-def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, Any]:
-    """A prediction as a line of JSON says it.
-
-    >>> row(UnlabelledText("a:1", "", "Fast."), Prediction("positive", 0.91239), "sequence")
-    {'id': 'a:1', 'text': 'Fast.', 'label': 'positive', 'confidence': 0.9124}
-    """
-    if kind == "sequence":
-        told: dict[str, Any] = {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
-    else:
-        spans = ((s.start, s.end, s.type, text.text[s.start : s.end]) for s in prediction.spans)
-        told = {"spans": [dict(zip(("start", "end", "type", "text"), span)) for span in spans]}
-    return {"id": text.id, "text": text.text, **told}
 
 
 def parse_files(cfg: DictConfig) -> None:
@@ -107,6 +93,9 @@ def parse_files(cfg: DictConfig) -> None:
     files = [open_texts(str(path), cfg.format, warnings) for path in paths]
     counts = [count for count, _ in files]
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
+    from domadapt.syntax.cache import ParseCache
+    from domadapt.syntax.conllu import conllu
+
     cache = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
     started = time.perf_counter()
     texts, copies = tee(text for _, stream in files for text in stream)

@@ -16,6 +16,8 @@ domadapt VERB [overrides]      label one domain, work in another
   benchmark   every pair, method and seed of an experiment, then the table
   bundle      an experiment's runs as one file, for a GPU machine without network
   predict     label your own text with a trained model
+  serve       a small page that labels what you type, on this machine
+  export      a trained model as a folder that works without domadapt
   parse       fill the parse cache
   audit       what is wrong with the corpora, before you believe a score
   report      one HTML file from run folders: domadapt report runs/mine
@@ -29,15 +31,24 @@ Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.pat
 
 
 def train(cfg: Any, overrides: list[str]) -> float | None:
-    """One run; prints its scores, and returns what a sweeper may search by."""
+    """One run; prints its scores, or without target labels its card; returns what a sweeper may search by."""
+    from domadapt.training.options import check
+
+    check(cfg)  # before what takes seconds to import
     from domadapt.benchmarking.search import objective, searching, trial
     from domadapt.reporting.tables import text_table
+    from domadapt.reporting.target_card import as_lines
+    from domadapt.runs.key import run_folder
     from domadapt.runs.metrics import typed
+    from domadapt.runs.target_card import read_card
     from domadapt.training.run import train as run
 
     metrics = run(cfg)
-    # A target score on the screen would lead the next choice of settings.
-    print(trial(typed(metrics), overrides, sys.argv[1:]) if searching() else text_table([metrics]), flush=True)
+    if searching():  # a target score on the screen would lead the next choice of settings
+        print(trial(typed(metrics), overrides, sys.argv[1:]), flush=True)
+    else:
+        card = read_card(run_folder(cfg), metrics["key"]) if metrics["target_test"] is None else None
+        print(text_table([metrics]) if card is None else as_lines(card), flush=True)
     return objective(typed(metrics))
 
 
@@ -60,6 +71,20 @@ def predict(cfg: Any, overrides: list[str]) -> None:
     from domadapt.cli.files import predict_file
 
     predict_file(cfg)
+
+
+def serve(cfg: Any, overrides: list[str]) -> None:
+    """Answer on a port until Ctrl-C."""
+    from domadapt.serving.serve import serve as run
+
+    run(cfg)
+
+
+def export(cfg: Any, overrides: list[str]) -> None:
+    """Hand a model over; prints how far it agrees with its original."""
+    from domadapt.cli.export import export_model
+
+    print(export_model(cfg))
 
 
 def parse(cfg: Any, overrides: list[str]) -> None:
@@ -98,6 +123,8 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "benchmark": benchmark,
     "bundle": bundle,
     "predict": predict,
+    "serve": serve,
+    "export": export,
     "parse": parse,
     "audit": audit,
     "report": report,
@@ -165,7 +192,7 @@ def _without_secrets(verb: str, arguments: list[str]) -> list[str]:
     from domadapt.utils.redact import hidden
 
     check_utf8(arguments)
-    plain = verb in ("predict", "parse")
+    plain = verb in ("predict", "parse", "serve", "export")
     return [word for one in arguments for word in ([one] if plain and free_text(one) else hidden([one]))]
 
 
@@ -177,7 +204,7 @@ def _run(verb: str, arguments: list[str]) -> None:
     from domadapt.benchmarking.launching import portable
     from domadapt.benchmarking.search import check_search
     from domadapt.benchmarking.sweep import Sweep, Swept
-    from domadapt.config.overrides import lengthen, positional, quote
+    from domadapt.config.overrides import lengthen, positional, quote, several_trackers
     from domadapt.config.resolvers import register
     from domadapt.config.words import check_words
     from domadapt.utils.redact import guard_logs
@@ -202,10 +229,10 @@ def _run(verb: str, arguments: list[str]) -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
-    tidy = quote if verb in ("predict", "parse") else lengthen
+    tidy = quote if verb in ("predict", "parse", "serve", "export") else lengthen
     words = positional(arguments[1:]) if verb in ("report", "study") else arguments[1:]
     check_words(verb, words)
-    given = [tidy(argument) for argument in words]
+    given = [tidy(argument) for argument in several_trackers(words)]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
     given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))
     # Hydra's other way of logging opens a file in the working folder, whatever else it is told.

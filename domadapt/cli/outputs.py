@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Rows = Iterable[Mapping[str, Any]]
-SPAN = ("start", "end", "type", "span")  # columns of a span; ``span`` holds its words
+SPAN = ("start", "end", "type", "span", "confidence")  # columns of a span; ``span`` holds its words
 
 
 def json_lines(rows: Rows) -> Iterator[str]:
@@ -26,10 +26,10 @@ def delimited(rows: Rows, delimiter: str) -> Iterator[str]:
 
     >>> list(delimited([{"id": "1", "text": "So, so.", "label": "negative", "confidence": 0.9}], ","))
     ['id,text,label,confidence\n', '1,"So, so.",negative,0.9\n']
-    >>> span = {"start": 4, "end": 8, "type": "aspect", "text": "lens"}
+    >>> span = {"start": 4, "end": 8, "type": "aspect", "text": "lens", "confidence": 0.8}
     >>> rows = [{"id": "1", "text": "The lens", "spans": [span]}, {"id": "2", "text": "Yes", "spans": []}]
     >>> list(delimited(rows, "\t"))
-    ['id\ttext\tstart\tend\ttype\tspan\n', '1\tThe lens\t4\t8\taspect\tlens\n', '2\tYes\t\t\t\t\n']
+    ['id\ttext\tstart\tend\ttype\tspan\tconfidence\n', '1\tThe lens\t4\t8\taspect\tlens\t0.8\n', '2\tYes\t\t\t\t\t\n']
     """
     header: list[str] = []
     for row in rows:

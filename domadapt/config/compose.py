@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from domadapt.config.help import groups
-from domadapt.config.overrides import check_utf8, lengthen
+from domadapt.config.overrides import check_utf8, lengthen, several_trackers
 from domadapt.config.resolvers import register
 from domadapt.utils.redact import hidden
 
@@ -48,7 +48,7 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
     check_utf8(overrides)
     with initialized():
         try:
-            written = hidden([lengthen(override) for override in overrides])
+            written = hidden([lengthen(override) for override in several_trackers(overrides)])
             return hydra.compose(config, written, return_hydra_config=with_hydra)
         except HydraException as problem:
             raise ValueError(user_error(problem, config) or str(problem)) from problem

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-FREE_TEXT = ("input", "model", "output", "text")  # settings of predict and parse that hold a path or a sentence
+FREE_TEXT = ("input", "model", "output", "text", "to")  # settings of some verbs that hold a path or a sentence
 CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
 
 
@@ -103,6 +103,22 @@ def check_utf8(arguments: Sequence[str]) -> None:
                 f"argument {argument!r}: holds bytes that are not UTF-8; rename the file or folder, or re-encode "
                 f"the text"
             ) from None
+
+
+def several_trackers(arguments: Sequence[str]) -> list[str]:
+    """`tracking=[a,b]` as Hydra can have it: each in a place of its own, since both have a ``_target_``.
+
+    >>> several_trackers(["seed=1", "tracking=[csv,tensorboard]"])
+    ['seed=1', 'tracking=none', '+tracking@tracking.csv=csv', '+tracking@tracking.tensorboard=tensorboard']
+    """
+    found = list[str]()
+    for argument in arguments:
+        if several := re.fullmatch(r"tracking=\[([\w, ]+)\]", argument):
+            names = [name.strip() for name in several[1].split(",")]
+            found += ["tracking=none", *(f"+tracking@tracking.{name}={name}" for name in names)]
+        else:
+            found.append(argument)
+    return found
 
 
 def positional(arguments: Sequence[str]) -> list[str]:

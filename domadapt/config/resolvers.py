@@ -38,20 +38,48 @@ def side_name(side: Any, default: str) -> str:
     return str(side.get("name") or default)
 
 
-def method_name(train_on: str, backbone: Any, injection: Any, adaptation: Any, control: Any) -> str:
-    """What a run is called in tables: its methods, and after an @ its control.
+def own_files(data: Any) -> bool:
+    """Whether a problem is a user's own files, for which no protocol names epochs.
+
+    >>> own_files({"_target_": "domadapt.data.sources.my_files"})
+    True
+    >>> own_files({"_target_": "domadapt.data.sources.shipped"})
+    False
+    """
+    parts = (data.get("problems") or {}).values() if "problems" in data else [data]
+    return any(str(part.get("_target_")).endswith(".my_files") for part in parts)
+
+
+def method_name(
+    train_on: str, backbone: Any, injection: Any, adaptation: Any, control: Any, target_labels: int | str = 0
+) -> str:
+    """What a run is called in tables: its methods, target labels that it was given, and after an @ its control.
 
     >>> method_name("source", {"_target_": "x.Encoder"}, {"lisa": {}}, {"masked_lm": {}}, {})
     'lisa+masked_lm'
     >>> method_name("source", {"_target_": "x.Encoder"}, {"gnn": {}}, {}, {"linear": {}})
     'gnn@linear'
+    >>> method_name("source", {"_target_": "x.Encoder"}, {}, {}, {}, 32)
+    'source_only+32_labels'
     """
     added = [*(injection or {}), *(adaptation or {})]
     if str(backbone.get("_target_", "")).endswith("BiLSTM"):
         added = ["rnn_from_scratch", *added]
     if train_on == "target":
         added = ["in_domain", *added]
-    return "@".join(["+".join(str(name) for name in added) or "source_only", *map(str, control or {})])
+    labels = f"+{target_labels}_labels" if target_labels else ""
+    return "@".join([("+".join(str(name) for name in added) or "source_only") + labels, *map(str, control or {})])
+
+
+def role(config: dict[str, Any]) -> str:
+    """Which bar of the report a run is: the three that stand, or one between."""
+    if config["train_on"] == "target":
+        return "in_domain"
+    if config.get("target_labels"):  # no floor, whatever it is built of
+        return "adapted"
+    if config["backbone"].get("_target_", "").endswith("BiLSTM"):
+        return "rnn_from_scratch"
+    return "adapted" if config["injection"] or config["adaptation"] else "source_only"
 
 
 def register() -> None:

@@ -3,7 +3,8 @@
 Three types keep labels where they belong. Source records carry labels. Target text travels as
 :class:`UnlabelledText`, a type without a label field. Test labels lie behind :class:`SealedTest`, which opens once, in
 the final evaluation; that they can be read and are known to the task is checked before, and tells nothing but an error.
-The in-domain ceiling is a run of its own, asked for by name and marked so.
+The in-domain ceiling is a run of its own, asked for by name and marked so. So is a run that is openly given a few
+labelled target records, which travel among the source's.
 """
 
 import hashlib
@@ -12,9 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from domadapt.data.records import Record
 
 Words = tuple[tuple[int, int], ...]
+MOST = 20  # times that a target record is repeated among the source's
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,7 @@ class Domains:
         test: the sealed target test; None where the user has no labels at all.
         ceiling: loads labelled target records for the in-domain ceiling; None where there are none.
         warnings: what readers mended, counted.
+        target_labels: labelled target records among ``source_train``, each counted once.
     """
 
     source: str
@@ -167,6 +172,48 @@ class Domains:
     test: SealedTest | None
     ceiling: Callable[[], Ceiling] | None = None
     warnings: Counter[str] = field(default_factory=Counter)
+    target_labels: int = 0
+
+    def with_target_labels(self, count: int | str, share: float, seed: int) -> "Domains":
+        """The problem of a user who has labelled a few target texts: these join the source's training records.
+
+        They are drawn from what the in-domain ceiling trains on, never from the test; the same seed draws the same ones
+        and more. So that a few are not lost among many, each is repeated, up to ``MOST`` times.
+
+        Args:
+            count: how many, or ``all``.
+            share: of the training records that they should make.
+            seed: of the draw.
+
+        Raises:
+            ValueError: there are not so many, or a setting is out of its range.
+        """
+        if not (count == "all" or (type(count) is int and count > 0)):
+            raise ValueError(f"target_labels={count!r}: expected a whole number from 0, or all")
+        if not (type(share) in (int, float) and 0 <= share < 1):
+            raise ValueError(f"target_label_share={share!r}: expected a number from 0 to less than 1")
+        if self.ceiling is None:
+            raise ValueError(
+                f"target_labels={count}: there is no labelled training data for {self.target!r}; give "
+                f"data.target.train_path, or leave target_labels at 0"
+            )
+        train, _, test = self.ceiling()
+        known = [r for r in train if r.label is not None or r.spans is not None]
+        if not known or (count != "all" and int(count) > len(known)):
+            raise ValueError(
+                f"target_labels={count}: there are {len(known)} labelled training records of {self.target!r}; expected "
+                f"as many at most, or all"
+            )
+        order = np.random.default_rng([seed, len(known)]).permutation(len(known))
+        drawn = [known[i] for i in (order if count == "all" else order[: int(count)])]
+        times = round(share / (1 - share) * len(self.source_train) / len(drawn))
+        added = [
+            replace(record, id=f"{self.target}/{record.id}#{number}")
+            for number in range(min(max(1, times), MOST))
+            for record in drawn
+        ]
+        joined = (*self.source_train, *added)
+        return replace(self, source_train=joined, test=test or self.test, target_labels=len(drawn))
 
     def in_domain(self) -> "Domains":
         """The ceiling's problem: training and selection on target labels.

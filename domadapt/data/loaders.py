@@ -81,8 +81,9 @@ class StepLoader:
 
     Of several processes that train together, each gets its share of the same batches: see :func:`share_of`.
 
-    One pass is one epoch of the source. The target stream goes on from where the last epoch left it, reshuffled at
-    each of its own ends. Both follow from the number of the epoch alone: a resumed run sees what it would have seen.
+    An epoch goes over the source once, or several times where it is small. The target stream goes on from where the
+    last epoch left it, reshuffled at each of its own ends. Both follow from the number of the epoch alone: a resumed
+    run sees what it would have seen.
 
     Args:
         source: labelled examples.
@@ -91,10 +92,11 @@ class StepLoader:
         batch_size: source texts a step.
         target_batch_size: target texts a step.
         seed: order of both.
-        augment: gives an epoch's source examples, counted from 0, in place of ``source``: as many, of other text.
+        augment: gives a pass's source examples, counted from 0, in place of ``source``: as many, of other text.
+        passes: over the source, in an epoch.
 
     Attributes:
-        epoch: which pass comes next.
+        epoch: which comes next.
     """
 
     def __init__(
@@ -106,29 +108,36 @@ class StepLoader:
         target_batch_size: int,
         seed: int,
         augment: Callable[[int], Sequence[Example]] | None = None,
+        passes: int = 1,
     ) -> None:
+        self.passes = passes
         self.source, self.target, self.collator, self.augment = source, target or (), collator, augment
         self.batch_size, self.seed = batch_size, seed
         self.target_sampler = BucketSampler([len(e.input_ids) for e in self.target], target_batch_size, seed + 1)
         self.epoch = 0
 
     def __len__(self) -> int:
-        return -(-len(self.source) // self.batch_size)
+        return self.passes * -(-len(self.source) // self.batch_size)
 
     def __iter__(self) -> Iterator[StepBatches]:
-        examples = self.augment(self.epoch) if self.augment else self.source
-        sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, self.seed)
-        sampler.set_epoch(self.epoch)
         ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
         rank, world = (torch.distributed.get_rank(), torch.distributed.get_world_size()) if ranks else (0, 1)
         target = self._target_batches(self.epoch * len(self))
-        for indices in sampler:
-            source, source_weight = share_of([examples[i] for i in indices], rank, world)
+        for chosen in self._source_batches():
+            source, source_weight = share_of(chosen, rank, world)
             if not self.target:
                 yield StepBatches(self.collator(source), None, source_weight)
                 continue
             texts, target_weight = share_of(next(target), rank, world)
             yield StepBatches(self.collator(source), self.collator(texts), source_weight, target_weight)
+
+    def _source_batches(self) -> Iterator[list[Example]]:
+        for number in range(self.epoch * self.passes, (self.epoch + 1) * self.passes):
+            examples = self.augment(number) if self.augment else self.source
+            sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, self.seed)
+            sampler.set_epoch(number)
+            for indices in sampler:
+                yield [examples[i] for i in indices]
 
     def _target_batches(self, step: int) -> Iterator[list[Example]]:
         """The endless stream, from the batch of a step on."""

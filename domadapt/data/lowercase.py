@@ -26,3 +26,12 @@ def lowercased(record: Record) -> Record:
         words=None if record.words is None else tuple((moved[start], moved[end]) for start, end in record.words),
         spans=None if record.spans is None else tuple(Span(moved[s.start], moved[s.end], s.type) for s in record.spans),
     )
+
+
+def lower_in_place(text: str) -> str:
+    """Lower case, with every character where it was: those that would become two stay.
+
+    >>> lower_in_place("İzmir BAY")
+    'İzmir bay'
+    """
+    return "".join(low if len(low := character.lower()) == 1 else character for character in text)

@@ -6,8 +6,8 @@ from typing import Final
 
 # What the Penn Treebank writes for brackets and quotation marks, and typographers for quotation marks. A double mark
 # becomes two single ones, so that `` '' " and “ are one thing.
-_BRACKETS: Final = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
-_BRACKET: Final = re.compile("|".join(_BRACKETS), re.IGNORECASE)
+BRACKETS: Final = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
+_BRACKET: Final = re.compile("|".join(BRACKETS), re.IGNORECASE)
 _QUOTES: Final = str.maketrans({**dict.fromkeys("‘’‚‛`´", "'"), **dict.fromkeys('“”„‟"', "''")})
 _NO_LETTER: Final = re.compile(r"[\W_]+")
 _BEFORE_CONTRACTION: Final = re.compile(r" (?=n't\b)", re.IGNORECASE)
@@ -41,7 +41,7 @@ def without_tokenisation(text: str) -> str:
     >>> without_tokenisation("It is n't fast , but cheap .") == without_tokenisation("It isn't fast, but cheap.")
     True
     """
-    plain = _BRACKET.sub(lambda m: _BRACKETS[m[0].lower()], " ".join(text.split())).translate(_QUOTES)
+    plain = _BRACKET.sub(lambda m: BRACKETS[m[0].lower()], " ".join(text.split())).translate(_QUOTES)
     return _AROUND_PUNCTUATION.sub(r"\1", _BEFORE_CONTRACTION.sub("", plain))
 
 

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.config.resolvers import side_name
+from domadapt.data.columns import OURS
+from domadapt.data.detokenise import detokenised
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
 from domadapt.data.hold_out import hold_out
 from domadapt.data.lowercase import lowercased
 from domadapt.data.readers import read
 from domadapt.data.records import Record
 from domadapt.data.several import joined, marks
+from domadapt.utils.files import matching
 
 PATHS = ("path", "dev_path", "test_path", "train_path")
 
@@ -151,20 +154,32 @@ def sentences(
     )
 
 
-def my_files(source: dict[str, Any], target: dict[str, Any], dev_share: float, dev_by: str = "text") -> Domains:
+def my_files(
+    source: dict[str, Any],
+    target: dict[str, Any],
+    dev_share: float,
+    dev_by: str = "text",
+    lowercase: bool = False,
+    detokenise: bool = False,
+) -> Domains:
     """A user's own files in any format that a reader knows.
 
     Args:
         source: ``name``, ``path`` (labelled), and where they exist ``dev_path`` and ``test_path``. ``path`` may be a
-            list of files: each is a domain called as the file is, unless there is a name for them all.
+            list of files: each is a domain called as the file is, unless there is a name for them all; and a pattern,
+            whose files are one domain. ``text``, ``label`` and ``id`` name the columns of tables and of JSON Lines.
         target: ``name``, ``path`` (text; labels in it are not read), and where they exist ``test_path`` (labelled,
-            for the final score) and ``train_path`` (labelled, for the in-domain ceiling).
+            for the final score) and ``train_path`` (labelled, for the in-domain ceiling). Its columns are called as the
+            source's, unless it names its own.
         dev_share: share of the source held out as dev where there is no ``dev_path``.
         dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
+        lowercase: lower-case all text of both domains.
+        detokenise: take away the spaces beside punctuation that tokenisers leave, in both domains.
 
     Raises:
         ValueError: a path that is needed is not given, or two source files would be one domain by their names.
     """
+    check_switches(lowercase=lowercase, detokenise=detokenise)
     for name, group in (("source", source), ("target", target)):
         if not group.get("path"):
             raise ValueError(
@@ -178,7 +193,7 @@ def my_files(source: dict[str, Any], target: dict[str, Any], dev_share: float, d
                     )
                 if not path.is_file():  # before training, not after it
                     raise ValueError(f"data.{name}.{key}={path}: no such file")
-    several = len(_paths(source, "path")) > 1 and source.get("name") is None
+    several = isinstance(source["path"], list) and len(_paths(source, "path")) > 1 and source.get("name") is None
     if several and (twice := [n for n, count in Counter(p.stem for p in _paths(source, "path")).items() if count > 1]):
         raise ValueError(
             f"data.source.path: two files are called {twice[0]}, and so would be their domains; rename one, or give "
@@ -192,9 +207,11 @@ def my_files(source: dict[str, Any], target: dict[str, Any], dev_share: float, d
         known = name if group is source else domain
         parts = []
         for path in _paths(group, key):
-            corpus = read(path, domain=path.stem if several and key == "path" else known, labelled=labelled)
+            own = path.stem if several and key == "path" else known
+            corpus = read(path, domain=own, labelled=labelled, columns=_columns(source, target, group, key))
             warnings.update(corpus.warnings)
-            parts.append(corpus.records)
+            records = tuple(map(detokenised, corpus.records)) if detokenise else corpus.records
+            parts.append(tuple(map(lowercased, records)) if lowercase else records)
         return joined(parts, marks(parts))
 
     train, dev = part(source, "path", True), part(source, "dev_path", True)
@@ -217,7 +234,22 @@ def my_files(source: dict[str, Any], target: dict[str, Any], dev_share: float, d
 
 def _paths(group: dict[str, Any], key: str) -> list[Path]:
     value = group.get(key) or []
-    return [Path(str(path)) for path in (value if isinstance(value, list) else [value])]
+    given = value if isinstance(value, list) else [value]
+    return [path for pattern in given for path in matching(str(pattern))]
+
+
+def _columns(
+    source: dict[str, Any], target: dict[str, Any], group: dict[str, Any], key: str
+) -> dict[str, tuple[str, ...]]:
+    """What a file's columns are called: as its side says, else as the source's, where it has such a column."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in OURS:
+        own, others = group.get(name), source.get(name) if group is target else None
+        if own:
+            found[name] = (str(own),)
+        elif others:
+            found[name] = (str(others), name)
+    return found
 
 
 def benchmark_folder(root: str | None, name: str) -> Path:

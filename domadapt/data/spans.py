@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from domadapt.data.errors import DataError, Location
@@ -15,11 +15,16 @@ Words = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A typed stretch of a record's text, in characters, end exclusive."""
+    """A typed stretch of a record's text, in characters, end exclusive.
+
+    ``confidence`` is a model's, where a model has found it: the mean probability of its words' tags. Spans are equal
+    whatever it is.
+    """
 
     start: int
     end: int
     type: str
+    confidence: float | None = field(default=None, compare=False, repr=False)
 
 
 def split_tag(tag: object, where: Location | None = None, field: str = "tag") -> tuple[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from domadapt.data.domains import UnlabelledText
+from domadapt.data.packed import GZIP, PARQUET
 from domadapt.data.readers import HEAD, choose, count_damage, read
 from domadapt.data.readers._decoding import check_name, check_start, not_utf8, unreadable
 from domadapt.data.readers._opened_file import OLD_MAC
@@ -37,16 +38,19 @@ def open_texts(
         try:
             file = stack.enter_context(_opened(source))
             head = file.read(HEAD)
-            name = _format(path, head, format)
-            rest = b"" if name == "plain_text" else file.read()
+            packed = head.startswith((GZIP, PARQUET))  # no line of it can be read before the end is
+            name = format if packed else _format(path, head, format)
+            rest = b"" if name == "plain_text" and not packed else file.read()
         except OSError as error:
             raise unreadable(path, error) from None
         except ValueError as error:  # a NUL in the path
             raise error if isinstance(error, DataError) else unreadable(path, error) from None
-        if name == "plain_text" and file.seekable() and str(source) != STDIN:
+        if name == "plain_text" and not packed and file.seekable() and str(source) != STDIN:
             lines = head.count(b"\n") + sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
             return lines, _lines(path, b"", None, warnings)
-        if name == "plain_text":  # a pipe gives each byte once: what told the format is a part of what is read
+        if (
+            name == "plain_text" and not packed
+        ):  # a pipe gives each byte once: what told the format is a part of what is read
             stack.pop_all()
             return None, _lines(path, head, file, warnings)
     corpus = read(path, domain="input", labelled=False, format=name, content=head + rest)

@@ -38,6 +38,7 @@ class Description:
         parser_name: whose parses the model was trained on; they matter where ``parses_at_prediction``.
         max_pieces: longest sequence.
         source, target: names of the domains.
+        lowercase: it was trained on lower-cased text, and reads all text so.
         checksums: name of the file that has them; None for models that were saved before there were any.
     """
 
@@ -54,6 +55,7 @@ class Description:
     max_pieces: int
     source: str
     target: str
+    lowercase: bool = False
     checksums: str | None = None
 
     def write(self, folder: Path) -> None:

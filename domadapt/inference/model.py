@@ -3,21 +3,24 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
+from domadapt.data.lowercase import lower_in_place
 from domadapt.inference.description import NAME, Description, read_description, refuse_foreign
 from domadapt.inference.evaluate import evaluate
+from domadapt.inference.folder import model_folder
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.load_report import refuse_non_finite
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.parser import Parse, Text
+from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction
 from domadapt.utils import checkpoint
 from domadapt.utils.checksums import AGAIN, CHECKSUMS, verify_checksums, write_checksums
@@ -61,6 +64,7 @@ def _write(setting: Setting, config: dict[str, Any], folder: Path) -> None:
         max_pieces=setting.max_pieces,
         source=setting.domains.source,
         target=setting.domains.target,
+        lowercase=bool(config["data"].get("lowercase", False)),
         checksums=CHECKSUMS,
     ).write(folder)
     write_checksums(folder)
@@ -77,6 +81,7 @@ class Model:
 
     setting: Setting
     parses: bool
+    lowercase: bool = False
 
     def predict(self, texts: Iterable[str], batch_size: int = 64) -> list[Prediction]:
         """Label texts; spans are in characters of the text as given.
@@ -92,8 +97,23 @@ class Model:
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
+        if self.lowercase:  # as it was trained; spans are where they are in the text as given
+            texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
         examples = self.setting.examples(texts, "prediction", self.parses, labelled=False)
         return evaluate(examples, self.setting, batch_size, "predict").predictions
+
+    def probabilities(self, texts: Iterable[str], batch_size: int = 64) -> FloatArray:
+        """(texts, classes) of classification, the classes in the order of ``setting.task.labels``.
+
+        Raises:
+            ValueError: the model labels words, not texts.
+        """
+        task = self.setting.task
+        if task.kind != "sequence":
+            raise ValueError("this model finds spans: each has its own confidence; probabilities are of whole texts")
+        examples = self.setting.examples(list(unlabelled(texts)), "prediction", self.parses, labelled=False)
+        rows = evaluate(examples, self.setting, batch_size, "predict").rows
+        return rows.probabilities[rows.texts.argsort()]
 
     @property
     def truncated(self) -> int:
@@ -117,10 +137,10 @@ class NoParser:
 
 
 def load(folder: str | Path, device: str = "auto", precision: str = "auto", trust_code: bool = False) -> Model:
-    """Load a model folder that :func:`domadapt.train` wrote.
+    """Load a model that :func:`domadapt.train` wrote.
 
     Args:
-        folder: the run's ``model/`` folder.
+        folder: the run's folder, or the ``model/`` in it.
         device: ``auto``, ``cpu`` or ``cuda``.
         precision: ``auto``, ``32`` or ``bf16-mixed``.
         trust_code: let the folder name classes outside domadapt; only for folders of your own.
@@ -128,7 +148,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     Raises:
         ValueError: not a model folder, from another version, damaged, or naming foreign classes; names the file.
     """
-    folder = Path(folder)
+    folder = model_folder(folder)
     path, stored, place = folder / NAME, folder / METHODS, folder / "encoder"
     if (folder / CHECKSUMS).is_file():
         verify_checksums(folder)
@@ -193,7 +213,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
             method.load_state_dict(kept[name]["weights"])
             method.recall(kept[name]["memory"])
         method.to(target_device).eval()
-    return Model(setting, description.parses_at_prediction)
+    return Model(setting, description.parses_at_prediction, description.lowercase)
 
 
 def _miss_checksums(folder: Path, description: Description) -> None:

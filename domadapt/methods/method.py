@@ -109,8 +109,8 @@ class Method(nn.Module):
         Args:
             records: as read, or as the methods before this one have changed them. A record that is given back as it is
                 costs nothing; another is tokenised, and parsed where parses are read.
-            epoch: counted from 0.
-            random: seeded by run and epoch, so that a resumed run sees what it would have seen.
+            epoch: the pass over the source, counted from 0; small data take several an epoch.
+            random: seeded by run and pass, so that a resumed run sees what it would have seen.
         """
         return records
 

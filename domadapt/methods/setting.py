@@ -40,6 +40,9 @@ class Setting:
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
         counted: what methods have counted in the corpora before training, for others to use.
+        task_config: the task's settings, for whoever loads the model.
+        saved_runs: asks the models of finished runs (:class:`domadapt.inference.saved.SavedRuns`); None where nothing
+            is trained.
         corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
     """
 
@@ -64,6 +67,8 @@ class Setting:
     warnings: Counter[str] = field(default_factory=Counter)
     counted: dict[str, Any] = field(default_factory=dict)
     corpus_parser: Parser | None = None
+    task_config: dict[str, Any] = field(default_factory=dict)
+    saved_runs: Any = None
 
     @property
     def source_sample(self) -> list[Example]:

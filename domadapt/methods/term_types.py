@@ -14,14 +14,12 @@ is the source's, smoothed by a Gaussian kernel.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold
-from sklearn.preprocessing import StandardScaler
 
 from domadapt.data.batches import Collator, encode
 from domadapt.data.records import Record
@@ -29,6 +27,9 @@ from domadapt.methods.setting import Setting
 from domadapt.syntax.noun_features import NounTypes
 from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.parser import Parse
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 FOLDS = 5
 PENALTY = 20.0  # on the regression's squared weights
@@ -109,6 +110,9 @@ def scores(
         target: nouns.
         own, other: (source nouns, width) and (target nouns, width) vectors of length 1.
     """
+    from sklearn.model_selection import KFold  # over a second, which prediction does not need
+    from sklearn.preprocessing import StandardScaler
+
     often = source.counts >= 2
     rate = (terms + terms.sum() / source.counts.sum()) / (source.counts + 1)
     mine, theirs, near = np.zeros(len(own)), np.zeros(len(other)), np.zeros(len(own))
@@ -127,8 +131,10 @@ def scores(
     return mine, theirs
 
 
-def regression(features: FloatArray, counts: FloatArray, terms: FloatArray) -> LogisticRegression:
+def regression(features: FloatArray, counts: FloatArray, terms: FloatArray) -> "LogisticRegression":
     """Fitted to shares of uses as a term; a noun weighs as the root of its count."""
+    from sklearn.linear_model import LogisticRegression
+
     weight, share = np.sqrt(counts), terms / counts
     both = np.concatenate([features, features])
     labels = np.repeat([1, 0], len(features))

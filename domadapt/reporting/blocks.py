@@ -99,7 +99,30 @@ class Cards:
     cards: tuple[Card, ...]
 
 
-Block = Text | Table | Figure | Listing | Cards
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A text with parts of it marked.
+
+    Attributes:
+        lead: what is said of all of it.
+        pieces: (text, kind), in their order; the kind is empty where nothing is marked.
+        left_out: characters that are not shown.
+    """
+
+    lead: str
+    pieces: tuple[tuple[str, str], ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Marked texts below each other."""
+
+    title: str
+    texts: tuple[Marked, ...]
+
+
+Block = Text | Table | Figure | Listing | Cards | Samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +144,16 @@ def numbered(table: Table) -> list[str]:
     """Footnotes as they are written: those that a cell refers to carry its mark."""
     text = " ".join(cell for cells in table.rows for cell in cells)
     return [f"[{i}] {note}" if f"[{i}]" in text else note for i, note in enumerate(table.notes, start=1)]
+
+
+def in_line(text: Marked) -> str:
+    """A marked text as plain text.
+
+    >>> in_line(Marked("", (("The ", ""), ("fan", "aspect"), (" whines.", ""))))
+    'The [fan: aspect] whines.'
+    """
+    marked = "".join(f"[{piece}: {kind}]" if kind else piece for piece, kind in text.pieces)
+    return f"{text.lead}  {marked}".strip() + ("…" if text.left_out else "")
 
 
 def in_columns(table: Table, most: int) -> list[Table]:

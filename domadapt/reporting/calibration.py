@@ -35,14 +35,13 @@ def calibration(pair: Pair) -> list[Block]:
     ]
     unit = "words" if pair.task == "extraction" else "texts"
     errors = Table(
-        "Expected calibration error on the target test, points, mean over seeds",
-        ["method", "error", unit],
+        "Expected calibration error, points, mean over seeds, before and after temperature scaling on source dev",
+        ["method", "test", "test, scaled", "source dev", "source dev, scaled", "temperature", unit],
+        [[m.name, *_errors(m), f"{sum(p[2] for p in known[m.name]):,}"] for m in methods if m.name in known],
         [
-            [m.name, "-" if (e := error(m)) is None else f"{100 * e:.1f}", f"{sum(p[2] for p in known[m.name]):,}"]
-            for m in methods
-            if m.name in known
+            f"{unit}: predictions on the target test that were binned, all seeds together",
+            "temperature: above 1 where the model is too sure on source dev; of the ceiling, dev is of the target",
         ],
-        [f"{unit}: predictions that were binned, all seeds together"],
     )
     alt = f"Share of right {unit} against confidence, {visible(pair.name)}: {', '.join(m.name for m in drawn)}"
     with drawing():
@@ -73,10 +72,21 @@ def pooled(method: Method) -> list[Point]:
     return [(round(c / n, 6), round(a / n, 6), int(n)) for _, (c, a, n) in sorted(sums.items())]
 
 
-def error(method: Method) -> float | None:
-    """Mean over seeds of the recorded expected calibration error."""
-    values = [v for run in method.runs if (v := run.calibration.error) is not None]
+def error(method: Method, of: str = "error") -> float | None:
+    """Mean over seeds of a recorded expected calibration error.
+
+    Args:
+        method: whose runs.
+        of: name of a field of :class:`~domadapt.runs.metrics.Calibration`.
+    """
+    values = [v for run in method.runs if (v := getattr(run.calibration, of)) is not None]
     return sum(values) / len(values) if values else None
+
+
+def _errors(method: Method) -> list[str]:
+    names = ("error", "scaled_error", "source_dev_error", "source_dev_scaled_error")
+    points = ["-" if (e := error(method, name)) is None else f"{100 * e:.1f}" for name in names]
+    return [*points, "-" if (heat := error(method, "temperature")) is None else f"{heat:.2f}"]
 
 
 def _diagram(drawn: Sequence[tuple[Method, list[Point]]]) -> Drawing:

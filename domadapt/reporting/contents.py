@@ -8,7 +8,9 @@ from domadapt.reporting.calibration import calibration
 from domadapt.reporting.cards import fixed_and_broken
 from domadapt.reporting.cost import cost
 from domadapt.reporting.curves import curve_svg
-from domadapt.reporting.figures import bar_svg, scored
+from domadapt.reporting.expected import expected
+from domadapt.reporting.figures import bar_svg
+from domadapt.reporting.figures import scored as with_scores
 from domadapt.reporting.heatmap import heatmap
 from domadapt.reporting.regret import regret
 from domadapt.reporting.reproduce import reproduce
@@ -16,6 +18,7 @@ from domadapt.reporting.significance import significance
 from domadapt.reporting.study import study_section
 from domadapt.reporting.summary import overview, summary
 from domadapt.reporting.tables import table
+from domadapt.reporting.unlabelled import unlabelled
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import RunSet
 from domadapt.statistics.results import Statistics
@@ -50,10 +53,13 @@ def contents(
     opening.append(
         Text("Scores are percent. An interval holds 95 times in 100; each table says what it is over.", "soft")
     )
-    sections = [Section("Summary", tuple(opening)), Section("Scores", (Text(BARS, "soft"),))]
-    sections += [_scores(pair, statistics) for pair in pairs]
-    sections += [heatmap(pairs, statistics), significance(pairs, statistics), regret(pairs), study_section(pairs)]
-    sections += [cost(pairs)]
+    sections = [Section("Summary", tuple(opening))]
+    scored = any(run.target_test for pair in pairs for method in pair.methods for run in method.runs)
+    sections.append(Section("Scores", (Text(BARS, "soft"),)) if scored else Section("On the target", ()))
+    for pair in pairs:
+        sections += unlabelled(pair) or [_scores(pair, statistics)]
+    if scored:
+        sections += _compared(pairs, statistics)
     sections += details(pairs, parser, attention)
     sections += [data(pairs, audits), reproduce(found, pairs)]
     return sections
@@ -65,8 +71,14 @@ BARS = (
 )
 
 
+def _compared(pairs: Sequence[Pair], statistics: Statistics) -> list[Section]:
+    """What target scores allow to be said of methods, validators, expectations and costs."""
+    sections = [heatmap(pairs, statistics), significance(pairs, statistics), regret(pairs), study_section(pairs)]
+    return [*sections, expected(pairs), cost(pairs)]
+
+
 def _scores(pair: Pair, statistics: Statistics) -> Section:
-    bars = scored(pair, statistics)
+    bars = with_scores(pair, statistics)
     blocks: list[Block] = [Text(summary(pair, statistics))]
     if bars:
         alt = f"Bars of {pair.headline}, {pair.name}: " + ", ".join(
@@ -109,10 +121,9 @@ def details(pairs: Sequence[Pair], parser: Parser, attention: bool) -> list[Sect
             "which is its training domain."
         )
         blocks: list[Block] = [Figure(curves, caption) if curves else Text("No run has a curve.")]
-        parts = [
-            ("learning curves", blocks),
-            ("calibration", calibration(pair)),
-            ("what adaptation fixed, and what it broke", fixed_and_broken(pair, parser, most, attention)),
-        ]
+        parts = [("learning curves", blocks)]
+        if any(run.target_test for method in pair.methods for run in method.runs):
+            fixed = fixed_and_broken(pair, parser, most, attention)
+            parts += [("calibration", calibration(pair)), ("what adaptation fixed, and what it broke", fixed)]
         sections += [Section(f"{pair.name}: {title}", tuple(part), 3) for title, part in parts]
     return sections

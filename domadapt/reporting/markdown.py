@@ -7,7 +7,7 @@ HTML, no link, and nobody is mentioned.
 import re
 from collections.abc import Iterable, Sequence
 
-from domadapt.reporting.blocks import Block, Cards, Figure, Listing, Section, Table, Text, numbered
+from domadapt.reporting.blocks import Block, Cards, Figure, Listing, Marked, Samples, Section, Table, Text, numbered
 from domadapt.utils.text import visible
 
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
@@ -100,6 +100,8 @@ def _block(block: Block) -> Iterable[str]:
         case Listing(title, items, is_code):
             shown = (code(item) if is_code else harmless(item) for item in items)
             return ["<details><summary>" + _escaped(title) + "</summary>", "", *(f"- {i}" for i in shown), "</details>"]
+        case Samples(title, texts):
+            return [harmless(title), "", *(f"- {_marked(text)}" for text in texts)]
         case Cards(cards):
             return [
                 line
@@ -109,6 +111,15 @@ def _block(block: Block) -> Iterable[str]:
                     *(f"  - {harmless(remark)}" for remark in (*card.remarks, *card.said)),
                 )
             ]
+
+
+def _marked(text: Marked) -> str:
+    """What is marked in bold, its kind behind it."""
+    parts = [harmless(text.lead) + ":"] if text.lead else []
+    for piece, kind in text.pieces:
+        shown = harmless(piece)
+        parts.append(f"**{shown}** ({harmless(kind)})" if kind else shown)
+    return " ".join(parts) + (" …" if text.left_out else "")
 
 
 def _bars(rows: Sequence[tuple[str, float, str]]) -> list[str]:

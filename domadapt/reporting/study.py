@@ -7,22 +7,25 @@ from pathlib import Path
 from matplotlib.figure import Figure as Drawing
 
 from domadapt.reporting.blocks import Block, Figure, Section, Table, Text, counted, listed
-from domadapt.reporting.curves import COLORS
 from domadapt.reporting.exports import Record, write_csv
 from domadapt.reporting.figures import PRINT_INK
 from domadapt.reporting.markdown import markdown
 from domadapt.reporting.paths import given, named_file
+from domadapt.reporting.rescored import rescored
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.reporting.tables import as_text
 from domadapt.runs.groups import Pair, group
 from domadapt.runs.metrics import read_runs
 from domadapt.statistics.choices import ORACLE, choices
+from domadapt.statistics.learnt_choice import Learnt, learnt_choice
 from domadapt.statistics.selection_study import FIRST, Fold, Regret, Study, held_out, selection_study
 from domadapt.utils.files import refuse_overwriting, write_atomic
 from domadapt.utils.opened import files_read
 from domadapt.utils.text import visible
 
-ELSEWHERE = "chosen elsewhere"
+ELSEWHERE, LEARNT = "chosen elsewhere", "weights learnt elsewhere"
+BLUE, ORANGE = "#0072b2", "#d55e00"
+Studied = tuple[Study, Learnt | None]
 ABOUT = (
     "Regret: points of target score that a validator's epochs lose against the best epochs by target labels, which "
     "nobody may choose by. Means give every method, pair and corpus the same weight. The validator with the least "
@@ -49,18 +52,19 @@ def study(runs: str | Path | Sequence[str | Path], output: str | Path, methods: 
     """
     output = named_file(output, "study", (".md", ".markdown"))
     with files_read() as read:
-        found = read_runs(given(runs))
-    studies, messages = _studies(group(found.runs), methods)
-    messages = [*(f"Unreadable, so left out: {message}" for message in found.skipped), *messages]
+        read_back = read_runs(given(runs))
+        found, lacking = rescored(read_back.runs)
+    studies, messages = _studies(group(found), methods)
+    messages = [*(f"Unreadable, so left out: {message}" for message in read_back.skipped), *messages, *lacking]
     for path in (output, output.with_suffix(".csv"), output.with_suffix(".svg")):
         refuse_overwriting(path, read)
     if not studies:
         raise ValueError("; ".join((f"runs={runs}: nothing to study: {NOTHING}", *messages)))
     section = _section(studies, messages)
     write_atomic(output, markdown("Selection study", [section]))
-    write_csv([record for one in studies for record in records(one)], output.with_suffix(".csv"))
+    write_csv([record for one in studies for record in records(*one)], output.with_suffix(".csv"))
     with drawing():
-        figure = _bars(studies[0], PRINT_INK)
+        figure = _dots(*studies[0], PRINT_INK)
         figure.savefig(output.with_suffix(".svg"), facecolor="white", metadata={"Date": None})
     texts = [as_text(block) if isinstance(block, Table) else block.text for block in section.blocks
              if isinstance(block, Table | Text)]  # fmt: skip
@@ -77,13 +81,14 @@ def study_section(pairs: Sequence[Pair], methods: Sequence[str] | None = None) -
     return _section(*_studies(pairs, methods))
 
 
-def _section(studies: Sequence[Study], messages: Sequence[str]) -> Section:
+def _section(studies: Sequence[Studied], messages: Sequence[str]) -> Section:
     blocks: list[Block] = [Text(message, "warning") for message in messages]
     if not studies:
         blocks.append(Text(f"{NOTHING.capitalize()}."))
-    for one in studies:
+    for one, weighted in studies:
         blocks.append(Text(ABOUT.format(unit=one.unit, apart=APART if one.unit == "pair" else ""), "soft"))
-        blocks += [Text(verdict(one)), _table(one), _by_pair(one), _figure(one)]
+        blocks += [Text(verdict(one)), _table(one, weighted), _by_pair(one), _figure(one, weighted)]
+        blocks += [_weights(one, weighted)] if weighted else []
     return Section("Selection study", tuple(blocks))
 
 
@@ -119,11 +124,12 @@ def _fell(folds: Sequence[Fold]) -> str:
     return f"{listed([f'{name} for {count}' for name, count in counts])} of {len(folds)}"
 
 
-def records(study: Study) -> list[Record]:
+def records(study: Study, weighted: Learnt | None) -> list[Record]:
     """One record a validator and pair, and one a validator over all.
 
     Args:
         study: of one task.
+        weighted: weights over validators, where they could be learnt.
     """
     chosen = {fold.held_out: fold.chosen for fold in study.folds}
     found: list[Record] = []
@@ -137,21 +143,31 @@ def records(study: Study) -> list[Record]:
     if study.folds:
         found.append({"task": study.task, "corpus": "all", "pair": "all", "validator": ELSEWHERE,
                       "regret": held_out(study.folds)})  # fmt: skip
+    if weighted and weighted.mean is not None:
+        found.append({"task": study.task, "corpus": "all", "pair": "all", "validator": LEARNT,
+                      "regret": weighted.mean})  # fmt: skip
     return found
 
 
-def _studies(pairs: Sequence[Pair], methods: Sequence[str] | None) -> tuple[tuple[Study, ...], list[str]]:
+def _studies(pairs: Sequence[Pair], methods: Sequence[str] | None) -> tuple[list[Studied], list[str]]:
     found, messages = choices(pairs, methods)
-    return tuple(one for one in selection_study(found) if len(one.validators) > 2), messages
+    studies: list[Studied] = []
+    for one in selection_study(found):
+        names = [own.validator for own in one.validators if own.validator != ORACLE]
+        if len(names) > 1:
+            studies.append((one, learnt_choice([run for run in found if run.task == one.task], names)))
+    return studies, messages
 
 
-def _table(study: Study) -> Table:
+def _table(study: Study, weighted: Learnt | None) -> Table:
     lines = [
         [_name(one), f"{100 * one.score:.1f}", _points(one.mean), _points(one.worst), _correlation(one), _across(one)]
         for one in study.validators
     ]
     if study.folds:
         lines.insert(-1, [ELSEWHERE, "-", _points(held_out(study.folds)), "-", "-", "-"])
+    if weighted and weighted.mean is not None:
+        lines.insert(-1, [LEARNT, "-", _points(weighted.mean), "-", "-", "-"])
     among = "across methods: regret of choosing among methods of one pair, seed and backbone by the validator's value"
     notes = ["worst: of the worst single run", among]
     if all(one.correlation is None for one in study.validators):
@@ -178,38 +194,46 @@ def _by_pair(study: Study) -> Table:
     return Table(f"{study.task}: regret by pair", ["pair", *(one.validator for one in shown), ELSEWHERE], lines)
 
 
+def _weights(study: Study, weighted: Learnt) -> Table:
+    """For the next corpus."""
+    order = sorted(weighted.weights.items(), key=lambda item: (-item[1], item[0]))
+    notes = ["learnt on all of these runs, by target score; the regret above is of weights learnt elsewhere"]
+    lines = [[name, f"{100 * share:.0f}"] for name, share in order]
+    return Table(f"{study.task}: weights over validators, percent", ["validator", "weight"], lines, notes)
+
+
 def _unit(study: Study, corpus: str, pair: str) -> str:
     return corpus if study.unit == "corpus" else pair
 
 
-def _figure(study: Study) -> Figure:
+def _figure(study: Study, weighted: Learnt | None) -> Figure:
     shown = [one for one in study.validators if one.validator != ORACLE]
-    alt = "Regret in points by pair. " + ". ".join(
-        f"{one.validator}: " + ", ".join(f"{pair} {_points(value)}" for (_, pair), value in one.by_pair.items())
-        for one in shown
-    )
+    told = [f"{one.validator} {_points(one.mean)}, worst {_points(one.worst)}" for one in shown]
+    alt = "Regret in points, mean and that of the worst run. " + "; ".join(told)
+    caption = "Regret by validator, points. Bars: means. Dots: pairs. Crosses: the worst run. Shorter is better."
     with drawing():
-        return Figure(element(_bars(study, INK), alt), "Regret by pair and validator, points; shorter is better.")
+        return Figure(element(_dots(study, weighted, INK), alt), caption)
 
 
-def _bars(study: Study, ink: str) -> Drawing:
+def _dots(study: Study, weighted: Learnt | None, ink: str) -> Drawing:
     shown = [one for one in study.validators if one.validator != ORACLE]
-    names = list(shown[0].by_pair)
-    figure = Drawing(
-        figsize=(WIDTH, 0.17 * len(names) * (len(shown) + 1) + 0.9), layout="constrained", facecolor="none"
-    )
-    axes, height = figure.add_subplot(), 0.85 / len(shown)
-    for place, one in enumerate(shown):
-        ends = [row + (place - (len(shown) - 1) / 2) * height for row in range(len(names))]
-        label = f" {visible(one.validator)}"  # matplotlib hides labels that begin with an underscore
-        color = COLORS[place % len(COLORS)]
-        axes.barh(ends, [100 * one.by_pair[name] for name in names], height, color=color, label=label)
-    axes.set_yticks(range(len(names)), [wrapped(pair, 30, 2) for _, pair in names])
+    lines = [(one.validator, one.mean, [*one.by_pair.values()], [one.worst]) for one in shown]
+    if study.folds:
+        own = [fold.regrets[fold.chosen] for fold in study.folds]
+        lines.append((ELSEWHERE, held_out(study.folds), own, []))
+    if weighted and weighted.mean is not None:
+        lines.append((LEARNT, weighted.mean, [*weighted.regrets.values()], []))
+    figure = Drawing(figsize=(WIDTH, 0.26 * len(lines) + 0.7), layout="constrained", facecolor="none")
+    axes = figure.add_subplot()
+    for place, (_, mean, pairs, worst) in enumerate(lines):
+        axes.barh(place, 100 * mean, 0.6, color=BLUE, alpha=0.45)
+        axes.plot([100 * regret for regret in pairs], [place] * len(pairs), "o", color=BLUE, markersize=3.5, alpha=0.8)
+        axes.plot([100 * regret for regret in worst], [place] * len(worst), "x", color=ORANGE, markersize=5)
+    axes.set_yticks(range(len(lines)), [wrapped(visible(name), 30, 2) for name, *_ in lines])
     axes.tick_params(axis="y", length=0)
     axes.invert_yaxis()
     axes.set_xlabel("regret, points")
     plain(axes, ink, "x")
-    figure.legend(loc="outside lower left", ncols=min(len(shown), 4), frameon=False, labelcolor=ink, fontsize=8)
     return figure
 
 

@@ -169,8 +169,11 @@ def as_text(table: Table) -> str:
     widths = [max(len(cell) for cell in column) for column in zip(table.header, *table.rows, strict=True)]
     lines = [table.title]
     for cells in (table.header, *table.rows):
-        rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
-        lines.append("  ".join([cells[0].ljust(widths[0]), *rest]).rstrip())
+        padded = (
+            cell.ljust(width) if column in {0, *table.left} else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        lines.append("  ".join(padded).rstrip())
     return "\n".join([*lines, *(f"  {note}" for note in numbered(table))])
 
 

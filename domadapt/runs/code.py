@@ -17,6 +17,7 @@ LOOP = "domadapt.training.run"
 NO_NUMBERS = {
     "domadapt.runs": "writes down what was run",
     "domadapt.tracking": "watches",
+    "domadapt.training.unlabelled": "tells of a run without target labels",
     "domadapt.inference.model": "saves what has been trained",
     "domadapt.utils.files": "writes files whole or not at all",
     "domadapt.utils.progress": "draws bars",

@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from domadapt.utils.files import matching
+
 LONGEST_PATH = 4096  # of the system's; a longer text is none
 CORPORA = "domadapt.data.sources.shipped"  # reads two folders of those in its root, which may be the package's own
 
@@ -31,6 +33,10 @@ def by_content(value: Any, name: str = "") -> Any:
         return [by_content(item, name) for item in value]
     if name == "_target_" and not str(value).startswith("domadapt."):
         return [value, hash_of(foreign_code(str(value)))]
+    if isinstance(value, str) and (name == "path" or name.endswith("_path")) and matching(value) != [Path(value)]:
+        return [hash_of(path) for path in matching(value)]
+    if name == "teachers" and Path(str(value), "model").is_dir():  # a run counts by its model
+        return hash_of(Path(str(value), "model"))
     return hash_of(Path(value)) if names_file(name, value) else value
 
 

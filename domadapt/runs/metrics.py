@@ -102,10 +102,45 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Expected calibration error on the target test, and the bins it is summed over."""
+    """Expected calibration error on the target test, and the bins it is summed over; None without labels.
+
+    Attributes:
+        error, bins: as the model predicts.
+        scaled_error: after temperature scaling on source dev.
+        source_dev_error, source_dev_scaled_error: the same on source dev; of the in-domain ceiling, on its own dev.
+        temperature: above 1 where the model is too sure on source dev.
+    """
 
     error: Share | None = None
     bins: tuple[Bin, ...] = ()
+    scaled_error: float | None = None
+    source_dev_error: float | None = None
+    source_dev_scaled_error: float | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The headline score that was expected on the target without reading a label of it.
+
+    Attributes:
+        score: expected, corrected by what the estimate is off on average elsewhere.
+        low, high: where the score lies nine times in ten.
+        estimate: which of ``estimates`` it comes from.
+        usual_error: its mean absolute error on corpora that it was not fitted to; None where that was never measured.
+        temperature: that source dev calibrates the probabilities with.
+        texts: unlabelled ones that were read.
+        estimates: name → scores by name, uncorrected.
+    """
+
+    score: float
+    low: float
+    high: float
+    estimate: str = ""
+    usual_error: float | None = None
+    temperature: float | None = None
+    texts: int = 0
+    estimates: dict[str, Scores] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +158,7 @@ class Counts:
     source_train: Whole | None = None
     source_dev: Whole | None = None
     target_unlabelled: Whole | None = None
+    target_labels: Whole | None = None
     parameters: Whole | None = None
     truncated: dict[str, Cut] = field(default_factory=dict)
     warnings: dict[str, Whole] = field(default_factory=dict)
@@ -148,6 +184,7 @@ class Metrics:
         taken_from: folder of the run whose result this is a copy of; None where the cell was trained.
         source_dev, source_test, target_test, target_test_clean: scores by name; None where there are no labels.
         target_test_sizes: None without target labels.
+        expected: None for the in-domain ceiling, whose dev has target labels.
         selection, curve, calibration, counts: see their classes.
         stages: what methods recorded of their preparation.
         seconds: by stage, over all attempts.
@@ -173,6 +210,7 @@ class Metrics:
     target_test: Scores | None = None
     target_test_clean: Scores | None = None
     target_test_sizes: Sizes | None = None
+    expected: Expected | None = None
     selection: Selection = Selection()
     curve: tuple[Epoch, ...] = ()
     calibration: Calibration = Calibration()

@@ -71,4 +71,6 @@ def _shown(run: Metrics, name: str, moved: bool) -> Metrics:
     if not moved:
         return shown
     nowhere = str(Path(run.folder, f"epoch={pick.epoch}"))  # such a folder is not there, as its predictions are not
-    return replace(shown, calibration=Calibration(), target_test_clean=None, source_test=None, folder=nowhere)
+    return replace(
+        shown, calibration=Calibration(), expected=None, target_test_clean=None, source_test=None, folder=nowhere
+    )

@@ -1,7 +1,8 @@
 """The contract of a validator: a number for each checkpoint, made without a target label."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from domadapt.tasks.rows import Rows
 from domadapt.tasks.scores import Scores
@@ -31,6 +32,8 @@ class Evidence:
 class Validator(Protocol):
     """Chooses the checkpoint with the largest value. A new one is a class in its own file, and one yaml.
 
+    One that compares checkpoints has ``together`` as well, see :class:`Comparing`.
+
     Attributes:
         name: in tables and in metrics.json.
         bound: True for the oracle alone, which target labels choose after training is over.
@@ -41,3 +44,11 @@ class Validator(Protocol):
 
     def __call__(self, evidence: Evidence) -> float:
         """The value to maximise."""
+
+
+@runtime_checkable
+class Comparing(Protocol):
+    """A validator whose values are known when training is over, and all checkpoints are there to be compared."""
+
+    def together(self, candidates: Sequence[Rows]) -> list[float]:
+        """The values to maximise, one a checkpoint, from its rows of the same unlabelled target text."""

@@ -88,7 +88,7 @@ def read_items(run: Metrics) -> Items | str:
     path = Path(run.folder, "predictions.jsonl")
     if not path.is_file():
         return f"{path.parent}: no predictions.jsonl"
-    rows = sorted(_rows(path, run.task), key=lambda row: row[:2])
+    rows = sorted(read_rows(path, run.task), key=lambda row: row[:2])
     if run.headline == "accuracy":  # of one label each, the micro average of all classes
         kinds, average = sorted({label for row in rows for label in row[2] | row[3]}), "micro"
     elif run.task == "classification":
@@ -114,7 +114,12 @@ def read_items(run: Metrics) -> Items | str:
 Row = tuple[str, str, set[Any], set[Any]]  # name, text, gold and predicted: (start, end, type) of spans, or a class
 
 
-def _rows(path: Path, task: str) -> list[Row]:
+def read_rows(path: Path, task: str) -> list[Row]:
+    """Name, text, gold and predicted labels of each line of a ``predictions.jsonl``.
+
+    Raises:
+        ValueError: at the first line that is none.
+    """
     rows = []
     with path.open(encoding="utf-8", newline="\n") as file:
         for number, line in enumerate(file, start=1):

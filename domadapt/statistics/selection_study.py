@@ -147,30 +147,41 @@ def best(runs: Sequence[Choices], validators: Sequence[str]) -> str:
 
 def _study(task: str, runs: Sequence[Choices]) -> Study:
     names = sorted(set.intersection(*(set(run.scores) for run in runs)) - {ORACLE})
-    by_corpus = len({run.corpus for run in runs}) > 1
-    units = _split(runs, (lambda run: run.corpus) if by_corpus else (lambda run: run.pair))
-    alone: tuple[Fold, ...] = ()
-    if by_corpus:
-        folds = _folds(runs, units, names, lambda run, other: run.corpus != other.corpus)
-    else:
-        folds = _folds(runs, units, names, lambda run, o: run.source != o.source and run.target != o.target)
-        alone = _folds(runs, units, names, lambda run, other: run.pair != other.pair)
+    by_corpus = _several_corpora(runs)
+    folds = _folds(held_out_units(runs), names)
+    alone = () if by_corpus else _folds(held_out_units(runs, alone=True), names)
     found = sorted((_regret(runs, name) for name in names), key=lambda one: (one.mean, one.validator))
     methods = tuple(dict.fromkeys(run.method for run in runs))
     unit = "corpus" if by_corpus else "pair"
     return Study(task, len(runs), methods, (*found, _regret(runs, ORACLE)), unit, folds, alone, best(runs, names))
 
 
-def _folds(
-    runs: Sequence[Choices],
-    units: Sequence[tuple[str, Sequence[Choices]]],
-    names: Sequence[str],
-    elsewhere: Callable[[Choices, Choices], bool],
-) -> tuple[Fold, ...]:
+def held_out_units(runs: Sequence[Choices], alone: bool = False) -> list[tuple[str, list[Choices], list[Choices]]]:
+    """Each corpus, or with one corpus each pair: its name, its runs, and those elsewhere that may have a say in it.
+
+    Args:
+        runs: of one task.
+        alone: of pairs, let all others have a say, those too with the same source or target.
+    """
+    by_corpus = _several_corpora(runs)
+
+    def elsewhere(run: Choices, own: Choices) -> bool:
+        if by_corpus:
+            return run.corpus != own.corpus
+        return run.pair != own.pair if alone else run.source != own.source and run.target != own.target
+
+    units = _split(runs, (lambda run: run.corpus) if by_corpus else (lambda run: run.pair))
+    return [(unit, own, [run for run in runs if elsewhere(run, own[0])]) for unit, own in units]
+
+
+def _several_corpora(runs: Sequence[Choices]) -> bool:
+    return len({run.corpus for run in runs}) > 1
+
+
+def _folds(units: Sequence[tuple[str, list[Choices], list[Choices]]], names: Sequence[str]) -> tuple[Fold, ...]:
     """Every unit held out; none if for one of them nothing is left to choose on."""
     folds = []
-    for unit, own in units:
-        rest = [run for run in runs if elsewhere(run, own[0])]
+    for unit, own, rest in units:
         if not rest:
             return ()
         regrets = {v: mean_regret(own, lambda run, v=v: run.regret(v)) for v in names}  # type: ignore[misc]

@@ -15,6 +15,7 @@ from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.known import check_annotated, check_known
 from domadapt.tasks.rows import Rows, rows
 from domadapt.tasks.scores import Scores, set_scores
+from domadapt.tasks.tagged import tag_names
 from domadapt.tasks.task import Prediction
 
 
@@ -98,7 +99,9 @@ class Extraction:
         parts = zip(*(t.cpu().split(batch.words.tolist()) for t in (best, confidence, read)), words, strict=True)
         return [
             Prediction(
-                spans=spans_of([self.labels[t] for t in tags[seen].tolist()], ranges[seen.numpy()]),
+                spans=spans_of(
+                    [self.labels[t] for t in tags[seen].tolist()], ranges[seen.numpy()], sure[seen].tolist()
+                ),
                 confidence=float(sure[seen].mean()) if seen.any() else 1.0,
             )
             for tags, sure, seen, ranges in parts
@@ -117,35 +120,33 @@ class Extraction:
         return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))} | scores
 
 
-def tag_names(types: Sequence[str]) -> list[str]:
-    """BIO tags of span types.
-
-    >>> tag_names(["aspect"])
-    ['O', 'B-aspect', 'I-aspect']
-    """
-    return ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]
-
-
 def word_logits(output: Output, batch: Batch) -> Tensor:
     """(nodes, labels) logits at each word's first piece; meaningless for words without one."""
     flat = output.logits.flatten(0, 1)
     return flat.index_select(0, batch.node_first_piece.clamp(min=0))
 
 
-def spans_of(tags: Sequence[str], words: IntArray) -> tuple[Span, ...]:
+def spans_of(tags: Sequence[str], words: IntArray, sure: Sequence[float]) -> tuple[Span, ...]:
     """Spans of a predicted tag sequence; an I without its B begins a span.
 
-    >>> spans_of(["O", "B-aspect", "I-aspect"], np.array([[0, 1], [2, 9], [10, 14]]))
-    (Span(start=2, end=14, type='aspect'),)
+    Args:
+        tags: one a word.
+        words: (words, 2) character ranges.
+        sure: probability of each tag; a span's confidence is the mean of its words', as in transformers' pipelines.
+
+    >>> found = spans_of(["O", "B-aspect", "I-aspect"], np.array([[0, 1], [2, 9], [10, 14]]), [0.9, 0.8, 0.6])
+    >>> found, found[0].confidence
+    ((Span(start=2, end=14, type='aspect'),), 0.7)
     """
-    spans: list[Span] = []
+    groups: list[list[int]] = []
     previous = "O"
-    for tag, (start, end) in zip(tags, words.tolist(), strict=True):
-        if tag != "O":
-            kind = tag[2:]
-            if tag[0] == "I" and previous[2:] == kind:
-                spans[-1] = Span(spans[-1].start, end, kind)
-            else:
-                spans.append(Span(start, end, kind))
+    for word, tag in enumerate(tags):
+        if tag != "O" and tag[0] == "I" and previous[2:] == tag[2:]:
+            groups[-1].append(word)
+        elif tag != "O":
+            groups.append([word])
         previous = tag
-    return tuple(spans)
+    return tuple(
+        Span(int(words[g[0], 0]), int(words[g[-1], 1]), tags[g[0]][2:], sum(sure[word] for word in g) / len(g))
+        for g in groups
+    )

@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Hashable, Sequence
 
-from sklearn.metrics import accuracy_score, precision_recall_fscore_support
-
 Scores = dict[str, float]
 
 
@@ -13,6 +11,8 @@ def set_scores(gold: Collection[Hashable], predicted: Collection[Hashable], pref
     >>> set_scores({(0, 4), (6, 9)}, {(0, 4), (6, 8)}, "aspect")["aspect_f1"]
     0.5
     """
+    from sklearn.metrics import precision_recall_fscore_support  # over a second, which prediction does not need
+
     items = sorted({*gold, *predicted}, key=repr)
     gold_set, predicted_set = set(gold), set(predicted)
     truth, guess = [i in gold_set for i in items] or [False], [i in predicted_set for i in items] or [False]
@@ -31,6 +31,8 @@ def class_scores(gold: Sequence[str], predicted: Sequence[str], labels: Sequence
     >>> class_scores(["a", "a", "b"], ["a", "b", "b"], ["a", "b"])["accuracy"]
     0.6666666666666666
     """
+    from sklearn.metrics import accuracy_score, precision_recall_fscore_support
+
     present = [label for label in labels if label in set(gold)]
     _, _, each, support = precision_recall_fscore_support(gold, predicted, labels=present, zero_division=0.0)
     result = {"macro_f1": float(each.mean()), "accuracy": float(accuracy_score(gold, predicted))}

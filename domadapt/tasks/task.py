@@ -22,7 +22,7 @@ class Prediction:
     Attributes:
         label: the class, for classification.
         confidence: its probability, or the mean probability of the predicted words' classes.
-        spans: character ranges of the user's own text, for extraction.
+        spans: character ranges of the user's own text, for extraction, each with its confidence.
     """
 
     label: str | None = None

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
 from domadapt.config.instantiate import make, plain
+from domadapt.config.resolvers import role
 from domadapt.utils.redact import redact, redacted
 from domadapt.utils.text import cut
 
 log = logging.getLogger(__name__)
 Content = dict[str, Any]  # of metrics.json
-STEP_LOSSES = "loss/"  # begins the names of what is logged every step, rather than once an epoch
+# These begin the names of what is logged every step, rather than once an epoch.
+STEP_LOSSES, STEP = "loss/", "step/"
 LONGEST_REASON = 200  # characters of an error that are told
 NOT_TRACKED = ("paths", "tracking", "benchmark")  # of a configuration: not what a run is, but where, and beside which
 NOT_FINAL = ("format", "seed", "config", "counts", "curve", "versions", "hardware")  # of metrics.json: no results
@@ -36,6 +39,7 @@ class Run:
         config: plain dicts without secrets, without paths of the home folder.
         folder: the run's own.
         home: the folder that the run shares with its sweep; its own if that was named by hand.
+        role: which bar of the report it is.
     """
 
     pair: str
@@ -46,11 +50,12 @@ class Run:
     config: dict[str, Any]
     folder: Path
     home: Path
+    role: str = ""
 
     @property
     def name(self) -> str:
-        """As it is listed: pair and seed."""
-        return f"{self.pair}/seed={self.seed}"
+        """As it is listed: pair, method and seed."""
+        return f"{self.pair}/{self.method}/seed={self.seed}"
 
 
 class Tracker:
@@ -124,7 +129,9 @@ class Watch(Logger):
         if self.tracker is None:
             return
         tracker, at = self.tracker, step or 0
-        told = {k: v for k, v in metrics.items() if not k.startswith(STEP_LOSSES) or (at - 1) % tracker.every == 0}
+        told = {
+            k: v for k, v in metrics.items() if not k.startswith((STEP_LOSSES, STEP)) or (at - 1) % tracker.every == 0
+        }
         if told:
             self.attempt(lambda: tracker.log(told, at))
 
@@ -155,6 +162,42 @@ class Watch(Logger):
             with suppress(Exception):
                 tracker.end(metrics)
         self.attempt(lambda: tracker.end(metrics))
+
+
+class Several(Tracker):
+    """Trackers side by side, ``tracking=[wandb_offline,tensorboard]``; one that fails stops no other.
+
+    Args:
+        trackers: each with its own ``every``.
+    """
+
+    def __init__(self, trackers: Sequence[Tracker]) -> None:
+        super().__init__(every=1)
+        self.watches = [Watch(tracker) for tracker in trackers]
+
+    def start(self, run: Run) -> None:
+        """To each."""
+        for tracker, watch in self._each():
+            watch.attempt(partial(tracker.start, run))
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        """To each, which thins out for itself."""
+        for watch in self.watches:
+            watch.log_metrics(metrics, step)
+
+    def end(self, metrics: Content | None) -> None:
+        """To each."""
+        for watch in self.watches:
+            watch.metrics = metrics  # type: ignore[assignment]
+            watch.close()
+
+    def benchmark(self, home: Path, metrics: Sequence[Content], report: Path | None) -> None:
+        """To each."""
+        for tracker, watch in self._each():
+            watch.attempt(partial(tracker.benchmark, home, metrics, report))
+
+    def _each(self) -> Iterator[tuple[Tracker, Watch]]:
+        return ((watch.tracker, watch) for watch in self.watches if watch.tracker)
 
 
 @contextmanager
@@ -204,6 +247,8 @@ def make_tracker(config: Any) -> Tracker | None:
     Raises:
         ValueError: it is not there, or is none.
     """
+    if config and "_target_" not in config and all(isinstance(each, dict) for each in config.values()):
+        return Several([tracker for each in config.values() if (tracker := make_tracker(each))])
     tracker = make(config) if config else None
     if not isinstance(tracker, Tracker | None):
         raise ValueError(f"tracking={redacted(config)}: expected tracking=none or a domadapt.tracking Tracker")
@@ -215,7 +260,8 @@ def describe(config: dict[str, Any], key: str, folder: Path, attempt: int) -> Ru
     told = {name: value for name, value in config.items() if name not in NOT_TRACKED}
     home = folder if config["paths"]["run"] else Path(config["paths"]["runs"])
     pair, method = str(config["pair"]), str(config["method"])
-    return Run(pair, method, int(config["seed"]), key, attempt, _away_from_home(redacted(told)), folder, home)
+    own = _away_from_home(redacted(told))
+    return Run(pair, method, int(config["seed"]), key, attempt, own, folder, home, role(config))
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

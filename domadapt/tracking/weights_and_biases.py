@@ -13,15 +13,31 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.tracking.tracker import Content, Run, Tracker, final, reason
+from domadapt.tracking.wandb_predictions import show_predictions
 from domadapt.utils.files import write_atomic
 
 log = logging.getLogger(__name__)
 ROOM = 2**18  # bytes that must fit on the disk for a run to begin
+# Of metrics.json, what W&B's summary shows of a run beside the last values of its curves.
+SUMMARY = ("target_test/", "source_test/", "source_dev/", "selection/epoch", "selection/gap", "calibration/error")
+# Names that W&B's users look for.
+USUAL = {
+    "loss/total": "train/loss",
+    "loss/": "train/loss_",
+    "step/": "train/",
+    "losses/": "train/epoch_loss_",
+    "source_dev/": "eval/",
+    "validators/": "eval/validator_",
+    "selection": "score",
+}
 UNREACHABLE: set[str] = set()  # servers that this process has waited for in vain: the sweep's next runs do not
 
 
 class WeightsAndBiases(Tracker):
-    """One W&B run a run: group is the benchmark, job type the method, name the pair and seed.
+    """One W&B run a run: group is the benchmark, job type the method, name the pair, method and seed.
+
+    What is trained is ``train/...``, what is scored ``eval/...``; ``score`` is the chosen validator's value, which
+    reads no target label, so that a sweep may search by it. The target's test is in the summary alone.
 
     A run that was killed goes on under the same id, kept in the run folder. Offline, each attempt is a folder of its
     own, which `wandb sync` joins by the id.
@@ -34,6 +50,10 @@ class WeightsAndBiases(Tracker):
         every: steps between two losses.
         models: keep every run's model as an artifact.
         report: keep a benchmark's report as an artifact.
+        predictions: rows of the table of predictions, which quotes texts; 0 for none.
+        notes: on every run; None takes WANDB_NOTES.
+        tags: on every run, beside those of WANDB_TAGS and the run's role, method and backbone.
+        system: tell W&B of the machine and its load.
         folder: where W&B's own files go; None is beside the runs.
         init_timeout: seconds to wait for a server before the run is kept offline.
         finish_timeout: seconds to wait for the last uploads.
@@ -49,6 +69,10 @@ class WeightsAndBiases(Tracker):
         every: int = 10,
         models: bool = False,
         report: bool = True,
+        predictions: int = 100,
+        notes: str | None = None,
+        tags: Sequence[str] = (),
+        system: bool = False,
         folder: str | None = None,
         init_timeout: float = 30.0,
         finish_timeout: float = 60.0,
@@ -62,7 +86,11 @@ class WeightsAndBiases(Tracker):
         except ImportError as error:
             raise ValueError(f"tracking=wandb: {error}: pip install 'wandb>=0.31'") from None
         self.wandb: Any = wandb
-        self.mode, self.project, self.entity, self.group = os.environ.get("WANDB_MODE", mode), project, entity, group
+        said = os.environ.get
+        self.mode, self.project = said("WANDB_MODE", mode), said("WANDB_PROJECT", project)
+        self.entity, self.group = said("WANDB_ENTITY", entity), said("WANDB_RUN_GROUP", group)
+        self.notes, self.system, self.predictions = said("WANDB_NOTES", notes), system, predictions
+        self.tags = [*tags, *filter(None, said("WANDB_TAGS", "").split(","))]
         self.models, self.report, self.folder = models, report, folder
         self.init_timeout, self.finish_timeout, self.api_key = init_timeout, finish_timeout, api_key
         self.run: Any = None
@@ -71,20 +99,31 @@ class WeightsAndBiases(Tracker):
     def start(self, run: Run) -> None:
         """Open the run, or go on with it."""
         self.described = run
+        backbone = str((run.config.get("backbone") or {}).get("name", ""))
+        tags = dict.fromkeys(each[:64] for each in (*self.tags, run.role, run.method, Path(backbone).name) if each)
         self._open(
-            run.home, id=kept_id(run.folder, run.key), name=run.name, job_type=run.method, config=dict(run.config)
+            run.home,
+            id=kept_id(run.folder, run.key),
+            name=run.name,
+            job_type=run.method,
+            config={**run.config, "role": run.role, "method": run.method, "pair": run.pair},
+            tags=list(tags),
+            notes=self.notes,
         )
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Numbers of a step. W&B's own counter of calls is no step: an attempt begins it anew."""
         if self.run:
-            self.run.log({**metrics, "step": step})
+            self.run.log({**{usual(name): value for name, value in metrics.items()}, "step": step})
 
     def end(self, metrics: Content | None) -> None:
         """The summary holds the results of the chosen epoch; then finish, so that no other run goes on in this one."""
         try:
             if self.run and metrics and self.described:
-                self.run.summary.update(final(metrics))
+                found = final(metrics)
+                self.run.summary.update({name: value for name, value in found.items() if name.startswith(SUMMARY)})
+                if self.predictions:
+                    show_predictions(self.wandb, self.run, self.described.folder, self.predictions)
                 if self.models:
                     self._artifact(f"model-{self.described.key}", "model", self.described.folder / "model")
         finally:
@@ -95,6 +134,8 @@ class WeightsAndBiases(Tracker):
         from domadapt.tracking.wandb_summary import show
 
         self._open(home, name="summary", job_type="benchmark", config={})
+        if self.run is None:
+            return
         try:
             show(self.wandb, self.run, metrics)
             if self.report and report and report.is_file():
@@ -103,6 +144,8 @@ class WeightsAndBiases(Tracker):
             self._finish(failed=False)
 
     def _open(self, home: Path, **described: Any) -> None:
+        if self.mode == "disabled":
+            return
         folder = Path(self.folder or os.environ.get("WANDB_DIR") or home).absolute()
         room_for_a_run(folder)  # W&B would go elsewhere without a word
         described |= {"project": self.project, "entity": self.entity, "group": self.group, "dir": str(folder)}
@@ -143,8 +186,8 @@ class WeightsAndBiases(Tracker):
             disable_code=True,
             disable_git=True,
             x_disable_meta=True,
-            x_disable_machine_info=True,
-            x_disable_stats=True,
+            x_disable_machine_info=not self.system,
+            x_disable_stats=not self.system,
             x_transaction_log_flush_interval=2.0,  # seconds that a killed run may lose
         )
 
@@ -172,6 +215,16 @@ class WeightsAndBiases(Tracker):
             raise
         if problem := unwritten(folder):
             log.warning("W&B could not write all of %s (%s); metrics.json has it all", folder, problem)
+
+
+def usual(name: str) -> str:
+    """What W&B's users call a number.
+
+    >>> usual("loss/total"), usual("loss/mlm"), usual("source_dev/span_f1"), usual("selection"), usual("epoch")
+    ('train/loss', 'train/loss_mlm', 'eval/span_f1', 'score', 'epoch')
+    """
+    found = next((start for start in USUAL if name.startswith(start)), "")
+    return USUAL.get(found, "") + name.removeprefix(found)
 
 
 def kept_id(folder: Path, key: str) -> str:

@@ -8,15 +8,18 @@ from importlib.resources import files
 
 import numpy as np
 import pytorch_lightning as pl
+from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.config.instantiate import make
+from domadapt.config.instantiate import make, plain
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
+from domadapt.inference.saved import SavedRuns
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import EncoderLike
 from domadapt.runs.key import folder_of
+from domadapt.selection.every import every_validator
 from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
@@ -26,6 +29,8 @@ from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
 from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
+
+AUTO = "domadapt.tasks.auto.auto"
 
 
 def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
@@ -51,10 +56,17 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
     if cfg.train_on == "target":
         domains = domains.in_domain()
+    if cfg.target_labels and cfg.train_on == "target":
+        raise ValueError(
+            f"target_labels={cfg.target_labels}: train_on=target trains on all of them; leave one of the two out"
+        )
+    if cfg.target_labels:
+        domains = domains.with_target_labels(cfg.target_labels, cfg.target_label_share, cfg.seed)
     sealed = domains.test
     if sealed is None and make(cfg.selection).bound:
         raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
-    task: Task = make(cfg.task)
+    task_config = told(cfg.task, domains)
+    task: Task = make(task_config)
     domains = replace(
         domains,
         source_train=task.usable(domains.source_train, domains.warnings),
@@ -86,6 +98,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     setting = Setting(
         domains=domains,
         task=task,
+        task_config=plain(task_config),
         encoder=encoder,
         methods=methods,
         parser=parser,
@@ -98,6 +111,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         precision=pick_precision(options.precision, device),
         cache=folder_of(cfg, "cache"),
         warnings=domains.warnings,
+        saved_runs=SavedRuns(),
     )
     needed = setting.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))
     if setting.augments and needed and not getattr(made, "takes_new_text", True):
@@ -110,6 +124,17 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
     setting.attach()
     return setting, sealed
+
+
+def told(task: DictConfig, domains: Domains) -> DictConfig:
+    """The task's settings: as they are given, or of the task that the source's annotation is of."""
+    if task.get("_target_") != AUTO:
+        return task
+    # By its name, so that the keys of other runs do not reach both tasks' code.
+    name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
+    made = OmegaConf.create((files("domadapt.conf") / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert isinstance(made, DictConfig)
+    return made
 
 
 def make_methods(cfg: DictConfig) -> dict[str, Method]:
@@ -145,11 +170,7 @@ def make_validators(selection: DictConfig) -> Iterator[Validator]:
     """
     first: Validator = make(selection)
     yield first
-    for path in sorted((files("domadapt.conf") / "selection").iterdir(), key=lambda path: path.name):
-        if path.name.endswith(".yaml"):
-            other: Validator = make(OmegaConf.create(path.read_text(encoding="utf-8")))
-            if other.name != first.name:
-                yield other
+    yield from (other for other in every_validator() if other.name != first.name)
 
 
 def _read_parts(setting: Setting, validation_texts: int) -> None:

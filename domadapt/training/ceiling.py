@@ -20,6 +20,7 @@ from domadapt.utils.checksums import verify_checksums, write_checksums
 from domadapt.utils.files import one_at_a_time, replace_folder, write_atomic
 
 log = logging.getLogger(__name__)
+BESIDE = ("predictions.jsonl", "card.json", "card.md")  # what lies with a run's model
 
 
 class Ceiling:
@@ -61,7 +62,9 @@ class Ceiling:
             verify_checksums(other / "model")
             metrics = load(other / "metrics.json")
             description = json.loads((other / "model" / "domadapt.json").read_text(encoding="utf-8"))
-            predictions = (other / "predictions.jsonl").read_text(encoding="utf-8") if metrics["target_test"] else None
+            beside = {name: (other / name).read_text(encoding="utf-8") for name in BESIDE if (other / name).is_file()}
+            if "predictions.jsonl" not in beside:
+                return None
             if metrics["ceiling"] != self.key or not sound(metrics) or other == folder.resolve():
                 return None
         except (OSError, ValueError, KeyError, TypeError):
@@ -74,7 +77,7 @@ class Ceiling:
             write_checksums(part)
 
         replace_folder(folder / "model", copy)
-        if predictions is not None:
-            write_atomic(folder / "predictions.jsonl", predictions)
+        for name, text in beside.items():
+            write_atomic(folder / name, text)
         log.info("%s: the same ceiling as in %s, taken from there", folder, other)
         return {**metrics, "taken_from": str(other)}

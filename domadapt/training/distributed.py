@@ -10,17 +10,35 @@ import signal
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from pytorch_lightning.plugins.io import CheckpointIO
 from pytorch_lightning.strategies import DDPStrategy
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from domadapt.training.options import TrainerOptions
-from domadapt.utils.checkpoint import SafeCheckpointIO
+from domadapt.utils import checkpoint as files
+
+
+class SafeCheckpointIO(CheckpointIO):
+    """What Lightning saves and loads checkpoints with, in place of pickles."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Write by rename: the last checkpoint stays until the next is whole."""
+        files.save(checkpoint, Path(path))
+
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
+        """Read a checkpoint; Lightning moves its tensors where they belong."""
+        return files.load(Path(path))
+
+    def remove_checkpoint(self, path: Any) -> None:
+        """Delete a checkpoint."""
+        Path(path).unlink(missing_ok=True)
 
 
 class Spawned(DDPStrategy):

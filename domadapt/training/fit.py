@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from domadapt.methods.setting import Setting
 from domadapt.runs.status import Status
 from domadapt.selection.choose import best_epoch
 from domadapt.selection.storage import save_evidence
-from domadapt.selection.validator import Evidence, Validator
+from domadapt.selection.validator import Comparing, Evidence, Validator
+from domadapt.tasks.rows import Rows
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
 from domadapt.training.module import AdaptationModule
@@ -31,6 +33,8 @@ from domadapt.utils import checkpoint
 from domadapt.utils.dice import random_state, set_random_state
 
 log = logging.getLogger(__name__)
+told = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
+UNTOLD = ("source_dev", "last")  # validators: said already, and of no value
 
 
 class Epochs(Callback):
@@ -46,6 +50,7 @@ class Epochs(Callback):
 
     Attributes:
         curve: what metrics.json says of each epoch.
+        seen: by epoch, rows of the validation sample, for validators that compare epochs.
         kept: by epoch, what was scored, in memory; what a checkpoint has written stands on disk as well.
     """
 
@@ -65,6 +70,8 @@ class Epochs(Callback):
         self.curve: list[dict[str, Any]] = []
         self.kept: dict[int, dict[str, Any]] = {}
         self.random: list[dict[str, Any]] = []
+        self.seen: dict[int, Rows] = {}
+        self.began = time.monotonic(), 0  # when, and after how many epochs
 
     @property
     def last(self) -> Path:
@@ -74,6 +81,10 @@ class Epochs(Callback):
     def best(self, validator: Validator) -> int:
         """The epoch that a validator chooses."""
         return best_epoch([line["validators"][validator.name] for line in self.curve])
+
+    def rated(self, validator: Validator) -> bool:
+        """Whether a validator has a number for any epoch; some have none where nothing is found on the target."""
+        return any(not math.isnan(line["validators"].get(validator.name, math.nan)) for line in self.curve)
 
     def restore(self, epoch: int) -> None:
         """Put back what was scored after an epoch: the encoder's final weights, the methods', what they remember."""
@@ -87,6 +98,7 @@ class Epochs(Callback):
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Resumed: go on with the random numbers that would have come."""
+        self.began = time.monotonic(), trainer.current_epoch
         if self.random:
             set_random_state(self.random[trainer.global_rank])
         elif trainer.global_rank:
@@ -122,6 +134,13 @@ class Epochs(Callback):
                 with self.status.during("score"):
                     self.score(epoch, trainer.global_step, losses, trainer.loggers)
                     self._keep(epoch)
+                headline = self.setting.task.headline
+                module.shown["dev"] = f"{100 * self.curve[-1]['source_dev'][headline]:.1f}"
+                if self.setting.quiet:
+                    since, before = self.began
+                    epochs = trainer.max_epochs or epoch
+                    left = (time.monotonic() - since) / (epoch - before) * (epochs - epoch)
+                    told.info("%s", epoch_line(self.curve[-1], headline, epochs, left))
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
         if time.monotonic() - self.written >= self.every:
             with self.status.during("checkpoint"):
@@ -144,6 +163,7 @@ class Epochs(Callback):
             loggers: hear of it.
         """
         evidence = self.evidence(epoch)
+        self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
         if self.keep_evidence:
             save_evidence(evidence, self.folder.with_name("evidence") / f"epoch={epoch}.npz")
         values = {v.name: v(evidence) for v in self.validators if not v.bound}
@@ -159,6 +179,21 @@ class Epochs(Callback):
         )
         for logger in loggers:
             logger.log_metrics(flat(self.curve[-1]), step)
+
+    def compare(self) -> None:
+        """Training is over: the values of validators that compare epochs. Those before a resumption are read again."""
+        if not any(isinstance(validator, Comparing) for validator in self.validators):
+            return
+        for epoch in (line["epoch"] for line in self.curve if line["epoch"] not in self.seen):
+            self.restore(epoch)
+            self.seen[epoch] = evaluate(self.setting.validation, self.setting, self.batch_size, f"epoch {epoch}").rows
+        rows = [self.seen[line["epoch"]] for line in self.curve]
+        for validator in self.validators:
+            if isinstance(validator, Comparing):
+                for line, value in zip(self.curve, validator.together(rows), strict=True):
+                    line["validators"][validator.name] = value
+                    if validator is self.validators[0]:
+                        line["selection"] = value
 
     def _keep(self, epoch: int) -> None:
         methods = self.setting.methods
@@ -214,6 +249,38 @@ class Epochs(Callback):
         return self.folder / f"epoch={epoch}.safetensors"
 
 
+def epoch_line(line: dict[str, Any], headline: str, epochs: int, left: float) -> str:
+    """What a log says of an epoch.
+
+    Args:
+        line: of the curve.
+        headline: name of the dev score.
+        epochs: there are.
+        left: seconds, about.
+
+    >>> line = {"epoch": 2, "losses": {"task": 0.5, "total": 0.61}, "source_dev": {"span_f1": 0.452},
+    ...         "validators": {"source_dev": 0.452, "infomax": 1.25}}
+    >>> epoch_line(line, "span_f1", 3, 75.0)
+    'epoch 2 of 3: loss 0.610, dev span_f1 45.2, infomax 1.25, about 1:15 left'
+    """
+    values = [f"{name} {value:.3g}" for name, value in line["validators"].items() if name not in UNTOLD]
+    minutes, seconds = divmod(round(left), 60)
+    over = "done" if line["epoch"] == epochs else f"about {minutes}:{seconds:02} left"
+    scores = f"loss {line['losses']['total']:.3f}, dev {headline} {100 * line['source_dev'][headline]:.1f}"
+    return f"epoch {line['epoch']} of {epochs}: {', '.join([scores, *values, over])}"
+
+
+class Bar(TQDMProgressBar):
+    """Lightning's bar with the loss, and the dev score of the last epoch."""
+
+    def get_metrics(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule
+    ) -> dict[str, int | str | float | dict[str, float]]:
+        """What stands beside the bar."""
+        assert isinstance(pl_module, AdaptationModule)
+        return {**pl_module.shown}
+
+
 def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logger | None) -> None:
     """Train, from the last checkpoint of an earlier attempt if there is one.
 
@@ -223,6 +290,7 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
         epochs: of the run, without any yet; another cell's checkpoint is not resumed.
         logger: hears of losses and scores.
     """
+    passes = options.passes(-(-len(setting.source) // options.batch_size))
     loader = StepLoader(
         setting.source,
         setting.target or None,
@@ -231,11 +299,18 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
         options.target_batch_size,
         setting.seed,
         setting.augmented if setting.augments else None,
+        passes,
     )
     steps = len(loader) * options.epochs
+    if passes > 1:
+        log.info(
+            "%d texts make %d steps an epoch, which are few: each of %d epochs goes over them %d times, %d steps in "
+            "all (trainer.least_steps=%d; 0 goes over them once)",
+            *(len(setting.source), len(loader) // passes, options.epochs, passes, steps, options.least_steps),
+        )
     module = AdaptationModule(setting, options, steps)
     resumed = resumable(epochs)
-    callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, TQDMProgressBar(leave=False)]
+    callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, Bar(leave=False)]
     trainer = pl.Trainer(
         max_epochs=options.epochs,
         precision=setting.precision,  # type: ignore[arg-type]

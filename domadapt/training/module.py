@@ -1,5 +1,6 @@
 """The one LightningModule: source and target batches in, named losses out."""
 
+import time
 from typing import Any
 
 import pytorch_lightning as pl
@@ -10,7 +11,7 @@ from transformers import get_linear_schedule_with_warmup
 from domadapt.data.loaders import StepBatches
 from domadapt.methods.method import Step, View
 from domadapt.methods.setting import Setting
-from domadapt.tracking.tracker import STEP_LOSSES
+from domadapt.tracking.tracker import STEP, STEP_LOSSES
 from domadapt.training.options import TrainerOptions
 
 
@@ -33,6 +34,8 @@ class AdaptationModule(pl.LightningModule):
         self.sums: dict[str, float] = {}
         self.seen = 0
         self.step: Step | None = None
+        self.shown: dict[str, str] = {}  # beside the progress bar
+        self.clock, self.texts = time.monotonic(), 0
 
     def training_step(self, batches: StepBatches, index: int) -> Tensor:
         """Losses of one step; methods read the very states the task was trained on."""
@@ -44,6 +47,7 @@ class AdaptationModule(pl.LightningModule):
         for method in setting.methods.values():
             losses |= method.losses(step)
         total = torch.stack([self.weights[name] * value for name, value in losses.items()]).sum()
+        self.texts += sum(len(view.batch.input_ids) for view in step.views)
         self._record({**losses, "total": total})
         return total
 
@@ -85,5 +89,11 @@ class AdaptationModule(pl.LightningModule):
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.seen += 1
+        self.shown["loss"] = f"{values['total']:.3f}"
         if self.logger:
-            self.logger.log_metrics({STEP_LOSSES + name: value for name, value in values.items()}, self.global_step + 1)
+            told = {STEP_LOSSES + name: value for name, value in values.items()}
+            now = time.monotonic()
+            told[f"{STEP}texts_per_second"] = self.texts / max(1e-9, now - self.clock)
+            told[f"{STEP}learning_rate"] = self.trainer.optimizers[0].param_groups[0]["lr"]
+            self.clock, self.texts = now, 0
+            self.logger.log_metrics(told, self.global_step + 1)

@@ -17,6 +17,7 @@ from pytorch_lightning.loggers.logger import Logger
 from domadapt.methods.setting import Setting
 from domadapt.runs.key import cell_key
 from domadapt.training.fit import Epochs
+from domadapt.training.options import read_options
 from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time
 
@@ -42,7 +43,8 @@ class Network:
         read = cfg.train_on == "target" or any(READS_TARGET & method.reads for method in setting.methods.values())
         reads: tuple[object, ...] = (domains.source_train, setting.task.labels)
         reads += (domains.source_dev, domains.unlabeled) if read else ()
-        content = json.dumps([cell_key(cfg, without=("data",)), hashlib.sha256(repr(reads).encode()).hexdigest()])
+        digest, least = hashlib.sha256(repr(reads).encode()).hexdigest(), read_options(cfg).least_steps
+        content = json.dumps([cell_key(cfg, without=("data",)), digest, least])
         self._name = hashlib.sha256(content.encode()).hexdigest()[:16]
         self.key = None if read else self._name
         asked = cfg.paths.share_source

@@ -1,11 +1,18 @@
 """How runs are trained: the configuration's ``trainer``, typed, its ranges checked in one place."""
 
+import inspect
+import math
 from dataclasses import dataclass, fields
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
+from domadapt.config.resolvers import own_files
+
 WHOLE = ("epochs", "batch_size", "target_batch_size", "evaluation_batch_size", "validation_texts")
+LEAST_STEPS = 300  # of training on a user's own files, unless told
 MOST_THREADS = 1024  # more crash torch where the system has no room for them
 RANGES = {
     "learning_rate": (0, 1),
@@ -31,6 +38,7 @@ class TrainerOptions:
     hardware: str | None
     threads: int
     epochs: int
+    least_steps: int
     batch_size: int
     target_batch_size: int
     evaluation_batch_size: int
@@ -54,6 +62,17 @@ class TrainerOptions:
         if type(self.threads) is not int or not 0 <= self.threads <= MOST_THREADS:
             expected = f"a whole number from 1 to {MOST_THREADS}, or 0 for torch's choice"
             raise ValueError(f"trainer.threads={self.threads!r}: expected {expected}")
+        _whole("trainer.least_steps", self.least_steps, 0, " (epochs as they are)")
+
+    def passes(self, batches: int) -> int:
+        """How often an epoch goes over the labelled texts, so that all epochs together make ``least_steps``.
+
+        Epochs stay as many: there is a checkpoint for each, and methods count them.
+
+        Args:
+            batches: of one pass.
+        """
+        return max(1, math.ceil(self.least_steps / max(1, self.epochs * batches)))
 
 
 def read_options(cfg: DictConfig) -> TrainerOptions:
@@ -65,11 +84,49 @@ def read_options(cfg: DictConfig) -> TrainerOptions:
     Raises:
         ValueError: naming the setting, its value and its range.
     """
-    options = TrainerOptions(**{field.name: cfg.trainer[field.name] for field in fields(TrainerOptions)})
+    given = {field.name: cfg.trainer[field.name] for field in fields(TrainerOptions)}
+    if given["least_steps"] is None:
+        given["least_steps"] = LEAST_STEPS if own_files(cfg.data) else 0
+    options = TrainerOptions(**given)
     _whole("max_pieces", cfg.max_pieces, 3, "; two pieces are special ones")
     if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
     return options
+
+
+def check(cfg: DictConfig) -> None:
+    """What is wrong with a configuration, as far as it shows before anything heavy is imported: a second, not ten.
+
+    Args:
+        cfg: a composed ``train.yaml``.
+
+    Raises:
+        ValueError: naming the setting, its value and its range, or the file that is not there.
+    """
+    options = read_options(cfg)
+    choices = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
+    for name, known in choices.items():
+        if str(value := getattr(options, name)) not in known:
+            raise ValueError(f"trainer.{name}={value!r}: expected {', '.join(known[:-1])} or {known[-1]}")
+    if cfg.train_on not in ("source", "target"):
+        raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
+    if _lacks_something(cfg.data):
+        from domadapt.config.instantiate import make
+
+        make(cfg.data)  # says in its own words what
+
+
+def _lacks_something(data: DictConfig) -> bool:
+    """Whether reading the corpora is likely to fail: a file is not there or not named, or a setting is unknown."""
+    home, _, name = str(data.get("_target_", "")).rpartition(".")
+    if home != "domadapt.data.sources":
+        return False
+    sides = [data, *(side for side in (data.get("source"), data.get("target")) if isinstance(side, DictConfig))]
+    paths = [side[key] for side in sides for key in side if key == "root" or str(key).endswith("path")]
+    gone = any(isinstance(path, str) and not Path(path).exists() for path in paths)
+    unnamed = any(side.get("path", "") is None for side in sides) or ("root" in data and data.root is None)
+    takes = inspect.signature(getattr(import_module(home), name)).parameters
+    return gone or (unnamed and name != "shipped") or any(key not in takes for key in data if key != "_target_")
 
 
 def _whole(name: str, value: Any, low: int, what: str = "") -> None:

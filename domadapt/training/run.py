@@ -7,9 +7,9 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
@@ -17,6 +17,7 @@ from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.config.instantiate import plain
+from domadapt.config.resolvers import role
 from domadapt.data.domains import SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
@@ -34,13 +35,17 @@ from domadapt.training.fit import Epochs, fit
 from domadapt.training.network import Network
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.test import final_evaluation
+from domadapt.training.unlabelled import audit_own_files, label_target, leave_card
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
 from domadapt.utils.plain import plain_json
 from domadapt.utils.redact import command_line, redacted, remember, struck
 
+if TYPE_CHECKING:
+    from domadapt.auditing.audit import Audit
+
 log = logging.getLogger(__name__)
 # What a run writes, and what is in the two folders that it replaces or deletes as a whole.
-FILES = ("metrics.json", "status.json", "predictions.jsonl", "model")
+FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md", "model")
 FOLDERS = {
     "model": ("domadapt.json", "encoder", "methods.safetensors", "SHA256SUMS"),
     "checkpoint": ("*.safetensors", ".*"),
@@ -165,8 +170,11 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
             log.warning("%s (%d times)", message, count)
         for module in (setting.encoder, *setting.methods.values()):
             module.to(setting.device)
+        job = replace(job, config={**job.config, "task": setting.task_config})
+    found_odd = audit_own_files(cfg, setting, folder) if cfg.train_on == "source" else None
     if cfg.train_on == "source":
-        return _write(_learn(job, setting, validators, sealed, Network(cfg, setting)), folder, status)
+        learned = _learn(job, setting, validators, sealed, Network(cfg, setting), found_odd)
+        return _write(learned, folder, status)
     ceiling = Ceiling(cfg, setting.domains, sealed)
     with ceiling.once():
         if (found := ceiling.take(folder, setting.domains.source)) is not None:
@@ -188,9 +196,14 @@ def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, A
 
 
 def _learn(
-    job: Job, setting: Setting, validators: Sequence[Validator], sealed: SealedTest | None, network: Network
+    job: Job,
+    setting: Setting,
+    validators: Sequence[Validator],
+    sealed: SealedTest | None,
+    network: Network,
+    found_odd: "Audit | None" = None,
 ) -> dict[str, Any]:
-    """Fit, select, test."""
+    """Fit, select, test; without target labels, label the target."""
     folder, status = job.folder, job.status
     stages: dict[str, Any] = {}
     with status.during("prepare"):
@@ -203,6 +216,7 @@ def _learn(
             with status.during("fit"):
                 fit(job.options, setting, epochs, job.logger)
                 network.keep(epochs)
+        epochs.compare()
     with status.during("save"):
         epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
         # Before the test: whatever goes wrong there, the model is kept.
@@ -214,11 +228,18 @@ def _learn(
             save_model(setting, job.config, folder / "model")
         for message, count in sorted((setting.warnings - known).items()):
             log.warning("%s (%d times)", message, count)
+    labelled = None
+    if sealed is None:
+        with status.during("label target"):
+            labelled = label_target(setting, epochs.batch_size, folder / "predictions.jsonl")
     told = summary(job.config, setting, epochs.curve)
     if chosen.bound:
         told["method"] += "+oracle_selection"
     took = {"seconds": status.seconds, "attempts": status.attempts}
-    return {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}
+    metrics = {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}
+    if labelled is not None:
+        leave_card(setting, labelled, metrics, found_odd, folder)
+    return metrics
 
 
 def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]]) -> dict[str, Any]:
@@ -236,6 +257,7 @@ def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]
             "source_train": len(setting.domains.source_train),
             "source_dev": len(setting.domains.source_dev),
             "target_unlabelled": len(setting.domains.unlabeled.texts),
+            "target_labels": setting.domains.target_labels,
             "parameters": sum(p.numel() for p in setting.encoder.parameters()),
             "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
             "warnings": dict(setting.warnings),
@@ -245,15 +267,6 @@ def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]
         "hardware": hardware(setting.device, setting.precision),
         "command": command_line(["domadapt", *sys.argv[1:]]),
     }
-
-
-def role(config: dict[str, Any]) -> str:
-    """Which bar of the report a run is: the three that stand, or one between."""
-    if config["train_on"] == "target":
-        return "in_domain"
-    if config["backbone"].get("_target_", "").endswith("BiLSTM"):
-        return "rnn_from_scratch"
-    return "adapted" if config["injection"] or config["adaptation"] else "source_only"
 
 
 def _reproducible(seed: int, threads: int) -> None:

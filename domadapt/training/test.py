@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from domadapt.analysis.expected import expected_score
+from domadapt.analysis.temperature import calibration_under_shift
 from domadapt.data.domains import SealedTest
 from domadapt.data.normal import identity
 from domadapt.data.records import Record
-from domadapt.inference.evaluate import Evaluation, calibration, evaluate
+from domadapt.inference.evaluate import Evaluation, evaluate
 from domadapt.methods.setting import Setting
 from domadapt.tasks.scores import Scores
 from domadapt.tasks.task import Prediction
@@ -28,7 +30,7 @@ def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs
         For metrics.json: ``selection``, ``source_dev``, ``target_test`` and so on.
     """
     chosen = epochs.validators[0]
-    picked = {v.name: epochs.best(v) for v in epochs.validators if not v.bound}
+    picked = {v.name: epochs.best(v) for v in epochs.validators if epochs.rated(v)}
     scores: dict[int, Scores] = {}
     found: dict[int, Evaluation] = {}
     records: tuple[Record, ...] = ()
@@ -53,6 +55,11 @@ def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs
         },
         "source_dev": next(line["source_dev"] for line in epochs.curve if line["epoch"] == epoch),
     }
+    dev = evaluate(setting.dev, setting, epochs.batch_size, "source dev")
+    result["calibration"] = calibration_under_shift(dev.rows, found[epoch].rows if scores else None)
+    if any(r.domain != setting.domains.target for r in setting.domains.source_dev):  # not of the ceiling
+        target = evaluate(setting.validation, setting, epochs.batch_size, "target validation")
+        result["expected"] = expected_score(dev.rows, target.rows, setting.task)
     if scores:
         result["selection"]["target_curve"] = [scores[line["epoch"]][headline] for line in epochs.curve]
     if setting.domains.source_test:
@@ -62,7 +69,7 @@ def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs
     if not scores:
         return {**result, "target_test": None}
     predictions = found[epoch].predictions
-    result |= {"target_test": scores[epoch], "calibration": calibration(found[epoch].rows)}
+    result["target_test"] = scores[epoch]
     texts = [r.text for r in setting.domains.unlabeled.texts] + [r.text for r in setting.domains.source_train]
     seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
     clean = [i for i, r in enumerate(records) if identity(r.text) not in seen]
@@ -81,7 +88,11 @@ def _examples(setting: Setting, records: tuple[Record, ...], part: str) -> Any:
 
 def _row(record: Record, prediction: Prediction) -> dict[str, Any]:
     def spans(items: Any) -> list[dict[str, Any]]:
-        return [{"start": s.start, "end": s.end, "type": s.type} for s in items or ()]
+        return [
+            {"start": s.start, "end": s.end, "type": s.type}
+            | ({} if s.confidence is None else {"confidence": round(s.confidence, 4)})
+            for s in items or ()
+        ]
 
     return {
         "id": record.id,

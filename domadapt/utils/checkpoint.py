@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pytorch_lightning.plugins.io import CheckpointIO
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -17,22 +16,6 @@ from torch import Tensor
 from domadapt.utils.files import replace_atomic
 
 FORMAT = "domadapt checkpoint 2"
-
-
-class SafeCheckpointIO(CheckpointIO):
-    """What Lightning saves and loads checkpoints with, in place of pickles."""
-
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
-        """Write by rename: the last checkpoint stays until the next is whole."""
-        save(checkpoint, Path(path))
-
-    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = None) -> dict[str, Any]:
-        """Read a checkpoint; Lightning moves its tensors where they belong."""
-        return load(Path(path))
-
-    def remove_checkpoint(self, path: Any) -> None:
-        """Delete a checkpoint."""
-        Path(path).unlink(missing_ok=True)
 
 
 def save(checkpoint: dict[str, Any], path: Path) -> None:

@@ -1,6 +1,7 @@
 """Files that are either whole or not there."""
 
 import errno
+import glob
 import os
 import re
 import shutil
@@ -13,6 +14,16 @@ from filelock import FileLock
 
 PART = ".part"  # ends the hidden name of what is still being written
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def matching(path: str) -> list[Path]:
+    """The files that a pattern stands for, in the order of their names; the path itself where it is none, or none fits.
+
+    >>> matching("a.csv")
+    [PosixPath('a.csv')]
+    """
+    found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not Path(path).exists() else []  # noqa: PTH207
+    return [Path(name) for name in found if Path(name).is_file()] or [Path(path)]
 
 
 @contextmanager

@@ -383,7 +383,7 @@ REFUSED: dict[str, tuple[str, str | bytes, str, str]] = {
         "a.csv",
         "sentence,label\na,b\n",
         ":1",
-        "header is 'sentence,label'; expected a column text; name the columns in the first line: ",
+        "header is 'sentence,label'; expected a column text; say which one holds the text: source.text=COLUMN, ",
     ),
     "a column twice": (
         "a.csv",

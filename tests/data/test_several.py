@@ -147,7 +147,14 @@ def test_the_example_in_the_yaml_trains(tmp_path: Path, command: Command) -> Non
     (tmp_path / "spas.txt").write_text("".join(r["text"] + "\n" for r in records("spas", 9, 8)), encoding="utf-8")
     (tmp_path / "own" / "data").mkdir(parents=True)
     (tmp_path / "own" / "data" / "reviews.yaml").write_text(commented(), encoding="utf-8")
-    small = ["task=classification", "backbone=tiny_random", "trainer.epochs=1", "trainer.device=cpu", "paths.run=run"]
+    small = [
+        "task=classification",
+        "backbone=tiny_random",
+        "trainer.epochs=1",
+        "trainer.least_steps=0",
+        "trainer.device=cpu",
+        "paths.run=run",
+    ]
     code, _, err = command("train", "--config-dir", str(tmp_path / "own"), "data=reviews", *small)
     assert code == 0, err
     told = json.loads((tmp_path / "run" / "metrics.json").read_text())

@@ -92,7 +92,7 @@ NOTHING = [  # content, and what is said of it, at once or when the stream is us
     ("sharp lens\n".encode("utf-16-le"), "file is 'UTF-16 without its mark'; .*iconv -f utf-16le"),
     ("sharp lens\n".encode("utf-16-be"), "file is 'UTF-16 without its mark'; .*iconv -f utf-16be"),
     ("sharp\n".encode("utf-32"), "file is 'UTF-32'; .*iconv -f utf-32 -t utf-8"),
-    (b"\x1f\x8b\x08\0\0\0", "file is 'packed with gzip'; expected UTF-8 text; gunzip <"),
+    (b"\x1f\x8b\x08\0\0\0", "expected a whole gzip file; copy it again"),
     (b"BZh91AY&SY\0\0", "file is 'packed with bzip2'; .*bunzip2 <"),
     (b"\xfd7zXZ\0\0", "file is 'packed with xz'; .*unxz <"),
     (b"\x28\xb5\x2f\xfd\0", "file is 'packed with zstd'; .*unzstd <"),

@@ -71,13 +71,26 @@ class Chromium:
 
     def open(self, path: Path, width: int, dark: bool) -> None:
         """Show a file at a width in pixels."""
+        self.visit(path.as_uri(), width, dark)
+
+    def visit(self, url: str, width: int, dark: bool) -> None:
+        """Show an address at a width in pixels."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
         )
         self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=url)
+        self._loaded()
+
+    def submit(self, expression: str) -> None:
+        """Evaluate what makes the browser go to another page, and wait until it is there."""
+        self.events.clear()
+        self.evaluate(expression)
+        self._loaded()
+
+    def _loaded(self) -> None:
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._read())
 

@@ -91,7 +91,7 @@ def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) ->
     assert "2 times: a mended tag" in words or "6 times: a mended tag" in words
     assert "domadapt train seed=1 # lisa, seed 1, key lisa1" in words
     order = ["Summary", "Scores", "Pair × method", "Significance", "Selection regret", "Selection study"]
-    order += ["Cost against gain", "Pair by pair", "Data", "How to reproduce"]
+    order += ["Expected without labels", "Cost against gain", "Pair by pair", "Data", "How to reproduce"]
     assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html) == order
     svgs = [dict(attributes) for tag, *attributes in page.elements if tag == "svg"]
     assert len(svgs) == 5
@@ -147,7 +147,8 @@ def test_no_target_labels(make_run: Any, tmp_path: Path) -> None:
     html = report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
     words = " ".join(assert_harmless(html).text.split())
     assert "No bars: the target test has no labels" in words
-    assert "Nothing to compare" in words
+    assert "Nothing to compare" not in words  # nor anything else that target labels would tell
+    assert "Cost against gain" not in words
 
 
 def test_damaged_predictions_spoil_only_the_examples(make_run: Any, row: Any, tmp_path: Path) -> None:

@@ -10,11 +10,14 @@ from domadapt.reporting.blocks import Figure, Table, Text
 from domadapt.reporting.calibration import calibration, pooled
 from domadapt.reporting.cost import cost, costs
 from domadapt.reporting.examples import best_adapted
+from domadapt.reporting.expected import expected
 from domadapt.reporting.heatmap import heatmap
 from domadapt.reporting.ranks import rank_svg
 from domadapt.reporting.regret import regret, regret_table
 from domadapt.reporting.significance import significance
 from domadapt.reporting.tables import text_table
+from domadapt.runs.groups import group
+from domadapt.runs.metrics import read_runs
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Ranking
 from tests.support import grouped
@@ -58,7 +61,25 @@ def test_seeds_bins_are_pooled_by_their_counts(make_metrics: Any) -> None:
     assert pooled(pair.methods[0]) == [(0.75, 0.875, 4), (1.0, 1.0, 4)]
     figure, table = calibration(pair)
     assert isinstance(figure, Figure) and isinstance(table, Table)
-    assert table.rows == [["lisa", "25.0", "8"]]
+    assert table.rows == [["lisa", "25.0", "-", "-", "-", "-", "8"]]
+
+
+def test_expected_beside_true_and_seeds_that_agree(make_run: Any, row: Any) -> None:
+    """Two seeds: one right on both spans, the other on one of two; each expected 60."""
+    told = {"score": 0.6, "low": 0.5, "high": 0.75, "usual_error": 0.1}
+    gold = [(0, 4), (5, 9)]
+    for seed, found in ((1, gold), (2, [(0, 4), (10, 12)])):
+        folder = make_run("gnn", seed, 0.5 * seed, [row("Menu lens so.", gold, found)], expected=told)
+    runs = read_runs(folder.parents[1]).runs
+    section = expected(group(runs))
+    _, summary, table, agree = section.blocks
+    assert isinstance(summary, Text) and isinstance(table, Table) and isinstance(agree, Table)
+    assert "off by 25.0 points on average over 2 runs; 1 within their interval" in summary.text
+    assert [line[2:] for line in table.rows] == [
+        ["1", "60.0", "50.0", "75.0", "50.0", "+10.0", "10.0"],
+        ["2", "60.0", "50.0", "75.0", "100.0", "-40.0", "10.0"],
+    ]
+    assert [line[1:] for line in agree.rows] == [["gnn", "50.0", "75.0"]]
 
 
 def test_cost_by_hand(make_metrics: Any) -> None:

@@ -2,18 +2,24 @@
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from domadapt.reporting.report import report
+from domadapt.reporting.rescored import rescored
 from domadapt.reporting.study import study
 from domadapt.runs.groups import group
 from domadapt.runs.metrics import Calibration, read_runs
 from domadapt.runs.reselect import reselect
+from domadapt.selection.storage import save_evidence
+from domadapt.selection.validator import Evidence
+from domadapt.tasks.rows import Rows
 from tests.support import Command
 
 Write = Callable[..., Path]
@@ -96,7 +102,7 @@ def test_the_report_shows_another_validators_scores(write: Write, tmp_path: Path
     with (tmp_path / "report.runs.csv").open(newline="") as file:
         assert {r["method"]: r["score"] for r in csv.DictReader(file)} == {"source_only": "0.375", "gnn": "0.625"}
     for name, told in (
-        ("no", "selection=no: there is no such option; expected one of entropy, infomax, last, oracle, source_dev"),
+        ("no", "selection=no: there is no such option; expected one of bnm, corr_c, "),
         ("infomax", "selection=infomax: no such validator scored these runs; there are source_dev, entropy, oracle"),
     ):
         code, _, err = command("report", "runs", f"selection={name}")
@@ -156,3 +162,40 @@ def test_the_study_is_the_same_bytes_every_time(write: Write, tmp_path: Path) ->
     assert first.replace("1.md", "2.md") == second
     for suffix in (".md", ".csv", ".svg"):
         assert (tmp_path / f"1{suffix}").read_bytes() == (tmp_path / f"2{suffix}").read_bytes()
+
+
+def test_validators_that_came_later_are_asked_from_kept_evidence(write: Write, tmp_path: Path) -> None:
+    """Two runs kept what validators saw; the study scores them with the validators of today."""
+    dice = np.random.default_rng(0)
+
+    def rows(right: float, classes: bool) -> Rows:
+        truth = dice.integers(2, size=60)
+        sure = np.where(np.arange(2) == truth[:, None], right, 1 - right).astype(np.float32)
+        features = (np.eye(4)[truth] + dice.normal(0, 0.1, (60, 4))).astype(np.float16)
+        return Rows(sure, features, np.arange(60), np.zeros(60, np.int64), truth if classes else truth * 0 - 1)
+
+    for source, target in (("a", "b"), ("b", "a")):
+        folder = write("gnn", 1, 0.5, source=source, target=target)
+        folder = folder.rename(folder.with_name(f"{source}{target}"))
+        metrics = json.loads((folder / "metrics.json").read_text())
+        metrics["selection"]["target_curve"] = [0.625, 0.5]
+        (folder / "metrics.json").write_text(json.dumps(metrics))
+        for epoch, right in ((1, 0.9), (2, 0.6)):  # the first is surer
+            parts = {"source": rows(right, True), "target": rows(right, False), "train": rows(right, True)}
+            kept = Evidence({"span_f1": 0.5}, "span_f1", **parts, epoch=epoch)
+            save_evidence(kept, folder / "evidence" / f"epoch={epoch}.npz")
+    shown, lacking = rescored(read_runs(tmp_path / "runs").runs)
+    assert lacking == []
+    for run in shown:
+        assert {"bnm", "mano", "reverse", "ensemble", "importance_weighted"} <= run.selection.choices.keys()
+        assert run.selection.choices["bnm"].epoch == 1
+        assert run.selection.choices["bnm"].target_test == {"span_f1": 0.625}
+        assert run.selection.choices["entropy"].epoch == 1  # as it was written
+    told = study(tmp_path / "runs", tmp_path / "study.md")
+    assert "bnm" in told
+    assert "weights learnt elsewhere" in told
+    assert "not asked" not in told
+    shutil.rmtree(folder / "evidence")
+    assert "not asked, for want of kept evidence (trainer.keep_evidence=true): bnm (1 of 2 runs)" in study(
+        tmp_path / "runs", tmp_path / "study.md"
+    )

@@ -67,7 +67,7 @@ tags = st.lists(st.sampled_from(["O", "B-aspect", "I-aspect", "B-opinion", "I-op
 @given(tags)
 def test_spans_and_tags_agree(sequence: list[str]) -> None:
     words = np.array([(2 * i, 2 * i + 1) for i in range(len(sequence))]).reshape(-1, 2)
-    spans = spans_of(sequence, words)
+    spans = spans_of(sequence, words, [1.0] * len(sequence))
     restored = bio_tags([tuple(w) for w in words.tolist()], spans)
     expected, previous = [], "O"
     for tag in sequence:  # an I that continues nothing begins a span

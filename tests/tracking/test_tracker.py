@@ -65,7 +65,7 @@ def test_a_tracker_hears_everything_and_changes_nothing(tmp_path: Path) -> None:
     kinds = [kind for kind, _ in fake]
     assert (kinds[0], kinds[-1]) == ("start", "end")
     run = fake[0][1]
-    assert (run.name, run.method, run.key) == ("source_to_target/seed=1", "source_only", plain["key"])
+    assert (run.name, run.method, run.key) == ("source_to_target/source_only/seed=1", "source_only", plain["key"])
     told = [content for kind, content in fake if kind == "log"]
     losses = [step for step, metrics in told if "loss/total" in metrics]
     assert losses == list(range(1, plain["curve"][-1]["step"] + 1, 2))
@@ -149,6 +149,23 @@ def followed(tracker: Tracker, folder: Path, attempt: int = 1) -> None:
     tracker.end({"target_test": {"span_f1": 0.25}, "config": {"seed": 1}})
 
 
+def test_several_follow_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    cfg = domadapt.compose("train", [*corpora(tmp_path), "tracking=[csv,tensorboard]", "tracking.csv.every=2"])
+    config = plain(cfg)
+    config["tracking"]["fake"] = {"_target_": f"{Fake.__module__}.Fake", "fails": ["log"]}
+    with tracking(config, "0" * 16, tmp_path / "run") as tracker:
+        assert tracker.logger is not None
+        for step in (1, 2, 3):
+            tracker.logger.log_metrics({"loss/total": float(step)}, step)
+        tracker.finish({"target_test": {"span_f1": 0.5}})
+    with next(tmp_path.rglob("metrics.csv")).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["loss/total"] for row in rows if row["loss/total"]] == ["1.0", "3.0"]
+    assert rows[-1]["final/target_test/span_f1"] == "0.5"
+    assert list(tmp_path.rglob("events.out.tfevents*"))
+
+
 def test_attempts_keep_their_csv_files(tmp_path: Path) -> None:
     followed(Csv(), tmp_path)
     followed(Csv(), tmp_path, attempt=2)
@@ -173,8 +190,8 @@ def test_mlflow_reads_what_was_written(tmp_path: Path) -> None:
     client = tracking_api.MlflowClient((tmp_path / "mlruns").as_uri())
     experiment = client.get_experiment_by_name("mine")
     second, first = client.search_runs([experiment.experiment_id])
-    assert (first.info.run_name, first.info.status) == ("a_to_b/seed=1", "FINISHED")
-    assert second.info.run_name == "a_to_b/seed=1 (attempt 2)"
+    assert (first.info.run_name, first.info.status) == ("a_to_b/lisa+gnn/seed=1", "FINISHED")
+    assert second.info.run_name == "a_to_b/lisa+gnn/seed=1 (attempt 2)"
     assert first.data.metrics == {"loss/total": 2.0, "odd _name_": 1.0, "final/target_test/span_f1": 0.25}
     assert first.data.params == {"seed": "1", "injection/lisa/layer": "2"}
     assert first.data.tags["method"] == "lisa+gnn"

@@ -75,8 +75,23 @@ def test_a_sweep_leaves_an_offline_run_a_cell_and_no_secret(tmp_path: Path) -> N
     given = [o for o in corpora(tmp_path) if "epochs" not in o]
     sweep = ["train", "-m", *given, "trainer.epochs=2", f"paths.cache={tmp_path}/cache", "seed=1,2"]
     done = subprocess.run(
-        [sys.executable, "-m", "domadapt", *sweep, "tracking=wandb_offline", f"+tracking.api_key={GIVEN}"],
-        env=environment(tmp_path, WANDB_API_KEY=KEY, MY_PASSWORD=KEY[::-1]),
+        [
+            sys.executable,
+            "-m",
+            "domadapt",
+            *sweep,
+            "tracking=wandb_offline",
+            f"+tracking.api_key={GIVEN}",
+            "tracking.tags=[mine]",
+        ],
+        env=environment(
+            tmp_path,
+            WANDB_API_KEY=KEY,
+            MY_PASSWORD=KEY[::-1],
+            WANDB_PROJECT="theirs",
+            WANDB_NOTES="a note",
+            WANDB_TAGS="a,b",
+        ),
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -91,13 +106,18 @@ def test_a_sweep_leaves_an_offline_run_a_cell_and_no_secret(tmp_path: Path) -> N
         metrics = results[about["config"]["update"]["seed"]]
         assert about["run_group"] == "source_to_target"
         assert about["job_type"] == "source_only"
-        assert about["display_name"] == f"source_to_target/seed={metrics['seed']}"
+        assert about["display_name"] == f"source_to_target/source_only/seed={metrics['seed']}"
         assert about["run_id"].startswith(metrics["key"])
         assert about["config"]["update"]["data"]["source"]["path"] == "~/source.jsonl"
         history = [line["item"] for line in of("history", found)]
-        scores = [line["source_dev/span_f1"] for line in history if "source_dev/span_f1" in line]
+        scores = [line["eval/span_f1"] for line in history if "eval/span_f1" in line]
         assert scores == pytest.approx([line["source_dev"]["span_f1"] for line in metrics["curve"]])
-        assert "loss/total" in history[0]
+        assert {"train/loss", "train/learning_rate", "train/texts_per_second"} <= history[0].keys()
+        assert [line["score"] for line in history if "score" in line] == scores  # the validator's value
+        assert {"source_only", "tiny_random", "mine", "a", "b"} == set(about["tags"])
+        assert (about["project"], about["notes"]) == ("theirs", "a note")
+        table = next(run.rglob("media/**/predictions*.json"))
+        assert json.loads(table.read_text())["columns"] == ["text", "gold", "predicted", "confidence"]
         summary = json.loads(wandb(tmp_path, "leet", "inspect", "--summary", "--json", str(run)))
         assert summary["state"] == "finished"
         assert summary["summary"]["target_test/span_f1"] == pytest.approx(metrics["target_test"]["span_f1"])
@@ -152,6 +172,12 @@ def test_trouble_is_told_once_and_stops_nothing(tmp_path: Path, spoil: str, told
     if "kept offline" in told:
         (run,) = (tmp_path / "wandb").glob("offline-run-*")
         assert of("exit", records(tmp_path, run))
+
+
+def test_wandb_can_be_turned_off(tmp_path: Path) -> None:
+    done = script(tmp_path, "mode, steps = 'online', 3" + textwrap.dedent(FOLLOW), WANDB_MODE="disabled")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "wandb").exists()
 
 
 def test_a_server_that_goes_away_leaves_the_run_on_disk(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Final, Protocol, cast
 
+from domadapt.data.columns import Columns
 from domadapt.data.corpus import Corpus as Corpus
+from domadapt.data.packed import inner
 from domadapt.data.readers._opened_file import OpenedFile
 from domadapt.data.readers._opened_file import open_file as open_file
 from domadapt.data.records import DataError, Location, Record
@@ -54,7 +56,13 @@ def formats() -> dict[str, Reader]:
 
 
 def read(
-    path: Path | str, *, domain: str, labelled: bool = True, format: str | None = None, content: bytes | None = None
+    path: Path | str,
+    *,
+    domain: str,
+    labelled: bool = True,
+    format: str | None = None,
+    content: bytes | None = None,
+    columns: Columns | None = None,
 ) -> Corpus:
     """Read a corpus, in whichever format it is.
 
@@ -64,6 +72,7 @@ def read(
         labelled: False leaves labels, tags and spans unread, as target text must be.
         format: The name of a reader; None looks at the text, then at the extension.
         content: What the file holds, where that has been read before.
+        columns: What a table or JSON Lines call a record's fields: by our names, the candidates, likeliest first.
 
     Raises:
         DataError: If the file cannot be read, is of no known format, or holds something that its format
@@ -81,7 +90,7 @@ def read(
         {'blank text, dropped': 1}
     """
     path = Path(path)
-    file = open_file(path, domain, labelled, content)
+    file = open_file(path, domain, labelled, content, columns)
     reader = formats()[choose(path, file.text[:HEAD], format)]
     first_line: dict[str, int] = {}
     records: list[Record] = []
@@ -118,9 +127,10 @@ def choose(path: Path, head: str, format: str | None) -> str:
         if format not in known:
             raise DataError(None, "format", format, f"one of {', '.join(known)}", "or None, to look at the file")
         return format
-    fitting = [name for name, reader in known.items() if reader.sniff(path, head)]
+    told = inner(path)
+    fitting = [name for name, reader in known.items() if reader.sniff(told, head)]
     # Text first, then extension: published .txt files hold three formats.
-    fitting = fitting or [name for name, reader in known.items() if path.suffix.lower() in reader.EXTENSIONS]
+    fitting = fitting or [name for name, reader in known.items() if told.suffix.lower() in reader.EXTENSIONS]
     where, names = Location(path), ", ".join(known)
     if not fitting:
         fix = "name it with format=; plain_text is one text per line"

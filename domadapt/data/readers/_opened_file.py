@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from domadapt.data.columns import Columns
+from domadapt.data.packed import unpacked
 from domadapt.data.readers._decoding import check_name, check_start, not_utf8, unreadable
 from domadapt.data.records import DataError, Location
 
@@ -16,7 +18,7 @@ class OpenedFile:
     """What a reader reads: the text of a file, with ``\\n`` at the ends of its lines, and how to read it.
 
     ``labelled`` False means that labels, tags and spans are to be left unread. ``warnings`` is where a reader
-    counts what it met and mended.
+    counts what it met and mended. ``columns`` says what a table calls the fields of a record.
     """
 
     path: Path
@@ -24,6 +26,7 @@ class OpenedFile:
     domain: str
     labelled: bool
     warnings: Counter[str]
+    columns: Columns = field(default_factory=dict)
 
     def where(self, line: int) -> Location:
         """The location of a line of this file."""
@@ -42,15 +45,18 @@ class OpenedFile:
         return enumerate(lines, 1)
 
 
-def open_file(path: Path, domain: str, labelled: bool, content: bytes | None = None) -> OpenedFile:
+def open_file(
+    path: Path, domain: str, labelled: bool, content: bytes | None = None, columns: Columns | None = None
+) -> OpenedFile:
     r"""Read and decode a file.
 
     Args:
-        path: A UTF-8 file; a byte order mark is dropped and counted, CRLF becomes LF, and so does CR where there is no
-            LF at all, which is counted, too.
+        path: A UTF-8 file, maybe packed with gzip, or a parquet table; a byte order mark is dropped and counted, CRLF
+            becomes LF, and so does CR where there is no LF at all, which is counted, too.
         domain: The domain of its records.
         labelled: Whether labels may be read.
         content: What the file holds, where that has been read before: a pipe can be read only once.
+        columns: What a table calls the fields of a record.
 
     Raises:
         DataError: If it cannot be read, is not UTF-8, or is empty.
@@ -69,6 +75,7 @@ def open_file(path: Path, domain: str, labelled: bool, content: bytes | None = N
         raw = path.read_bytes() if content is None else content
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
+    raw = unpacked(path, raw)
     check_start(path, raw)
     try:
         text = raw.decode("utf-8")
@@ -84,4 +91,4 @@ def open_file(path: Path, domain: str, labelled: bool, content: bytes | None = N
     if "\r" in text and "\n" not in text:
         warnings[OLD_MAC] += text.count("\r")
         text = text.replace("\r", "\n")
-    return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings)
+    return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings, columns or {})

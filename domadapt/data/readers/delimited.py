@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from domadapt.data.columns import renamed
 from domadapt.data.errors import DataError, quoted
 from domadapt.data.readers._opened_file import OpenedFile
 from domadapt.data.records import Record, parse_record
@@ -44,9 +45,10 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
             header, or a quote is never closed.
     """
     header_line = file.text.split("\n", 1)[0]
+    columns = {name: tuple(column.strip().lower() for column in found) for name, found in file.columns.items()}
     header = _names(header_line)
-    if "text" not in header:
-        fix = "name the columns in the first line: text, and label and id where there are any"
+    if "text" not in header and not columns:
+        fix = "say which one holds the text: source.text=COLUMN, target.text=COLUMN (and source.label=COLUMN)"
         raise DataError(file.where(1), "header", header_line, "a column text", fix)
     if len(set(header)) < len(header):
         raise DataError(file.where(1), "header", header_line, "each column once", "rename one of the two")
@@ -58,8 +60,8 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
             expected = f"{len(header)} fields, as in the header ({quoted(', '.join(header))})"
             fix = "quote the fields that hold a delimiter, with quotes inside them doubled"
             raise DataError(file.where(line), f"row of {len(row)} fields", row, expected, fix)
-        fields: dict[str, object] = dict(zip(header, row, strict=True))
-        fields.setdefault("id", file.generated_id(line))
+        fields: dict[str, object] = renamed(dict(zip(header, row, strict=True)), columns, file.where(1))
+        fields["id"] = fields.get("id") or file.generated_id(line)
         fields["label"] = label if (label := str(fields.get("label", ""))).strip() else None
         # A table cannot hold lists: such a column is unknown here, whatever it means in JSON.
         for name in ("tokens", "tags", "spans"):

@@ -1,9 +1,10 @@
-"""JSON Lines: one object a line, as :func:`domadapt.data.records.parse_record` describes it."""
+"""JSON Lines: one object a line, as :func:`domadapt.data.records.parse_record` has it, or as doccano and spaCy do."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from domadapt.data.columns import canonical, renamed
 from domadapt.data.errors import DataError, Location
 from domadapt.data.readers._opened_file import OpenedFile
 from domadapt.data.records import Record, parse_record
@@ -38,13 +39,21 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
         yield (
             line,
             parse_record(
-                _decoded(content, where),
+                own(_decoded(content, where), file, line),
                 where,
                 domain=file.domain,
                 labelled=file.labelled,
                 warnings=file.warnings,
             ),
         )
+
+
+def own(decoded: object, file: OpenedFile, line: int) -> object:
+    """The object with our names for its fields, and an id; anything else as it is, to be refused."""
+    if not isinstance(decoded, dict):
+        return decoded
+    fields = renamed(decoded, file.columns, file.where(line))
+    return canonical(fields, file.generated_id(line))
 
 
 def _decoded(content: str, where: Location) -> object:

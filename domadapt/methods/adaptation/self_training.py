@@ -14,6 +14,9 @@ method has seen that enough is found as it is (:mod:`domadapt.methods.term_rates
 labels' share of words that are something is less than a quarter or more than four times the source's, they are not
 learnt from; the run says so and counts it. Costs a pass over the sample after each epoch, and a step on target text
 beside each on the source.
+
+Where texts are classified, the labels have collapsed if a class that is common in the source is found less than a
+quarter as often.
 """
 
 import logging
@@ -28,6 +31,7 @@ from torch import Tensor
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.term_rates import ENOUGH_TERMS
+from domadapt.methods.units import logits_of
 from domadapt.models.encoder import Output
 
 log = logging.getLogger(__name__)
@@ -70,7 +74,18 @@ class SelfTraining(Method):
         for batch, output in self.setting.outputs(examples, self.batch_size, "label target"):
             for place, rows in zip(batch.index.tolist(), split_rows(output, batch, self.token), strict=True):
                 labels[examples[place].text] = rows.float().log_softmax(-1).cpu()
-        found, wanted = self.rate(torch.cat(list(labels.values())).argmax(-1)), self.source_rate()
+        classes = torch.cat(list(labels.values())).argmax(-1)
+        if not self.token and (lost := self.lost(classes)):
+            self.refused += 1
+            self.labels = {}
+            log.warning(
+                "self_training: after epoch %d, hardly any of the target's texts are labelled %s, of the source's many "
+                "are: the labels have collapsed and are not learnt from",
+                epoch + 1,
+                ", ".join(lost),
+            )
+            return
+        found, wanted = self.rate(classes), self.source_rate()
         if self.token and not wanted / FACTOR <= found <= wanted * FACTOR:
             self.refused += 1
             self.labels = {}
@@ -88,6 +103,16 @@ class SelfTraining(Method):
     def token(self) -> bool:
         """Whether words are classified."""
         return self.setting.task.kind == "token"
+
+    def lost(self, classes: Tensor) -> list[str]:
+        """Classes of texts that are found less than a quarter as often as in the source, where they are not rare."""
+        labels = self.setting.task.labels
+        own = torch.tensor([example.label for example in self.setting.source if example.label is not None])
+        found, wanted = (torch.bincount(c, minlength=len(labels)) / max(1, len(c)) for c in (classes, own))
+        common = wanted >= 0.5 / len(labels)
+        return [
+            label for label, gone in zip(labels, (common & (found < wanted / FACTOR)).tolist(), strict=True) if gone
+        ]
 
     def rate(self, classes: Tensor) -> float:
         """Share of words that are something."""
@@ -115,7 +140,7 @@ class SelfTraining(Method):
         if step.target is None or not self.labels:
             return {}
         labels = self.own(step.target.batch, "labels")
-        logits = torch.cat(split_rows(step.target.output, step.target.batch, self.token)).float()
+        logits = logits_of(step.target.output, step.target.batch, self.token).float()
         labelled = labels.exp().sum(-1) < 1.5  # zeros are no log-probabilities
         loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.sure)
         return {"self_training": step.target.weight * loss}
@@ -131,10 +156,10 @@ class SelfTraining(Method):
 
 def split_rows(output: Output, batch: Batch, token: bool) -> list[Tensor]:
     """Per text, the logits of what is classified: (words with a piece, classes), or (1, classes)."""
+    logits = logits_of(output, batch, token)
     if not token:
-        return list(output.logits.split(1))
+        return list(logits.split(1))
     read = batch.node_first_piece >= 0
-    logits = output.logits.flatten(0, 1)[batch.node_first_piece[read]]
     counts = torch.bincount(batch.node_places()[0][read], minlength=len(batch.words))
     return list(logits.split(counts.tolist()))
 

@@ -1,0 +1,142 @@
+r"""Distillation: what saved models say of the target, together, is learnt by one.
+
+Of M teachers with logits :math:`z^m` on each row, a text or a word, and the student's logits z,
+
+.. math:: L = L_{task} + w \, T^2 \; KL\Big( \frac1M \sum_m \text{softmax}(z^m / T) \,\Big\|\,
+          \text{softmax}(z / T) \Big)
+
+on the unlabelled target (Hinton, Vinyals & Dean 2015, https://arxiv.org/abs/1503.02531). Teachers may be seeds of one
+recipe, a larger backbone, models of several sources, or runs whose methods stay with them at prediction: evidence,
+graphs and guards become weights of a stock model.
+
+Costs each teacher's pass over the target once, and a pass over a target batch a step. Fails where the teachers are
+wrong alike: nothing here corrects them. Target labels stay locked: a teacher is refused that was trained or chosen by
+labels of this target.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from domadapt.data.batches import Example
+from domadapt.data.domains import UnlabelledText
+from domadapt.methods.method import Method, Step, in_range
+from domadapt.methods.units import logits_of
+from domadapt.utils.dice import undisturbed
+
+
+class Distillation(Method):
+    """Soft labels by the models of finished runs.
+
+    Args:
+        teachers: the runs' folders.
+        temperature: of teachers and student; above 1, what is unlikely counts more.
+        texts: target texts that are labelled; a fixed sample.
+        batch_size: of labelling.
+        weight: of the loss.
+    """
+
+    reads = frozenset({"target"})
+
+    def __init__(self, teachers: Sequence[str], temperature: float, texts: int, batch_size: int, weight: float) -> None:
+        super().__init__({"distil": weight})
+        in_range("distil.temperature", temperature, 0.01, 100.0)
+        in_range("distil.texts", texts, 1)
+        in_range("distil.batch_size", batch_size, 1)
+        if isinstance(teachers, str) or not teachers:
+            raise ValueError(
+                f"distil.teachers={teachers!r}: expected folders of finished runs, such as "
+                f"adaptation.distil.teachers=[runs/a,runs/b]"
+            )
+        self.teachers, self.temperature = [str(teacher) for teacher in teachers], temperature
+        self.texts, self.batch_size = texts, batch_size
+        self.labels: dict[str, Tensor] = {}  # by text: (words, classes) or (1, classes); zeros for words unread
+
+    def prepare(self) -> dict[str, Any]:
+        """Let every teacher label the target.
+
+        Raises:
+            ValueError: a teacher has other labels than this run, or has read labels of this target.
+        """
+        setting, token = self.setting, self.setting.task.kind == "token"
+        examples = setting.target_sample(self.texts, seed=2)
+        words = [tuple((s, e) for s, e in example.words.tolist()) if token else None for example in examples]
+        texts = [UnlabelledText(str(e.index), e.domain, e.text, w) for e, w in zip(examples, words, strict=True)]
+        total: list[Tensor] = []
+        for run in self.teachers:
+            self._check(run)
+            with undisturbed():
+                found = self.setting.saved_runs.label(
+                    run, texts, self.batch_size, setting.device.type, setting.precision
+                )
+            if (found.kind, sorted(found.labels)) != (setting.task.kind, sorted(setting.task.labels)):
+                raise ValueError(
+                    f"distil.teachers: {run} tells {', '.join(found.labels)}; expected the labels of this run, "
+                    f"{', '.join(setting.task.labels)}"
+                )
+            order = [found.labels.index(label) for label in setting.task.labels]
+            said = [(logits[:, order] / self.temperature).softmax(-1) / len(self.teachers) for logits in found.logits]
+            total = [a + b for a, b in zip(total, said, strict=True)] if total else said
+        self.labels = {e.text: labels.nan_to_num(0.0) for e, labels in zip(examples, total, strict=True)}
+        return {"distil/teachers": len(self.teachers), "distil/texts": len(examples)}
+
+    def _check(self, run: str) -> None:
+        told, target, own = (
+            self.setting.saved_runs.told(run),
+            self.setting.domains.target,
+            self.setting.domains.target_labels,
+        )
+        among = told["target_labels"] <= own and told["seed"] == self.setting.seed  # the same draw, or part of it
+        reasons = {
+            "it was trained on target labels": told["role"] == "in_domain",
+            "its epoch was chosen by target labels (selection=oracle)": told["validator"] == "oracle",
+            f"it was given {told['target_labels']} target labels that this run is not": told["target_labels"]
+            and not among,
+            f"its labelled source is this run's target, {target}": target in str(told["source"]).split("+"),
+        }
+        for reason, holds in reasons.items():
+            if holds:
+                raise ValueError(f"distil.teachers: {run}: {reason}; what it says would carry them here; leave it out")
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """``labels``: (words or texts, classes) probabilities; zeros for what no teacher has read."""
+        if not self.labels:
+            return {}
+        token, classes = self.setting.task.kind == "token", len(self.setting.task.labels)
+        rows = []
+        for example in examples:
+            count = len(example.words) if token else 1
+            known = self.labels.get(example.text)
+            rows.append(known if known is not None and len(known) == count else torch.zeros(count, classes))
+        return {"labels": torch.cat(rows)}
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """Of the target batch."""
+        if step.target is None or not self.labels:
+            return {}
+        batch, token = step.target.batch, self.setting.task.kind == "token"
+        labels = self.own(batch, "labels")
+        labels = labels[batch.node_first_piece >= 0] if token else labels
+        logits = logits_of(step.target.output, batch, token).float()
+        return {"distil": step.target.weight * divergence(logits, labels, self.temperature)}
+
+
+def divergence(logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """Kullback-Leibler divergence of labels from softened predictions, times the squared temperature.
+
+    Args:
+        logits: (rows, classes).
+        labels: (rows, classes) probabilities; rows of zeros do not count.
+        temperature: of the predictions.
+
+    >>> logits = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
+    >>> labels = torch.stack([(logits[0] / 2).softmax(-1), torch.zeros(2)])
+    >>> abs(round(float(divergence(logits, labels, 2.0)), 5)), round(float(divergence(-logits, labels, 2.0)), 2)
+    (0.0, 1.85)
+    """
+    known = labels.sum(-1) > 0
+    losses = F.kl_div((logits / temperature).log_softmax(-1), labels, reduction="none").sum(-1)
+    return temperature**2 * (losses * known).sum() / known.sum().clamp(min=1)

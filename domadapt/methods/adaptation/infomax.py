@@ -1,0 +1,71 @@
+r"""Information maximisation: predictions on the target that are sure one by one and diverse together.
+
+Of the target's rows, texts or words that could be something, with probabilities :math:`p_i` and their mean
+:math:`\bar p` over the batch,
+
+.. math:: L = \frac1n \sum_i H(p_i) \; - \; H(\bar p) \cdot 1[H(\bar p) < \rho \ln C],
+
+after Gomes et al. 2010 and SHOT (Liang et al. 2020, https://arxiv.org/abs/2002.08546). The threshold is that of FMIM
+(Chen & Wan 2022, https://arxiv.org/abs/2201.12549), there .5 to .7 nats: classes need not be as many as each other, so
+diversity is asked for only where it is low. B and I of one type count as one class, as there.
+
+Costs a forward and backward pass over a target batch a step. Fails where the source's boundary runs through the middle
+of the target's clusters: it makes errors sure. A weight that is large beside the task's loss does so early; and where
+the classes of the target are far less even than :math:`\rho` asks for, it makes up members of the rare ones.
+"""
+
+import math
+
+from torch import Tensor
+
+from domadapt.methods.method import Method, Step, in_range
+from domadapt.methods.units import entropy, logits_of, merge, that_matter
+
+
+class InfoMax(Method):
+    """Sure and diverse predictions.
+
+    Args:
+        rho: share of the largest entropy, of all classes alike, above which diversity is left alone.
+        weight: of the loss.
+    """
+
+    reads = frozenset({"target"})
+
+    def __init__(self, rho: float, weight: float) -> None:
+        super().__init__({"infomax": weight})
+        in_range("infomax.rho", rho, 0.0, 1.0)
+        self.rho = rho
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """Of the target batch."""
+        if step.target is None:
+            return {}
+        task = self.setting.task
+        token = task.kind == "token"
+        logits = logits_of(step.target.output, step.target.batch, token).float()
+        chosen = logits[that_matter(logits, token)]
+        merged = merge(chosen.softmax(-1), [label[2:] for label in task.labels] if token else task.labels)
+        return {"infomax": step.target.weight * information(merged, self.rho)}
+
+
+def information(probabilities: Tensor, rho: float) -> Tensor:
+    """Mean entropy of the rows, less the entropy of their mean where that is below a threshold; zero without rows.
+
+    Args:
+        probabilities: (rows, classes).
+        rho: threshold, as a share of the largest entropy.
+
+    >>> import torch
+    >>> sure_and_diverse, collapsed = torch.eye(2), torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    >>> [round(float(information(p, 1.0)), 2) for p in (sure_and_diverse, collapsed)]  # at 1: not below it
+    [0.0, 0.0]
+    >>> leaning = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.3, 0.7]])
+    >>> bool(information(leaning, 1.0) < information(leaning, 0.5))
+    True
+    """
+    if not len(probabilities):
+        return probabilities.sum()
+    together = entropy(probabilities.mean(0))
+    diverse = bool(together < rho * math.log(probabilities.shape[-1]))
+    return entropy(probabilities).mean() - together * diverse

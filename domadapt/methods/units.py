@@ -1,0 +1,103 @@
+"""What methods compare between domains and score on the target, as rows: texts, or the words of them that matter.
+
+Most words of a text are plainly nothing. A loss over all of them is a loss about articles and commas, and is met by
+calling everything nothing: so of words only those count that could be something, as the model has it at that moment,
+
+.. math:: P(\\text{not O}) > .05 .
+
+What the model has wholly given up for nothing is out of reach of such a loss.
+"""
+
+import torch
+from torch import Tensor
+
+from domadapt.data.batches import Batch
+from domadapt.methods.method import View
+from domadapt.models.encoder import Output
+from domadapt.tasks.rows import MATTERS
+from domadapt.tasks.task import Task
+
+LEVELS = ("sentence", "word")
+
+
+def logits_of(output: Output, batch: Batch, token: bool) -> Tensor:
+    """(rows, classes) of what is classified: words with a piece, or texts."""
+    if not token:
+        return output.logits
+    return output.logits.flatten(0, 1)[batch.node_first_piece[batch.node_first_piece >= 0]]
+
+
+def that_matter(logits: Tensor, token: bool) -> Tensor:
+    """(rows,) True for words that could be something, and for every text.
+
+    >>> that_matter(torch.tensor([[9.0, 0.0], [0.0, 0.0]]), token=True).tolist()
+    [False, True]
+    """
+    something = 1 - logits.detach().float().softmax(-1)[:, 0]
+    return something > MATTERS if token else something > -1
+
+
+def states_of(view: View, level: str) -> Tensor:
+    """(rows, width) states of one side of a step, in float32; no rows where no word could be something.
+
+    Args:
+        view: of the step.
+        level: ``word``: each word's first piece, of words that could be something. ``sentence``: the first piece, which
+            is what heads read where texts are classified; the mean over pieces where words are.
+    """
+    output, batch, token = view.output, view.batch, view.setting.task.kind == "token"
+    states = output.states.float()
+    if level == "word":
+        chosen = that_matter(logits_of(output, batch, token), token)
+        return states.flatten(0, 1)[batch.node_first_piece[batch.node_first_piece >= 0][chosen]]
+    if not token:
+        return states[:, 0]
+    mask = batch.attention_mask.unsqueeze(-1)
+    return (states * mask).sum(1) / mask.sum(1)
+
+
+def merge(probabilities: Tensor, names: list[str]) -> Tensor:
+    """Classes of the same name, added.
+
+    Args:
+        probabilities: (rows, classes).
+        names: of the classes.
+
+    >>> merge(torch.tensor([[0.5, 0.2, 0.3]]), ["", "aspect", "aspect"])
+    tensor([[0.5000, 0.5000]])
+    """
+    kinds = list(dict.fromkeys(names))
+    places = torch.tensor([kinds.index(name) for name in names], device=probabilities.device)
+    return probabilities.new_zeros(len(probabilities), len(kinds)).index_add(1, places, probabilities)
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """In nats, over the last dimension."""
+    return -(probabilities * probabilities.clamp(min=1e-8).log()).sum(-1)
+
+
+def check_level(name: str, level: str | None) -> None:
+    """Refuse what is no level.
+
+    Raises:
+        ValueError: naming the method, the value and the levels.
+
+    >>> check_level("mmd", "span")
+    Traceback (most recent call last):
+    ValueError: mmd.level='span': expected sentence, word or null
+    """
+    if level not in (*LEVELS, None):
+        raise ValueError(f"{name}.level={level!r}: expected sentence, word or null")
+
+
+def level_of(name: str, level: str | None, task: Task) -> str:
+    """The level that is meant: of None, what the task classifies.
+
+    Raises:
+        ValueError: words are to be compared where texts are classified: which of them matter is not known.
+    """
+    if level == "word" and task.kind != "token":
+        raise ValueError(
+            f"{name}.level=word: here texts are classified, and no word of them is; take sentence, or null"
+        )
+    return level or ("word" if task.kind == "token" else "sentence")

@@ -1,0 +1,132 @@
+"""``card.json``: what a run's model says of a target that has no labels, for a person who wants to use it."""
+
+import json
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domadapt.runs.metrics import Expected
+from domadapt.utils.files import write_atomic
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+FORMAT = 1
+FILE = "card.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One target text as the model labels it.
+
+    Attributes:
+        text: the beginning of it.
+        left_out: characters that are not in ``text``.
+        label, confidence: of classification.
+        spans: (start, end, type) of extraction, in characters of ``text``.
+    """
+
+    text: str
+    left_out: int = 0
+    label: str | None = None
+    confidence: float = 0.0
+    spans: tuple[tuple[int, int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One label or span type: how often the model finds it, and where.
+
+    Attributes:
+        name: of the label or type.
+        count: target texts with the label, or spans of the type.
+        source: the same of the source's labelled texts.
+        words: that it finds most, or that set its texts apart from the others', with their counts.
+    """
+
+    name: str
+    count: int
+    source: int
+    words: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetCard:
+    """A run on a target without labels.
+
+    Attributes:
+        key: of the run.
+        source, target, task, backbone, method, seed, headline: what was run, as ``metrics.json`` says it.
+        source_dev: the headline score on the source's dev part, of ``dev_texts`` texts.
+        source_texts: labelled texts trained on.
+        steps, epochs: of training.
+        texts: of the target, all of them labelled in ``predictions.jsonl``.
+        empty: of these, texts without a span; 0 in classification.
+        confidence: mean probability of what was predicted: of labels, or of the words in spans; None where nothing was.
+        unsure: share of it below one half.
+        kinds: each label or span type.
+        samples: some of the predictions, drawn at random.
+        warnings: why not to believe them.
+        expected: headline score on the target, without its labels; None where nothing estimates it.
+        folder: the run's, where the card lies.
+    """
+
+    key: str
+    source: str
+    target: str
+    task: str
+    backbone: str
+    method: str
+    seed: int
+    headline: str
+    source_dev: float
+    dev_texts: int
+    source_texts: int
+    steps: int
+    epochs: int
+    texts: int
+    empty: int
+    confidence: float | None
+    unsure: float
+    kinds: tuple[Kind, ...]
+    samples: tuple[Sample, ...]
+    warnings: tuple[str, ...] = ()
+    expected: Expected | None = None
+    folder: str = ""
+
+    @property
+    def model(self) -> str:
+        """The model's folder."""
+        return str(Path(self.folder, "model"))
+
+
+def write_card(card: TargetCard, folder: Path) -> None:
+    """Write ``card.json``; where it lies is not in it, so that the folder can be moved."""
+    content = {"format": FORMAT, **asdict(card)}
+    content.pop("folder")
+    write_atomic(folder / FILE, json.dumps(content, indent=1, ensure_ascii=False))
+
+
+def read_card(folder: Path | str, key: str | None = None) -> TargetCard | None:
+    """A run folder's card; None if there is none, or none that this version understands.
+
+    Args:
+        folder: the run's.
+        key: of the run; a card of another one, left there by an earlier run, is none.
+    """
+    path = Path(folder, FILE)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("format") != FORMAT or key not in (None, content.get("key")):
+            return None
+        return _schema().validate_python({**content, "folder": str(path.parent)})
+    except (OSError, ValueError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+@lru_cache(maxsize=1)
+def _schema() -> "TypeAdapter[TargetCard]":
+    from pydantic import TypeAdapter  # as wandb has it: 0.1 s that only a reader pays
+
+    return TypeAdapter(TargetCard)

@@ -1,0 +1,130 @@
+"""The face that scikit-learn's users know, over the same training and the same models."""
+
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from domadapt.config.compose import compose
+from domadapt.config.overrides import quote
+from domadapt.data.records import Record, Span
+from domadapt.inference.model import Model, load
+from domadapt.runs.key import run_folder
+from domadapt.training.run import train
+
+Spans = Sequence[tuple[int, int, str]]
+
+
+class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Learns from labelled texts of one domain, for texts of another.
+
+    Args:
+        task: ``classification``, where ``y`` holds a label a text, or ``extraction``, where it holds a list of
+            ``(start, end, type)`` a text, in characters, end exclusive.
+        overrides: settings as on the command line, such as ``["adaptation=best", "trainer.epochs=5"]``.
+        seed: of everything random.
+        folder: keeps the run: its metrics, and the model for :func:`domadapt.load`. None keeps both in memory alone.
+
+    Attributes:
+        model_: what :func:`domadapt.load` gives.
+        metrics_: the content of the run's ``metrics.json``.
+        classes_: the labels, sorted; of classification.
+
+    >>> DomainAdapter(seed=2).get_params()["task"]
+    'classification'
+    """
+
+    def __init__(
+        self,
+        task: str = "classification",
+        overrides: Sequence[str] = (),
+        seed: int = 1,
+        folder: str | Path | None = None,
+    ) -> None:
+        self.task, self.overrides, self.seed, self.folder = task, overrides, seed, folder
+
+    def fit(self, X: Iterable[str], y: Iterable[Any], target: Iterable[str] | None = None) -> "DomainAdapter":
+        """Train one run.
+
+        Args:
+            X: labelled texts of the source domain.
+            y: their labels, or their spans.
+            target: texts of the target domain, without labels.
+
+        Raises:
+            ValueError: as of :func:`domadapt.train`, or the arguments do not fit each other.
+        """
+        if target is None:
+            raise ValueError("target=None: give texts of the domain that the model is for, as fit(X, y, target=texts)")
+        texts, given = list(X), list(y)
+        if len(texts) != len(given):
+            raise ValueError(f"X has {len(texts)} texts and y {len(given)} entries: expected as many of both")
+        if self.task == "classification":
+            self.classes_ = np.unique(given)
+            if len({str(label) for label in self.classes_}) < len(self.classes_):
+                raise ValueError(f"y: two of {self.classes_.tolist()} are written alike; give each label a name")
+        with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:
+            source, unlabelled = Path(scratch, "source.jsonl"), Path(scratch, "target.jsonl")
+            _write(source, [_told(i, text, label, self.task) for i, (text, label) in enumerate(zip(texts, given))])
+            _write(unlabelled, [{"id": str(i), "domain": "target", "text": text} for i, text in enumerate(target)])
+            paths = {"data.source.path": source, "data.target.path": unlabelled}
+            paths["paths.runs"] = Path(self.folder) if self.folder else Path(scratch, "runs")
+            written = [f"{name}={quote(f'input={path}').removeprefix('input=')}" for name, path in paths.items()]
+            cfg = compose(
+                "train", ["data=my_files", f"task={self.task}", f"seed={self.seed}", *written, *self.overrides]
+            )
+            self.metrics_: dict[str, Any] = train(cfg)
+            self.model_ = load(run_folder(cfg), str(cfg.trainer.device), str(cfg.trainer.precision))
+        return self
+
+    def predict(self, X: Iterable[str]) -> Any:
+        """(texts,) labels as ``y`` had them, or a list of spans a text, each a tuple like those of ``y``."""
+        found = self._fitted().predict(X)
+        if self.task != "classification":
+            return [[(span.start, span.end, span.type) for span in prediction.spans] for prediction in found]
+        known = {str(label): place for place, label in enumerate(self.classes_)}
+        return self.classes_[[known[str(prediction.label)] for prediction in found]]
+
+    def predict_proba(self, X: Iterable[str]) -> Any:
+        """(texts, classes) probabilities, the classes as in ``classes_``.
+
+        Raises:
+            ValueError: the task is extraction.
+        """
+        model = self._fitted()
+        shares = model.probabilities(X)
+        return shares[:, [model.setting.task.labels.index(str(label)) for label in self.classes_]]
+
+    def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
+        """The score that runs are compared by: macro F1 of labels, or F1 of exact spans."""
+        model, texts = self._fitted(), list(X)
+        task = model.setting.task
+        records = [_record(i, text, label, self.task) for i, (text, label) in enumerate(zip(texts, y, strict=True))]
+        return task.score(records, model.predict(texts))[task.headline]
+
+    def _fitted(self) -> Model:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this DomainAdapter has not been fitted: call fit(X, y, target=texts) first")
+        return self.model_
+
+
+def _told(number: int, text: str, label: Any, task: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"id": str(number), "domain": "source", "text": text}
+    if task == "classification":
+        return told | {"label": str(label)}
+    return told | {"spans": [{"start": int(s), "end": int(e), "type": str(kind)} for s, e, kind in label]}
+
+
+def _record(number: int, text: str, label: Any, task: str) -> Record:
+    if task == "classification":
+        return Record(str(number), "", text, label=str(label))
+    return Record(str(number), "", text, spans=tuple(Span(int(s), int(e), str(kind)) for s, e, kind in label))
+
+
+def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

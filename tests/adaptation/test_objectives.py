@@ -1,0 +1,241 @@
+"""Each adaptation alone lowers what it says it lowers, beside all the others; its arithmetic against a plain one."""
+
+import logging
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import domadapt
+from domadapt.methods.adaptation.averaging import Averaging
+from domadapt.methods.adaptation.coral import coral
+from domadapt.methods.adaptation.mmd import SCALES, mmd
+from domadapt.methods.setting import Setting
+from domadapt.methods.units import check_level, level_of, states_of
+from domadapt.methods.weak_evidence import judging_words, leanings, noun_evidence, passed_on
+from domadapt.runs.key import cell_key
+from domadapt.syntax.double_propagation import double_propagation
+from domadapt.syntax.parser import SpacyParser
+from domadapt.training.build import build
+from tests.support import METHODS, corpora, finished, of_yaml, setting_of, tiny_encoder, tiny_step
+
+ADAPTATIONS = [method.partition("=")[2] for method in METHODS if method.startswith("adaptation=")]
+WITHOUT = {  # a loss: what there is instead
+    "averaging": "below",
+    "corpus_evidence": "a shift at decoding: tests/adaptation/test_target_labels.py",
+    "guidelines": "a switch at decoding: tests/adaptation/test_target_labels.py",
+    "term_substitution": "other text: tests/test_learning.py",
+}
+WITH = [name for name in ADAPTATIONS if name not in WITHOUT]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+    """A run with every adaptation that has a loss, prepared, its encoder as it was made."""
+    folder = tmp_path_factory.mktemp("stack")
+    own = [setting for name in WITH for setting in of_yaml(f"adaptation={name}")[1:]]
+    overrides = [*corpora(folder), f"adaptation=[{','.join(WITH)}]", "adaptation.masked_lm.epochs=0", *own]
+    setting, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={folder}/cache"]))
+    setting.encoder.eval()
+    for method in setting.methods.values():
+        method.prepare()
+        method.after_epoch(100)
+    return setting
+
+
+@pytest.fixture
+def every(stack: Setting) -> Iterator[Setting]:
+    """The same, put back afterwards."""
+    modules = [stack.encoder, *stack.methods.values()]
+    states = [{name: value.clone() for name, value in module.state_dict().items()} for module in modules]
+    yield stack
+    for module, state in zip(modules, states, strict=True):
+        module.load_state_dict(state)
+
+
+def losses_of_steps(setting: Setting, name: str, module: nn.Module, steps: int = 12) -> list[float]:
+    """One method's loss, while it alone trains a module on the same batches."""
+    optimizer = torch.optim.Adam(module.parameters(), 2e-3)
+    found = []
+    for _ in range(steps):
+        torch.manual_seed(0)  # the same pieces are masked
+        (loss,) = setting.methods[name].losses(tiny_step(setting)).values()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(float(loss.detach()))
+    return found
+
+
+@pytest.mark.parametrize("name", WITH)
+def test_it_lowers_its_own_loss(every: Setting, name: str) -> None:
+    found = losses_of_steps(every, name, every.methods[name] if name == "dann" else every.encoder)
+    assert found[-1] < found[0] - 1e-4, found
+
+
+def test_the_encoder_raises_what_the_discriminator_lowers(every: Setting) -> None:
+    losses_of_steps(every, "dann", every.methods["dann"], 40)
+    found = losses_of_steps(every, "dann", every.encoder)
+    assert found[-1] > found[0] + 1e-3, found
+
+
+def test_no_adaptation_is_left_out() -> None:
+    assert {*WITH, *WITHOUT} == {*ADAPTATIONS}
+
+
+def test_distances_of_samples_against_loops() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(5, 3), torch.randn(4, 3) + 1
+    rows = torch.cat([x, y])
+    squares = torch.tensor([[float(((a - b) ** 2).sum()) for b in rows] for a in rows])
+    median = squares[~torch.eye(9, dtype=torch.bool)].median()
+
+    def mean(first: range, second: range) -> float:
+        pairs = [(i, j) for i in first for j in second if i != j]
+        return float(np.mean([np.exp(-float(squares[i, j]) / (s * float(median))) for i, j in pairs for s in SCALES]))
+
+    own, other = range(5), range(5, 9)
+    assert float(mmd(x, y)) == pytest.approx(mean(own, own) + mean(other, other) - 2 * mean(own, other), abs=1e-5)
+    difference = np.cov(x.numpy().T) - np.cov(y.numpy().T)
+    assert float(coral(x, y)) == pytest.approx((difference**2).sum() / 36, rel=1e-4)
+    assert mmd(x[:1], y) == coral(x, y[:0]) == 0.0
+
+
+def test_a_mean_of_samples_from_one_distribution_is_zero() -> None:
+    """Unbiased: on small batches it is no larger than on large ones."""
+    torch.manual_seed(0)
+    assert abs(np.mean([float(mmd(torch.randn(4, 2), torch.randn(4, 2))) for _ in range(1000)])) < 0.01
+
+
+@pytest.mark.parametrize("decay", [None, 0.6])
+def test_the_mean_of_weights_is_that_of_the_formula(decay: float | None) -> None:
+    encoder, method = tiny_encoder(), Averaging(decay, start=0.5)
+    setting = setting_of(encoder, method)
+    name, expected = "model.classifier.weight", None
+    for step in range(6):
+        with torch.no_grad():
+            for parameter in encoder.parameters():
+                parameter += 1.0
+        method.after_step(SimpleNamespace(progress=step / 6))  # type: ignore[arg-type]
+        weight = encoder.state_dict()[name].clone()
+        if step == 3:
+            expected = weight
+        if step > 3 and expected is not None:
+            expected += max(0.0 if decay is None else 1 - decay, 1 / (step - 2)) * (weight - expected)
+    again = Averaging(decay, start=0.5)
+    again.setting = setting
+    again.recall(method.memory())
+    own = encoder.state_dict()
+    torch.testing.assert_close(again.final_weights(own)[name], expected)
+    folded = own | {name: own[name] + 5.0}  # by a method before it
+    assert torch.equal(again.final_weights(folded)[name], folded[name])
+    assert again.steps == 3
+
+
+def test_words_that_are_plainly_nothing_are_not_compared() -> None:
+    encoder = tiny_encoder()
+    view = tiny_step(setting_of(encoder)).source
+    output, read = view.output, int((view.batch.node_first_piece >= 0).sum())
+    assert len(states_of(view, "word")) == read  # a random network holds anything for possible
+    with torch.no_grad():
+        output.logits[..., 0] += 30.0
+    assert len(states_of(view, "word")) == 0
+    assert states_of(view, "sentence").shape == (len(view.batch.words), encoder.width)
+    with pytest.raises(ValueError, match=r"^dann.level=word: here texts are classified"):
+        level_of("dann", "word", SimpleNamespace(kind="sequence"))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^coral.level='spans': expected sentence, word or null$"):
+        check_level("coral", "spans")
+
+
+JUDGED = ["The screen is sharp.", "I bought a screen and a hinge.", "A sharp but noisy fan.", "It has a case."]
+
+
+def test_terms_and_opinions_find_each_other_by_rule() -> None:
+    texts = [domadapt.data.domains.UnlabelledText(str(i), "", text) for i, text in enumerate(JUDGED)]
+    parses = list(SpacyParser().parse(texts))
+    one, two = (double_propagation(texts, parses, {"sharp"}, rounds) for rounds in (1, 2))
+    assert {"screen", "fan"} <= one.terms.keys() and "hinge" not in one.terms and "case" not in two.terms
+    assert "hinge" in two.terms  # R3: joined with the screen
+    assert "noisy" in two.opinions  # R2 and R4
+    assert double_propagation(texts, parses, set()).terms == {}
+    rows = noun_evidence(texts, parses, two)
+    assert [len(row) for row in rows] == [1, 2, 1, 1]
+    assert rows[0][0, 0] == 1 and rows[3][0, :3].sum() == 0  # judged here; not found at all
+
+
+def test_a_class_is_passed_on_to_adjectives_joined_with_one_but_not_by_but() -> None:
+    known = leanings({"sharp": np.array([0.0, 6.0])}, np.array([0.5, 0.5]))
+    joined = ["It is sharp and swift.", "It is sharp but loud."]
+    texts = [domadapt.data.domains.UnlabelledText(str(i), "", text) for i, text in enumerate(joined)]
+    found = passed_on(known, texts, list(SpacyParser().parse(texts)), rounds=1)
+    assert found["swift"][1] > 0 > found["swift"][0] and "loud" not in found
+
+
+def test_seeds_are_told_by_relations_where_only_terms_are_annotated() -> None:
+    texts = ["The lens is sharp.", "A sharp zoom.", "A new day.", "A new week."]
+    spans = [[(4, 8)], [(8, 12)], [], []]
+    records = [
+        domadapt.data.records.Record(
+            str(i), "", text, spans=tuple(domadapt.data.records.Span(s, e, "x") for s, e in own)
+        )
+        for i, (text, own) in enumerate(zip(texts, spans, strict=True))
+    ]
+    assert judging_words(records, list(SpacyParser().parse(records)), {"x"}) == {"sharp"}
+
+
+def test_labels_of_texts_that_are_all_of_one_class_are_not_learnt_from(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    overrides = [*corpora(tmp_path), "task=classification", "adaptation=self_training"]
+    setting, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={tmp_path}/cache"]))
+    method = setting.methods["self_training"]
+    with torch.no_grad():
+        setting.encoder.model.classifier.bias += torch.tensor([9.0, 0.0])
+    with caplog.at_level(logging.WARNING):
+        method.after_epoch(100)
+    assert method.refused == 1 and not method.labels
+    assert "are labelled positive" in caplog.text and "have collapsed and are not learnt from" in caplog.text
+
+
+def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(tmp_path: Path) -> None:
+    shutil.copytree(finished("extraction") / "model", tmp_path / "other" / "model")
+    runs, problem = [finished("extraction"), tmp_path / "other", finished("classification")], corpora(tmp_path)
+    chosen = [["adaptation=distil", f"adaptation.distil.teachers=[{run}]"] for run in runs]
+    keys = [cell_key(domadapt.compose("train", [*problem, *own])) for own in chosen]
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(tmp_path: Path) -> None:
+    overrides = [*corpora(tmp_path), "task=extraction", f"paths.cache={tmp_path}/cache"]
+
+    def prepared(*teachers: object, **told: str) -> dict[str, object]:
+        chosen = [f"adaptation.distil.teachers=[{','.join(map(str, teachers))}]"]
+        setting, _ = build(domadapt.compose("train", [*overrides, "adaptation=distil", *chosen]))
+        method = setting.methods["distil"]
+        if told:
+            runs = setting.saved_runs
+            setting.saved_runs = SimpleNamespace(told=lambda run: {**runs.told(run), **told}, label=runs.label)
+        stage: dict[str, object] = method.prepare()
+        assert all(torch.allclose(rows.sum(-1), torch.ones(len(rows))) for rows in method.labels.values())
+        return stage
+
+    one = finished("extraction")
+    assert prepared(one, one) == {"distil/teachers": 2, "distil/texts": 20}
+    for told, reason in (
+        ({"role": "in_domain"}, "it was trained on target labels"),
+        ({"validator": "oracle"}, "its epoch was chosen by target labels"),
+        ({"source": "hotel+target"}, "its labelled source is this run's target, target"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            prepared(one, **told)
+    with pytest.raises(ValueError, match="tells negative, positive; expected the labels of this run, O, B-aspect"):
+        prepared(finished("classification"))
+    with pytest.raises(ValueError, match=r"metrics\.json: expected a finished run's"):
+        prepared(tmp_path)
+    with pytest.raises(ValueError, match=r"teachers=\[\]: expected folders of finished runs"):
+        prepared()

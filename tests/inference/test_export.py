@@ -1,0 +1,149 @@
+"""A model handed over: without this package, it says what it said before."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import domadapt
+from domadapt.inference.card import model_card, recorded
+from domadapt.inference.description import Description, read_description
+from domadapt.inference.export import export, pipeline_of, refuse_own
+from tests.support import Command
+
+TEXTS = [
+    "The lens of number 3 is superb.",
+    "The strap of number 9 is dull.",
+    "A weak battery, a great zoom and a lovely screen",
+    "incomprehensible menus " * 30,  # more than the model reads
+]
+
+
+def spans_of(row: Any) -> set[tuple[int, int, str]]:
+    return {(s["start"], s["end"], s["type"]) for s in row["spans"]}
+
+
+def expected(run: Path) -> list[dict[str, Any]]:
+    """What the model itself says, in the form of an exported one."""
+    model = domadapt.load(run, "cpu", "32")
+    found = model.predict(TEXTS)
+    if model.setting.task.kind == "sequence":
+        return [{"label": p.label, "confidence": p.confidence} for p in found]
+    return [{"spans": [{"start": s.start, "end": s.end, "type": s.type, "confidence": s.confidence} for s in p.spans]}
+            for p in found]  # fmt: skip
+
+
+def same(found: list[dict[str, Any]], wanted: list[dict[str, Any]], within: float) -> None:
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted, strict=True):
+        if "label" in b:
+            assert (a["label"], a["confidence"]) == (b["label"], pytest.approx(b["confidence"], abs=within))
+        else:
+            assert spans_of(a) == spans_of(b)
+            sure = [s["confidence"] for s in b["spans"]]
+            assert [s["confidence"] for s in a["spans"]] == pytest.approx(sure, abs=within)
+
+
+def test_a_pipeline_says_the_same(tiny_run: Path, tmp_path: Path) -> None:
+    measured = export(tiny_run, tmp_path / "out", texts=TEXTS)
+    assert f"in {len(TEXTS)} of {len(TEXTS)} texts" in measured[0]
+    code = """if True:
+        import json, sys
+        from transformers import pipeline
+        texts, task, how = json.loads(sys.argv[1])
+        print(json.dumps([pipe for pipe in map(pipeline(task, "out", **how), texts)], default=float))
+        assert "domadapt" not in sys.modules
+    """
+    wanted = expected(tiny_run)
+    kind = "sequence" if "label" in wanted[0] else "token"
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps([TEXTS, *pipeline_of(kind)])],
+        capture_output=True, text=True, cwd=tmp_path, check=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    if kind == "sequence":
+        same([{"label": f["label"], "confidence": f["score"]} for [f] in found], wanted, 1e-5)
+    else:
+        rows = [{"spans": [{**s, "type": s["entity_group"], "confidence": s["score"]} for s in f]} for f in found]
+        same(rows, wanted, 1e-5)
+        assert sum(len(row["spans"]) for row in wanted) > 3
+
+
+def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
+    folder = tiny_run / "model"
+    run = recorded(folder)
+    assert run is not None
+    card = model_card(read_description(folder), run, "use()", ["Measured."])
+    trained = f"{run.counts.source_train} labelled texts"
+    for told in (trained, f"{100 * (run.score() or 0):.1f}", "the first 24 pieces", "use()", "Measured."):
+        assert told in card
+    assert "not been measured" not in card.split("## Limits")[0]
+    apart = model_card(read_description(folder), None, "use()", [])
+    assert "Not known" in apart and "Beside the model" not in apart
+
+
+@pytest.mark.parametrize(
+    ("tiny_run", "format"), [("extraction", "onnx"), ("classification", "onnx-int8")], indirect=["tiny_run"]
+)
+def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format: str) -> None:
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    told = export(tiny_run, tmp_path / "out", format, TEXTS[:2])
+    assert any("times as fast as transformers' pipeline" in line for line in told)
+    code = """if True:
+        import json, sys
+        from onnx_model import OnnxModel
+        print(json.dumps(OnnxModel()(json.loads(sys.argv[1]), batch_size=3)))
+        assert not {"torch", "transformers", "domadapt"} & set(sys.modules)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(TEXTS)],
+        capture_output=True, text=True, cwd=tmp_path / "out", check=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    if format == "onnx":
+        same(found, expected(tiny_run), 1e-3)
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        *("README.md", "config.json", "model.onnx", "onnx_model.py", "tokenizer.json")
+    ]
+
+
+def test_what_a_stock_model_cannot_do_is_not_left_out_in_silence(tmp_path: Path) -> None:
+    def made(backbone: str, *methods: str) -> Description:
+        parts = {"task": {}, "relations": {}, "parser": {}, "control": {}, "parser_name": "", "max_pieces": 8}
+        names = {"source": "a", "target": "b", "parses_at_prediction": False}
+        own = {"backbone": {"_target_": backbone}, "methods": {name: {} for name in methods}}
+        return Description(**parts, **names, **own)  # type: ignore[arg-type]
+
+    stock = made("domadapt.models.encoder.Encoder", "corpus_evidence")
+    with pytest.raises(ValueError, match="corpus_evidence takes part in its predictions.*drop_methods=true"):
+        refuse_own(stock, tmp_path, drop_methods=False)
+    refuse_own(stock, tmp_path, drop_methods=True)
+    with pytest.raises(ValueError, match="no transformers model"):
+        refuse_own(made("domadapt.models.bilstm.BiLSTM"), tmp_path, True)
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tiny_run: Path, command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years")
+    code, _, err = command("export", f"model={tiny_run}", "to=mine")
+    assert (code, "to=mine: there is something in it" in err) == (2, True)
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"
+
+
+def test_a_run_folder_is_loaded_like_its_model(tiny_run: Path) -> None:
+    both = [domadapt.predict(folder, TEXTS) for folder in (tiny_run, tiny_run / "model")]
+    assert both[0] == both[1]
+    model = domadapt.load(tiny_run, "cpu", "32")
+    if model.setting.task.kind == "sequence":
+        shares = model.probabilities(TEXTS)
+        found = model.predict(TEXTS)
+        assert [model.setting.task.labels[i] for i in shares.argmax(1)] == [p.label for p in found]
+        assert shares.max(1).tolist() == pytest.approx([p.confidence for p in found])
+    else:
+        assert all(0 < (s.confidence or 0) <= 1 for p in both[0] for s in p.spans)
+        with pytest.raises(ValueError, match="finds spans"):
+            model.probabilities(TEXTS)

@@ -1,0 +1,135 @@
+"""The page and the endpoint: right answers, limits in words, nothing of a text obeyed."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import domadapt
+from tests.reporting.chromium import Chromium, find
+from tests.support import Command
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("httpx")
+from domadapt.serving.answer import Answers
+from domadapt.serving.app import BODY, LONGEST, TEXTS, make_app
+
+NASTY = (
+    '</textarea><script>document.title="owned"</script><img src=x onerror=alert(1)> The lens & "zoom" is dull \u202e.'
+)
+
+
+@pytest.fixture(scope="module")
+def app(tiny_run: Path) -> Any:
+    return make_app(Answers(domadapt.load(tiny_run, "cpu", "32"), tiny_run / "model"), "a <b> to c", ["127.0.0.1"])
+
+
+@pytest.fixture(scope="module")
+def client(app: Any) -> Any:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # starlette prefers httpx's successor
+        from starlette.testclient import TestClient
+
+        return TestClient(app, base_url="http://127.0.0.1")
+
+
+def test_the_endpoint_says_what_the_model_says(client: Any, tiny_run: Path) -> None:
+    texts = ["The lens of number 3 is superb.", NASTY]
+    found = client.post("/predict", json={"texts": texts}).json()["predictions"]
+    assert [row["text"] for row in found] == texts
+    wanted = domadapt.load(tiny_run, "cpu", "32").predict(texts)
+    for row, prediction in zip(found, wanted, strict=True):
+        if "label" in row:
+            assert (row["label"], row["confidence"]) == (prediction.label, round(prediction.confidence, 4))
+        else:
+            assert [(s["start"], s["end"], s["type"]) for s in row["spans"]] == [
+                (s.start, s.end, s.type) for s in prediction.spans
+            ]
+            assert all(0 < s["confidence"] <= 1 for s in row["spans"])
+    assert client.post("/predict", json={"text": texts[0]}).json()["predictions"] == found[:1]
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "told"),
+    [
+        (b"{", 400, "expected JSON"),
+        (b"[" * 100_000, 400, "expected JSON"),
+        (b'{"text": 5}', 400, "expected JSON"),
+        (b'{"text": "a", "model": "/etc/passwd"}', 400, "expected JSON"),
+        (b'{"texts": []}', 400, f"0 texts: expected 1 to {TEXTS}"),
+        (json.dumps({"texts": ["a"] * (TEXTS + 1)}).encode(), 400, f"{TEXTS + 1} texts"),
+        (b'{"text": " "}', 400, "text 1 is blank"),
+        (json.dumps({"text": "a" * (LONGEST + 1)}).encode(), 413, f"expected {LONGEST} at most"),
+        (b'{"text": "\\ud800"}', 400, "half a surrogate pair"),
+        (b"x" * (BODY + 1), 413, f"more than {BODY} bytes"),
+    ],
+)
+def test_an_error_is_said_in_words(client: Any, content: bytes, status: int, told: str) -> None:
+    answer = client.post("/predict", content=content)
+    assert answer.status_code == status
+    assert told in answer.json()["error"]
+
+
+def test_only_this_machine_by_its_own_name(client: Any) -> None:
+    assert client.get("/", headers={"Host": "evil.example"}).status_code == 400
+    assert client.get("/predict").status_code == 405
+    assert client.get("/../../etc/passwd").status_code == 404
+
+
+def test_nothing_of_a_text_is_obeyed(client: Any) -> None:
+    answer = client.post("/", data={"text": NASTY})
+    assert answer.status_code == 200
+    assert "<script" not in answer.text and "<img" not in answer.text and "<b>" not in answer.text
+    assert "\u202e" not in answer.text.split("</textarea>", 1)[1]
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert '<svg xmlns="http://www.w3.org/2000/svg" class="tree"' in answer.text
+    blank = client.post("/", data={"text": "  "})
+    assert blank.status_code == 400 and "text 1 is blank" in blank.text
+
+
+def test_a_taken_port_is_told_before_the_model_is_loaded(tiny_run: Path, command: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, err = command("serve", f"model={tiny_run}", f"port={taken.getsockname()[1]}")
+    assert (code, "port=0 takes one that is free" in err) == (2, True)
+    code, _, err = command("serve", f"model={tiny_run}", "port=many")
+    assert (code, "port='many': expected a whole number" in err) == (2, True)
+
+
+@pytest.fixture(scope="module")
+def address(app: Any) -> Iterator[str]:
+    """The application on a port."""
+    import uvicorn
+
+    port = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run, args=([port],), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{port.getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_in_a_browser(address: str, tmp_path: Path, width: int) -> None:
+    if (found := find()) is None:
+        pytest.skip("no Chromium or Chrome on this machine; DOMADAPT_CHROMIUM=PATH names one")
+    browser = Chromium(found, tmp_path / "profile")
+    try:
+        browser.visit(address, width, dark=False)
+        title = browser.evaluate("document.title")
+        browser.evaluate(f"document.querySelector('textarea').value = {json.dumps(NASTY)}")
+        browser.submit("document.querySelector('button').click()")
+        assert browser.evaluate("document.title") == title == "domadapt: a <b> to c"
+        assert browser.evaluate("document.querySelectorAll('svg.tree text').length") > 5
+        assert browser.evaluate("document.querySelectorAll('#label, #spans').length") == 1
+        assert browser.evaluate("document.querySelector('textarea').value") == NASTY
+        assert browser.evaluate("document.documentElement.scrollWidth") == width
+        assert browser.complaints() == []
+    finally:
+        browser.close()

@@ -1,0 +1,139 @@
+"""A user with a small labelled file and raw text of another domain: enough steps, and a card in place of a score."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import domadapt
+from domadapt.cli import main as cli
+from domadapt.config.compose import compose
+from domadapt.reporting.report import report
+from domadapt.reporting.target_card import as_lines
+from domadapt.runs.target_card import TargetCard, read_card
+from domadapt.training.options import LEAST_STEPS, read_options
+from domadapt.training.target_card import typical_words
+from tests.support import records, write_jsonl
+
+TINY = ("backbone=tiny_random", "trainer.device=cpu", "trainer.precision=32", "trainer.batch_size=8", "max_pieces=32")
+
+
+@pytest.mark.parametrize(("texts", "passes"), [(100, 34), (200, 17), (1000, 4), (3600, 1), (100_000, 1)])
+def test_few_texts_make_as_many_steps_as_training_needs(texts: int, passes: int) -> None:
+    given = ["data=my_files", "source.path=a.csv", "target.path=b.txt"]
+    options = read_options(compose("train", given))
+    batches = -(-round(0.9 * texts) // options.batch_size)
+    assert options.passes(batches) == passes
+    steps = passes * batches * options.epochs
+    assert steps >= LEAST_STEPS
+    assert passes == 1 or steps - LEAST_STEPS < batches * options.epochs  # and no more than one pass too many
+    assert read_options(compose("train", [*given, "trainer.least_steps=0"])).passes(batches) == 1
+
+
+@pytest.mark.parametrize("data", ["hotel_laptop", "camera_laptop", "aspect_opinion", "amazon_reviews", "joint_absa"])
+def test_corpora_keep_the_epochs_of_their_protocols(data: str) -> None:
+    assert read_options(compose("train", [f"data={data}"])).passes(1) == 1
+
+
+@pytest.fixture(scope="module", params=["classification", "extraction"])
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A finished run on 100 texts, without target labels; the task is told by the file."""
+    folder = tmp_path_factory.mktemp(request.param)
+    rows = records("camera", 100)
+    if request.param == "classification":
+        lines = ["review,mood", *(f'"{row["text"]}",{row["label"]}' for row in rows)]
+        (folder / "a.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        source = [f"source.path={folder}/a.csv", "source.text=review", "source.label=mood"]
+    else:
+        write_jsonl(folder / "a.jsonl", [{"text": row["text"], "entities": row["spans"]} for row in rows])
+        source = [f"source.path={folder}/a.jsonl"]
+    texts = [row["text"] for row in records("laptop", 20, 5)] + ["Overnight charging drains, hinges squeak badly."] * 10
+    (folder / "b.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    given = ["data=my_files", *source, f"target.path={folder}/b.txt", *TINY, "trainer.least_steps=60"]
+    own = [f"paths.run={folder}/run", f"paths.cache={folder}/cache", "trainer.learning_rate=1e-3"]
+    return folder, domadapt.train([*given, *own])
+
+
+def test_small_data_trains_for_steps_in_as_many_epochs(run: tuple[Path, dict[str, Any]]) -> None:
+    _, metrics = run
+    assert [line["step"] for line in metrics["curve"]] == [24, 48, 72]
+    assert metrics["curve"][-1]["losses"]["task"] < metrics["curve"][0]["losses"]["task"]
+
+
+def test_a_run_without_target_labels_leaves_a_card(run: tuple[Path, dict[str, Any]]) -> None:
+    folder, metrics = run
+    card = read_card(folder / "run", metrics["key"])
+    assert card is not None
+    rows = [
+        json.loads(line) for line in (folder / "run" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    assert len(rows) == card.texts == 30
+    if metrics["task"] == "classification":
+        assert {kind.name: kind.count for kind in card.kinds} == {
+            name: sum(row["label"] == name for row in rows) for name in ("negative", "positive")
+        }
+    else:
+        assert card.empty == sum(not row["spans"] for row in rows)
+        assert sum(kind.count for kind in card.kinds) == sum(len(row["spans"]) for row in rows)
+    assert len(card.samples) == 10
+    assert card.expected is not None
+    assert any(warning.startswith("target unlike source") for warning in card.warnings)
+    assert any(warning.startswith("72 steps in all") for warning in card.warnings)
+    assert read_card(folder / "run", "of another run") is None
+    words = as_lines(card)
+    assert f"domadapt predict model={folder}/run/model" in words
+    assert "Expected on the target" in words
+    assert (folder / "run" / "audit.json").is_file()
+    assert domadapt.load(folder / "run" / "model").predict(["The lens is sharp."])
+
+
+def test_the_report_shows_the_card_in_place_of_a_score(run: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = run
+    page = report(folder / "run", folder / "report.html", ["html", "markdown"], attention=False)
+    for text in (page.read_text(encoding="utf-8"), (folder / "report.md").read_text(encoding="utf-8")):
+        assert "predictions, drawn at random" in text
+        assert "can't be scored" not in text
+        assert "Findings, worst first" in text  # of the audit that the run has left
+
+
+def test_the_command_line_ends_with_the_card(
+    run: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, metrics = run
+    cfg = compose("train", [f"paths.run={folder}/run"])
+    monkeypatch.setattr("domadapt.training.run.train", lambda _: metrics)
+    monkeypatch.setattr("domadapt.benchmarking.search.searching", lambda: False)  # Hydra is not there to be asked
+    cli.train(cfg, [])
+    assert "10 predictions, drawn at random:" in capsys.readouterr().out
+
+
+def test_data_that_a_program_holds_is_trained_on(tmp_path: Path) -> None:
+    pairs = [(str(row["text"]), str(row["label"])) for row in records("camera", 24)]
+    own = [*TINY, "trainer.epochs=1", "trainer.least_steps=0", f"paths.cache={tmp_path}/cache"]
+    metrics = domadapt.train(
+        [*own, f"paths.run={tmp_path}/run"], source=pairs, target=["The fan whines.", "It is fast."]
+    )
+    assert metrics["task"] == "classification"
+    assert metrics["counts"]["target_unlabelled"] == 2
+
+
+def test_an_unannotated_source_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text,mood\nGood.,good\nBad.,bad\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a.csv: no record has a label or spans; .* source.label=sentiment"):
+        domadapt.train([f"paths.cache={tmp_path}"], source=tmp_path / "a.csv", target=["A text."], seed=3)
+
+
+def test_words_that_set_a_label_apart_are_no_words_of_all() -> None:
+    texts = [("the fan is loud", "bad"), ("the screen is loud", "bad"), ("the screen is fine", "good")] * 20
+    words = typical_words(texts)
+    assert [word for word, _ in words["bad"]][:2] == ["loud", "fan"]
+    assert "the" not in dict(words["bad"])
+
+
+def test_a_card_keeps_strangers_text_harmless() -> None:
+    about = {"source": "a", "target": "b\x1b[2J", "task": "classification", "backbone": "x", "method": "m"}
+    counts = {"dev_texts": 2, "source_texts": 2, "steps": 3, "epochs": 1, "texts": 0, "empty": 0, "unsure": 0.0}
+    rest: dict[str, Any] = {"confidence": None, "kinds": (), "samples": (), "seed": 1, "headline": "macro_f1"}
+    card = TargetCard(key="k", source_dev=0.5, **about, **counts, **rest)  # type: ignore[arg-type]
+    assert "\x1b" not in as_lines(card)
