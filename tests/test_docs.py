@@ -14,10 +14,11 @@ from omegaconf import DictConfig, OmegaConf
 from benchmarks.readme import PAGES, ROOT
 from domadapt.cli.main import VERBS
 from domadapt.config.compose import compose
-from domadapt.config.overrides import positional, quote
+from domadapt.config.overrides import positional, quote, several_trackers
 from domadapt.config.words import check_words
 from tests.support import Command, corpora
 
+QUOTED = ("predict", "parse", "serve", "export")
 DOCS, CONF = ROOT / "docs", ROOT / "conf"
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -82,12 +83,12 @@ def _commands(text: str) -> Iterator[list[str]]:
 def test_what_is_shown_to_be_typed_composes(page: str) -> None:
     for verb, *words in _commands(TEXTS[page]):
         assert verb in VERBS
-        words = positional(words) if verb in ("report", "study") else words
+        words = positional(words) if verb in ("report", "study") else several_trackers(words)
         check_words(verb, words)
         if "-m" in words:  # one value of each that is swept over
             swept = [word.partition("=") for word in words if word != "-m" and "(" not in word]
             words = [f"{name}={value.split(',')[0]}" for name, _, value in swept]
-        compose(verb, [quote(word) for word in words] if verb in ("predict", "parse") else words)
+        compose(verb, [quote(word) for word in words] if verb in QUOTED else words)
 
 
 def _leaves(node: Any, prefix: str) -> Iterator[str]:
