@@ -96,7 +96,7 @@ def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) ->
     order.append("Not in this report")  # of selection and of expected scores these runs recorded nothing
     assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html) == order
     svgs = [dict(attributes) for tag, *attributes in page.elements if tag == "svg"]
-    assert len(svgs) == 5
+    assert len(svgs) == 4
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in svgs)
     assert {a["href"][1:] for tag, *b in page.elements if tag == "a" for a in [dict(b)]} <= page.ids
     assert report(tmp_path / "runs", output).read_text(encoding="utf-8") == html  # the same bytes every time

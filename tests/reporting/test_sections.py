@@ -73,7 +73,9 @@ def test_expected_beside_true_and_seeds_that_agree(make_run: Any, row: Any) -> N
     told = {"score": 0.6, "low": 0.5, "high": 0.75, "usual_error": 0.1}
     gold = [(0, 4), (5, 9)]
     for seed, found in ((1, gold), (2, [(0, 4), (10, 12)])):
-        folder = make_run("gnn", seed, 0.5 * seed, [row("Menu lens so.", gold, found)], expected=told)
+        folder = make_run(
+            "gnn", seed, 0.5, [row("Menu lens so.", gold, found)], expected=told, target_test={"span_f1": 0.5 * seed}
+        )
     runs = read_runs(folder.parents[1]).runs
     section = expected(group(runs))
     _, summary, table, agree = section.blocks
@@ -103,16 +105,16 @@ def test_cost_by_hand(make_metrics: Any) -> None:
 
 
 def test_heatmap_by_hand(make_metrics: Any) -> None:
-    scores = {"source_only": (0.48, 0.50, 0.52), "lisa": (0.58, 0.60, 0.62), "in_domain": (0.98, 1.0, 1.0)}
+    scores = {"source_only": (0.48, 0.50, 0.52), "lisa": (0.58, 0.60, 0.62), "in_domain": (0.88, 0.9, 0.9)}
     runs = [make_metrics(m, seed, v) for m, values in scores.items() for seed, v in enumerate(values)]
     runs.append(make_metrics("lisa", 1, 0.5, target="phone"))
     pairs = grouped(runs)
     values, gaps = [b for b in heatmap(pairs, compare(pairs)) if isinstance(b, Table)]
     assert gaps.header == ["method", "mean", "camera → laptop", "camera → phone"]
-    assert gaps.rows == [["lisa", "20", "20", "- [1]"]]
-    assert gaps.shades[0, 2] == pytest.approx(0.1 / (1 - 0.5 - 0.02 / 3), abs=1e-6)
+    assert gaps.rows == [["lisa", "25", "25", "- [1]"]]
+    assert gaps.shades[0, 2] == pytest.approx(0.1 / (0.9 - 0.5 - 0.02 / 3), abs=1e-6)
     assert "no comparable run" in gaps.notes[0]
-    assert values.rows[1:] == [["lisa", "55.0", "60.0", "50.0"], ["in_domain", "", "99.3", ""]]
+    assert values.rows[1:] == [["lisa", "55.0", "60.0", "50.0"], ["in_domain", "", "89.3", ""]]
 
 
 def test_significance_prints_reasons_in_place_of_p(make_metrics: Any) -> None:
