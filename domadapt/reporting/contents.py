@@ -30,6 +30,8 @@ from domadapt.syntax.parser import Parser
 
 EXAMPLES = 10  # of each kind and pair
 CARDS = 80  # in the whole report: each is 10 kB with both drawings
+FEW = 2  # warnings that are not folded away
+LONG = 12  # rows of a table that is, where it only tells how things went
 DETAILED = 24  # pairs with curves, calibration and examples
 
 
@@ -53,7 +55,8 @@ def contents(
     """
     opening: list[Block] = [verdict_card(pairs, statistics)]
     skipped = [f"Unreadable, so left out: {message}" for message in found.skipped]
-    opening += [Text(message, "warning") for message in (*skipped, *statistics.messages)]
+    warnings = tuple(Text(message, "warning") for message in (*skipped, *statistics.messages))
+    opening += warnings if len(warnings) <= FEW else [Folded(counted(len(warnings), "warning"), warnings)]
     opening.append(
         Text("Scores are percent. An interval holds 95 times in 100; each table says what it is over.", "soft")
     )
@@ -69,7 +72,7 @@ def contents(
             unseen = Text("No scores are drawn: the target test has no labels.")
             sections += unlabelled(pair) or [replace(own, blocks=(*own.blocks, unseen))]
     sections += details(pairs, parser, attention, colors)
-    sections += [data(pairs, audits), reproduce(found, pairs)]
+    sections += [_long_folded(section) for section in (data(pairs, audits), reproduce(found, pairs))]
     return [replace(one, blocks=_collapsed(one.blocks)) for one in (_gathered(sections) if scored else sections)]
 
 
@@ -133,6 +136,16 @@ def _gathered(sections: Sequence[Section]) -> list[Section]:
         return list(sections)
     told = [Text(f"{s.title}: {s.blocks[0].text}", "soft") for s in empty if isinstance(s.blocks[0], Text)]
     return [*(section for section in sections if section not in empty), Section("Not in this report", tuple(told))]
+
+
+def _long_folded(section: Section) -> Section:
+    return replace(
+        section,
+        blocks=tuple(
+            Folded(block.title, (block,)) if isinstance(block, Table) and len(block.rows) > LONG else block
+            for block in section.blocks
+        ),
+    )
 
 
 OPTIONAL = ("Selection", "Expected without labels")

@@ -1,6 +1,7 @@
 """Learning curves: score on source dev and losses by epoch, the mean over seeds of each method."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -61,7 +62,9 @@ def _curves(pair: Pair, panels: Sequence[str], colors: Mapping[str, str]) -> Fig
     height = 1.8 * depth + 0.19 * -(-len(names) // columns) + 0.2
     figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="none")
     grid = list(figure.subplots(depth, 2, squeeze=False).ravel())
-    looks = [{"color": colors[m.name], "linestyle": "--" if m.role == "control" else "-"} for m in methods]
+    looks: list[dict[str, Any]] = [
+        {"color": colors[m.name], "linestyle": "--" if m.role == "control" else "-"} for m in methods
+    ]
     for panel, axes in zip(panels, grid, strict=False):
         for method, look in zip(methods, looks, strict=True):
             if points := mean_curve(method, panel, pair.headline):

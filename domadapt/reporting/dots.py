@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -113,12 +114,12 @@ def _dot(axes: Axes, y: int, score: Interval, color: str, left: float) -> None:
     if outside:
         axes.annotate("◂", (left, y), xytext=(3, 0), textcoords="offset points", va="center", color=color, fontsize=11)
     else:
-        axes.plot([mean], [y], "o", color=color, markersize=6, clip_on=False)
+        axes.plot([mean], [y], "o", color=color, markersize=6, clip_on=False, zorder=3)
 
 
 def _in_margin(axes: Axes, y: int, text: str) -> None:
     """Beside the axis, where no line crosses it."""
-    where = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "textcoords": "offset points"}
+    where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "textcoords": "offset points"}
     axes.annotate(text, (1, y), va="center", color=INK, fontsize=8, **where)
 
 

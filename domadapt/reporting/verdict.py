@@ -70,8 +70,13 @@ def _sentence(pairs: Sequence[Pair], best: Sequence[tuple[Pair, Method]], overal
     side = "better" if points >= 0 else "worse"
     over = f", in the mean over {counted(len(overall.pairs), 'pair')}" if len(overall.pairs) > 1 else ""
     text = f"{name}, best on source dev, is {abs(points):.1f} points {side} than {difference.other} on the target{over}"
+    for control in overall.controls:
+        if control.interval is not None:
+            less = 100 * control.interval.mean
+            text += f" and {abs(less):.1f} {'better' if less >= 0 else 'worse'} than {control.other}, its control"
     if _is_shown(overall):
-        return f"{text}; training again would show it."
+        where = "on at least one of these pairs " if len(overall.pairs) > 1 else ""
+        return f"{text}; {where}training again would show a difference to {difference.other}."
     why = difference.runs.reason or difference.reason
     if difference.runs.p_holm is not None:
         why = f"p = {difference.runs.p_holm:.2g} after Holm's correction"
