@@ -91,17 +91,17 @@ def test_a_failed_cell_is_told_at_the_end_and_stops_no_other(
 
 def test_a_cell_is_called_as_the_matrix_calls_it(tmp_path: Path) -> None:
     matrix = {
-        "'strong@2'": "[injection=gnn,injection.gnn.agreement=0.5]",
+        "strong": "[injection=gnn,injection.gnn.agreement=0.5]",
         "few": "[target_labels=8]",
         "plain": "[method=other]",
     }
     more = [f"+benchmark.methods.{name}={own}" for name, own in matrix.items()]
     more += ["benchmark.only=[strong@2,few,plain,gnn]", "benchmark.seeds=[1]"]
     found = todo(overrides(tmp_path, *more))
-    names = ["strong@2", "few+8_labels", "other", "gnn"]
+    names = ["strong", "few+8_labels", "other", "gnn"]
     assert [cell.config.method for cell in found] == names == [cell.folder.parent.name for cell in found]
     assert [compose("train", cell.overrides).method for cell in found] == names  # as its launcher sees it
-    assert [cell.method for cell in found] == ["strong@2", "few", "plain", "gnn"]
+    assert [cell.method for cell in found] == ["strong", "few", "plain", "gnn"]
 
 
 def test_what_every_cell_lacks_is_told_once_before_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
