@@ -32,8 +32,8 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
         lines += ["", f"Choices (`domadapt {verb} GROUP=OPTION --help` shows the settings of one; * is the default):"]
     for group, default in choices.items():
         lines += ["", f"{group}="]
-        found = {path.stem: path for place in reversed(places) for path in (place / group).glob("*.yaml")}
-        for name, path in sorted(found.items()):
+        options = {path.stem: path for place in reversed(places) for path in (place / group).glob("*.yaml")}
+        for name, path in sorted(options.items()):
             comments = (line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line[:1] == "#")
             title = next((c for c in comments if not c.startswith("@package")), "")
             own = "" if path.is_relative_to(places[0]) else f" ({path})"

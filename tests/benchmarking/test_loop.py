@@ -96,7 +96,7 @@ def test_a_cell_is_called_as_the_matrix_calls_it(tmp_path: Path) -> None:
         "plain": '["method=other"]',
     }
     more = [f"+benchmark.methods.{name}={own}" for name, own in matrix.items()]
-    more += ["benchmark.only=[strong@2,few,plain,gnn]", "benchmark.seeds=[1]"]
+    more += ["benchmark.only=[strong,few,plain,gnn]", "benchmark.seeds=[1]"]
     found = todo(overrides(tmp_path, *more))
     names = ["strong", "few+8_labels", "other", "gnn"]
     assert [cell.config.method for cell in found] == names == [cell.folder.parent.name for cell in found]
