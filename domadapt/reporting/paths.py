@@ -38,7 +38,9 @@ beside it
     """
     usual = f"{name}{suffixes[0]}"
     if not isinstance(output, str | Path) or not str(output):
-        raise ValueError(f"output={'null' if output is None else output}: expected a file's name, such as output={usual}")
+        raise ValueError(
+            f"output={'null' if output is None else output}: expected a file's name, such as output={usual}"
+        )
     path = Path(output)
     if path.is_dir():
         raise ValueError(f"output={path}: is a folder; expected a file's name, such as {path / usual}")
