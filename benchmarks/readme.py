@@ -1,4 +1,4 @@
-"""The blocks of README.md that quote results, written from `results/`: `make tables`.
+"""The blocks of README.md and docs/ that quote results, written from `results/`: `make tables`.
 
 A block stands between `<!-- KIND: FOLDER -->` and `<!-- end -->`; tests/test_readme.py checks that it is what
 this writes.
@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from domadapt.reporting.blocks import Table, Text, listed, numbered
@@ -26,28 +27,30 @@ from domadapt.statistics.results import Interval, OverallDifference, Significanc
 
 CLAIMED = ("adapted", "control")
 ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 BLOCK = re.compile(r"<!-- (\w+): (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
 OPEN = re.compile(r"<!-- (\w+): \S+ -->")
 
 
-def written(text: str, root: Path = ROOT) -> str:
-    """A README with every block as `results/` has it now.
+def written(text: str, root: Path = ROOT, page: str = "README.md") -> str:
+    """A page with every block as `results/` has it now.
 
     Args:
-        text: of the README.
+        text: of the page.
         root: where the folders that it names lie.
+        page: its name, for errors.
 
     Raises:
         ValueError: a block is of no known kind, has no end, or its folder holds no runs.
     """
     if len(OPEN.findall(text)) != len(found := BLOCK.findall(text)) or any(OPEN.search(body) for _, _, body in found):
-        raise ValueError("README.md: a block without an end; expected <!-- end --> after each <!-- KIND: FOLDER -->")
+        raise ValueError(f"{page}: a block without an end; expected <!-- end --> after each <!-- KIND: FOLDER -->")
 
     def block(match: re.Match[str]) -> str:
         kind, folder = match[1], match[2]
         if kind not in KINDS:
-            raise ValueError(f"README.md: <!-- {kind}: {folder} -->: no such block; there are {', '.join(KINDS)}")
-        return f"<!-- {kind}: {folder} -->\n{KINDS[kind](root / folder)}\n<!-- end -->"
+            raise ValueError(f"{page}: <!-- {kind}: {folder} -->: no such block; there are {', '.join(KINDS)}")
+        return f"<!-- {kind}: {folder} -->\n{_quoted(kind, root / folder)}\n<!-- end -->"
 
     return BLOCK.sub(block, text)
 
@@ -158,6 +161,12 @@ KINDS: dict[str, Callable[[Path], str]] = {
 }  # fmt: skip
 
 
+@cache  # pages may quote the same
+def _quoted(kind: str, folder: Path) -> str:
+    return KINDS[kind](folder)
+
+
+@cache
 def _read(folder: Path) -> tuple[list[Pair], Statistics]:
     pairs = group(read_runs(folder).runs)
     return pairs, compare(pairs)
@@ -209,12 +218,15 @@ def _markdown(tables: Sequence[Table]) -> str:
 
 
 def main() -> None:
-    """Write README.md anew."""
-    path = ROOT / "README.md"
-    before = path.read_text(encoding="utf-8")
-    after = written(before)
-    path.write_text(after, encoding="utf-8")
-    print("README.md is as results/ has it" if after == before else "README.md is written anew", file=sys.stderr)
+    """Write the pages anew."""
+    for path in PAGES:
+        name = str(path.relative_to(ROOT))
+        before = path.read_text(encoding="utf-8")
+        after = written(before, page=name)
+        if after != before:
+            path.write_text(after, encoding="utf-8")
+            print(f"{name} is written anew", file=sys.stderr)
+    print(f"{len(PAGES)} pages are as results/ has them", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,17 @@
-"""README.md says what results/ says."""
+"""README.md and docs/ say what results/ says."""
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
 
-from benchmarks.readme import KINDS, written
-from domadapt.config.compose import compose
-
-README = Path(__file__).parents[1] / "README.md"
+from benchmarks.readme import KINDS, PAGES, written
 
 
-def test_every_number_of_results_in_the_readme_is_the_one_that_results_give() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert written(text) == text, "README.md is not what results/ says: run `make tables`"
-    assert {kind for kind, _ in re.findall(r"<!-- (\w+): (\S+) -->", text)} == KINDS.keys()
+def test_every_number_of_results_in_the_pages_is_the_one_that_results_give() -> None:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
+    for name, text in texts.items():
+        assert written(text) == text, f"{name} is not what results/ says: run `make tables`"
+    assert set(re.findall(r"<!-- (\w+): \S+ -->", "".join(texts.values()))) == KINDS.keys()
 
 
 def test_a_block_is_written_anew_and_the_prose_around_it_is_kept() -> None:
@@ -39,14 +35,3 @@ def test_a_block_is_written_anew_and_the_prose_around_it_is_kept() -> None:
 def test_a_wrong_block_is_named(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         written(text)
-
-
-def test_what_the_first_screen_types_in_python_composes() -> None:
-    """Every list of overrides in README's Python block is one that `domadapt.train` takes."""
-    block = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert block is not None
-    calls = [node for node in ast.walk(ast.parse(block[1])) if isinstance(node, ast.Call)]
-    lists = [ast.literal_eval(call.args[0]) for call in calls if ast.unparse(call.func) == "domadapt.train"]
-    assert len(lists) >= 3
-    for overrides in lists:
-        compose("train", overrides)

@@ -4,12 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import domadapt
+from domadapt.data.records import Record, Span
+from domadapt.methods.adaptation.term_substitution import Place, Pool, TermSubstitution
 from domadapt.methods.term_rates import PerText, expected_terms, found_terms
-from tests.support import corpora
+from domadapt.methods.term_types import TermTypes
+from tests.support import corpora, setting_of, tiny_encoder
 
 NONE, BEGIN, INSIDE, OTHER = range(4)
 
@@ -32,37 +36,40 @@ def test_where_all_words_are_inside_few_spans_are_much() -> None:
     assert found_terms(logits, begins, [BEGIN, INSIDE]) == 10
 
 
-@pytest.mark.parametrize(("found", "rewritten"), [(0.4, True), (1.0, False)])
-def test_only_a_model_that_is_starved_is_taught_the_words_and_a_resumed_one_knows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: float, rewritten: bool
+@pytest.mark.parametrize(("found", "starved"), [(0.4, True), (1.0, False)])
+def test_a_model_that_finds_enough_is_taught_evenly_and_does_not_teach_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: float, starved: bool
 ) -> None:
-    import domadapt.methods.adaptation.term_substitution as module
-
+    monkeypatch.setattr("domadapt.methods.adaptation.term_substitution.found_of_expected", lambda *of: found)
     changed: list[int] = []
-    plain = module.TermSubstitution.augment
+    plain = TermSubstitution.augment
 
     def augment(self: Any, records: Sequence[Any], epoch: int, random: Any) -> Sequence[Any]:
         result = plain(self, records, epoch, random)
         changed.append(sum(old is not new for old, new in zip(records, result, strict=True)))
         return result
 
-    monkeypatch.setattr(module, "found_of_expected", lambda *of: found)
-    monkeypatch.setattr(module.TermSubstitution, "augment", augment)
+    monkeypatch.setattr(TermSubstitution, "augment", augment)
     recipe = ["adaptation=best", "trainer.epochs=3", "adaptation.self_training.start=2", "selection=last"]
     curve = domadapt.train([*corpora(tmp_path), *recipe])["curve"]
-    assert changed[0] == 0 and (min(changed[1:]) > 0) == rewritten and len(changed) == 3
-    assert ("self_training" in curve[2]["losses"]) == rewritten
+    assert changed[0] == 0 < min(changed[1:]) and len(changed) == 3
+    assert ("self_training" in curve[2]["losses"]) == starved
 
 
-def test_what_was_seen_is_remembered() -> None:
-    from domadapt.methods.adaptation.term_substitution import TermSubstitution
-    from tests.support import setting_of, tiny_encoder
-
-    method = TermSubstitution(0.5, 0.7, 0.4, 0.75, 0.12, None, enough=1.0)
+def test_what_was_seen_is_remembered_and_rules_what_is_replaced() -> None:
+    method = TermSubstitution(0.5, 0.7, 0.0, 0.75, 1.0, None, enough=1.0)
     setting_of(tiny_encoder(), method)
-    method.looks = True
-    assert not method.starved, "nothing is rewritten before anybody has looked"
+    record = Record("1", "x", "a lens and a strap", spans=(Span(2, 6, "aspect"),))
+    method.looks, method.ranks = True, TermTypes({}, {}, {}, np.full(41, 0.5))
+    method.places = {"1": [Place(2, 6, True, False, "lens"), Place(13, 18, False, False, "strap")]}
+    method.pools = {(False, single): Pool({"hinge": 1}, 1.0, {}) for single in (False, True)}
+    method.kept, method.full, method.heads = 1.0, [], []
+    random = np.random.default_rng(0)
+    assert method.augment([record], 0, random) == [record], "nothing is rewritten before anybody has looked"
     method.recall({"found": 0.3})
-    assert method.starved and method.memory() == {"found": 0.3}
+    assert method.memory() == {"found": 0.3} and not method.setting.counted["enough terms"]
+    seldom = {method._rewritten(record, random).text for _ in range(50)}
+    assert seldom == {"a hinge and a strap", record.text}
     method.recall({"found": 1.3})
-    assert not method.starved and method.setting.counted["enough terms"]
+    assert method.setting.counted["enough terms"]
+    assert "a lens and a hinge" in {method._rewritten(record, random).text for _ in range(50)}

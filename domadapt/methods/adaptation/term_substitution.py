@@ -9,9 +9,10 @@ of vocabulary (only 7 to 12 % of aspect terms are shared). Akin to CDRG (Yu et a
 The ratio of the two is the knob: ``terms`` alone raises recall at the cost of precision (a target noun becomes a sign
 of a term); ``others`` as often as ``terms`` keeps precision.
 
-Where the model finds enough terms as it is, there is no recall to be gained, and precision to be lost. So the first
-epoch reads the source as it is, and what the model then finds in the target is compared with what the source's rates
-let expect (:mod:`domadapt.methods.term_rates`). With ``enough`` of it, nothing is rewritten.
+Where the model finds enough terms as it is, there is precision to be lost. So the first epoch reads the source as it
+is, and what the model then finds in the target is compared with what the source's rates let expect
+(:mod:`domadapt.methods.term_rates`). With ``enough`` of it, nouns outside terms are replaced as often as terms, and
+``self_training`` is told to leave the target alone.
 
 Where texts are classified there are no terms: nouns that do not go with a class are replaced. Costs tokenising what was
 changed, a few percent of a run. Fails where the domains differ in what is annotated rather than in words.
@@ -56,7 +57,8 @@ class TermSubstitution(Method):
         empties: share of sentences without a span that are kept in an epoch, others standing in for the rest; None
             keeps all, but for a source that is annotated in pairs (nearly every sentence with an opinion has an
             aspect, too), where an empty sentence may hold terms that nobody marked.
-        enough: share of the terms to expect from which on nothing is rewritten; None rewrites from the first epoch on.
+        enough: share of the terms to expect from which on others are replaced as often as terms; None does not look,
+            and rewrites from the first epoch on.
 
     Raises:
         ValueError: a share is not one.
@@ -120,7 +122,7 @@ class TermSubstitution(Method):
 
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
         """A share of the records, rewritten; one that another method has changed already is left alone."""
-        if not self.starved:
+        if self.looks and self.found is None:
             return records
         own = self.setting.domains.source_train
         chosen, spared = random.random(len(records)) < self.share, random.random(len(records)) < self.kept
@@ -134,17 +136,17 @@ class TermSubstitution(Method):
 
     @property
     def starved(self) -> bool:
-        """Whether the source's text is to be rewritten: always, where there is no looking first."""
-        return not self.looks or (self.found is not None and self.found < float(self.enough or 0.0))
+        """Whether the model finds too few terms; taken for granted where nobody looks."""
+        return not self.looks or self.found is None or self.found < float(self.enough or 0.0)
 
     def after_epoch(self, epoch: int) -> None:
         """After the first: is the model starved of recall?"""
         if epoch == 0 and self.looks:
             self._know(found := found_of_expected(self.setting, TEXTS, BATCH))
             log.info(
-                "term_substitution: the model finds %.2f times the terms in the target that the source lets expect, %s",
+                "term_substitution: the model finds %.2f times the terms in the target that the source lets expect: %s",
                 found,
-                "and is taught its words" if self.starved else f"{self.enough} or more: the source's text stays",
+                "recall is to be gained" if self.starved else f"{self.enough} or more, so precision is to be kept",
             )
 
     def _know(self, found: float) -> None:
@@ -161,9 +163,9 @@ class TermSubstitution(Method):
             self._know(float(memory["found"]))
 
     def _rewritten(self, record: Record, random: np.random.Generator) -> Record:
-        edits = []
+        edits, others = [], self.others if self.starved else max(self.terms, self.others)
         for place in self.places[record.id]:
-            if random.random() < (self.terms if place.term else self.others):
+            if random.random() < (self.terms if place.term else others):
                 rank = self.ranks.source.get(place.head)
                 if rank is None and self.heads:  # a term that ends in no noun
                     rank = self.heads[int(random.integers(len(self.heads)))]
