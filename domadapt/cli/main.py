@@ -107,7 +107,7 @@ def report(cfg: Any, overrides: list[str]) -> None:
     from domadapt.reporting.report import report as run
 
     selection = make(cfg.selection).name if cfg.selection else None
-    formats = [cfg.formats] if isinstance(cfg.formats, str) else cfg.formats
+    formats = [cfg.formats] if isinstance(cfg.formats, str | int | float) else cfg.formats
     print(run(cfg.runs, cfg.output, formats and list(formats), cfg.audit, bool(cfg.attention), cfg.baseline, selection))
 
 

@@ -11,7 +11,7 @@ CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
 
 def free_text(argument: str) -> bool:
     """Whether an argument of predict or parse is a path or a sentence, which nothing may evaluate."""
-    return argument.partition("=")[0] in FREE_TEXT
+    return argument.partition("=")[0].lstrip("+") in FREE_TEXT
 
 
 def quote(argument: str) -> str:
@@ -23,9 +23,10 @@ def quote(argument: str) -> str:
     ("text='[a]'", "text='null'", 'input=null', "text='${plain:x636f73743a20247b787d}'")
     """
     name, sign, value = argument.partition("=")
-    if name not in FREE_TEXT or not value or (value == "null" and name != "text"):
+    setting = name.lstrip("+")  # ++text=... sets it, too
+    if setting not in FREE_TEXT or not value or (value == "null" and setting != "text"):
         return argument
-    return name + sign + (_list(value) if name == "input" and _is_list(value) else quoted(value))
+    return name + sign + (_list(value) if setting == "input" and _is_list(value) else quoted(value))
 
 
 def lengthen(argument: str) -> str:

@@ -52,6 +52,8 @@ def run_folder(cfg: DictConfig) -> Path:
     Raises:
         ValueError: a secret of the environment would become a name in files.
     """
+    if cfg.paths is None:
+        raise ValueError("paths=null: expected folders; leave it out, or set one: paths.runs=FOLDER")
     for name, said in (("pair", cfg.pair), ("method", cfg.method), ("paths.run", cfg.paths.run)):
         if strike(str(said)) != str(said):
             raise ValueError(
