@@ -108,7 +108,8 @@ def report(cfg: Any, overrides: list[str]) -> None:
 
     selection = make(cfg.selection).name if cfg.selection else None
     formats = [cfg.formats] if isinstance(cfg.formats, str | int | float) else cfg.formats
-    print(run(cfg.runs, cfg.output, formats and list(formats), cfg.audit, bool(cfg.attention), cfg.baseline, selection))
+    asked = [str(name) for name in formats] if formats else None
+    print(run(cfg.runs, cfg.output, asked, cfg.audit, bool(cfg.attention), cfg.baseline, selection))
 
 
 def study(cfg: Any, overrides: list[str]) -> None:

@@ -39,4 +39,5 @@ def palette(pairs: Sequence[Pair]) -> dict[str, str]:
 
 
 def _lighter(color: str) -> str:
-    return to_hex([part + LIGHTER * (1 - part) for part in to_rgb(color)])
+    red, green, blue = (part + LIGHTER * (1 - part) for part in to_rgb(color))
+    return to_hex((red, green, blue))
