@@ -143,4 +143,6 @@ def _value(text: str) -> str:
         return "must be given"
     if "\n" in text:
         return "see the file"
+    if text.startswith("${") and len(text) > 24:  # would leave no room for what it is
+        return "computed"
     return f"`{text}`".replace("|", "\\|")

@@ -163,7 +163,7 @@ def test_unknown_verb(command: Command) -> None:
         (["benchmark", "experiment=best"], "experiment=best: has no benchmark.experiment, so there is no matrix"),
         (["benchmark", "data=my_files"], "data.source.path is not set: give the source's file"),
         (["benchmark", "backbone.name=???"], "backbone.name is not set: give backbone.name=VALUE"),
-        (["train", "task.types=[a,b,a]"], "'a' is there twice, and would count twice; name it once"),
+        (["train", "task=extraction", "task.types=[a,b,a]"], "'a' is there twice, and would count twice; name it once"),
         (["train", "--seed=3"], "--seed=3: settings are written without dashes: seed=3"),
         (["train", "--seed", "3"], "--seed: settings are written without dashes: seed=3"),
         (["train", "--mutirun"], "or did you mean --multirun?"),
@@ -174,6 +174,11 @@ def test_unknown_verb(command: Command) -> None:
         (["predict", "model=nowhere", "text=Hello", "output=a.xlsx"], "predict does not write .xlsx; expected .jsonl"),
         (["parse", "input=a.txt", "output=a.csv"], "parse does not write .csv; expected .conllu"),
         (["report", "runs=null"], "runs=null: expected a folder of runs, or several: runs=runs/mine"),
+        (["report", "runs=5"], "runs=5: expected a folder of runs"),
+        (["report", "runs=[5]"], "runs=[5]: expected a folder of runs"),
+        (["report", "output=5"], "output=5: expected a file's name"),
+        (["report", "runs=nowhere", "formats=5"], "formats=[5]: expected some of html"),
+        (["train", "paths=null"], "paths=null: expected folders"),
         (["report", "runs=[]"], "runs=[]: expected a folder of runs"),
         (["report", "output=null"], "output=null: expected a file's name, such as output=report.html"),
         (["report", "output=a.csv"], "output=a.csv: expected a name that ends in .html or .htm, such as a.html"),
@@ -345,6 +350,7 @@ PLAIN += ["cost: ${oc.env:SECRET_KEY}", "${oc.env:SECRET_KEY}", "https://me:a_se
 def test_free_text_is_not_evaluated(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "0123456789")
     assert api.compose("predict", [quote(f"text={value}")]).text == value
+    assert api.compose("predict", [quote(f"++text={value}")]).text == value
     if value not in ("[a,b]", "null"):  # of files a list, and no file at all
         assert api.compose("parse", [quote(f"input={value}")]).input == value
 
@@ -412,6 +418,31 @@ def test_what_is_read_is_not_overwritten(command: Command, run_folder: Path, cas
     refused = any(words in err for words in ("which is read; it would be lost: give another file", "expected .jsonl"))
     assert (code, told in err, refused or "expected a name that ends in" in err) == (2, True, True), err
     assert before == {path: path.read_bytes() for path in before}
+
+
+def test_a_word_does_not_trust_code(command: Command, run_folder: Path) -> None:
+    """`no` is a word to Hydra, and words are true to Python."""
+    code, out, err = command("predict", f"model={run_folder}", "text=Fast.", "trust_code=no")
+    assert (code, out) == (2, "")
+    assert "trust_code=no: expected true or false" in err
+
+
+@pytest.mark.parametrize("verb", ["predict", "parse"])
+def test_the_file_behind_standard_input_is_not_overwritten(command: Command, run_folder: Path, verb: str) -> None:
+    """`domadapt predict input=- output=a.txt < a.txt`."""
+    name = "a.txt"
+    Path(name).write_text("Fast.\n")
+    held, file = os.dup(0), os.open(name, os.O_RDONLY)
+    os.dup2(file, 0)
+    try:
+        model = [f"model={run_folder}"] if verb == "predict" else []
+        code, _, err = command(verb, *model, "input=-", "format=plain_text", f"output={name}")
+    finally:
+        os.dup2(held, 0)
+        os.close(held)
+        os.close(file)
+    assert (code, Path(name).read_text()) == (2, "Fast.\n")
+    assert f"output={name}: is /dev/stdin, which is read" in err
 
 
 def test_output_to_a_device_a_link_and_standard_output(command: Command, tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ def test_what_is_shown_to_be_typed_composes(page: str) -> None:
         assert verb in VERBS
         words = positional(words) if verb in ("report", "study") else several_trackers(words)
         check_words(verb, words)
+        if "launcher=ray" in words:  # an extra that is not installed for tests
+            continue
         if "-m" in words:  # one value of each that is swept over
             swept = [word.partition("=") for word in words if word != "-m" and "(" not in word]
             words = [f"{name}={value.split(',')[0]}" for name, _, value in swept]

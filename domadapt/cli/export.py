@@ -29,5 +29,5 @@ def export_model(cfg: DictConfig) -> str:
     texts = None
     if cfg.input is not None:
         texts = [text.text for text in islice(open_texts(str(cfg.input), None, Counter())[1], COMPARED)]
-    measured = export(str(cfg.model), str(cfg.to), cfg.format, texts, bool(cfg.drop_methods), bool(cfg.trust_code))
+    measured = export(str(cfg.model), str(cfg.to), cfg.format, texts, bool(cfg.drop_methods), cfg.trust_code)
     return "\n".join([f"{cfg.to}: {cfg.format}; its README.md says how to load it", *measured])

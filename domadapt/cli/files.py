@@ -39,7 +39,7 @@ def predict_file(cfg: DictConfig) -> None:
     written = predictions(cfg.output)
     folder = model_folder(str(cfg.model))
     if cfg.output is not None:
-        refuse_overwriting(Path(str(cfg.output)), [Path(str(cfg.input or "")), *folder.rglob("*")])
+        refuse_overwriting(Path(str(cfg.output)), [_file(cfg.input), *folder.rglob("*")])
     warnings = Counter[str]()
     total: int | None = 1
     if cfg.text is None:
@@ -88,7 +88,7 @@ def parse_files(cfg: DictConfig) -> None:
     if sum(str(path) == STDIN for path in paths) > 1:
         raise ValueError(f"input={paths}: expected {STDIN} once: standard input can be read only once")
     if cfg.output is not None:
-        known = [Path(str(path)) for path in (*paths, OmegaConf.select(cfg, "parser.path"))]
+        known = [_file(path) for path in (*paths, OmegaConf.select(cfg, "parser.path"))]
         refuse_overwriting(Path(str(cfg.output)), known)
     files = [open_texts(str(path), cfg.format, warnings) for path in paths]
     counts = [count for count, _ in files]
@@ -115,6 +115,11 @@ def parse_files(cfg: DictConfig) -> None:
     origin = f"{cache.parsed} parsed, {count - cache.parsed} from cache, {cache.damaged} damaged entries"
     told = f"{count} texts: {origin}, {words} words, {words / seconds:.0f} words a second; cache {cache.path}"
     print(told, file=sys.stderr if cfg.output == STDIN else None)
+
+
+def _file(given: Any) -> Path:
+    """What is read; of standard input, the file that the shell has put there."""
+    return Path("/dev/stdin" if str(given) == STDIN else str(given or ""))
 
 
 def _write(output: str | None, lines: Iterable[str]) -> None:

@@ -84,6 +84,7 @@ def parse_record(
     if domain is None:
         domain = _string(obj, "domain", where)
     elif "domain" in obj and obj["domain"] != domain:
+        encodable(str(obj["domain"]), "domain", where)
         counted[f"domain {quoted(obj['domain'])} read as {quoted(domain)}, as asked for"] += 1
     label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
     if "tokens" not in obj:

@@ -148,6 +148,8 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     Raises:
         ValueError: not a model folder, from another version, damaged, or naming foreign classes; names the file.
     """
+    if not isinstance(trust_code, bool):  # trust_code=no is a word, and any word would be a yes
+        raise ValueError(f"trust_code={trust_code}: expected true or false")
     folder = model_folder(folder)
     path, stored, place = folder / NAME, folder / METHODS, folder / "encoder"
     if (folder / CHECKSUMS).is_file():

@@ -12,7 +12,8 @@ def given(runs: Paths | None) -> Paths:
     Raises:
         ValueError: there is none.
     """
-    if runs is None or runs == "" or (not isinstance(runs, str | Path) and not (runs := list(runs))):
+    several = [*runs] if isinstance(runs, Iterable) and not isinstance(runs, str | Path) else [runs]
+    if runs is None or not several or not all(isinstance(one, str | Path) and str(one) for one in several):
         raise ValueError(
             f"runs={'null' if runs is None else runs}: expected a folder of runs, or several: runs=runs/mine"
         )
@@ -36,8 +37,10 @@ def named_file(output: str | Path | None, name: str, suffixes: Sequence[str]) ->
 beside it
     """
     usual = f"{name}{suffixes[0]}"
-    if output is None or not str(output):
-        raise ValueError(f"output={'null' if output is None else ''}: expected a file's name, such as output={usual}")
+    if not isinstance(output, str | Path) or not str(output):
+        raise ValueError(
+            f"output={'null' if output is None else output}: expected a file's name, such as output={usual}"
+        )
     path = Path(output)
     if path.is_dir():
         raise ValueError(f"output={path}: is a folder; expected a file's name, such as {path / usual}")

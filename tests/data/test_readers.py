@@ -342,6 +342,12 @@ REFUSED: dict[str, tuple[str, str | bytes, str, str]] = {
         ":1",
         r"tags[0] is '\ud800'; expected whole characters; write both halves of the surrogate pair",
     ),
+    "half a surrogate in a domain": (
+        "a.jsonl",
+        line(domain="hot\udc00"),
+        ":1",
+        r"domain is '\udc00'; expected whole characters; write both halves of the surrogate pair",
+    ),
     "half a surrogate in a span type": (
         "a.jsonl",
         line() + line(id="b", spans=[{"start": 0, "end": 1, "type": "asp\udc00"}]),

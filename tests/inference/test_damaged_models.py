@@ -60,7 +60,9 @@ def refused(model: Path, command: Command, *words: str) -> str:
         assert word in told
     code, output, errors = command("predict", f"model={model}", f"text={TEXT}")
     assert (code, output) == (2, "")
-    assert f"domadapt predict: {told}" in errors.splitlines()
+    # predict looks at domadapt.json before seconds of imports, and tells in its own words what is wrong with that.
+    expected = f"domadapt predict: {model}" if f"{model}/domadapt.json: " in told else f"domadapt predict: {told}"
+    assert any(line.startswith(expected) for line in errors.splitlines())
     return told
 
 
@@ -173,8 +175,8 @@ LABELS = {"0": "O", "1": "B-opinion", "2": "I-opinion", "3": "B-aspect", "4": "I
 WITHOUT_SUMS: dict[str, tuple[Damage, str]] = {  # what checksums would tell; who has none is told as far as it shows
     **{f"no {file}": (lambda model, file=file: (model / file).unlink(), "") for file in FILES[2:]},
     **{f"half of {f}": (lambda model, f=f: HURT["half"](model / f), f) for f in (METHODS, "encoder/config.json")},
-    "half the weights": (lambda model: HURT["half"](model / WEIGHTS), "encoder"),
-    "half the tokenizer": (lambda model: HURT["half"](model / TOKENIZER), "encoder"),
+    "half the weights": (lambda model: HURT["half"](model / WEIGHTS), "could not be loaded"),
+    "half the tokenizer": (lambda model: HURT["half"](model / TOKENIZER), "could not be loaded"),
     "every key renamed": (weights(renamed), "weights are missing"),
     "no head": (weights(without("classifier")), "classifier.bias"),
     "a layer missing": (weights(without("layer.1.")), "layer.1."),
@@ -260,7 +262,7 @@ def test_every_field_missing(models: Path, tmp_path: Path) -> None:
     model = copied(models, tmp_path, checksums=False)
     path = model / "domadapt.json"
     whole = json.loads(path.read_text(encoding="utf-8"))
-    for name in whole.keys() - {"left_behind", "checksums"}:
+    for name in whole.keys() - {"left_behind", "checksums", "lowercase"}:
         path.write_text(json.dumps({key: value for key, value in whole.items() if key != name}), encoding="utf-8")
         with pytest.raises(ValueError, match=rf"domadapt.json: .*{name}.*copy the folder again"):
             domadapt.load(model)
