@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.support import Command
@@ -19,7 +19,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 # A busy machine is slow, not wrong.
-settings.register_profile("domadapt", deadline=None)
+settings.register_profile("domadapt", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("domadapt")
 
 

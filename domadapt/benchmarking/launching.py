@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from domadapt.config.own_folder import import_from
 from domadapt.config.resolvers import register
 from domadapt.utils.processes import end_with
 from domadapt.utils.redact import guard_logs
@@ -39,6 +40,7 @@ class Job:
         register()
         if os.getpid() != self.parent:
             sys.argv[1:] = self.arguments
+            import_from(self.arguments)
             logging.basicConfig(format="%(message)s", level=logging.INFO)
             guard_logs()  # launchers keep what is printed here in files
         if os.getppid() == self.parent:

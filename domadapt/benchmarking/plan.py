@@ -11,7 +11,7 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig
 
 from domadapt.config.compose import compose
-from domadapt.config.overrides import lengthen
+from domadapt.config.overrides import lengthen, quoted
 from domadapt.runs.key import cell_key, folder_of, run_folder
 from domadapt.runs.metrics import read_metrics
 from domadapt.runs.status import read_results, read_status
@@ -104,7 +104,8 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[Cell]:
     for pair in cfg.benchmark.get("pairs") or [None]:
         for method in only:
             own = (f"experiment={cfg.benchmark.experiment}", *_listed(pair), *methods[method], *common)
-            composed.append((str(method), own, compose("train", [*own, f"seed={cfg.benchmark.seeds[0]}"])))
+            config = compose("train", [*own, f"seed={cfg.benchmark.seeds[0]}"])
+            composed.append((str(method), *_called(str(method), own, config)))
     result = []
     for seed in cfg.benchmark.seeds:  # outermost: a benchmark that is stopped early has something of everything
         for method, own, config in composed:
@@ -112,6 +113,19 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[Cell]:
             one.seed = seed
             result.append(Cell(method, seed, (*own, f"seed={seed}"), one))
     return one_each(result)
+
+
+def _called(name: str, own: tuple[str, ...], config: DictConfig) -> tuple[tuple[str, ...], DictConfig]:
+    """A cell under its name in the matrix, in tables and folders too; what it says of target labels stays.
+
+    Unless the matrix, or the user, names it by ``method=``.
+    """
+    labels = f"+{config.target_labels}_labels" if config.target_labels else ""
+    name = name if name.endswith(labels) else name + labels
+    if config.method == name or any(override.startswith("method=") for override in own):
+        return own, config
+    config.method = name
+    return (*own, f"method={quoted(name)}"), config
 
 
 def one_each(todo: list[Cell]) -> list[Cell]:
@@ -186,7 +200,7 @@ def plan(todo: Sequence[Cell], at_once: int | None, launcher: str) -> str:
         f"launcher {launcher}, {at_once_words}"
     ]
     if count[FINISHED]:
-        lines.append(f"  {count[FINISHED]} finished: not run again")
+        lines.append(f"  {count[FINISHED]} finished: not run again (to force one, delete its folder)")
     if count[STARTED]:
         lines.append(f"  {count[STARTED]} started: go on from their last checkpoint")
     if count[WAITING]:

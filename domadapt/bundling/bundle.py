@@ -101,7 +101,7 @@ class Packing:
             self.parsers[parser] = make(config["parser"])
         parses = any({"parses", "parses_at_prediction", "corpus_parses"} & m.reads for m in make_methods(cell).values())
         self.work[parser, data] = self.work.get((parser, data), False) or parses
-        copy_foreign(config, self.folder / "site")
+        copy_foreign(config, self.folder / "own")  # apart from libraries, which are no neighbours of it
         rest = {k: v for k, v in config.items() if k not in ("data", "parser", "backbone", "paths", "benchmark")}
         self.files.take(rest)
         packed = {**config, **self.files.moved(rest), "data": self.files.moved(config["data"])}
@@ -155,7 +155,7 @@ def sizes(path: Path) -> Counter[str]:
 
 def tell(path: Path, count: int) -> None:
     """Print what is in a bundle, and how to run it."""
-    names = {"cache": "parses and words", "cells.json": "cells", "__main__.py": "unpacker"}
+    names = {"own": "your own code", "cache": "parses and words", "cells.json": "cells", "__main__.py": "unpacker"}
     for part, size in sizes(path).most_common():
         print(f"{names.get(part, part):<18} {size / 1e6:6.1f} MB")
     total = path.stat().st_size

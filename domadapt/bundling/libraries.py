@@ -5,11 +5,12 @@ import shutil
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
+
+from domadapt.runs.foreign import foreign_code
 
 # What the machine must have, with all that these need. The last two are compiled, and torch-geometric imports them.
 MACHINE = ("torch", "transformers", "scikit-learn", "scipy", "safetensors", "psutil", "xxhash")
@@ -75,22 +76,18 @@ def copy_package(site: Path) -> None:
 
 
 def copy_foreign(config: dict[str, Any], site: Path) -> None:
-    """Copy the modules of methods that live outside this package.
+    """Copy the modules of methods that live outside this package, with those beside them that they import.
 
     Raises:
         ValueError: a module has no file that could be copied.
     """
-    for name in sorted({target.partition(".")[0] for target in targets(config)} - {"domadapt"}):
-        spec = find_spec(name)
-        if spec is None or spec.origin is None:
-            raise ValueError(f"{name}: a _target_ lives in this module, which has no file that a bundle could carry")
-        origin = Path(spec.origin)
-        if origin.name != "__init__.py":
-            _copy(origin, site / origin.name)
-            continue
-        for path in sorted(origin.parent.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                _copy(path, site / name / path.relative_to(origin.parent))
+    for target in sorted(target for target in set(targets(config)) if not target.startswith("domadapt.")):
+        if not (code := foreign_code(target)):
+            raise ValueError(f"_target_: {target}: there is no file of this module that a bundle could carry")
+        for origin in code:
+            for path in [origin] if origin.is_file() else sorted(origin.rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    _copy(path, site / path.relative_to(origin.parent))
 
 
 def targets(config: Any) -> Iterator[str]:

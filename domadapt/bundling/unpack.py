@@ -34,8 +34,8 @@ def main() -> None:
         folder = unpacked(bundle, Path(chosen[-1]) if chosen else bundle.parent)
     except (OSError, EOFError, NotImplementedError, BadZipFile, zlib.error) as error:  # what damage can raise
         sys.exit(f"{bundle.name} can't be unpacked: {error}; copy it again, or choose a place with unpack=FOLDER")
-    site = str(folder / "site")
-    path = os.pathsep.join([site, *filter(None, [os.environ.get("PYTHONPATH")])])
+    places = [str(folder / "site"), str(folder / "own")]
+    path = os.pathsep.join([*places, *filter(None, [os.environ.get("PYTHONPATH")])])
     # -P: whatever lies in the working folder is not imported.
     command = [sys.executable, "-P", "-m", "domadapt.bundling.run", str(folder), *given]
     os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": path})

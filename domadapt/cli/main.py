@@ -108,7 +108,8 @@ def report(cfg: Any, overrides: list[str]) -> None:
 
     selection = make(cfg.selection).name if cfg.selection else None
     formats = [cfg.formats] if isinstance(cfg.formats, str | int | float) else cfg.formats
-    print(run(cfg.runs, cfg.output, formats and list(formats), cfg.audit, bool(cfg.attention), cfg.baseline, selection))
+    asked = [str(name) for name in formats] if formats else None
+    print(run(cfg.runs, cfg.output, asked, cfg.audit, bool(cfg.attention), cfg.baseline, selection))
 
 
 def study(cfg: Any, overrides: list[str]) -> None:
@@ -205,12 +206,14 @@ def _run(verb: str, arguments: list[str]) -> None:
     from domadapt.benchmarking.search import check_search
     from domadapt.benchmarking.sweep import Sweep, Swept
     from domadapt.config.overrides import lengthen, positional, quote, several_trackers
+    from domadapt.config.own_folder import import_from
     from domadapt.config.resolvers import register
     from domadapt.config.words import check_words
     from domadapt.utils.redact import guard_logs
 
     def job(cfg: Any) -> object:
         register()  # again: a launcher may run this in a process of its own
+        import_from(arguments)
         guard_logs()
         sys.argv[1:] = arguments  # what metrics.json quotes
         settings = HydraConfig.get()
@@ -226,6 +229,7 @@ def _run(verb: str, arguments: list[str]) -> None:
             return VERBS[verb](cfg, overrides)
 
     register()
+    import_from(arguments)
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")

@@ -85,6 +85,10 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"{error.override}: {_flat(error)}; {hint}"
     if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
         return _unknown_key(str(error.__cause__.full_key), verb) or f"{_flat(error)}: {_flat(error.__cause__)}"
+    if isinstance(error, InstantiationException) and str(error).startswith("Error locating target"):
+        cause, key = error.__cause__ or error, str(error).rpartition("full_key: ")[2]
+        where = "its file is looked for in the folder of --config-dir and on PYTHONPATH"
+        return f"{_flat(cause)} ({key}._target_; {where}; DOMADAPT_TRACEBACK=1 shows more)"
     if isinstance(error, InstantiationException):
         return f"{_flat(error)} (DOMADAPT_TRACEBACK=1 shows where)"
     if isinstance(error, HydraException | OmegaConfBaseException):

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+
+from domadapt.config.own_folder import config_dirs
 
 
 def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
@@ -10,14 +13,16 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
 
     Args:
         verb: name of a top-level yaml.
-        arguments: ``GROUP=OPTION`` asks for the settings of that option alone.
+        arguments: ``GROUP=OPTION`` asks for the settings of that option alone; ``--config-dir`` adds
+            the options of a folder.
         usage: text whose line about the verb comes first.
 
     >>> print(verb_help("train", ["injection=lisa"], ""))  # doctest: +ELLIPSIS
     # One attention head learns...
     """
-    conf = files("domadapt.conf")
-    asked = [conf / f"{a.replace('=', '/', 1)}.yaml" for a in arguments if "=" in a]
+    places = [Path(str(files("domadapt.conf"))), *config_dirs(arguments)]
+    names = [f"{a.replace('=', '/', 1)}.yaml" for a in arguments if "=" in a and not a.startswith("-")]
+    asked = [place / name for name in names for place in places]
     if found := [path.read_text(encoding="utf-8").rstrip() for path in asked if path.is_file()]:
         return "\n\n".join(found)
     about = next((line.split(maxsplit=1)[1] for line in usage.splitlines() if line.split()[:1] == [verb]), "")
@@ -27,13 +32,19 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
         lines += ["", f"Choices (`domadapt {verb} GROUP=OPTION --help` shows the settings of one; * is the default):"]
     for group, default in choices.items():
         lines += ["", f"{group}="]
-        for path in sorted((p for p in (conf / group).iterdir() if p.name.endswith(".yaml")), key=lambda p: p.name):
-            name = path.name.removesuffix(".yaml")
+        options = {path.stem: path for place in reversed(places) for path in (place / group).glob("*.yaml")}
+        for name, path in sorted(options.items()):
             comments = (line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line[:1] == "#")
             title = next((c for c in comments if not c.startswith("@package")), "")
-            lines.append(f"  {'*' if name == default else ' '} {name:<24} {title}")
+            own = "" if path.is_relative_to(places[0]) else f" ({path})"
+            lines.append(f"  {'*' if name == default else ' '} {name:<24} {title}{own}")
     return "\n".join(
-        [*lines, "", "Sweeps, completion and the rest of Hydra: --hydra-help. Your own yaml: --config-dir."]
+        [
+            *lines,
+            "",
+            "Sweeps, completion and the rest of Hydra: --hydra-help. Your own: --config-dir=FOLDER, where "
+            "FOLDER/GROUP/OPTION.yaml is found, and Python in FOLDER.",
+        ]
     )
 
 

@@ -26,7 +26,7 @@ def quote(argument: str) -> str:
     setting = name.lstrip("+")  # ++text=... sets it, too
     if setting not in FREE_TEXT or not value or (value == "null" and setting != "text"):
         return argument
-    return name + sign + (_list(value) if setting == "input" and _is_list(value) else _quoted(value))
+    return name + sign + (_list(value) if setting == "input" and _is_list(value) else quoted(value))
 
 
 def lengthen(argument: str) -> str:
@@ -53,7 +53,7 @@ def lengthen(argument: str) -> str:
         )
     if value in ("", "null") or value.lstrip("[")[:1] in ("'", '"') or _sweep(value):
         return name + sign + value  # quoted before: a benchmark composes its cells from the user's overrides
-    return name + sign + (_list(value) if _is_list(value) else _quoted(value))
+    return name + sign + (_list(value) if _is_list(value) else quoted(value))
 
 
 def _sweep(value: str) -> bool:
@@ -76,10 +76,11 @@ def _list(value: str) -> str:
     """A list of paths, each plain, or in quotes as Hydra's grammar has them."""
     quotation = '"' if '"' in value else "'"
     items = next(csv.reader([value[1:-1]], quotechar=quotation, skipinitialspace=True), [])
-    return f"[{','.join(map(_quoted, items))}]"
+    return f"[{','.join(map(quoted, items))}]"
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
+    """A text as Hydra takes it: nothing in it is evaluated."""
     if "${" in value or value == "???":  # to OmegaConf a reference and a value that is missing, quoted or not
         value = f"${{plain:x{value.encode('utf-8').hex()}}}"
     # Backslashes count in Hydra only before a quote, and the end of the value is one.
@@ -125,7 +126,7 @@ def several_trackers(arguments: Sequence[str]) -> list[str]:
 def positional(arguments: Sequence[str]) -> list[str]:
     """`report runs/x` is short for `report runs=runs/x`: what is no override and no flag is a path.
 
-    A path may hold equals signs, as run folders do (``seed=1-0a1b2c3d``): what exists on disk is a path.
+    A path may hold equals signs, as run folders once did (``seed=1-0a1b2c3d``): what exists on disk is a path.
 
     >>> positional(["runs/x", "output=a.html", "--cfg", "job"])
     ["runs=['runs/x']", 'output=a.html', '--cfg', 'job']
@@ -135,4 +136,4 @@ def positional(arguments: Sequence[str]) -> list[str]:
         flag = argument.startswith(("-", "+", "~")) or before.startswith("--")
         path = not flag and ("=" not in argument or Path(argument).exists())
         (paths if path else rest).append(argument)
-    return [*([f"runs=[{','.join(map(_quoted, paths))}]"] if paths else []), *rest]
+    return [*([f"runs=[{','.join(map(quoted, paths))}]"] if paths else []), *rest]

@@ -44,6 +44,12 @@ class Output:
     kept: dict[str, Tensor] = field(default_factory=dict)
 
 
+def word_logits(output: Output, batch: Batch) -> Tensor:
+    """(nodes, labels) logits at each word's first piece; meaningless for words without one."""
+    flat = output.logits.flatten(0, 1)
+    return flat.index_select(0, batch.node_first_piece.clamp(min=0))
+
+
 class Encoder(nn.Module):
     """A stock Hugging Face classification model, its last states, and hooks into it.
 

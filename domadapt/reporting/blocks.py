@@ -3,8 +3,9 @@
 Strings are plain text, whoever wrote them: each rendering makes them harmless in its own way.
 """
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,32 @@ class Figure:
     svg: str
     caption: str
     text: tuple[tuple[str, float, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What matters most, on a card.
+
+    Attributes:
+        sentence: what came out.
+        items: (name, value).
+    """
+
+    sentence: str
+    items: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Blocks that are folded away on a screen.
+
+    Attributes:
+        title: what they show.
+        blocks: in their order.
+    """
+
+    title: str
+    blocks: tuple["Block", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +149,7 @@ class Samples:
     texts: tuple[Marked, ...]
 
 
-Block = Text | Table | Figure | Listing | Cards | Samples
+Block = Text | Facts | Table | Figure | Folded | Listing | Cards | Samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +160,13 @@ class Section:
         title: of it.
         blocks: in their order.
         level: 2 for a part of the report, 3 for a part of a part.
+        folded: away on a screen, all but the heading.
     """
 
     title: str
     blocks: tuple[Block, ...]
     level: int = 2
+    folded: bool = False
 
 
 def numbered(table: Table) -> list[str]:
@@ -165,19 +194,69 @@ def in_columns(table: Table, most: int) -> list[Table]:
     parts = []
     for first in range(1, max(len(table.header), 2), most):
         columns = [0, *range(first, min(first + most, len(table.header)))]
-        place = {column: new for new, column in enumerate(columns)}
-        parts.append(
-            Table(
-                table.title,
-                [table.header[c] for c in columns],
-                [[row[c] for c in columns] for row in table.rows],
-                table.notes if first + most >= len(table.header) else [],
-                {(r, place[c]): shade for (r, c), shade in table.shades.items() if c in place},
-                frozenset(place[c] for c in table.left if c in place),
-                table.narrow,
-            )
-        )
+        parts.append(_columns(table, columns, table.notes if first + most >= len(table.header) else []))
     return parts
+
+
+def collapsed(table: Table) -> Table:
+    """A table without the columns that hold nothing but dashes: a footnote says why they would.
+
+    >>> one = Table("", ["method", "score", "p", "q"], [["a", "1 [2]", "- [1]", "- [1]"]], ["few seeds", "a copy"])
+    >>> two = collapsed(one)
+    >>> two.header, two.rows, two.notes
+    (['method', 'score'], [['a', '1 [1]']], ['a copy', 'p, q: few seeds'])
+    """
+    empty = [c for c in range(1, len(table.header)) if table.rows and all(DASH.fullmatch(row[c]) for row in table.rows)]
+    kept = [c for c in range(len(table.header)) if c not in empty]
+    if not empty or len(kept) == 1:
+        return table
+    reasons: dict[tuple[str, ...], list[str]] = {}
+    for column in empty:
+        reasons.setdefault(tuple(row[column] for row in table.rows), []).append(table.header[column])
+    told = [f"{', '.join(names)}: {_why(table, cells)}" for cells, names in reasons.items()]
+    used = {int(found[1]) for row in table.rows for c in kept if (found := MARK.search(row[c]))}
+    dropped = {int(found[1]) for row in table.rows for c in empty if (found := MARK.search(row[c]))} - used
+    notes = [note for number, note in enumerate(table.notes, start=1) if number not in dropped]
+    moved = {n: n - sum(d < n for d in dropped) for n in range(1, len(table.notes) + 1)}
+    cells = [
+        [
+            cell if c in table.left else MARK.sub(lambda found: f" [{moved.get(int(found[1]), int(found[1]))}]", cell)
+            for c, cell in enumerate(row)
+        ]
+        for row in table.rows
+    ]
+    return _columns(replace(table, rows=cells), kept, [*notes, *told])
+
+
+DASH = re.compile(r"-( \[\d+\])?")
+MARK = re.compile(r" \[(\d+)\]$")
+
+
+def _why(table: Table, cells: Sequence[str]) -> str:
+    """The reasons in a column's footnotes; with the rows that they are of, if there are several."""
+    rows: dict[str, list[str]] = {}
+    for cell, row in zip(cells, table.rows, strict=True):
+        found = MARK.search(cell)
+        reason = table.notes[int(found[1]) - 1] if found and int(found[1]) <= len(table.notes) else "not known"
+        rows.setdefault(reason, []).append(row[0])
+    if len(rows) == 1:
+        return next(iter(rows))
+    return "; ".join(
+        f"{why} ({listed(some) if len(some) <= 3 else counted(len(some), 'row')})" for why, some in rows.items()
+    )
+
+
+def _columns(table: Table, columns: Sequence[int], notes: list[str]) -> Table:
+    place = {column: new for new, column in enumerate(columns)}
+    return Table(
+        table.title,
+        [table.header[c] for c in columns],
+        [[row[c] for c in columns] for row in table.rows],
+        notes,
+        {(r, place[c]): shade for (r, c), shade in table.shades.items() if c in place},
+        frozenset(place[c] for c in table.left if c in place),
+        table.narrow,
+    )
 
 
 def counted(number: int, one: str, many: str = "") -> str:

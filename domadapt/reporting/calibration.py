@@ -1,13 +1,12 @@
 """Reliability diagrams: is a model that is 80 percent sure right 80 times in 100?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
 
 from domadapt.reporting.blocks import Block, Figure, Table, Text
 from domadapt.reporting.examples import best_adapted
-from domadapt.reporting.figures import COLORS
 from domadapt.reporting.rows import rows
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.runs.groups import Method, Pair
@@ -17,11 +16,12 @@ BINS = 10
 Point = tuple[float, float, int]  # mean confidence, share right, how many
 
 
-def calibration(pair: Pair) -> list[Block]:
+def calibration(pair: Pair, colors: Mapping[str, str]) -> list[Block]:
     """A diagram of the bars that stand and the best adapted method, and every method's error.
 
     Args:
         pair: whose runs.
+        colors: by the methods' names.
     """
     methods = [row.method for row in rows(pair)]
     known = {m.name: points for m in methods if (points := pooled(m))}
@@ -45,7 +45,7 @@ def calibration(pair: Pair) -> list[Block]:
     )
     alt = f"Share of right {unit} against confidence, {visible(pair.name)}: {', '.join(m.name for m in drawn)}"
     with drawing():
-        svg = element(_diagram([(m, known[m.name]) for m in drawn]), alt)
+        svg = element(_diagram([(m, known[m.name]) for m in drawn], colors), alt)
     caption = (
         f"Share of {unit} that are right, against the model's confidence, target test, seeds pooled. On the dotted "
         f"line a model is as sure as it should be; below it, too sure. Larger dots hold more {unit}."
@@ -89,13 +89,13 @@ def _errors(method: Method) -> list[str]:
     return [*points, "-" if (heat := error(method, "temperature")) is None else f"{heat:.2f}"]
 
 
-def _diagram(drawn: Sequence[tuple[Method, list[Point]]]) -> Drawing:
+def _diagram(drawn: Sequence[tuple[Method, list[Point]]], colors: Mapping[str, str]) -> Drawing:
     figure = Drawing(figsize=(WIDTH, 3.4 + 0.17 * len(drawn)), layout="constrained", facecolor="none")
     axes = figure.add_subplot()
     axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)
     handles = []
     for method, points in drawn:
-        color = COLORS.get(method.role, COLORS["adapted"])
+        color = colors[method.name]
         most = max(n for _, _, n in points)
         axes.plot([100 * c for c, _, _ in points], [100 * a for _, a, _ in points], color=color, linewidth=1.2)
         sizes = [6 + 50 * n / most for _, _, n in points]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from domadapt.analysis.attention import LEAST, Attention, as_parse, attention
-from domadapt.reporting.blocks import Block, Card, Cards, Text, counted
+from domadapt.reporting.blocks import Block, Card, Cards, Folded, Text, counted
 from domadapt.reporting.examples import Comparison, Example, Labels, compare
 from domadapt.reporting.trees import Lane, tree_svg
 from domadapt.runs.groups import Pair
@@ -14,6 +14,7 @@ from domadapt.syntax.parser import Parse, Parser
 from domadapt.utils.text import cut, shortened
 
 LONGEST_TEXT = 300  # characters of a sentence that are shown
+FRONT = 4  # examples of each kind that are not folded away
 UNPAIRED = re.compile("[\ud800-\udfff]")
 
 
@@ -54,7 +55,9 @@ def fixed_and_broken(pair: Pair, parser: Parser, most: int, with_attention: bool
         blocks.append(Text(f"{kind}: {has}", "lead"))
         cards = [_card(pair, e, texts[done + i], parses[done + i], seen, done + i) for i, e in enumerate(examples)]
         if cards:
-            blocks.append(Cards(tuple(cards)))
+            blocks.append(Cards(tuple(cards[:FRONT])))
+        if len(cards) > FRONT:
+            blocks.append(Folded(f"{kind}: {len(cards) - FRONT} more", (Cards(tuple(cards[FRONT:])),)))
         done += len(examples)
     return blocks
 

@@ -1,14 +1,14 @@
 """What a method costs, in time and parameters, against what it gains over source_only."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure as Drawing
 
 from domadapt.reporting.blocks import Block, Figure, Section, Table, Text
-from domadapt.reporting.figures import COLORS
 from domadapt.reporting.rows import target_scores
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
+from domadapt.reporting.verdict import duration, run_time
 from domadapt.runs.groups import ROLES, Method, Pair, reference
 
 
@@ -34,11 +34,12 @@ class Cost:
     pairs: int
 
 
-def cost(pairs: Sequence[Pair]) -> Section:
-    """A table, and a figure where seconds and gains are known.
+def cost(pairs: Sequence[Pair], colors: Mapping[str, str]) -> Section:
+    """A table, and a figure where seconds and gains of several adapted methods are known.
 
     Args:
         pairs: of the report.
+        colors: by the methods' names.
     """
     found = costs(pairs)
     table = Table(
@@ -57,16 +58,14 @@ def cost(pairs: Sequence[Pair]) -> Section:
         ],
         ["seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none"],
     )
-    blocks: list[Block] = [table]
+    blocks: list[Block] = [table, Text(f"All runs took {duration(run_time(pairs))}.")]
     points = [c for c in found if c.times is not None and c.gain is not None and c.role in ("adapted", "source_only")]
-    if len(points) > 1:
+    if len(points) > 2:
         alt = "Gain over source_only in points against training time relative to source_only's: "
         alt += "; ".join(f"{c.method} {100 * (c.gain or 0):+.1f} at {c.times:.2f} times" for c in points)
         with drawing():
-            svg = element(_drawing(points), alt)
+            svg = element(_drawing(points, colors), alt)
         blocks.insert(0, Figure(svg, "Up is better, left is cheaper. Means, without a test."))
-    else:
-        blocks.insert(0, Text("No figure: it needs an adapted method and source_only on one pair, with times.", "soft"))
     return Section("Cost against gain", tuple(blocks))
 
 
@@ -118,12 +117,12 @@ def _cost(name: str, role: str, some: Sequence[tuple[Pair, Method]]) -> Cost:
     )
 
 
-def _drawing(points: Sequence[Cost]) -> Drawing:
+def _drawing(points: Sequence[Cost], colors: Mapping[str, str]) -> Drawing:
     figure = Drawing(figsize=(WIDTH, 3.0), layout="constrained", facecolor="none")
     axes = figure.add_subplot()
     for index, point in enumerate(sorted(points, key=lambda p: p.gain or 0)):
         x, y = point.times or 0, 100 * (point.gain or 0)
-        axes.plot([x], [y], marker="o", color=COLORS.get(point.role, INK), clip_on=False)
+        axes.plot([x], [y], marker="o", color=colors[point.method], clip_on=False)
         if len(points) <= 24:
             right = x > (max(p.times or 0 for p in points) + min(p.times or 0 for p in points)) / 2
             axes.annotate(

@@ -1,5 +1,6 @@
 """Learning curves: score on source dev and losses by epoch, the mean over seeds of each method."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -11,26 +12,29 @@ from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.runs.groups import Method, Pair
 from domadapt.utils.text import visible
 
-# Okabe and Ito's palette: told apart by colour-blind readers, visible on white and on black.
-COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c")
-STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
 DEV = "source dev"
 
 
-def curve_svg(pair: Pair, alt: str) -> str:
-    """One panel for source dev and one for each loss, as an SVG element in the page's text colour.
+def panels(pair: Pair) -> tuple[list[str], list[str]]:
+    """What is drawn in front, the source dev score and the task's loss, and the other losses."""
+    losses = {name for method in pair.methods for run in method.runs for step in run.curve for name in step.losses}
+    if not any(run.curve for method in pair.methods for run in method.runs):
+        return [], []
+    # The total is a weighted sum of the others, on another scale for every method.
+    return [DEV, *(["task"] if "task" in losses else [])], sorted(losses - {"total", "task"})
+
+
+def curve_svg(pair: Pair, shown: Sequence[str], colors: Mapping[str, str], alt: str) -> str:
+    """One panel each, as an SVG element in the page's text colour.
 
     Args:
         pair: whose runs.
+        shown: of :func:`panels`.
+        colors: by the methods' names.
         alt: what the figure shows, in words.
-
-    Returns:
-        The element, or an empty string if no run has a curve.
     """
-    if not any(run.curve for method in pair.methods for run in method.runs):
-        return ""
     with drawing():
-        return element(_curves(pair), alt)
+        return element(_curves(pair, shown, colors), alt)
 
 
 def mean_curve(method: Method, panel: str, headline: str) -> list[tuple[int, float]]:
@@ -50,20 +54,16 @@ def mean_curve(method: Method, panel: str, headline: str) -> list[tuple[int, flo
     return [(epoch, sum(values) / len(values)) for epoch, values in sorted(by_epoch.items())]
 
 
-def _curves(pair: Pair) -> Figure:
-    losses = {name for method in pair.methods for run in method.runs for step in run.curve for name in step.losses}
-    # The total is a weighted sum of the others, on another scale for every method.
-    panels = [DEV, *sorted(losses - {"total"}, key=lambda name: (name != "task", name))]
-    methods = [row.method for row in rows(pair)]
+def _curves(pair: Pair, panels: Sequence[str], colors: Mapping[str, str]) -> Figure:
+    methods = [row.method for row in rows(pair) if any(mean_curve(row.method, p, pair.headline) for p in panels)]
     names = [wrapped(method.name, 60).replace("\n", " ") for method in methods]
-    columns = 2 if max(map(len, names)) <= 24 else 1
+    columns = 2 if max(map(len, names), default=0) <= 24 else 1
     depth = (len(panels) + 1) // 2
     height = 1.8 * depth + 0.19 * -(-len(names) // columns) + 0.2
     figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="none")
     grid = list(figure.subplots(depth, 2, squeeze=False).ravel())
-    looks = [
-        {"color": COLORS[i % len(COLORS)], "linestyle": STYLES[i // len(COLORS) % len(STYLES)]}
-        for i in range(len(methods))
+    looks: list[dict[str, Any]] = [
+        {"color": colors[m.name], "linestyle": "--" if m.role == "control" else "-"} for m in methods
     ]
     for panel, axes in zip(panels, grid, strict=False):
         for method, look in zip(methods, looks, strict=True):

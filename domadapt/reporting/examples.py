@@ -1,7 +1,7 @@
 """Sentences that adaptation fixed, and those that it broke: two models' predictions side by side."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -63,8 +63,21 @@ class Comparison:
 
 def best_adapted(pair: Pair) -> Method | None:
     """The adapted method with the best mean score on source dev: chosen without a look at target labels."""
-    adapted = [m for m in pair.methods if m.role == "adapted"]
-    return max(adapted, key=lambda method: _source_dev(pair, method), default=None)
+    return found[0][1] if (found := best_overall([pair])) else None
+
+
+def best_overall(pairs: Sequence[Pair]) -> list[tuple[Pair, Method]]:
+    """The same over pairs: the best mean of those methods that were run on the most pairs, with these pairs."""
+    by_name: dict[str, list[tuple[Pair, Method]]] = {}
+    for pair in pairs:
+        for method in pair.methods:
+            if method.role == "adapted":
+                by_name.setdefault(method.name, []).append((pair, method))
+
+    def rank(some: list[tuple[Pair, Method]]) -> tuple[int, float]:
+        return len(some), sum(_source_dev(*one) for one in some) / len(some)
+
+    return max(by_name.values(), key=rank, default=[])
 
 
 def compare(pair: Pair) -> Comparison | str:
@@ -110,6 +123,19 @@ def errors(gold: Labels, predicted: Labels, task: str) -> int:
     2
     """
     return int(gold.label != predicted.label) if task == "classification" else len(gold.spans ^ predicted.spans)
+
+
+def opinions(path: Path) -> Iterator[tuple[Labels, Labels]]:
+    """Gold and predicted labels of each text of a ``predictions.jsonl``.
+
+    Raises:
+        ValueError: it is damaged; names it.
+    """
+    try:
+        for row in _rows(path):
+            yield _labels(row["gold"]), _labels(row["predicted"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path}: a row without {error}; run that cell again") from error
 
 
 def _paired(before: Path, after: Path, task: str, seed: int) -> Iterator[Example]:

@@ -7,7 +7,20 @@ HTML, no link, and nobody is mentioned.
 import re
 from collections.abc import Iterable, Sequence
 
-from domadapt.reporting.blocks import Block, Cards, Figure, Listing, Marked, Samples, Section, Table, Text, numbered
+from domadapt.reporting.blocks import (
+    Block,
+    Cards,
+    Facts,
+    Figure,
+    Folded,
+    Listing,
+    Marked,
+    Samples,
+    Section,
+    Table,
+    Text,
+    numbered,
+)
 from domadapt.utils.text import visible
 
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
@@ -97,6 +110,15 @@ def _block(block: Block) -> Iterable[str]:
             return [*title, *table_lines(block), *(["", *notes] if notes else [])]
         case Figure(_, caption, text):
             return [*_bars(text), *([harmless(caption)] if caption else [])] if text else []
+        case Facts(sentence, items):
+            return [
+                f"**{harmless(sentence)}**",
+                "",
+                *(f"- {harmless(name)}: {harmless(value)}" for name, value in items),
+            ]
+        case Folded(title, blocks):
+            inner = [part for block in blocks for part in (*_block(block), "")]
+            return ["<details><summary>" + _escaped(title) + "</summary>", "", *inner, "</details>"]
         case Listing(title, items, is_code):
             shown = (code(item) if is_code else harmless(item) for item in items)
             return ["<details><summary>" + _escaped(title) + "</summary>", "", *(f"- {i}" for i in shown), "</details>"]

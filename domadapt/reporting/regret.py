@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from domadapt.reporting.blocks import Section, Table, Text
+from domadapt.reporting.blocks import Folded, Section, Table, Text
 from domadapt.reporting.rows import scores
 from domadapt.runs.groups import Method, Pair
 
@@ -24,6 +24,8 @@ def regret(pairs: Sequence[Pair]) -> Section:
     if not tables:
         none = "No run recorded what other validators would have chosen with their scores on the target test."
         return Section("Selection regret", (Text(none),))
+    if len(tables) > 1:
+        return Section("Selection regret", (Text(about, "soft"), Folded("Pair by pair", tuple(tables))))
     return Section("Selection regret", (Text(about, "soft"), *tables))
 
 

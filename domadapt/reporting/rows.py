@@ -37,14 +37,33 @@ class Row:
 
 
 def rows(pair: Pair, statistics: Statistics | None = None) -> list[Row]:
-    """A pair's lines: rnn_from_scratch, source_only, adapted ones by falling score, controls, in_domain.
+    """A pair's lines: rnn_from_scratch, source_only, adapted ones by falling score with their controls, in_domain.
 
     Args:
         pair: whose methods.
         statistics: where the target scores' intervals come from; over seeds alone without it.
     """
     found = [_row(pair, method, statistics) for method in pair.methods]
-    return sorted(found, key=lambda r: (_place(r.method.role), -(r.target.mean if r.target else 0.0), r.method.name))
+    by_name = {row.method.name: row for row in found}
+
+    def place(row: Row) -> tuple[int, float, str, float, str]:
+        own = owner(pair, row.method) if row.method.role == "control" else None
+        lead = row if own is None else by_name[own.name]
+        return (
+            _place(row.method.role),
+            -_mean(lead),
+            lead.method.name,
+            1.0 - _mean(row) if own else 0.0,
+            row.method.name,
+        )
+
+    return sorted(found, key=place)
+
+
+def owner(pair: Pair, control: Method) -> Method | None:
+    """The method that a control is the control of; None where it was not run."""
+    names = {control.name, control.runs[0].method}
+    return next((m for m in pair.methods if m.role == "adapted" and names & set(m.controls)), None)
 
 
 def detail_names(pair: Pair) -> list[str]:
@@ -105,5 +124,9 @@ def _source(run: Metrics) -> dict[str, float]:
     return dict(run.source_test or run.source_dev)
 
 
+def _mean(row: Row) -> float:
+    return row.target.mean if row.target else 0.0
+
+
 def _place(role: str) -> int:
-    return ROLES.index(role) if role in ROLES else ROLES.index("adapted")
+    return ROLES.index(role) if role in ROLES and role != "control" else ROLES.index("adapted")

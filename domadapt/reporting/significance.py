@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from domadapt.reporting.blocks import Block, Figure, Section, Table, Text, counted
+from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text, counted
 from domadapt.reporting.ranks import rank_svg
 from domadapt.reporting.tables import shares_table
 from domadapt.runs.groups import Pair
@@ -33,20 +33,24 @@ def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
         statistics: of these pairs.
     """
     blocks: list[Block] = [Text(ABOUT, "soft")]
-    for pair in pairs:
-        cells = [c for c in statistics.cells if c.pair == pair.name and c.baseline.other]
-        if cells:
-            sides = [(cell, cell.baseline) for cell in cells]
-            blocks.append(_differences(f"{pair.name}: against {statistics.baseline}", sides))
+    several = len(pairs) > 1
+    against = [(cell, cell.baseline) for cell in statistics.cells if cell.baseline.other]
     controlled = [(cell, control) for cell in statistics.cells for control in cell.controls if control.other]
+    by_pair: list[Block] = []
+    if against:
+        by_pair.append(_differences(f"Against {statistics.baseline}", against, several))
     if controlled:
-        blocks.append(_differences("Against each method's own controls", controlled, True))
-    if (shares := shares_table(statistics.overall)) is not None:
-        blocks.append(shares)
-    if len(pairs) > 1:
+        by_pair.append(_differences("Against each method's own controls", controlled, several, True))
+    if several:
         blocks += _over_pairs(statistics.overall)
-    blocks += _ranking(statistics.ranking)
-    if len(blocks) == 2:
+    shares = shares_table(statistics.overall)
+    blocks += [
+        *([Folded("Pair by pair", tuple(by_pair))] if several and by_pair else by_pair),
+        *([shares] if shares else []),
+    ]
+    if several:  # with one pair, ranks say what its scores say
+        blocks += _ranking(statistics.ranking)
+    if len(blocks) == 1:
         blocks.insert(1, Text("Nothing was tested: there is nothing to compare with."))
     return Section("Significance", tuple(blocks))
 
@@ -66,7 +70,7 @@ class Notes:
         return f"- [{self.texts.index(text) + 1}]"
 
 
-def _differences(title: str, sides: Sequence[tuple[Cell, Difference]], control: bool = False) -> Table:
+def _differences(title: str, sides: Sequence[tuple[Cell, Difference]], several: bool, control: bool = False) -> Table:
     notes = Notes()
     table = Table(
         title,
@@ -76,7 +80,7 @@ def _differences(title: str, sides: Sequence[tuple[Cell, Difference]], control: 
         left=frozenset((0, 1) if control else (0,)),
     )
     for cell, found in sides:
-        name = f"{cell.pair}: {cell.method}" if control else cell.method
+        name = f"{cell.pair}: {cell.method}" if several else cell.method
         numbers = [*_interval(found.interval, found.reason, notes), _p(found.seeds, notes), _p(found.items, notes)]
         table.rows.append([name, *([found.other] if control else []), *numbers])
         if found.seeds.p_holm is not None and found.seeds.p_holm <= 0.05 and found.interval:

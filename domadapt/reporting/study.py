@@ -86,8 +86,10 @@ def _section(studies: Sequence[Studied], messages: Sequence[str]) -> Section:
     if not studies:
         blocks.append(Text(f"{NOTHING.capitalize()}."))
     for one, weighted in studies:
-        blocks.append(Text(ABOUT.format(unit=one.unit, apart=APART if one.unit == "pair" else ""), "soft"))
-        blocks += [Text(verdict(one)), _table(one, weighted), _by_pair(one), _figure(one, weighted)]
+        about = Text(ABOUT.format(unit=one.unit, apart=APART if one.unit == "pair" else ""), "soft")
+        by_pair = _by_pair(one)
+        blocks += [Text(verdict(one)), _figure(one, weighted), about, _table(one, weighted)]
+        blocks += [by_pair] if len(by_pair.rows) > 1 else []
         blocks += [_weights(one, weighted)] if weighted else []
     return Section("Selection study", tuple(blocks))
 

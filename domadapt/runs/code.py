@@ -4,11 +4,11 @@ import ast
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from domadapt.runs.content import files_in
+from domadapt.runs.foreign import imports
 
 PACKAGE = Path(__file__).parent.parent
 LOOP = "domadapt.training.run"
@@ -52,43 +52,6 @@ def reached(starts: Iterable[str]) -> dict[str, str]:
                 found[module], imports = _read(module, path, path.stat().st_mtime_ns)
                 todo += imports
     return found
-
-
-def imports(tree: ast.AST, package: str = "") -> Iterator[str]:
-    """Dotted names that a syntax tree imports, wherever in it; of ``from a import b`` it is ``a.b``.
-
-    Args:
-        tree: of a module.
-        package: that relative imports start from.
-
-    >>> list(imports(ast.parse("import a.b\\nfrom .c import d"), "domadapt.data"))
-    ['a.b', 'domadapt.data.c.d']
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            home = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            yield from (".".join([*home, *filter(None, [node.module]), alias.name]) for alias in node.names)
-
-
-def imported(path: Path) -> set[str]:
-    """Names of ours that code outside of the package imports.
-
-    Args:
-        path: a file, or a folder with all that lies below.
-    """
-    sources = ((file, file.stat().st_mtime_ns) for file in files_in(path) if file.suffix == ".py")
-    return {name for source in sources for name in _ours(*source)}
-
-
-@lru_cache(maxsize=1024)
-def _ours(file: Path, changed: int) -> frozenset[str]:
-    """Of one file, as it was when it was last changed; nothing if it is no Python, as making its object tells."""
-    try:
-        return frozenset(name for name in imports(ast.parse(file.read_bytes())) if name.startswith("domadapt."))
-    except (SyntaxError, ValueError):
-        return frozenset()
 
 
 def _modules(name: str) -> Iterator[tuple[str, Path]]:

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from domadapt.runs.foreign import foreign_code
 from domadapt.utils.files import matching
 
 LONGEST_PATH = 4096  # of the system's; a longer text is none
@@ -32,7 +32,7 @@ def by_content(value: Any, name: str = "") -> Any:
     if isinstance(value, list):
         return [by_content(item, name) for item in value]
     if name == "_target_" and not str(value).startswith("domadapt."):
-        return [value, hash_of(foreign_code(str(value)))]
+        return [value, *([path.name, hash_of(path)] for path in foreign_code(str(value)))]
     if isinstance(value, str) and (name == "path" or name.endswith("_path")) and matching(value) != [Path(value)]:
         return [hash_of(path) for path in matching(value)]
     if name == "teachers" and Path(str(value), "model").is_dir():  # a run counts by its model
@@ -84,19 +84,6 @@ def files_named(value: Any, name: str = "") -> Iterator[Path]:
 def shipped() -> Path:
     """The folder of the corpora and the parser that travel with the package."""
     return Path(str(files("domadapt.shipped")))
-
-
-def foreign_code(target: str) -> Path:
-    """The file or folder of a package outside of this one; no such path if it is not there, as making the object tells.
-
-    Args:
-        target: dotted name of something in it.
-    """
-    package = target.partition(".")[0]
-    spec = find_spec(package) if package else None
-    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
-        return Path("/no/such/package")
-    return Path(spec.origin) if Path(spec.origin).name != "__init__.py" else Path(spec.origin).parent
 
 
 def files_in(path: Path) -> list[Path]:

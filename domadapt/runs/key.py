@@ -8,8 +8,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.runs.code import code, imported
-from domadapt.runs.content import by_content, foreign_code, hash_of, objects, shipped
+from domadapt.runs.code import code
+from domadapt.runs.content import by_content, hash_of, objects, shipped
+from domadapt.runs.foreign import imported
 from domadapt.runs.provenance import NUMERIC, installed
 from domadapt.utils.redact import strike
 
@@ -60,7 +61,9 @@ def run_folder(cfg: DictConfig) -> Path:
             )
     if cfg.paths.run:
         return Path(cfg.paths.run)
-    return Path(folder_of(cfg, "runs"), cfg.pair, cfg.method, f"seed={cfg.seed}-{cell_key(cfg)[:8]}")
+    home, key = Path(folder_of(cfg, "runs"), cfg.pair, cfg.method), cell_key(cfg)[:8]
+    old = home / f"seed={cfg.seed}-{key}"  # an equals sign is Hydra's: such a name had to be quoted in overrides
+    return old if old.is_dir() else home / f"seed{cfg.seed}-{key}"
 
 
 def folder_of(cfg: DictConfig, name: str) -> Path:
@@ -104,4 +107,4 @@ def _starts(config: dict[str, Any]) -> Iterator[str]:
         if target.startswith("domadapt."):
             yield target
         else:
-            yield from imported(foreign_code(target))
+            yield from imported(target)

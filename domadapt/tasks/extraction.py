@@ -10,7 +10,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch
 from domadapt.data.records import Record, Span, bio_tags
-from domadapt.models.encoder import Output
+from domadapt.models.encoder import Output, word_logits
 from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.known import check_annotated, check_known
 from domadapt.tasks.rows import Rows, rows
@@ -118,12 +118,6 @@ class Extraction:
         if self.average == "micro":
             return set_scores(gold, found, "span") | scores
         return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))} | scores
-
-
-def word_logits(output: Output, batch: Batch) -> Tensor:
-    """(nodes, labels) logits at each word's first piece; meaningless for words without one."""
-    flat = output.logits.flatten(0, 1)
-    return flat.index_select(0, batch.node_first_piece.clamp(min=0))
 
 
 def spans_of(tags: Sequence[str], words: IntArray, sure: Sequence[float]) -> tuple[Span, ...]:

@@ -70,7 +70,7 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
     """
     key, folder = cell_key(cfg), run_folder(cfg)
     if (metrics := read_results(folder, key)) is not None and not read_status(folder):
-        log.info("%s is finished: not run again", folder)
+        log.info("%s is finished: not run again (to force it, delete this folder)", folder)
         return metrics
     for name in FILES:
         refuse_overwriting(folder / name, files_named(plain(cfg.data)), "paths.run")

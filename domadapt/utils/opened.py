@@ -26,7 +26,7 @@ def files_read() -> Iterator[set[Path]]:
     try:
         yield read
     finally:
-        _watchers.remove(read)
+        _watchers[:] = [other for other in _watchers if other is not read]  # one inside may hold the same files
 
 
 @cache

@@ -5,13 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.support import corpora
+from tests.trouble import DEADLINE, wait_until
 
-DEADLINE = 300  # seconds after which something hangs
 SEEDS = 40  # more cells than are ever finished before the first is seen
 # A shell that starts something in the background has it ignore Ctrl-C; this test may be run so.
 PROGRAM = """
@@ -20,13 +18,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from domadapt.cli.main import main
 main()
 """
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < end, f"{what}: not within {DEADLINE} s"
-        time.sleep(0.05)
 
 
 def alive(mark: str) -> list[str]:

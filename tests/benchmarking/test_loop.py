@@ -55,7 +55,8 @@ def test_a_benchmark_runs_what_is_not_finished(
     (folders[3] / "metrics.json").write_text(json.dumps(odd | {"target_test": {"span_f1": float("nan")}}))
     again = run(given)
     said = capsys.readouterr().out
-    assert "2 finished: not run again\n  2 to run\n  about" in said and "for 2 of them" in said
+    assert "2 finished: not run again (to force one, delete its folder)\n  2 to run\n  about" in said
+    assert "for 2 of them" in said
     for folder, reason in ((folders[0], "unreadable"), (folders[3], "it says NaN")):
         named = [m for m in caplog.messages if m.startswith(f"{folder / 'metrics.json'}: ") and reason in m]
         assert named and "moved to metrics.json.damaged, and the run is made again" in named[0]
@@ -79,12 +80,28 @@ def test_a_failed_cell_is_told_at_the_end_and_stops_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bad = '+benchmark.methods.bad=["trainer.learning_rate=7"]'
-    given = overrides(tmp_path, bad, "benchmark.only=[bad,source_only]", "benchmark.seeds=[1]")
+    mine = '+benchmark.methods.mine=["trainer.weight_decay=0.5"]'
+    given = overrides(tmp_path, bad, mine, "benchmark.only=[bad,mine]", "benchmark.seeds=[1]")
     with pytest.raises(RuntimeError, match=r"1 of 2 cells failed; the same command runs these again") as failed:
         run(given)
     assert "trainer.learning_rate=7: expected a number from 0 to 1" in str(failed.value)
-    assert "source_only" in capsys.readouterr().out
-    assert (todo(given)[1].folder / "metrics.json").is_file()
+    assert re.search(r"^mine +\d", capsys.readouterr().out, re.MULTILINE)  # as the matrix calls it
+    assert json.loads((todo(given)[1].folder / "metrics.json").read_text())["method"] == "mine"
+
+
+def test_a_cell_is_called_as_the_matrix_calls_it(tmp_path: Path) -> None:
+    matrix = {
+        "strong": '["injection=gnn","injection.gnn.agreement=0.5"]',
+        "few": '["target_labels=8"]',
+        "plain": '["method=other"]',
+    }
+    more = [f"+benchmark.methods.{name}={own}" for name, own in matrix.items()]
+    more += ["benchmark.only=[strong,few,plain,gnn]", "benchmark.seeds=[1]"]
+    found = todo(overrides(tmp_path, *more))
+    names = ["strong", "few+8_labels", "other", "gnn"]
+    assert [cell.config.method for cell in found] == names == [cell.folder.parent.name for cell in found]
+    assert [compose("train", cell.overrides).method for cell in found] == names  # as its launcher sees it
+    assert [cell.method for cell in found] == ["strong", "few", "plain", "gnn"]
 
 
 def test_what_every_cell_lacks_is_told_once_before_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

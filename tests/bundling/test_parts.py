@@ -103,11 +103,17 @@ def test_packages_and_modules_from_outside_are_carried(tmp_path: Path, monkeypat
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text("")
     (tmp_path / "mine" / "method.py").write_text("class M: ...")
-    (tmp_path / "single.py").write_text("class S: ...")
+    (tmp_path / "single.py").write_text("import numpy, helper\nclass S: ...")
+    (tmp_path / "helper.py").write_text("def f():\n    import plain.deep")
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "deep.py").write_text("")
+    (tmp_path / "other.py").write_text("nobody imports it")
     monkeypatch.syspath_prepend(tmp_path)
     copy_foreign({"a": {"_target_": "mine.method.M"}, "b": [{"_target_": "single.S"}]}, tmp_path / "site")
     found = sorted(path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.py"))
-    assert found == ["mine/__init__.py", "mine/method.py", "single.py"]
+    assert found == ["helper.py", "mine/__init__.py", "mine/method.py", "plain/deep.py", "single.py"]
+    with pytest.raises(ValueError, match=r"_target_: nowhere\.M: there is no file of this module"):
+        copy_foreign({"_target_": "nowhere.M"}, tmp_path / "site")
 
 
 def deferred(name: str, parser: dict[str, Any]) -> DeferredParser:

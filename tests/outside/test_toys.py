@@ -1,6 +1,7 @@
 """The contract carries methods that the package does not know: written here, found by --config-dir."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,45 @@ def test_an_attention_bias_and_a_gate_start_as_nothing() -> None:
             assert (hooked(batch).logits - plain(batch).logits).abs().max() > 1e-4
             for parameter in method.parameters():  # as it was, for the next
                 torch.nn.init.zeros_(parameter)
+
+
+METHOD = """
+from shrink_helper import FACTOR
+from domadapt.methods.method import Method
+
+class Shrink(Method):
+    def __init__(self, weight):
+        super().__init__({"shrink": weight})
+
+    def losses(self, step):
+        return {"shrink": FACTOR * step.source.output.logits.square().mean()}
+"""
+
+
+def test_a_file_beside_the_yaml_is_found_and_its_helper_counts(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    mine = tmp_path / "mine"
+    (mine / "adaptation").mkdir(parents=True)
+    (mine / "adaptation" / "shrink.yaml").write_text(
+        "# Small logits.\nshrink:\n  # Of its loss.\n  weight: 1.0\n  _target_: shrink.Shrink\n"
+    )
+    given = [*corpora(tmp_path), "adaptation=shrink", "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
+    code, _, told = command("train", "--config-dir=mine", *given)
+    assert code == 2
+    assert "No module named 'shrink'" in told and "looked for in the folder of --config-dir and on PYTHONPATH" in told
+    (mine / "shrink.py").write_text(METHOD)
+    for factor, count in (("1.0", 1), ("1.0", 1), ("2.0", 2)):
+        (mine / "shrink_helper.py").write_text(f"FACTOR = {factor}\n")
+        code, _, told = command("train", "--config-dir=mine", *given)
+        assert code == 0, told
+        assert len([*(tmp_path / "runs").rglob("metrics.json")]) == count
+    _, listed, _ = command("train", "--help", "--config-dir", "mine")
+    assert f"shrink                   Small logits. ({mine}/adaptation/shrink.yaml)" in listed
+    assert "* none" in listed and "dann" in listed
+    _, one, _ = command("train", "adaptation=shrink", "--help", "--config-dir", "mine")
+    assert one.startswith("# Small logits.")
 
 
 def test_they_stack(trained: Train) -> None:

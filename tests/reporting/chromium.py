@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from tests.trouble import DEADLINE
+
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--remote-debugging-pipe"),
@@ -112,7 +114,7 @@ class Chromium:
         self._session = ""
         try:
             self.call("Browser.close")
-            self._process.wait(20)
+            self._process.wait(DEADLINE)
         finally:
             self._process.kill()
             self._process.wait()

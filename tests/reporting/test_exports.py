@@ -1,6 +1,8 @@
 """The numbers for a notebook."""
 
 import csv
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,19 @@ def test_one_row_a_run_and_one_a_method(make_run: Any, tmp_path: Path) -> None:
     assert float(methods["lisa"]["baseline_difference"]) == 0.125
     assert float(methods["lisa"]["gap_closed"]) == 0.5
     assert methods["lisa"]["baseline"] == "source_only"
+
+
+def test_git_sees_nothing_of_what_make_run_writes(make_run: Any, tmp_path: Path) -> None:
+    if not shutil.which("git"):
+        pytest.skip("git is not installed")
+    shutil.copy(Path(__file__).parents[2] / ".gitignore", tmp_path)
+    make_run("source_only", 1, 0.5)
+    report(tmp_path / "runs", tmp_path / "report.html", FORMATS)
+    assert len([*tmp_path.glob("report.*")]) >= 4
+    git = ["git", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    status = subprocess.run([*git, "status", "--porcelain", "-uall"], capture_output=True, text=True, check=True)
+    assert status.stdout == "?? .gitignore\n"
 
 
 def test_formulas_and_control_characters(make_run: Any, tmp_path: Path) -> None:

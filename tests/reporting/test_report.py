@@ -10,7 +10,9 @@ import pytest
 from benchmarks.synthetic import synthetic_runs
 from domadapt.reporting import contents
 from domadapt.reporting.cards import LONGEST_TEXT
-from domadapt.reporting.figures import bar_svg, save_bars
+from domadapt.reporting.dots import dots_svg
+from domadapt.reporting.figures import save_bars
+from domadapt.reporting.palette import palette
 from domadapt.reporting.report import FORMATS, report
 from tests.support import grouped
 
@@ -90,11 +92,11 @@ def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) ->
     assert "No attention is drawn: no model in" in words
     assert "2 times: a mended tag" in words or "6 times: a mended tag" in words
     assert "domadapt train seed=1 # lisa, seed 1, key lisa1" in words
-    order = ["Summary", "Scores", "Pair × method", "Significance", "Selection regret", "Selection study"]
-    order += ["Expected without labels", "Cost against gain", "Pair by pair", "Data", "How to reproduce"]
+    order = ["Summary", "Scores", "Significance", "Cost against gain", "Pair by pair", "Data", "How to reproduce"]
+    order.append("Not in this report")  # of selection and of expected scores these runs recorded nothing
     assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html) == order
     svgs = [dict(attributes) for tag, *attributes in page.elements if tag == "svg"]
-    assert len(svgs) == 5
+    assert len(svgs) == 4
     assert all(svg["role"] == "img" and svg["aria-label"] for svg in svgs)
     assert {a["href"][1:] for tag, *b in page.elements if tag == "a" for a in [dict(b)]} <= page.ids
     assert report(tmp_path / "runs", output).read_text(encoding="utf-8") == html  # the same bytes every time
@@ -146,7 +148,7 @@ def test_no_target_labels(make_run: Any, tmp_path: Path) -> None:
     make_run("lisa", 1, None)
     html = report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
     words = " ".join(assert_harmless(html).text.split())
-    assert "No bars: the target test has no labels" in words
+    assert "No scores are drawn: the target test has no labels" in words
     assert "Nothing to compare" not in words  # nor anything else that target labels would tell
     assert "Cost against gain" not in words
 
@@ -190,9 +192,12 @@ def test_bars_as_a_file(make_metrics: Any, tmp_path: Path, suffix: str) -> None:
         save_bars(pair, tmp_path / "bars.pdf")
 
 
-def test_bars_use_the_pages_colour_and_words(make_metrics: Any) -> None:
-    (pair,) = grouped([make_metrics(name, seed, 0.5) for name in ("source_only", "lisa") for seed in (1, 2, 3)])
-    svg = bar_svg(pair, 'alt "<text>')
+def test_dots_use_the_pages_colour_and_words(make_metrics: Any) -> None:
+    scores = {"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8, "rnn_from_scratch": 0.1}
+    pairs = grouped([make_metrics(name, seed, score) for name, score in scores.items() for seed in (1, 2, 3)])
+    svg = dots_svg(pairs, None, palette(pairs), 'alt "<text>')
+    assert ">10.0<" in svg  # said where the axis does not go
+    assert not {">0<", ">0.0<"} & set(re.findall(r">[\d.]+<", svg))
     assert "currentColor" in svg
     assert 'aria-label="alt &quot;&lt;text&gt;"' in svg
     assert ">50.0<" in svg

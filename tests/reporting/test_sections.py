@@ -12,10 +12,14 @@ from domadapt.reporting.cost import cost, costs
 from domadapt.reporting.examples import best_adapted
 from domadapt.reporting.expected import expected
 from domadapt.reporting.heatmap import heatmap
+from domadapt.reporting.mistakes import mistakes
+from domadapt.reporting.palette import palette
 from domadapt.reporting.ranks import rank_svg
 from domadapt.reporting.regret import regret, regret_table
+from domadapt.reporting.rows import rows
 from domadapt.reporting.significance import significance
 from domadapt.reporting.tables import text_table
+from domadapt.reporting.verdict import verdict_card
 from domadapt.runs.groups import group
 from domadapt.runs.metrics import read_runs
 from domadapt.statistics.compare import compare
@@ -59,7 +63,7 @@ def test_seeds_bins_are_pooled_by_their_counts(make_metrics: Any) -> None:
     ]
     (pair,) = grouped(runs)
     assert pooled(pair.methods[0]) == [(0.75, 0.875, 4), (1.0, 1.0, 4)]
-    figure, table = calibration(pair)
+    figure, table = calibration(pair, palette([pair]))
     assert isinstance(figure, Figure) and isinstance(table, Table)
     assert table.rows == [["lisa", "25.0", "-", "-", "-", "-", "8"]]
 
@@ -69,7 +73,9 @@ def test_expected_beside_true_and_seeds_that_agree(make_run: Any, row: Any) -> N
     told = {"score": 0.6, "low": 0.5, "high": 0.75, "usual_error": 0.1}
     gold = [(0, 4), (5, 9)]
     for seed, found in ((1, gold), (2, [(0, 4), (10, 12)])):
-        folder = make_run("gnn", seed, 0.5 * seed, [row("Menu lens so.", gold, found)], expected=told)
+        folder = make_run(
+            "gnn", seed, 0.5, [row("Menu lens so.", gold, found)], expected=told, target_test={"span_f1": 0.5 * seed}
+        )
     runs = read_runs(folder.parents[1]).runs
     section = expected(group(runs))
     _, summary, table, agree = section.blocks
@@ -93,20 +99,22 @@ def test_cost_by_hand(make_metrics: Any) -> None:
     base, lisa = costs(pairs)
     assert (base.seconds, base.times, base.gain) == (3.0, 1.0, 0.0)
     assert (lisa.seconds, lisa.times, lisa.gain, lisa.parameters, lisa.pairs) == (8.0, 2.5, 0.125, 7.0, 2)
-    assert any(isinstance(block, Figure) for block in cost(pairs).blocks)
+    assert not any(isinstance(block, Figure) for block in cost(pairs, palette(pairs)).blocks)  # two dots
+    pairs = grouped([run("source_only", 0.5, 1.0, "a"), run("lisa", 0.75, 3.0, "a"), run("gnn", 0.75, 4.0, "a")])
+    assert any(isinstance(block, Figure) for block in cost(pairs, palette(pairs)).blocks)
 
 
 def test_heatmap_by_hand(make_metrics: Any) -> None:
-    scores = {"source_only": (0.48, 0.50, 0.52), "lisa": (0.58, 0.60, 0.62), "in_domain": (0.98, 1.0, 1.0)}
+    scores = {"source_only": (0.48, 0.50, 0.52), "lisa": (0.58, 0.60, 0.62), "in_domain": (0.88, 0.9, 0.9)}
     runs = [make_metrics(m, seed, v) for m, values in scores.items() for seed, v in enumerate(values)]
     runs.append(make_metrics("lisa", 1, 0.5, target="phone"))
     pairs = grouped(runs)
-    gaps, values = [b for b in heatmap(pairs, compare(pairs)).blocks if isinstance(b, Table)]
-    assert gaps.header == ["method", "camera → laptop", "camera → phone"]
-    assert gaps.rows == [["lisa", "20", "- [1]"]]
-    assert gaps.shades[0, 1] == pytest.approx(0.1 / (1 - 0.5 - 0.02 / 3), abs=1e-6)
+    values, gaps = [b for b in heatmap(pairs, compare(pairs)) if isinstance(b, Table)]
+    assert gaps.header == ["method", "mean", "camera → laptop", "camera → phone"]
+    assert gaps.rows == [["lisa", "25", "25", "- [1]"]]
+    assert gaps.shades[0, 2] == pytest.approx(0.1 / (0.9 - 0.5 - 0.02 / 3), abs=1e-6)
     assert "no comparable run" in gaps.notes[0]
-    assert values.rows[-1] == ["in_domain", "99.3", ""]
+    assert values.rows[1:] == [["lisa", "55.0", "60.0", "50.0"], ["in_domain", "", "89.3", ""]]
 
 
 def test_significance_prints_reasons_in_place_of_p(make_metrics: Any) -> None:
@@ -134,6 +142,62 @@ def test_published_and_clean_side_by_side(make_metrics: Any) -> None:
     table = published_and_clean(grouped([make_metrics("lisa", 1, 0.5, **changes)]))
     assert isinstance(table, Table)
     assert table.rows == [["camera → laptop: lisa", "4", "3", "50.0", "25.0", "-25.0"]]
+
+
+def test_kinds_of_errors_by_hand(make_run: Any, row: Any) -> None:
+    """Gold 0-4 and 5-9; right and invented, then boundary and missed: halves of two seeds are rounded to even."""
+    gold = [(0, 4), (5, 9)]
+    for seed, found in ((1, [(0, 4), (10, 12)]), (2, [(0, 3)])):
+        folder = make_run("lisa", seed, 0.5, [row("Menu lens so.", gold, found)] * 4)
+    (pair,) = group(read_runs(folder.parents[1]).runs)
+    table = mistakes(pair)
+    assert table is not None
+    assert table.header == ["method", "right", "boundary", "type", "boundary and type", "missed", "invented"]
+    assert table.rows == [["lisa", "2", "2", "0", "0", "4", "2"]]
+
+
+def test_confusions_of_labels(make_run: Any, row: Any) -> None:
+    line = row("It broke.", [], [])
+    line["gold"]["label"], line["predicted"]["label"] = "negative", "positive"
+    folder = make_run("lisa", 1, 0.5, [line], task="classification", headline="macro_f1")
+    (pair,) = group(read_runs(folder.parents[1]).runs)
+    table = mistakes(pair)
+    assert table is not None
+    assert (table.header, table.rows) == (["method", "right", "negative → positive"], [["lisa", "0", "1"]])
+
+
+def test_controls_stand_beside_their_method(make_metrics: Any) -> None:
+    config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": "gnn_shuffled", "lisa": "lisa_shuffled"}}}
+    scores = {"source_only": 0.4, "gnn": 0.5, "gnn_shuffled": 0.45, "lisa": 0.6, "lisa_shuffled": 0.3}
+    (pair,) = grouped([make_metrics(name, 1, score, config=config) for name, score in scores.items()])
+    order = [row.method.name for row in rows(pair)]
+    assert order == ["source_only", "lisa", "lisa_shuffled", "gnn", "gnn_shuffled"]
+    colors = palette([pair])
+    assert len(set(colors.values())) == 5
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ({"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8}, "lisa, best on source dev, is 10.0 points better than"),
+        ({"source_only": 0.4, "lisa": 0.3}, "10.0 points worse than source_only on the target; that it is more than"),
+        ({"source_only": 0.4}, "No adapted method was run"),
+        ({"lisa": 0.4}, "can't be compared: "),
+        ({"lisa": None}, "The target test has no labels"),
+    ],
+)
+def test_the_card_says_what_came_out(make_metrics: Any, levels: dict[str, Any], said: str) -> None:
+    changes = {"config": {"backbone": {"name": "minilm"}, "trainer": {"epochs": 2}}}
+    pairs = grouped([make_metrics(name, 1, score, **changes) for name, score in levels.items()])
+    card = verdict_card(pairs, compare(pairs))
+    facts = dict(card.items)
+    assert said in card.sentence
+    assert facts["Backbone"] == "minilm"
+    assert facts["Runs"].endswith(f"; {3 * len(levels)} s in all")
+    if len(levels) == 3:
+        assert facts["Target score, %"] == "source_only 40.0 → lisa 50.0 → ceiling 80.0"
+        assert facts["Gap closed"] == "25 %"
+        assert facts["Model"] == "not kept beside these runs"
 
 
 def test_audits_beside_the_runs(tmp_path: Path, make_metrics: Any) -> None:

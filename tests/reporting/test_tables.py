@@ -137,7 +137,7 @@ def test_what_no_cell_key_counts_splits_no_runs(make_metrics: Any) -> None:
 
 def test_threads_hide_no_reference(make_metrics: Any) -> None:
     def run(method: str, backbone: str, threads: int) -> dict[str, Any]:
-        config = {"backbone": backbone, "trainer": {"epochs": 2, "threads": threads}}
+        config = {"backbone": {"name": backbone}, "trainer": {"epochs": 2, "threads": threads}}
         made: dict[str, Any] = make_metrics(method, 1, 0.5, config=config)
         return made
 
@@ -180,7 +180,7 @@ def test_the_later_of_two_equal_runs_counts(make_metrics: Any) -> None:
 
 def test_reference_with_the_same_backbone_is_taken(make_metrics: Any) -> None:
     def config(backbone: str) -> dict[str, Any]:
-        return {"backbone": backbone, "trainer": {"epochs": 2}}
+        return {"backbone": {"name": backbone}, "trainer": {"epochs": 2}}
 
     runs = [make_metrics(m, 1, s, config=config("small")) for m, s in (("source_only", 0.25), ("lisa", 0.5))]
     runs += [

@@ -17,7 +17,8 @@ from omegaconf import DictConfig
 import domadapt
 from domadapt.config.compose import compose
 from domadapt.runs import code, content, key, provenance
-from domadapt.runs.key import cell_key
+from domadapt.runs.foreign import foreign_code
+from domadapt.runs.key import cell_key, run_folder
 
 REPOSITORY = Path(__file__).parents[2]
 CELLS = {
@@ -235,6 +236,50 @@ def test_ours_that_foreign_code_imports_counts(house: Path, tmp_path: Path, monk
     append(house / "data/readers/conll.py", "\nNEW = 1\n")
     forget()
     assert cell_key(reads) != before[1]
+
+
+def test_what_foreign_code_imports_from_beside_it_counts(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(tmp_path / "loner.py", "def f():\n    from loner_helper import g\n")
+    append(tmp_path / "loner_helper.py", "import json, torch, loner_far.deep\n")
+    append(tmp_path / "loner_far" / "deep.py", "import loner\nfrom domadapt.methods.injection.lisa import Lisa\n")
+    append(tmp_path / "other.py", "")
+    append(tmp_path / "without_init" / "method.py", "")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = compose("train", ["+injection.mine={_target_: loner.f}"])
+    plain = compose("train", ["+injection.mine={_target_: without_init.method.f}"])
+    found = [cell_key(config)]
+    for name in ("loner.py", "loner_helper.py", "loner_far/deep.py"):
+        append(tmp_path / name, "\nNEW = 1\n")
+        found.append(cell_key(config))
+    append(house / "methods/injection/lisa.py", "\nNEW = 1\n")
+    forget()
+    found.append(cell_key(config))
+    assert len(set(found)) == 5
+    append(tmp_path / "other.py", "NEW = 1\n")
+    assert cell_key(config) == found[-1]
+    before = cell_key(plain)
+    append(tmp_path / "without_init" / "method.py", "NEW = 1\n")
+    assert cell_key(plain) != before
+
+
+def test_of_an_installed_package_no_neighbour_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(tmp_path / "site-packages" / "loner_installed.py", "import loner_neighbour\n")
+    append(tmp_path / "site-packages" / "loner_neighbour.py", "")
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    assert [path.name for path in foreign_code("loner_installed.f")] == ["loner_installed.py"]
+    assert foreign_code("builtins.dict") == foreign_code("nowhere.f") == []
+
+
+def test_a_runs_folder_is_found_under_the_name_that_it_once_had(tmp_path: Path) -> None:
+    config = compose("train", [f"paths.runs={tmp_path}", "seed=3"])
+    folder = run_folder(config)
+    assert "=" not in folder.name and folder.name.startswith("seed3-")
+    assert compose("train", [f"paths.run={folder}"]).paths.run == str(folder)
+    old = folder.with_name(folder.name.replace("seed3", "seed=3"))
+    old.mkdir(parents=True)
+    assert run_folder(config) == old
 
 
 def test_corpora_in_a_folder_of_ones_own_count_as_the_shipped_ones(house: Path) -> None:

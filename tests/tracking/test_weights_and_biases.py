@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import corpora
+from tests.support import corpora, write_jsonl
 
 pytest.importorskip("wandb")
 KEY = "0123456789abcdef0123456789abcdef01234567"
@@ -21,7 +21,8 @@ GIVEN = "fedcba9876543210fedcba9876543210fedcba98"
 def environment(folder: Path, **more: str) -> dict[str, str]:
     """Without anything of W&B's but what a test gives."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
-    return kept | {"HOME": str(folder), "WANDB_ERROR_REPORTING": "false", **more}
+    waits = {"WANDB__SERVICE_WAIT": "3600"}  # seconds for W&B's own service to begin: a busy machine is slow, not wrong
+    return kept | waits | {"HOME": str(folder), "WANDB_ERROR_REPORTING": "false", **more}
 
 
 def wandb(folder: Path, *arguments: str) -> str:
@@ -62,7 +63,8 @@ def script(folder: Path, code: str, **more: str) -> subprocess.CompletedProcess[
 
 
 FOLLOW = """
-    watch = Watch(WeightsAndBiases(mode, init_timeout=2, finish_timeout=2, every=1))
+    begin, finish = globals().get("patience", (3600, 3600))  # seconds, short where a server is waited for in vain
+    watch = Watch(WeightsAndBiases(mode, init_timeout=begin, finish_timeout=finish, every=1))
     watch.attempt(lambda: watch.tracker.start(run))
     for step in range(1, steps):
         watch.log_metrics({"source_dev/span_f1": 0.5, "pad": "x" * 1000}, step)
@@ -132,6 +134,30 @@ def test_a_sweep_leaves_an_offline_run_a_cell_and_no_secret(tmp_path: Path) -> N
         assert [path for path, content in written.items() if secret.encode() in content] == []
 
 
+def test_of_classes_all_texts_are_in_the_confusion_matrix(tmp_path: Path) -> None:
+    labels = [("bad", "good"), ("bad", "bad"), ("good", "good"), ("good", "good"), ("bad", "good")]
+    rows = [
+        {"text": f"number {i}", "gold": {"label": gold}, "predicted": {"label": predicted}, "confidence": 0.75}
+        for i, (gold, predicted) in enumerate(labels)
+    ]
+    write_jsonl(tmp_path / "run" / "predictions.jsonl", rows)
+    done = script(
+        tmp_path,
+        """
+        tracker = WeightsAndBiases("offline", predictions=2)
+        tracker.start(run)
+        tracker.end({"target_test": {"accuracy": 0.6}})
+        """,
+    )
+    assert done.stderr == ""
+    (run,) = (tmp_path / "wandb").glob("offline-run-*")
+    shown = json.loads(next(run.rglob("media/**/predictions*.json")).read_text())
+    assert shown["data"] == [["number 0", "bad", "good", 0.75], ["number 1", "bad", "bad", 0.75]]
+    matrix = json.loads(next(run.rglob("media/**/confusion*.json")).read_text())
+    counts = {(actual, predicted): count for actual, predicted, count in matrix["data"]}
+    assert counts == {("bad", "bad"): 1, ("bad", "good"): 2, ("good", "bad"): 0, ("good", "good"): 2}
+
+
 def test_wandb_is_imported_only_if_asked_for(tmp_path: Path) -> None:
     code = f"""
         import sys, domadapt
@@ -149,7 +175,7 @@ def test_wandb_is_imported_only_if_asked_for(tmp_path: Path) -> None:
     [
         ("mode, steps = 'online', 3", "no key (set WANDB_API_KEY, or `wandb login`); runs are kept offline in"),
         (
-            f"mode, steps = 'online', 3; os.environ.update(WANDB_API_KEY={KEY!r}, WANDB_BASE_URL='http://127.0.0.1:9')",
+            f"mode, steps, patience = 'online', 3, (2, 3600); os.environ.update(WANDB_API_KEY={KEY!r}, WANDB_BASE_URL='http://127.0.0.1:9')",
             "connection refused; runs are kept offline in",
         ),
         (
@@ -198,7 +224,7 @@ def test_a_server_that_goes_away_leaves_the_run_on_disk(tmp_path: Path) -> None:
         def gone(): serving.shutdown(); serving.server_close()
         threading.Thread(target=serving.serve_forever).start()
         os.environ["WANDB_BASE_URL"] = f"http://127.0.0.1:{serving.server_port}"
-        mode, steps = "online", 3
+        mode, steps, patience = "online", 3, (3600, 2)
     """
     code = textwrap.dedent(server) + textwrap.dedent(FOLLOW) + "print('the run went on')"
     done = script(tmp_path, code, WANDB_API_KEY=KEY)
@@ -209,9 +235,18 @@ def test_a_server_that_goes_away_leaves_the_run_on_disk(tmp_path: Path) -> None:
     assert len(of("history", records(tmp_path, run))) == 2
 
 
+KILLED = """
+    import time
+    (kept,) = folder.glob("wandb/offline-run-*/*.wandb")
+    while kept.read_bytes().count(b"span_f1") < 2:  # both steps are on the disk
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 def test_a_killed_run_goes_on_under_its_id(tmp_path: Path) -> None:
     follow = "mode, steps = 'offline', 3" + textwrap.dedent(FOLLOW)
-    killed = follow.partition("watch.finish")[0] + "\nimport time; time.sleep(4); os.kill(os.getpid(), signal.SIGKILL)"
+    killed = follow.partition("watch.finish")[0] + textwrap.dedent(KILLED)
     assert script(tmp_path, killed).returncode == -signal.SIGKILL
     assert script(tmp_path, follow).stderr == ""
     first, second = sorted((tmp_path / "wandb").glob("offline-run-*"))
