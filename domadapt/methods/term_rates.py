@@ -19,6 +19,7 @@ from domadapt.models.encoder import Output
 
 ENOUGH_TERMS = "enough terms"  # in ``setting.counted``: whether the model finds as many terms as it should as it is
 NEED_OPINION = "terms need an opinion"  # there, too: the user says that texts which judge nothing have no terms
+LEARNT = 0.5  # share of the terms to expect in source dev, from which on what is found in the target tells something
 LONGEST = 3  # words of a term, seldom more
 
 
@@ -84,7 +85,7 @@ def found_terms(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> int:
     return max(spans, int(inside.sum()) // LONGEST)  # where all words are inside, few spans are much
 
 
-def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float:
+def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | None:
     """Terms that the model finds in target texts, as a share of those to expect, beside the same share in source dev.
 
     Below 1 it is starved of recall: the target's words are strange to it. At 1 or above there is nothing to be had from
@@ -94,6 +95,9 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float:
         setting: of the run.
         texts: size of the sample; of what validators read, where no method reads the target.
         batch_size: of reading it.
+
+    Returns:
+        None where it is too early to tell: less than half of what is to be expected is found in source dev.
     """
     terms, judged_only = term_labels(setting), setting.counted.get(NEED_OPINION, False)
     rates = terms_per_text(setting.domains.source_train, term_kinds(setting))
@@ -110,8 +114,9 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float:
             return 0.0
         return found_terms(logits, begins, terms) / max(1.0, expected_terms(logits, begins, terms, rates))
 
-    target = share(setting.target_sample(texts, seed=0) or setting.validation)
-    return target / max(0.1, share(setting.dev))
+    if (dev := share(setting.dev)) < LEARNT:
+        return None
+    return share(setting.target_sample(texts, seed=0) or setting.validation) / dev
 
 
 def read_words(batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:

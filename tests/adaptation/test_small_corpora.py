@@ -59,7 +59,8 @@ def test_spans_are_nothing_to_classification(tmp_path: Path) -> None:
 def test_a_parser_that_is_loaded_in_the_middle_of_training_changes_no_number(tmp_path: Path) -> None:
     def trained(name: str) -> object:
         folder = tmp_path / name
-        overrides = [*corpora(tmp_path), "adaptation=term_substitution", "trainer.threads=1", f"paths.run={folder}"]
+        rewrite = ["adaptation=term_substitution", "adaptation.term_substitution.enough=null"]
+        overrides = [*corpora(tmp_path), *rewrite, "trainer.threads=1", f"paths.run={folder}"]
         return [(line["losses"], line["validators"]) for line in domadapt.train(overrides)["curve"]]
 
     warm = trained("warm")
@@ -86,6 +87,7 @@ def test_what_was_mended_is_counted_as_read_not_at_every_epoch(tmp_path: Path) -
                 "data.dev_by=record",
                 "adaptation=term_substitution",
                 "adaptation.term_substitution.share=1.0",
+                "adaptation.term_substitution.enough=null",
                 f"trainer.epochs={n}",
             ]
         )["counts"]["warnings"][often]

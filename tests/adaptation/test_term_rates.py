@@ -11,7 +11,7 @@ import torch
 import domadapt
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.term_substitution import Place, Pool, TermSubstitution
-from domadapt.methods.term_rates import PerText, expected_terms, found_terms
+from domadapt.methods.term_rates import PerText, expected_terms, found_of_expected, found_terms
 from domadapt.methods.term_types import TermTypes
 from tests.support import corpora, setting_of, tiny_encoder
 
@@ -73,3 +73,16 @@ def test_what_was_seen_is_remembered_and_rules_what_is_replaced() -> None:
     method.recall({"found": 1.3})
     assert method.setting.counted["enough terms"]
     assert "a lens and a hinge" in {method._rewritten(record, random).text for _ in range(50)}
+
+
+def test_a_model_that_has_learnt_nothing_tells_nothing() -> None:
+    setting = setting_of(tiny_encoder(), TermSubstitution(0.5, 0.7, 0.4, 0.75, 1.0, None, enough=1.0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("domadapt.methods.term_rates.term_labels", lambda *of: [1, 2])
+        patch.setattr("domadapt.methods.term_rates.term_kinds", lambda *of: frozenset({"aspect"}))
+        patch.setattr("domadapt.methods.term_rates.expected_terms", lambda *of: 100.0)
+        patch.setattr("domadapt.methods.term_rates.found_terms", lambda *of: 49)
+        setting.dev = setting.validation = setting.source
+        assert found_of_expected(setting, 10, 4) is None
+        patch.setattr("domadapt.methods.term_rates.found_terms", lambda *of: 80)
+        assert found_of_expected(setting, 10, 4) == 1.0
