@@ -94,9 +94,9 @@ def _drawn(groups: Sequence[Group], colors: Mapping[str, str], headline: str) ->
     axes.set_xlabel(f"{visible(headline)}, target test, %")
     plain(axes, INK, "x")
     handles = [
-        Line2D([], [], color=colors[first.lines[role][0].method.name], label=f" {name}")
+        Line2D([], [], color=colors[holder.lines[role][0].method.name], label=f" {name}")
         for role, name in LINES.items()
-        if (first := next((g for g in groups if role in g.lines), None))
+        if (holder := next((g for g in groups if role in g.lines), None))
     ]
     if alone:
         name = groups[0].dots[0][0].method.name

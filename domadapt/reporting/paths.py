@@ -12,7 +12,9 @@ def given(runs: Paths | None) -> Paths:
     Raises:
         ValueError: there is none.
     """
-    several = [*runs] if isinstance(runs, Iterable) and not isinstance(runs, str | Path) else [runs]
+    if isinstance(runs, Iterable) and not isinstance(runs, str):
+        runs = [*runs]
+    several = runs if isinstance(runs, list) else [runs]
     if runs is None or not several or not all(isinstance(one, str | Path) and str(one) for one in several):
         raise ValueError(
             f"runs={'null' if runs is None else runs}: expected a folder of runs, or several: runs=runs/mine"
