@@ -22,12 +22,15 @@ def export_model(cfg: DictConfig) -> str:
     """
     if cfg.format not in FORMATS:
         raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
-    read_description(model_folder(str(cfg.model)))
+    description = read_description(model_folder(str(cfg.model)))
     free_folder(Path(str(cfg.to)))
-    from domadapt.inference.export import COMPARED, export
+    from domadapt.inference.export import COMPARED, export, pipeline_call
 
     texts = None
     if cfg.input is not None:
         texts = [text.text for text in islice(open_texts(str(cfg.input), None, Counter())[1], COMPARED)]
     measured = export(str(cfg.model), str(cfg.to), cfg.format, texts, bool(cfg.drop_methods), cfg.trust_code)
-    return "\n".join([f"{cfg.to}: {cfg.format}; its README.md says how to load it", *measured])
+    use = "its README.md says how to load it"
+    if cfg.format == "hf":
+        use = f"load it with {pipeline_call('token' if 'types' in description.task else 'sequence', str(cfg.to))}"
+    return "\n".join([f"{cfg.to}: {cfg.format}; {use}", *measured])

@@ -34,6 +34,7 @@ def model_card(description: Description, metrics: Metrics | None, use: str, meas
         "---",
         f"pipeline_tag: {'token' if token else 'text'}-classification",
         "tags: [domadapt, domain-adaptation]",
+        *(["inference: {parameters: {aggregation_strategy: first}}"] if token else ()),  # of the hub's widget
         "---",
     ]
     task = "finds spans of the types" if token else "gives a text one of the labels"

@@ -19,7 +19,6 @@ CLASSES = {
     "task": (("domadapt.tasks",), "decode"),
     "backbone": (("domadapt.models",), "takes_methods"),
     "methods": (("domadapt.methods",), "used_at_prediction"),
-    "left_behind": (("domadapt.methods",), "used_at_prediction"),
     "parser": (PARSERS, "tokenize"),
     "control": (("domadapt.syntax.controls",), "other"),
 }
@@ -33,7 +32,7 @@ class Description:
     Attributes:
         task, backbone, parser: configuration of each, with its ``_target_``.
         methods, control: the same, by name: what prediction needs.
-        left_behind: methods that only trained.
+        left_behind: methods that only trained: told of, never made, so whatever they name is not trusted either.
         relations: ids of relation names, from 1.
         parser_name: whose parses the model was trained on; they matter where ``parses_at_prediction``.
         max_pieces: longest sequence.

@@ -112,16 +112,30 @@ def usage(kind: str, name: str, format: str) -> str:
             f"# pip install onnxruntime tokenizers; in the folder:\nfrom onnx_model import OnnxModel\n\n"
             f'model = OnnxModel("../{name}")\nmodel(["The screen is sharp, but the battery dies fast."])'
         )
-    task, how = pipeline_of(kind)
-    given = ", ".join(f"{key}={value!r}" for key, value in how.items())
     return (
         f"from transformers import pipeline\n\n"
-        f'model = pipeline("{task}", "{name}", {given})\nmodel("The screen is sharp, but the battery dies fast.")'
+        f'model = {pipeline_call(kind, name)}\nmodel("The screen is sharp, but the battery dies fast.")'
     )
 
 
+def pipeline_call(kind: str, folder: str) -> str:
+    """Python that makes transformers' pipeline of a folder.
+
+    >>> pipeline_call("token", "out")
+    'pipeline("token-classification", "out", aggregation_strategy="first")'
+    """
+    task, how = pipeline_of(kind)
+    values = [json.dumps(value) if isinstance(value, str) else repr(value) for value in how.values()]
+    given = ", ".join(f"{key}={value}" for key, value in zip(how, values, strict=True))
+    return f"pipeline({json.dumps(task)}, {json.dumps(folder, ensure_ascii=False)}, {given})"
+
+
 def pipeline_of(kind: str) -> tuple[str, dict[str, Any]]:
-    """The task of transformers' pipeline, and the settings with which it gives whole words, and cuts long texts."""
+    """The task of transformers' pipeline, and the settings with which it gives whole words, and cuts long texts.
+
+    No file of a folder can carry them: transformers 5 reads no ``task_specific_params`` of ``config.json``, and its
+    ``custom_pipelines`` run code of the folder's, with ``trust_remote_code``.
+    """
     if kind == "token":
         return "token-classification", {"aggregation_strategy": "first"}
     return "text-classification", {"truncation": True}

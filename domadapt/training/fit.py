@@ -259,11 +259,12 @@ def epoch_line(line: dict[str, Any], headline: str, epochs: int, left: float) ->
         left: seconds, about.
 
     >>> line = {"epoch": 2, "losses": {"task": 0.5, "total": 0.61}, "source_dev": {"span_f1": 0.452},
-    ...         "validators": {"source_dev": 0.452, "infomax": 1.25}}
+    ...         "validators": {"source_dev": 0.452, "infomax": 1.25, "ensemble": math.nan}}
     >>> epoch_line(line, "span_f1", 3, 75.0)
     'epoch 2 of 3: loss 0.610, dev span_f1 45.2, infomax 1.25, about 1:15 left'
     """
-    values = [f"{name} {value:.3g}" for name, value in line["validators"].items() if name not in UNTOLD]
+    told = {name: value for name, value in line["validators"].items() if name not in UNTOLD}
+    values = [f"{name} {value:.3g}" for name, value in told.items() if not math.isnan(value)]  # none yet: it compares
     minutes, seconds = divmod(round(left), 60)
     over = "done" if line["epoch"] == epochs else f"about {minutes}:{seconds:02} left"
     scores = f"loss {line['losses']['total']:.3f}, dev {headline} {100 * line['source_dev'][headline]:.1f}"

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import domadapt
+from domadapt.analysis.attention import syntax_layer
 from domadapt.models.encoder import Encoder
 from domadapt.utils.checksums import CHECKSUMS, write_checksums
 from tests.support import Command, corpora, without_checksums
@@ -281,7 +282,6 @@ FOREIGN = [
     lambda d, mark: d.update(parser={"_target_": CACHE, "parser": d["parser"], "folder": mark}),
     lambda d, mark: d.update(control={"own": {"_target_": CACHE, "folder": mark}}),
     lambda d, mark: d["methods"].update(own={"_target_": CACHE, "parser": d["parser"], "folder": mark}),
-    lambda d, mark: d["left_behind"].update(own={"_target_": CACHE, "parser": d["parser"], "folder": mark}),
     lambda d, mark: d["backbone"].update(_target_="domadapt.training.fit.Epochs"),
     lambda d, mark: d["backbone"].update(_target_="domadapt.models.encoder.Output"),
     lambda d, mark: d["task"].update(_target_="domadapt.tracking.lightning.Csv", folder=mark),
@@ -297,6 +297,18 @@ def test_a_model_folder_names_the_classes_of_a_model_and_no_other(
     edit(model / "domadapt.json", lambda content: change(content, str(mark)))
     refused(model, command, "domadapt.json", "a model folder can name any code")
     assert not mark.exists()
+
+
+def test_what_is_left_behind_needs_no_trust_as_it_is_never_imported(models: Path, tmp_path: Path) -> None:
+    model = copied(models, tmp_path, checksums=False)
+    (tmp_path / "left_behind_here.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\nclass Own: ...\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        for own in ({"_target_": "left_behind_here.Own"}, {"_target_": "os.makedirs", "name": str(tmp_path / "mark")}):
+            edit(model / "domadapt.json", lambda content, own=own: content["left_behind"].update(own=own))
+            assert domadapt.predict(model, [TEXT]) == domadapt.predict(models / "tree" / "model", [TEXT])
+            assert syntax_layer(model) is None
+    assert not (tmp_path / "mark").exists()
 
 
 def test_a_model_that_gives_nan_predicts_nothing(models: Path, command: Command) -> None:

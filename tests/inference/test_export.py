@@ -11,7 +11,7 @@ import pytest
 import domadapt
 from domadapt.inference.card import model_card, recorded
 from domadapt.inference.description import Description, read_description
-from domadapt.inference.export import export, pipeline_of, refuse_own
+from domadapt.inference.export import export, refuse_own
 from tests.support import Command
 
 TEXTS = [
@@ -47,20 +47,25 @@ def same(found: list[dict[str, Any]], wanted: list[dict[str, Any]], within: floa
             assert [s["confidence"] for s in a["spans"]] == pytest.approx(sure, abs=within)
 
 
-def test_a_pipeline_says_the_same(tiny_run: Path, tmp_path: Path) -> None:
-    measured = export(tiny_run, tmp_path / "out", texts=TEXTS)
-    assert f"in {len(TEXTS)} of {len(TEXTS)} texts" in measured[0]
-    code = """if True:
+def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Path, command: Command) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    exit_code, out, _ = command("export", f"model={tiny_run}", "to=out", "input=texts.txt")
+    first, measured, *_ = out.splitlines()
+    assert (exit_code, first.split("; ")[0]) == (0, "out: hf")
+    assert f"in {len(TEXTS)} of {len(TEXTS)} texts" in measured
+    call = first.partition("load it with ")[2]
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert f"model = {call}\n" in card
+    code = f"""if True:
         import json, sys
         from transformers import pipeline
-        texts, task, how = json.loads(sys.argv[1])
-        print(json.dumps([pipe for pipe in map(pipeline(task, "out", **how), texts)], default=float))
+        print(json.dumps([*map({call}, json.loads(sys.argv[1]))], default=float))
         assert "domadapt" not in sys.modules
     """
     wanted = expected(tiny_run)
     kind = "sequence" if "label" in wanted[0] else "token"
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps([TEXTS, *pipeline_of(kind)])],
+        [sys.executable, "-c", code, json.dumps(TEXTS)],
         capture_output=True, text=True, cwd=tmp_path, check=True,
     )  # fmt: skip
     found = json.loads(done.stdout)
