@@ -108,7 +108,7 @@ def test_a_run_that_was_killed_goes_on_and_its_model_predicts_the_same(
     rows = (tmp_path / "whole" / "run" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
     for row, prediction in zip(map(json.loads, rows), again, strict=True):
         found = [{"start": s.start, "end": s.end, "type": s.type} for s in prediction.spans]
-        assert row["predicted"]["spans"] == found
+        assert [{name: span[name] for name in ("start", "end", "type")} for span in row["predicted"]["spans"]] == found
         assert row["confidence"] == pytest.approx(prediction.confidence, abs=2e-4)
 
 

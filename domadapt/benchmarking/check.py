@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 from domadapt.benchmarking.plan import FINISHED, Cell
 from domadapt.config.compose import user_error
 from domadapt.config.instantiate import make
-from domadapt.training.build import make_methods, make_validators
+from domadapt.training.build import make_methods, make_validators, told
 from domadapt.training.options import read_options
 
 
@@ -48,9 +48,9 @@ def make_parts(cfg: DictConfig) -> None:
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ValueError(f"{missing[0]} is not set: give {missing[0]}=VALUE; domadapt train --help says what it is")
     read_options(cfg)
-    make(cfg.task)
     make_methods(cfg)
     list(make_validators(cfg.selection))
     domains = make(cfg.data)
+    make(told(cfg.task, domains))
     if cfg.train_on == "target":
         domains.in_domain()

@@ -132,11 +132,11 @@ def one_each(todo: list[Cell]) -> list[Cell]:
     """The cells, if no two of them are one.
 
     Raises:
-        ValueError: two would be written into one folder.
+        ValueError: two differ in their names at most, or would be written into one folder.
     """
-    twice = [folder for folder, count in Counter(cell.folder for cell in todo).items() if count > 1]
-    if twice:
-        names = ", ".join(cell.name for cell in todo if cell.folder == twice[0])
+    runs = Counter(cell.key for cell in todo)
+    if twice := [cell.folder for cell in todo if runs[cell.key] > 1]:
+        names = ", ".join(cell.name for cell in todo if runs[cell.key] > 1)
         raise ValueError(f"{names} are one and the same run ({twice[0]}); drop one, or change its settings")
     return todo
 

@@ -108,7 +108,7 @@ def report(cfg: Any, overrides: list[str]) -> None:
 
     selection = make(cfg.selection).name if cfg.selection else None
     formats = [cfg.formats] if isinstance(cfg.formats, str | int | float) else cfg.formats
-    asked = [str(name) for name in formats] if formats else None
+    asked: Any = [*formats] if formats else None
     print(run(cfg.runs, cfg.output, asked, cfg.audit, bool(cfg.attention), cfg.baseline, selection))
 
 

@@ -24,6 +24,7 @@ from domadapt.tasks.rows import FloatArray, Rows
 from domadapt.tasks.task import Prediction
 from domadapt.training.target_card import Labelled, target_card
 from domadapt.utils.files import replace_atomic, write_atomic
+from domadapt.utils.plain import plain_json
 
 log = logging.getLogger(__name__)
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
@@ -98,6 +99,6 @@ def leave_card(
     setting: Setting, labelled: Labelled, metrics: dict[str, Any], audit: Audit | None, folder: Path
 ) -> None:
     """Write ``card.json`` and ``card.md``; the arguments are those of :func:`target_card`, and the run's folder."""
-    card = target_card(setting, labelled, typed(metrics), audit)
+    card = target_card(setting, labelled, typed(plain_json(metrics)), audit)
     write_card(card, folder)
     write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))

@@ -120,7 +120,7 @@ def test_counts_agree_with_the_task_s_own_scores() -> None:
 def spans_of(line: np.ndarray, ranges: np.ndarray, own: Extraction) -> tuple[Span, ...]:
     from domadapt.tasks.extraction import spans_of as made
 
-    return made([own.labels[tag] for tag in line], ranges)
+    return made([own.labels[tag] for tag in line], ranges, np.ones(len(line)).tolist())
 
 
 def test_sides_weigh_texts() -> None:
