@@ -28,9 +28,9 @@ def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Command, tmp_pat
     assert "seed=-2: expected a whole number" in err
     (metrics,) = (tmp_path / "runs").rglob("metrics.json")
     written = metrics.stat().st_mtime_ns
-    code, out, _ = sweeping("seed=1,-2")
+    code, out, err = sweeping("seed=1,-2")
     assert (code, metrics.stat().st_mtime_ns) == (2, written)
-    assert "  1 finished: not run again (to force one, delete its folder)\n  1 to run\n" in out
+    assert "seed=-2: expected a whole number" in err and not out, "what is left fails, and is told before the plan"
     assert "domadapt train -m data=my_files" in metrics.read_text(encoding="utf-8")  # the command as it was typed
 
 

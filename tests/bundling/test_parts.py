@@ -156,7 +156,10 @@ def test_a_run_that_could_not_start_or_pack_is_no_success(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    cells = [{"name": n, "config": {"paths": {"run": str(tmp_path / n), "runs": ""}}} for n in "ab"]
+    cells = [
+        {"name": n, "config": {"pair": "p", "method": n, "seed": 1, "paths": {"run": str(tmp_path / n), "runs": ""}}}
+        for n in "ab"
+    ]
     (tmp_path / "cells.json").write_text(json.dumps({"format": 1, "cells": cells}))
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "logs").touch()  # where a folder should be
