@@ -165,9 +165,10 @@ def test_a_run_that_could_not_start_or_pack_is_no_success(
     (tmp_path / "runs" / "logs").touch()  # where a folder should be
     assert Run(tmp_path, tmp_path / "runs", 1)() == 1
     assert "failed: b: no process could be started for it: " in capsys.readouterr().out
+    sound = next((Path(__file__).parents[2] / "results" / "hotel_laptop").rglob("metrics.json"))
     for name in "ab":
         (tmp_path / name).mkdir()
-        (tmp_path / name / "metrics.json").write_text('{"key": 1}')
+        (tmp_path / name / "metrics.json").write_bytes(sound.read_bytes())
     (tmp_path / "file").touch()
     assert Run(tmp_path, tmp_path / "file", 1)() == 1
     told = capsys.readouterr()
