@@ -68,6 +68,6 @@ def test_cells_are_called_what_tells_them_apart(tmp_path: Path) -> None:
 def test_a_search_says_how_long_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     config = compose("train", ["sweeper=optuna", "hydra.sweeper.n_trials=7"], with_hydra=True)
     Sweep().on_multirun_start(config)
-    assert capsys.readouterr().out == "search: 7 runs, each chosen by the scores of those before: no plan\n"
+    assert capsys.readouterr().out == "search: 7 runs, each chosen by the values of those before: no plan\n"
     Sweep().on_multirun_start(compose("benchmark", ["sweeper=optuna"], with_hydra=True))
     assert capsys.readouterr().out == ""
