@@ -12,7 +12,7 @@ from domadapt.benchmarking.plan import cells
 from domadapt.config.compose import compose
 from domadapt.config.instantiate import make
 from domadapt.config.overrides import lengthen
-from domadapt.training.build import AUTO
+from domadapt.config.resolvers import AUTO
 from tests.support import records, write_jsonl
 
 CONF = Path(__file__).parents[1] / "conf"

@@ -8,14 +8,13 @@ from domadapt.auditing.audit import Audit, audit
 from domadapt.auditing.rendering import text_audit
 from domadapt.auditing.storage import write_audit
 from domadapt.config.instantiate import make, plain
+from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains
 from domadapt.runs.content import files_named
 from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
 from domadapt.utils.files import refuse_overwriting
 from domadapt.utils.opened import files_read
-
-AUTO = "domadapt.tasks.auto.auto"
 
 
 def run(cfg: DictConfig) -> Audit:

@@ -6,6 +6,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+AUTO = "domadapt.tasks.auto.auto"  # ``_target_`` of a task that the source's annotation tells; named, not imported
+
 
 def pair_name(data: Any) -> str:
     """``SOURCE_to_TARGET``; of several problems all sources, and the target of the first.

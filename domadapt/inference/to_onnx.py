@@ -60,6 +60,7 @@ def write_onnx(stock: Path, kind: str, max_pieces: int, folder: Path, eight_bits
         ValueError: a package is missing, or the model can't be exported.
     """
     check_installed()
+    import onnx
     import torch
     import transformers
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -93,7 +94,10 @@ def write_onnx(stock: Path, kind: str, max_pieces: int, folder: Path, eight_bits
         if eight_bits:
             # Embeddings stay as they are: of 8 bits they are half of the error, and no faster.
             settings = {"weight_type": QuantType.QInt8, "per_channel": True, "op_types_to_quantize": ["MatMul"]}
-            quantize_dynamic(whole, folder / "model.onnx", **settings)
+            graph = onnx.load(whole)
+            # The exporter has folded transposes into weights, and left their old shapes in these hints.
+            del graph.graph.value_info[:]
+            quantize_dynamic(graph, folder / "model.onnx", **settings)
             whole.unlink()
     config = {
         "kind": kind,

@@ -8,10 +8,12 @@ calling everything nothing: so of words only those count that could be something
 What the model has wholly given up for nothing is out of reach of such a loss.
 """
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
-from domadapt.data.batches import Batch
+from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import View
 from domadapt.models.encoder import Output
 from domadapt.tasks.rows import MATTERS
@@ -25,6 +27,24 @@ def logits_of(output: Output, batch: Batch, token: bool) -> Tensor:
     if not token:
         return output.logits
     return output.logits.flatten(0, 1)[batch.node_first_piece[batch.node_first_piece >= 0]]
+
+
+def rows_by_text(known: Mapping[str, Tensor], examples: Sequence[Example], counts: Sequence[int], width: int) -> Tensor:
+    """(rows, width) what is known of texts, one after the other: zeros of a text that nothing is known of.
+
+    Args:
+        known: (rows, width) by text; another number of rows than is counted here is of a text that was cut otherwise.
+        examples: texts of a batch.
+        counts: rows of each.
+        width: of a row.
+    """
+    rows = [known.get(example.text) for example in examples]
+    return torch.cat(
+        [
+            torch.zeros(count, width) if found is None or len(found) != count else found
+            for found, count in zip(rows, counts, strict=True)
+        ]
+    )
 
 
 def that_matter(logits: Tensor, token: bool) -> Tensor:

@@ -14,7 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from domadapt.runs.metrics import AGAIN, FORMAT, load, read_metrics, sound
-from domadapt.utils.files import write_atomic
+from domadapt.utils.files import identity, write_atomic
 from domadapt.utils.redact import redact
 
 log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class Status:
 
     def __init__(self, folder: Path, key: str) -> None:
         self.path = folder / "status.json"
-        self._lock = _identity(folder / LOCK)
+        self._lock = identity(folder / LOCK)
         before = read_status(folder)
         before = before if before.get("key") == key else {}
         self.seconds: dict[str, float] = dict(before.get("seconds", {}))
@@ -170,7 +170,7 @@ class Status:
         Raises:
             RuntimeError: it was deleted or replaced, so that another process may be writing there.
         """
-        if _identity(self.path.with_name(LOCK)) != self._lock:
+        if identity(self.path.with_name(LOCK)) != self._lock:
             raise RuntimeError(
                 f"{self.path.parent}: was deleted or replaced while it was being written; run the same command again"
             )
@@ -204,12 +204,3 @@ class Status:
         content = {**self.fields, **fields, "seconds": self.seconds, "updated": time.time()}
         with suppress(OSError):  # a full disk is told of where it loses something
             write_atomic(self.path, json.dumps(content))
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file a path leads to."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

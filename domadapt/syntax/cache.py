@@ -19,7 +19,7 @@ import numpy as np
 
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text
-from domadapt.utils.files import one_at_a_time
+from domadapt.utils.files import identity, one_at_a_time
 
 log = logging.getLogger(__name__)
 CHUNK = 512  # texts looked up, parsed and written together: bounds memory whatever the stream's length
@@ -132,12 +132,12 @@ class ParseCache:
                 self._set_aside(error, last=attempt == 2)
 
     def _connect(self) -> None:
-        self._file = _identity(self.path)
+        self._file = identity(self.path)
         database = sqlite3.connect(self.path, timeout=120)
         database.text_factory = bytes  # a damaged blob may come as text
         try:
             database.execute("PRAGMA journal_mode=WAL")
-            self._file = _identity(self.path)  # it may be a new one
+            self._file = identity(self.path)  # it may be a new one
             database.execute("PRAGMA synchronous=NORMAL")
             # The second is of texts that were tokenised and not parsed.
             for table, content in (("parses", "parse"), ("words", "ranges")):
@@ -165,7 +165,7 @@ class ParseCache:
                 f"{self.path}: could not be used ({error}); {way_out}; then run the same command again"
             ) from error
         with one_at_a_time(self.path):
-            if _identity(self.path) != self._file:
+            if identity(self.path) != self._file:
                 return
             aside = self.path.with_suffix(".damaged")
             log.warning("%s is damaged (%s): moved to %s, its texts are parsed again", self.path, error, aside.name)
@@ -216,15 +216,6 @@ class ParseCache:
 def _missing(keys: Sequence[bytes], texts: Sequence[Text], found: Mapping[bytes, object]) -> dict[bytes, Text]:
     """Texts without an entry, each once however often it is repeated."""
     return {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file is there."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def checksum(table: str, key: bytes, body: bytes) -> bytes:

@@ -12,6 +12,7 @@ from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
 
 from domadapt.config.instantiate import make, plain
+from domadapt.config.resolvers import AUTO
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.saved import SavedRuns
@@ -29,8 +30,6 @@ from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
 from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
-
-AUTO = "domadapt.tasks.auto.auto"
 
 
 def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:

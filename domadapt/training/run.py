@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from domadapt.auditing.audit import Audit
 
 log = logging.getLogger(__name__)
+FINISHED = "%s is finished: not run again (to force it, delete this folder)"
 # What a run writes, and what is in the two folders that it replaces or deletes as a whole.
 FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md", "model")
 FOLDERS = {
@@ -70,7 +71,7 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
     """
     key, folder = cell_key(cfg), run_folder(cfg)
     if (metrics := read_results(folder, key)) is not None and not read_status(folder):
-        log.info("%s is finished: not run again (to force it, delete this folder)", folder)
+        log.info(FINISHED, folder)
         return metrics
     for name in FILES:
         refuse_overwriting(folder / name, files_named(plain(cfg.data)), "paths.run")
@@ -98,6 +99,7 @@ def _train(cfg: DictConfig, key: str, folder: Path, wait: bool, leave: bool) -> 
         status = Status(folder, key)
         if (metrics := read_results(folder, key)) is not None:  # by the process that held the lock, or was killed then
             _tidy(folder, status)
+            log.info(FINISHED, folder)
             return metrics
         set_aside(folder)
         try:

@@ -116,6 +116,15 @@ def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
     part.replace(path)
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path leads to, by device and number; None if to none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def clear_parts(path: Path) -> None:
     """Delete what killed processes have left of ``path`` half written; for the only one that may write it now."""
     for part in path.parent.glob(f".{path.name}.*{PART}"):

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -33,11 +34,12 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: i
     """
     from joblib.externals.loky import get_reusable_executor
 
-    pool = get_reusable_executor(processes, timeout=IDLE, initializer=_begin, initargs=(os.getpid(),), env=ONE_THREAD)
+    pool = get_reusable_executor(processes, timeout=IDLE, initializer=end_with, initargs=(os.getpid(),), env=ONE_THREAD)
     waiting: deque[Future[Any]] = deque()
     try:
         for item in items:
-            waiting.append(pool.submit(work, item))
+            with _ctrl_c_for_the_parent():
+                waiting.append(pool.submit(work, item))
             if len(waiting) > 2 * processes:
                 yield waiting.popleft().result()
         while waiting:
@@ -52,10 +54,14 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: i
             future.cancel()
 
 
-def _begin(parent: int) -> None:
-    """In a new worker: Ctrl-C is the parent's to hear."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    end_with(parent)
+@contextmanager
+def _ctrl_c_for_the_parent() -> Iterator[None]:
+    """Workers started here are deaf to Ctrl-C from their first instruction on; this process hears it afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @lru_cache

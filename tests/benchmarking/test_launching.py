@@ -170,5 +170,9 @@ def test_an_error_that_can_not_be_pickled_is_told_in_the_same_words() -> None:
 
 
 def test_joblib_says_nothing_of_a_worker_that_ended() -> None:
-    with _without_listing():
-        warnings.warn("A worker stopped while some jobs were given to the executor. This can be ...", stacklevel=1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with _without_listing():
+            warnings.warn("A worker stopped while some jobs were given to the executor. This can be ...", stacklevel=1)
+            warnings.warn("something else", stacklevel=1)
+    assert [str(one.message) for one in told] == ["something else"]

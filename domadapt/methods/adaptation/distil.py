@@ -17,14 +17,13 @@ labels of this target.
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from domadapt.data.batches import Example
 from domadapt.data.domains import UnlabelledText
 from domadapt.methods.method import Method, Step, in_range
-from domadapt.methods.units import logits_of
+from domadapt.methods.units import logits_of, rows_by_text
 from domadapt.utils.dice import undisturbed
 
 
@@ -105,13 +104,8 @@ class Distillation(Method):
         """``labels``: (words or texts, classes) probabilities; zeros for what no teacher has read."""
         if not self.labels:
             return {}
-        token, classes = self.setting.task.kind == "token", len(self.setting.task.labels)
-        rows = []
-        for example in examples:
-            count = len(example.words) if token else 1
-            known = self.labels.get(example.text)
-            rows.append(known if known is not None and len(known) == count else torch.zeros(count, classes))
-        return {"labels": torch.cat(rows)}
+        counts = [len(e.words) if self.setting.task.kind == "token" else 1 for e in examples]
+        return {"labels": rows_by_text(self.labels, examples, counts, len(self.setting.task.labels))}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """Of the target batch."""

@@ -31,7 +31,7 @@ from torch import Tensor
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.term_rates import ENOUGH_TERMS
-from domadapt.methods.units import logits_of
+from domadapt.methods.units import logits_of, rows_by_text
 from domadapt.models.encoder import Output
 
 log = logging.getLogger(__name__)
@@ -127,13 +127,8 @@ class SelfTraining(Method):
         """``labels``: (rows, classes) log-probabilities of words with a piece, or of texts; zeros for unlabelled."""
         if not self.labels:
             return {}
-        classes = len(self.setting.task.labels)
-        rows = []
-        for example in examples:
-            count = int((example.alignment.word_first_pieces() >= 0).sum()) if self.token else 1
-            known = self.labels.get(example.text)
-            rows.append(known if known is not None and len(known) == count else torch.zeros(count, classes))
-        return {"labels": torch.cat(rows)}
+        counts = [int((e.alignment.word_first_pieces() >= 0).sum()) if self.token else 1 for e in examples]
+        return {"labels": rows_by_text(self.labels, examples, counts, len(self.setting.task.labels))}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """Cross entropy of the target's labels."""

@@ -26,7 +26,7 @@ from torch import Tensor
 from domadapt.data.batches import Example
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.term_types import term_kinds, term_labels
-from domadapt.methods.units import entropy, logits_of, merge
+from domadapt.methods.units import entropy, logits_of, merge, rows_by_text
 from domadapt.methods.weak_evidence import class_evidence, judging_words, learnt, noun_evidence, nouns_of, within
 from domadapt.syntax.double_propagation import double_propagation
 
@@ -104,13 +104,8 @@ class WeakLabels(Method):
         """``labels``: (words or texts, groups) probabilities; zeros for what has no label."""
         if not self.labels:
             return {}
-        token, groups = self.setting.task.kind == "token", len(set(self.names))
-        rows = []
-        for example in examples:
-            count = len(example.words) if token else 1
-            known = self.labels.get(example.text)
-            rows.append(known if known is not None and len(known) == count else torch.zeros(count, groups))
-        return {"labels": torch.cat(rows)}
+        counts = [len(e.words) if self.setting.task.kind == "token" else 1 for e in examples]
+        return {"labels": rows_by_text(self.labels, examples, counts, len(set(self.names)))}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """Of the target batch."""
