@@ -32,6 +32,11 @@ def alive(mark: str) -> list[str]:
     return found
 
 
+def cells(folder: Path) -> list[Path]:
+    """Results of finished cells; not by ``rglob``, which trips over files that come and go."""
+    return list(folder.glob("runs/*/*/*/metrics.json"))
+
+
 def test_control_c_leaves_no_process_and_keeps_what_is_finished(tmp_path: Path) -> None:
     seeds = ",".join(map(str, range(1, SEEDS + 1)))
     mark = f"SWEEP_OF={tmp_path}"
@@ -46,19 +51,19 @@ def test_control_c_leaves_no_process_and_keeps_what_is_finished(tmp_path: Path) 
             env=environment,
             start_new_session=True,
         )
-        finished: list[Path] = []
-        wait_until(
-            lambda: bool(finished.extend((tmp_path / "runs").rglob("metrics.json")) or finished or sweep.poll()),
-            "the first cell",
-        )
-        assert sweep.poll() is None, (tmp_path / "log").read_text()
-        assert len(alive(mark)) >= 3  # this one and two workers: what is to end
-        os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does
-        assert sweep.wait(DEADLINE) == 130
+        try:
+            wait_until(lambda: bool(cells(tmp_path) or sweep.poll()), "the first cell")
+            assert sweep.poll() is None, (tmp_path / "log").read_text()
+            assert len(alive(mark)) >= 3  # this one and two workers: what is to end
+            os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does
+            assert sweep.wait(DEADLINE) == 130
+        finally:
+            sweep.kill()
+            sweep.wait()
     assert "domadapt train: stopped" in (tmp_path / "log").read_text()
     wait_until(lambda: not alive(mark), f"the end of {alive(mark)}")
 
-    kept = list((tmp_path / "runs").rglob("metrics.json"))
+    kept = cells(tmp_path)
     assert 1 <= len(kept) < SEEDS
     done = json.loads(kept[0].read_text())
     written = kept[0].stat().st_mtime_ns

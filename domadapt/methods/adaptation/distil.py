@@ -126,6 +126,7 @@ def divergence(logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
         labels: (rows, classes) probabilities; rows of zeros do not count.
         temperature: of the predictions.
 
+    >>> import torch
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     >>> labels = torch.stack([(logits[0] / 2).softmax(-1), torch.zeros(2)])
     >>> abs(round(float(divergence(logits, labels, 2.0)), 5)), round(float(divergence(-logits, labels, 2.0)), 2)
