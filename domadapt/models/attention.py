@@ -65,7 +65,12 @@ class AttentionCall:
 
 
 AttentionHook = Callable[[AttentionCall], Tensor]
-OUTPUTS = ("out_lin", "Wo", "o_proj", "output.dense")  # names of the output projection: of attention, or one floor above
+OUTPUTS = (
+    "out_lin",
+    "Wo",
+    "o_proj",
+    "output.dense",
+)  # names of the output projection: of attention, or one floor above
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,9 @@ class GraphSupervision(Method):
         """Make the graph network and the scorers."""
         super().attach(setting)
         encoder, relations = setting.encoder, len(setting.relations)
-        self.graph = GraphNetwork(self.convolution, encoder.width, self.width, self.depth, setting.relations, hides=True)
+        self.graph = GraphNetwork(
+            self.convolution, encoder.width, self.width, self.depth, setting.relations, hides=True
+        )
         self.project = nn.Linear(encoder.width, self.width)
         self.dependent = nn.Linear(encoder.width, self.width)
         self.governor = nn.Linear(encoder.width, self.width)

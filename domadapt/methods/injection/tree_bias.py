@@ -50,7 +50,9 @@ class TreeBias(Method):
             raise ValueError(f"tree_bias.mask={mask!r}: expected false, or a whole number from 1 to {max_distance}")
         numbers = [] if isinstance(layers, str) else [*layers]
         if layers != "all" and (not numbers or len({*numbers}) < len(numbers)):
-            raise ValueError(f"tree_bias.layers={layers!r}: expected all, or different numbers of layers, such as [0,3]")
+            raise ValueError(
+                f"tree_bias.layers={layers!r}: expected all, or different numbers of layers, such as [0,3]"
+            )
         for layer in numbers:
             in_range("tree_bias.layers", layer, 0)
         self.layers, self.max_distance, self.mask, self.rate = numbers, max_distance, mask, rate
