@@ -64,7 +64,8 @@ def test_losses_that_weigh_nothing_change_nothing(tmp_path: Path, method: str) -
             if reason := changes_more_than_the_loss(own):
                 pytest.skip(f"{label} has its own {reason}")
             own.weights = dict.fromkeys(own.weights, 0.0)
-        if setting.methods and (setting.encoder.attention_hooks or setting.encoder.states_hooks):
+        encoder = setting.encoder
+        if setting.methods and (encoder.attention_hooks or encoder.output_hooks or encoder.states_hooks):
             pytest.skip("it has hooks in the encoder")
         validators = list(make_validators(cfg.selection))
         options, status = read_options(cfg), Status(tmp_path / name, "key")

@@ -1,7 +1,7 @@
 r"""A graph network over the words of a batch, along the arcs of their trees.
 
-Each layer is a convolution with a residual connection, :math:`z \leftarrow \mathrm{norm}(z + \mathrm{gelu}(C(z)))`, where
-C is one of
+Each layer is a convolution with a residual connection, :math:`z \leftarrow \mathrm{norm}(z + \mathrm{gelu}(C(z)))`,
+where C is one of
 
 - ``gatv2`` (Brody, Alon, Yahav 2022, https://arxiv.org/abs/2105.14491): attention over neighbours, four heads, with
   embeddings of relations and directions on the edges;
@@ -12,6 +12,7 @@ C is one of
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -44,7 +45,7 @@ class GraphNetwork(nn.Module):
 
         groups = edge_groups(relations)
 
-        def made() -> nn.Module:  # the collator's edges hold every self loop already
+        def made() -> Any:  # the collator's edges hold every self loop already
             if convolution == "gatv2":
                 return GATv2Conv(width, width // HEADS, heads=HEADS, edge_dim=width, add_self_loops=False)
             if convolution == "gcn":
@@ -55,6 +56,7 @@ class GraphNetwork(nn.Module):
         self.enter = nn.Linear(inputs, width)
         self.mask = nn.Parameter(torch.zeros(width)) if hides else None
         self.edge = nn.Embedding(edge_types(len(relations)), width) if convolution == "gatv2" else None
+        self.groups: Tensor
         self.register_buffer("groups", torch.tensor(groups), persistent=False)
         self.layers = nn.ModuleList(made() for _ in range(depth))
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
@@ -71,7 +73,7 @@ class GraphNetwork(nn.Module):
         Returns:
             (nodes, width).
         """
-        states = self.enter(words)
+        states: Tensor = self.enter(words)
         if masked is not None:
             assert self.mask is not None
             states = torch.where(masked.unsqueeze(1), self.mask, states)

@@ -11,7 +11,7 @@ from domadapt.syntax.distances import ancestors, tree_distances
 from domadapt.syntax.parser import Parse
 from tests.support import tiny_encoder
 
-WORDS = "the incomprehensible menus of this camera isn't fiddling about".split()
+WORDS = ["the", "incomprehensible", "menus", "of", "this", "camera", "isn't", "fiddling", "about"]
 
 
 @st.composite

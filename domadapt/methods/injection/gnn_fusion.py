@@ -1,13 +1,13 @@
 r"""A graph network over the parse that is read at prediction: its word states join the encoder's through a gate.
 
-Each word's state :math:`h_i`, the mean of its pieces' last states, goes into the graph network; what it says of the word
-from its neighbours in the tree is added to the word's pieces, as far as a gate opens:
+Each word's state :math:`h_i`, the mean of its pieces' last states, goes into the graph network; what it says of the
+word from its neighbours in the tree is added to the word's pieces, as far as a gate opens:
 
 .. math:: h'_p = h_p + \tanh(G\,[h_p; z_p] + g) \odot O z_p, \qquad z_i = \mathrm{GNN}(h, \text{tree})_i,
 
-where :math:`z_p` is the z of the piece's word, and for a piece without a word ([CLS], [SEP], whitespace) the mean of its
-text's words, so that heads that classify texts read the tree, too. G and g start at zero: the gate is closed, and step
-0 is the plain model. The networks: :mod:`domadapt.models.graph_network`.
+where :math:`z_p` is the z of the piece's word, and for a piece without a word ([CLS], [SEP], whitespace) the mean of
+its text's words, so that heads that classify texts read the tree, too. G and g start at zero: the gate is closed, and
+step 0 is the plain model. The networks: :mod:`domadapt.models.graph_network`.
 """
 
 from typing import Any
@@ -70,7 +70,8 @@ class GraphFusion(Method):
             rows = torch.arange(nodes, nodes + len(states), device=states.device).unsqueeze(1)
             told = torch.cat([graph, means])[torch.where(own >= 0, own, rows)]
             gate = torch.tanh(self.gate(torch.cat([states.float(), told], dim=-1)))
-            return states + (gate * self.leave(told)).to(states.dtype)
+            fused: Tensor = states + (gate * self.leave(told)).to(states.dtype)
+            return fused
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
         """Network and gate learn at a rate of their own."""
