@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from omegaconf import OmegaConf
 
 import domadapt
@@ -21,6 +22,7 @@ from domadapt.data.records import Record
 from domadapt.methods.method import Method, Step, View
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Encoder
+from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import Pair, group
 from domadapt.runs.metrics import typed
 from domadapt.syntax.graphs import relation_vocabulary
@@ -69,6 +71,30 @@ def grouped(contents: Iterable[dict[str, Any]]) -> list[Pair]:
 def tiny_encoder(kind: str = "token", labels: int = 5) -> Encoder:
     torch.manual_seed(0)
     return Encoder("tiny_random", kind, [str(i) for i in range(labels)]).eval()
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+FAMILIES = {
+    "bert": SMALL,
+    "roberta": SMALL | {"max_position_embeddings": 130, "pad_token_id": 1},
+    "xlm-roberta": SMALL | {"max_position_embeddings": 130, "pad_token_id": 1},
+    "electra": SMALL | {"embedding_size": 16},
+    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48},
+    "modernbert": SMALL
+    | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
+}
+
+
+def small_encoder(folder: Path, kind: str) -> Encoder:
+    """A random model of a family, without dropout and with weights large enough that attention matters."""
+    torch.manual_seed(0)
+    tokenizer = load_tokenizer("tiny_random")
+    config = transformers.AutoConfig.for_model(kind, **FAMILIES[kind], vocab_size=len(tokenizer), initializer_range=0.2)
+    transformers.AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    encoder = Encoder(str(folder), "token", [str(i) for i in range(5)])
+    without_dropout(encoder)
+    return encoder
 
 
 def without_dropout(encoder: Any) -> None:
