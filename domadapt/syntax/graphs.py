@@ -49,7 +49,8 @@ def word_links(heads: IntArray, target: str, among: IntArray) -> IntArray:
         return np.stack([heads[inner], inner], axis=1)
     same = heads[inner][:, None] == heads[inner][None, :]
     np.fill_diagonal(same, False)
-    return inner[np.argwhere(same)]
+    links: IntArray = inner[np.argwhere(same)]
+    return links
 
 
 def relation_links(heads: IntArray, relations: Sequence[str], relation: str) -> IntArray:

@@ -11,9 +11,9 @@ from domadapt.methods.injection.attention_supervision import AttentionSupervisio
 from domadapt.methods.injection.gnn import GraphSupervision
 from domadapt.methods.injection.lisa import Lisa
 from domadapt.methods.injection.relations import Relations
-from domadapt.methods.method import Method
+from domadapt.methods.method import Method, Step
 from domadapt.training.fit import final_weights
-from tests.support import FAMILIES, parsed_batch, setting_of, small_encoder, tiny_step
+from tests.support import FAMILIES, parsed_batch, setting_of, small_encoder, tiny_encoder, tiny_step, view_of
 
 HEADS = [{"layer": 0, "head": 1, "target": "child"}, {"layer": 1, "head": 3, "target": "sibling"}]
 SUPERVISING: dict[str, Callable[[], Method]] = {
@@ -72,3 +72,14 @@ def test_what_a_layer_gives_out_is_kept(tmp_path: Path, kind: str) -> None:
     torch.testing.assert_close(output.states, 2 * output.kept["layer/1"])
     with pytest.raises(ValueError, match="layer -3: .* has layers 0 to 1, or from the last one -1 to -2"):
         encoder.keep_layer(-3)
+
+
+@pytest.mark.parametrize("name", SUPERVISING)
+def test_texts_that_a_parser_makes_no_sense_of(name: str) -> None:
+    odd = ["😀🙃", "Nope", " \n ", "good " * 5000, "这个镜头不错", "a" * 900]
+    method = SUPERVISING[name]()
+    setting = setting_of(tiny_encoder(), method, texts=["The lens is sharp.", *odd])
+    method.prepare()
+    for example in setting.source[1:]:
+        losses = method.losses(Step(view_of(setting, [example]), None, 0, 0.5))
+        assert all(torch.isfinite(loss) and loss >= 0 for loss in losses.values()), example.text[:10]

@@ -69,7 +69,7 @@ class Lisa(Method):
         in_range("lisa.head", head, 0)
         if target not in TARGETS:
             raise ValueError(f"lisa.target={target!r}: expected parent, child or sibling")
-        one = {"layer": layer, "head": head, "target": target}
+        one: dict[str, Any] = {"layer": layer, "head": head, "target": target}
         self.rows = [one] if heads is None else read_heads("lisa.heads", heads, {"target": TARGETS})
         places = [(row["layer"], row["head"]) for row in self.rows]
         if len({*places}) < len(places):
@@ -93,8 +93,9 @@ class Lisa(Method):
         for head in self.heads:
             check_head("lisa.head", head.head, encoder)
             encoder.hook_attention(head.layer, partial(self._attend, head))
-        self.projections = [query_projection(encoder, head.layer) for head in self.heads]
-        self.folds = None not in self.projections and not self.by_parser
+        found = [query_projection(encoder, head.layer) for head in self.heads]
+        self.projections = [name for name in found if name is not None]
+        self.folds = len(self.projections) == len(self.heads) and not self.by_parser
         self.used_at_prediction = not self.folds
 
     def _attend(self, own: "SyntaxHead", call: AttentionCall) -> Tensor:
