@@ -12,7 +12,8 @@ queries and keys learn, and there are no parameters: the model left behind is a 
 
 Which head for which relation is measured before training, in parses of the source: the pair of a relation and a head
 with the highest mean attention along the relation, in whichever direction, comes first, then the best pair of another
-relation and another head, and so on. Trees of a control that have one relation, ``linear`` and ``self_loops``, stand
+relation and another head, and so on. Such a head need not know syntax: one that looks at the word before it looks from
+nouns to adjectives, too. Trees of a control that have one relation, ``linear`` and ``self_loops``, stand
 in for all relations: their best heads are supervised, as many as there are relations.
 """
 
