@@ -1,6 +1,7 @@
 """A cell without a network: rules are learnt from the source, applied to the target, and scored as any model is."""
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from domadapt.utils.progress import progress
 
 if TYPE_CHECKING:  # what floors do is no part of what other cells do
     from domadapt.methods.floor.floor import Floor
+
+log = logging.getLogger(__name__)
 
 
 def make_floor(cfg: DictConfig) -> "Floor | None":
@@ -85,6 +88,8 @@ def run_floor(cfg: DictConfig, floor: "Floor", problem: Problem, folder: Path, s
         own, others = parsed(domains.source_train, "source train"), parsed(texts, "target unlabelled")
     with status.during("fit"):
         told = floor.learn(domains.source_train, own, texts, others)
+        for name, value in told.items():
+            log.info("%s: %s", name, "\n  ".join(["", *value]) if isinstance(value, list) else value)
     with status.during("evaluate"):
         result: dict[str, Any] = {"stages": told, "source_dev": scored(domains.source_dev, "source dev"), "curve": []}
         if domains.source_test:
