@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoModel
@@ -94,8 +95,13 @@ class BiaffineNetwork(nn.Module):
         """Write weights and labels; read back by :func:`load_biaffine`."""
         folder.mkdir(parents=True, exist_ok=True)
         save_file(differences(self), str(folder / WEIGHTS))
-        labels = {"encoder": MINILM_SHA256, "tags": self.tags, "relations": self.relations}
-        labels |= {"arc": self.arc.shape[1], "relation": self.relation.shape[1] - 1}
+        labels = {
+            "encoder": MINILM_SHA256,
+            "tags": self.tags,
+            "relations": self.relations,
+            "arc": self.arc.shape[1],
+            "relation": self.relation.shape[1] - 1,
+        }
         (folder / LABELS).write_text(json.dumps(labels, indent=1) + "\n", encoding="utf-8")
 
 
@@ -148,7 +154,7 @@ def load_biaffine(folder: Path) -> BiaffineNetwork:
             raise ValueError(f"{sorted(missing)[0]} is missing")
         if labels["encoder"] != MINILM_SHA256:
             raise ValueError(f"it was trained on another MiniLM, {labels['encoder'][:12]}, not {MINILM_SHA256[:12]}")
-    except (KeyError, TypeError, ValueError, OSError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, OSError, RuntimeError, SafetensorError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{folder}: no sound biaffine parser ({reason}); train it again with make biaffine") from error
     network.load_state_dict(state)

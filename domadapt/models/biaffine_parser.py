@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,7 +102,7 @@ def decode(network: BiaffineNetwork, batch: Sequence[Window], device: torch.devi
     for row, window in enumerate(batch):
         words = len(window.words)
         bounds = [0, *(np.flatnonzero(starts[row, 1:words]) + 1).tolist(), words]
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in pairwise(bounds):
             inside = arcs[row, start:end, start:end]
             # As in training, a word's scores are probabilities over its sentence.
             sums = np.logaddexp.reduce(inside, axis=1, keepdims=True)
@@ -130,6 +130,6 @@ def _together(words: IntArray, parts: Iterable[tuple[Window, Decoded]]) -> Parse
     solid = np.flatnonzero(heads >= 0)
     if len(words) and not len(solid):  # white space alone is one tree, too
         heads[0], relations[0], solid = 0, ROOT, np.zeros(1, dtype=np.int64)
-    for word in np.flatnonzero(heads < 0):
+    for word in np.flatnonzero(heads < 0).tolist():
         heads[word] = solid[max(0, int(np.searchsorted(solid, word)) - 1)]
     return Parse(words, heads, tuple(relations), tuple(tags))

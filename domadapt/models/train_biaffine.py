@@ -127,7 +127,9 @@ def fit(
             optimizer.zero_grad()
             spent += 1
             if spent % 50 == 0:
-                log.info("step %d, %.0f s, %.0f %%: loss %.3f", spent, time.monotonic() - start, 100 * done, loss.item())
+                log.info(
+                    "step %d, %.0f s, %.0f %%: loss %.3f", spent, time.monotonic() - start, 100 * done, loss.item()
+                )
         yield epoch
         if done >= 1:
             return
@@ -174,7 +176,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--treebank", type=Path, required=True, help="folder of UD English EWT")
     parser.add_argument("--output", type=Path, required=True, help="folder that gets the parser")
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--minutes", type=float, default=600.0, help="training ends then, whatever is left of the epochs")
+    parser.add_argument(
+        "--minutes", type=float, default=600.0, help="training ends then, whatever is left of the epochs"
+    )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--score", action="store_true", help="train nothing: score what is in the folder")
     args = parser.parse_args(argv)

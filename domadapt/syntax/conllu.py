@@ -129,12 +129,16 @@ def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
     ranges, position = [], 0
     for place, row in enumerate(rows, start=1):
         if row[0] != str(place):  # heads are counted by it
-            raise ValueError(f"{where}: word {row[1]!r} has ID {row[0]}, expected {place}: a sentence's words are 1, 2, ...")
+            raise ValueError(
+                f"{where}: word {row[1]!r} has ID {row[0]}, expected {place}: a sentence's words are 1, 2, ..."
+            )
         start = text.find(row[1], position) if row[1] else -1
         if start < 0:
             raise ValueError(f"{where}: word {row[0]} {row[1]!r} is not in '# text = {text[:80]}' after {position}")
         if left_out := text[position:start].strip():
-            raise ValueError(f"{where}: {left_out[:80]!r} before word {row[0]} {row[1]!r} is in '# text' and in no word")
+            raise ValueError(
+                f"{where}: {left_out[:80]!r} before word {row[0]} {row[1]!r} is in '# text' and in no word"
+            )
         position = start + len(row[1])
         ranges.append((start, position))
     heads = np.empty(len(rows), dtype=np.int64)

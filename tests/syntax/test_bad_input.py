@@ -107,7 +107,12 @@ BAD_TREES = {  # by what is wrong: what is replaced in the good file, and the li
     "circle": (("\t4\tcop", "\t5\tcop"), ("\t4\tpunct", "\t3\tpunct"), "words 3, 5 lead to no root: their HEADs go in"),
     "no root": (("\t0\troot", "\t2\tdep"), "words 1, 2, 3, 4, 5 lead to no root"),
     "its own head": (("\t2\tdet", "\t1\tdet"), "word 1 'The' is its own HEAD; a root's is 0"),
-    "two roots of one sentence": (("\t4\tnsubj", "\t0\tnsubj"), ("\t4\tcop", "\t2\tcop"), ("\t2\tdet", "\t4\tdet"), "mixed"),
+    "two roots of one sentence": (
+        ("\t4\tnsubj", "\t0\tnsubj"),
+        ("\t4\tcop", "\t2\tcop"),
+        ("\t2\tdet", "\t4\tdet"),
+        "mixed",
+    ),
     "head out of range": (("\t4\tcop", "\t6\tcop"), "word 3 has HEAD '6', expected 0 to 5"),
     "negative head": (("\t4\tcop", "\t-1\tcop"), "word 3 has HEAD '-1', expected 0 to 5"),
     "no head": (("\t4\tcop", "\t_\tcop"), "word 3 has HEAD '_', expected 0 to 5"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.config.compose import compose
+from domadapt.data.batches import Batch
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.methods.injection.gnn import GraphSupervision
 from domadapt.syntax.alignment import IntArray
@@ -23,7 +24,7 @@ from domadapt.syntax.controls.self_loops import SelfLoops
 from domadapt.syntax.controls.shuffled import Shuffled, shuffle
 from domadapt.syntax.parser import Parse, SpacyParser, Text
 from domadapt.training.build import build
-from tests.support import corpora
+from tests.support import METHODS, corpora, of_yaml
 
 NAMES = ["shuffled", "linear", "random", "self_loops"]
 
@@ -137,6 +138,32 @@ def test_a_control_stands_around_the_cache(name: str, tmp_path: Path) -> None:
     assert [p.heads.tolist() for p in cache.parse(texts)] == [p.heads.tolist() for p in parser.parses.values()]
     assert len([*tmp_path.glob("*.sqlite")]) == 1
     assert controlled(cache, {}) is cache
+
+
+@pytest.mark.parametrize("choice", [choice for choice in METHODS if choice.startswith("injection=")])
+def test_a_twin_has_the_same_parameters_and_the_same_work(choice: str, tmp_path: Path) -> None:
+    """Of every injection that reads trees, under every control: nothing differs but the trees."""
+    overrides = [*corpora(tmp_path), *of_yaml(choice), f"paths.cache={tmp_path}"]
+
+    def made(control: str) -> tuple[dict[str, object], Batch]:
+        setting, _ = build(compose("train", [*overrides, f"control={control}"]))
+        modules = {"encoder": setting.encoder, **setting.methods}
+        named = {f"{of}.{name}": value for of, module in modules.items() for name, value in module.named_parameters()}
+        shapes = {name: (value.shape, value.requires_grad) for name, value in named.items()}
+        return shapes | {"examples": (len(setting.source), len(setting.target))}, setting.collator(setting.source[:4])
+
+    plain, batch = made("none")
+    if batch.edge_index is None:
+        pytest.skip(f"{choice} reads no trees, so a control is refused")
+    for control in NAMES:
+        twin, other = made(control)
+        assert twin == plain, control
+        assert other.edge_index is not None
+        assert torch.equal(other.input_ids, batch.input_ids)
+        assert {n: t.shape for n, t in other.extra.items()} == {n: t.shape for n, t in batch.extra.items()}
+        if control != "self_loops":  # the sentences have one root each, as the controls' trees do
+            assert other.edge_index.shape == batch.edge_index.shape
+            assert not torch.equal(other.edge_index, batch.edge_index)
 
 
 @pytest.mark.parametrize("name", NAMES)
