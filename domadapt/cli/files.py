@@ -95,6 +95,7 @@ def parse_files(cfg: DictConfig) -> None:
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
     from domadapt.syntax.cache import ParseCache
     from domadapt.syntax.conllu import conllu
+    from domadapt.syntax.doubtful import count_doubts
 
     cache = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
     started = time.perf_counter()
@@ -106,6 +107,7 @@ def parse_files(cfg: DictConfig) -> None:
         trees = progress(cache.parse(texts, cfg.processes), "parse", total, "text")
         for text, tree in zip(copies, trees, strict=True):
             count, words = count + 1, words + len(tree.heads)
+            count_doubts([text.text], [tree], cache.name, warnings)
             yield conllu(text, tree) if cfg.output else ""
 
     _write(cfg.output, blocks())  # without an output there is nothing to print: the blocks are empty

@@ -16,6 +16,7 @@ from domadapt.data.loaders import in_order
 from domadapt.data.records import Record
 from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.doubtful import count_doubts
 from domadapt.syntax.parser import Parse, Parser, Text, word_ranges
 from domadapt.tasks.task import Task
 from domadapt.utils.dice import undisturbed
@@ -133,6 +134,8 @@ class Setting:
             trees = None
         else:
             words, trees = words_of(texts, parser, parses, part)
+            if trees is not None:
+                count_doubts([t.text for t in texts], trees, parser.name, self.warnings)
         targets: dict[str, Any] = {}
         if labelled:
             records = [t for t in texts if isinstance(t, Record)]

@@ -1,5 +1,7 @@
 """Pretrained weights and tokenizers: found, checked, and never unpickled."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,33 +59,41 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
     names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
     source = str(model_folder(name))
     refuse_pickles(source)
-    verbosity = transformers.logging.get_verbosity()
-    transformers.logging.set_verbosity_error()  # its report of a fresh head reads like a failure
-    transformers.logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(source, num_labels=len(labels), trust_remote_code=False, **names)
         if Path(name).name == TINY_RANDOM:  # a bundle has it in a folder
             sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
             config.update(sizes)
             return autoclass.from_config(config, attn_implementation=ATTENTION), LoadReport()
-        model, info = autoclass.from_pretrained(
-            source,
-            config=config,
-            attn_implementation=ATTENTION,
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # told below: in a head they are another task's
-        )
+        with quietly():
+            model, info = autoclass.from_pretrained(
+                source,
+                config=config,
+                attn_implementation=ATTENTION,
+                dtype=torch.float32,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # told below: in a head they are another task's
+            )
     except Exception as error:  # whatever a config.json says, and files that are cut off
         raise ValueError(unreached(name, error)) from error
-    finally:
-        transformers.logging.set_verbosity(verbosity)
     report = load_report(info)
     refuse_partial_base(model, report, source)
     refuse_non_finite(model.state_dict(), source)
     return model, report
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without transformers' report of weights that are left out or fresh: it reads like a failure."""
+    verbosity = transformers.logging.get_verbosity()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers.logging.set_verbosity(verbosity)
 
 
 def model_folder(name: str) -> str | Path:

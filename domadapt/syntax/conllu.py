@@ -1,6 +1,7 @@
 """Parses as CoNLL-U files: written from any parser, read as a parser."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -9,6 +10,8 @@ import numpy as np
 
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Text, word_ranges
+
+ID = re.compile(r"[0-9]+([-.][0-9]+)?")
 
 
 class Identified(Text, Protocol):
@@ -111,7 +114,9 @@ def read_conllu(content: str, source: str) -> Iterator[tuple[str, Parse]]:
             if len(columns) != 10:
                 raise ValueError(f"{source}:{number}: {len(columns)} tab-separated columns, CoNLL-U has 10")
             first = number if not rows else first
-            if columns[0].isdigit():  # 1-2 is a written contraction, 1.1 an unwritten word: neither is a node
+            if not ID.fullmatch(columns[0]):
+                raise ValueError(f"{source}:{number}: ID {columns[0]!r}, expected such as 1, 1-2 or 1.1")
+            if "-" not in columns[0] and "." not in columns[0]:  # a written contraction, an unwritten word: no nodes
                 rows.append(columns)
         elif rows:
             yield text, _sentence(text, rows, f"{source}:{first}")
@@ -122,18 +127,49 @@ def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
     if not text:
         raise ValueError(f"{where}: the sentence has no '# text =' line, so it can't be matched to a text")
     ranges, position = [], 0
-    for row in rows:
-        start = text.find(row[1], position)
+    for place, row in enumerate(rows, start=1):
+        if row[0] != str(place):  # heads are counted by it
+            raise ValueError(
+                f"{where}: word {row[1]!r} has ID {row[0]}, expected {place}: a sentence's words are 1, 2, ..."
+            )
+        start = text.find(row[1], position) if row[1] else -1
         if start < 0:
             raise ValueError(f"{where}: word {row[0]} {row[1]!r} is not in '# text = {text[:80]}' after {position}")
+        if left_out := text[position:start].strip():
+            raise ValueError(
+                f"{where}: {left_out[:80]!r} before word {row[0]} {row[1]!r} is in '# text' and in no word"
+            )
         position = start + len(row[1])
         ranges.append((start, position))
     heads = np.empty(len(rows), dtype=np.int64)
     for index, row in enumerate(rows):
-        if not row[6].isdigit() or int(row[6]) > len(rows):
+        if not (row[6].isascii() and row[6].isdigit()) or int(row[6]) > len(rows):
             raise ValueError(f"{where}: word {row[0]} has HEAD {row[6]!r}, expected 0 to {len(rows)}")
-        heads[index] = int(row[6]) - 1 if row[6] != "0" else index
+        if row[6] == row[0]:
+            raise ValueError(f"{where}: word {row[0]} {row[1]!r} is its own HEAD; a root's is 0")
+        heads[index] = int(row[6]) - 1 if int(row[6]) else index
+    _check_trees(heads, where)
     return Parse(word_ranges(ranges), heads, tuple(r[7] for r in rows), tuple(r[4] for r in rows))
+
+
+def _check_trees(heads: IntArray, where: str) -> None:
+    """One root is a sentence, several are sentences that follow one another.
+
+    Raises:
+        ValueError: there is a circle, or two roots share one sentence.
+    """
+    roots = heads
+    for _ in range(len(heads).bit_length()):  # after each round, twice as far up
+        roots = roots[roots]
+    if circle := (np.flatnonzero(heads[roots] != roots) + 1).tolist():
+        raise ValueError(f"{where}: words {str(circle[:8])[1:-1]} lead to no root: their HEADs go in a circle")
+    changes = roots[np.flatnonzero(np.diff(roots)) + 1].tolist()
+    if len({int(roots[0]), *changes}) < 1 + len(changes):
+        two = (np.unique(roots)[:2] + 1).tolist()
+        raise ValueError(
+            f"{where}: words {two[0]} and {two[1]} have HEAD 0, and the words under them are mixed: expected one root "
+            f"a sentence, or sentences that follow one another"
+        )
 
 
 def place_words(text: str, parse: Parse, where: str) -> Parse:

@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ HOME = Path(str(files("domadapt.shipped"))) / "parser"
 SOURCE = "get UD English EWT from https://github.com/UniversalDependencies/UD_English-EWT (CC BY-SA 4.0)"
 SCORES = ("dep_uas", "dep_las", "tag_acc", "pos_acc", "sents_f", "token_f")
 FIELDS = ("words", "spaces", "tags", "pos", "heads", "deps", "sent_starts")
+Pipe = Callable[[Iterable[Doc]], Iterable[Doc]]
 COLUMNS = ("uas", "las", "uas_punct", "las_punct", "las_punct_universal", "tag", "pos", "sents_f", "token_f")
 
 
@@ -65,31 +67,43 @@ def convert(treebank: Path, output: Path, spaces: bool = False) -> None:
     DocBin(docs=read(spacy.blank("en"), treebank, spaces), store_user_data=True).to_disk(output)
 
 
-def _score(nlp: Language, gold: list[Doc], kind: str) -> dict[str, float]:
-    made = [nlp.make_doc(doc.text) for doc in gold]
-    if kind == "gold":
-        made = [Doc(nlp.vocab, [t.text for t in d], [bool(t.whitespace_) for t in d]) for d in gold]
-    pairs = [Example(doc, g) for doc, g in zip(nlp.pipe(made, batch_size=256), gold, strict=True)]
-    scores = {re.sub("dep_|_acc", "", k): v for k, v in Scorer(nlp).score(pairs).items() if k in SCORES}
+def _scores(nlp: Language, pairs: list[Example]) -> dict[str, float]:
+    found = {re.sub("dep_|_acc", "", k): v for k, v in Scorer(nlp).score(pairs).items() if k in SCORES}
     for end, sep in (("", None), ("_universal", ":")):
         out = Scorer.score_deps(pairs, "dep", getter=lambda t, _, sep=sep: t.dep_.lower().split(sep)[0])
-        scores |= {f"las_punct{end}": out["dep_las"], "uas_punct": out["dep_uas"]}
-    return {name: round(100 * float(value), 2) for name, value in scores.items()}
+        found |= {f"las_punct{end}": out["dep_las"], "uas_punct": out["dep_uas"]}
+    return {name: round(100 * float(value), 2) for name, value in found.items() if value is not None}
 
 
-def evaluate(model: Path, treebank: Path) -> dict[str, Any]:
+def evaluate(model: Path, treebank: Path, pipe: Pipe | None = None) -> dict[str, Any]:
     """What ``scores.json`` holds: percentages on gold tokens and on spaCy's own, size and speed.
 
     ``uas`` and ``las`` follow spaCy (no punctuation); ``*_punct`` count every token; ``las_punct_universal``
     also drops the subtypes of the labels, as the CoNLL shared tasks did.
+
+    Args:
+        model: folder of a spaCy pipeline, or of another parser.
+        treebank: folder of the treebank.
+        pipe: the other parser: from Docs of words to Docs of trees, in order.
     """
-    nlp = spacy.load(model)
+    nlp = spacy.load(HOME / "model" if pipe else model)
+    pipe = pipe or (lambda docs: nlp.pipe(docs, batch_size=256))
+    scores: dict[str, dict[str, dict[str, float]]] = {}
     parts = {split: read(nlp, find(treebank, split)) for split in ("dev", "test")}
+    for name, gold in parts.items():
+        for kind in ("gold", "spacy"):
+            made = [nlp.make_doc(doc.text) for doc in gold]
+            if kind == "gold":
+                made = [Doc(nlp.vocab, [t.text for t in d], [bool(t.whitespace_) for t in d]) for d in gold]
+            groups: dict[str, list[Example]] = {name: []}
+            for doc, truth in zip(pipe(made), gold, strict=True):
+                groups[name].append(Example(doc, truth))
+                if name == "test":
+                    groups.setdefault(f"test {truth.user_data['genre']}", []).append(groups[name][-1])
+            for group, pairs in groups.items():
+                scores.setdefault(group, {})[kind] = _scores(nlp, pairs)
     texts = [doc.text for doc in parts["test"]] * 2
-    for doc in parts["test"]:
-        parts.setdefault(f"test {doc.user_data['genre']}", []).append(doc)
-    scores = {name: {kind: _score(nlp, d, kind) for kind in ("gold", "spacy")} for name, d in parts.items()}
-    start, words = time.perf_counter(), sum(map(len, nlp.pipe(texts, batch_size=256)))
+    start, words = time.perf_counter(), sum(map(len, pipe(nlp.make_doc(text) for text in texts)))
     speed = round(words / (time.perf_counter() - start))
     size = round(sum(file.stat().st_size for file in model.rglob("*") if file.is_file()) / 1e6, 2)
     return {"scores": scores, "size_mb": size, "words_per_second": speed}

@@ -19,7 +19,7 @@ from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
-from domadapt.syntax.parser import Parser
+from domadapt.syntax.parser import Parser, Text
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
 from domadapt.training.problem import read_problem
@@ -140,6 +140,11 @@ def _read_parts(setting: Setting, validation_texts: int) -> None:
         chosen = np.random.default_rng(0).choice(len(texts), validation_texts, replace=False)
         texts = tuple(texts[i] for i in sorted(chosen.tolist()))
     setting.validation = setting.examples(texts, "target validation", at_prediction, labelled=False)
-    seen = (name for e in [*setting.source, *setting.target] if e.parse for name in e.parse.relations)
+    seen = {name for e in [*setting.source, *setting.target] if e.parse for name in e.parse.relations}
+    if seen and setting.corpus_parser is not None and setting.corpus_parser is not setting.parser:
+        # A control's trees have few relations, one perhaps: others' names are kept, so that it is as large a network.
+        read: list[Text] = [*domains.source_train, *(domains.unlabeled.texts if setting.reads_target else ())]
+        real = {name for parse in setting.corpus_parser.parse(read) for name in parse.relations}
+        seen |= {*sorted(real - seen)[: max(0, len(real) - len(seen))]}
     setting.relations = relation_vocabulary(seen)
     setting.collator.relations = setting.relations

@@ -99,7 +99,8 @@ def test_it_starts_as_the_plain_model_and_learns_to_read(tmp_path: Path, choice:
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-@pytest.mark.parametrize("choice", INJECTIONS)
+# paths needs a source with terms: tests/injection/test_paths.py, and a whole run in tests/syntax/test_controls.py.
+@pytest.mark.parametrize("choice", [choice for choice in INJECTIONS if choice != "injection=paths"])
 def test_every_injection_learns_from_a_controls_trees(choice: str, control: str) -> None:
     encoder, method = tiny_encoder(), only(choice)
     setting = setting_of(encoder, method)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.config.compose import compose
+from domadapt.data.batches import Batch
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.methods.injection.gnn import GraphSupervision
 from domadapt.syntax.alignment import IntArray
@@ -137,6 +138,30 @@ def test_a_control_stands_around_the_cache(name: str, tmp_path: Path) -> None:
     assert [p.heads.tolist() for p in cache.parse(texts)] == [p.heads.tolist() for p in parser.parses.values()]
     assert len([*tmp_path.glob("*.sqlite")]) == 1
     assert controlled(cache, {}) is cache
+
+
+def test_a_twin_has_the_same_parameters_and_the_same_work(tmp_path: Path) -> None:
+    """Of all injections, under every control: nothing differs but the trees."""
+    overrides = [*corpora(tmp_path), *EVERY_INJECTION, f"paths.cache={tmp_path}"]
+
+    def made(control: str) -> tuple[dict[str, object], Batch]:
+        setting, _ = build(compose("train", [*overrides, f"control={control}"]))
+        modules = {"encoder": setting.encoder, **setting.methods}
+        named = {f"{of}.{name}": value for of, module in modules.items() for name, value in module.named_parameters()}
+        shapes = {name: (value.shape, value.requires_grad) for name, value in named.items()}
+        return shapes | {"examples": (len(setting.source), len(setting.target))}, setting.collator(setting.source[:4])
+
+    plain, batch = made("none")
+    assert batch.edge_index is not None
+    for control in NAMES:
+        twin, other = made(control)
+        assert twin == plain, control
+        assert other.edge_index is not None
+        assert torch.equal(other.input_ids, batch.input_ids)
+        assert other.extra.keys() == batch.extra.keys()
+        if control != "self_loops":  # the sentences have one root each, as the controls' trees do
+            assert other.edge_index.shape == batch.edge_index.shape
+            assert not torch.equal(other.edge_index, batch.edge_index)
 
 
 @pytest.mark.parametrize("name", NAMES)

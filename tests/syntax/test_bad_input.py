@@ -1,0 +1,161 @@
+"""Texts that make no sense and trees that are none: counted or refused, and never a wrong edge."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import domadapt
+from domadapt.config.compose import compose
+from domadapt.data.domains import UnlabelledText, unlabelled
+from domadapt.models.biaffine import BiaffineNetwork
+from domadapt.models.biaffine_parser import BiaffineParser
+from domadapt.syntax.conllu import ConlluParser, conllu, read_conllu
+from domadapt.syntax.doubtful import count_doubts, doubt
+from domadapt.syntax.parser import Parse, Parser, SpacyParser
+from domadapt.training.build import build
+from tests.support import corpora, parsed_batch, records, tiny_encoder, write_jsonl
+from tests.syntax.test_parser import ROWS
+
+GERMAN = "Die Kamera ist sehr gut, aber der Akku reicht leider nur einen Tag lang."
+ODD = {  # by what they are: the text, and what is counted of it
+    "emoji": ("😀😀 👍🏽", "no Latin letter in the text"),
+    "one token": ("Wow", None),
+    "punctuation": ("?!", "no Latin letter in the text"),
+    "Chinese": ("你好，这个相机很好。", "no Latin letter in the text"),
+    "Arabic": ("هذه الكاميرا جيدة جدا", "no Latin letter in the text"),
+    "German": (GERMAN, "none of the common English words in the text"),
+    "zero width": ("\u200b\u200d \ufe0f", "no Latin letter in the text"),
+    "white space": (" \t ", "no Latin letter in the text"),
+    "white space around words": ("  The \n lens  ", None),
+    "accents alone": ("a" + "\u0301" * 200, None),
+    "a long token": ("x" * 20_000, None),
+    "5,000 tokens": (" ".join(["good"] * 5_000), "more than 200 words a sentence"),
+    "nothing": ("", "no Latin letter in the text"),
+}
+
+
+@pytest.fixture(scope="module")
+def parsers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Parser]:
+    """The shipped one, and a biaffine one that has learnt nothing: any scores must give trees."""
+    folder = tmp_path_factory.mktemp("biaffine") / "weights"
+    BiaffineNetwork(["NN", "DT"], ["ROOT", "det", "obj"]).save(folder)
+    return {"shipped": SpacyParser(), "biaffine": BiaffineParser(folder, SpacyParser(), "cpu")}
+
+
+@pytest.mark.parametrize("parser", ["shipped", "biaffine"])
+def test_odd_texts_get_trees_over_their_own_words(parser: str, parsers: dict[str, Parser]) -> None:
+    texts = [text for text, _ in ODD.values()]
+    found = list(parsers[parser].parse(unlabelled(texts)))
+    for text, words, parse in zip(texts, SpacyParser().tokenize(unlabelled(texts)), found, strict=True):
+        size = len(words)
+        assert parse.words.tolist() == words.tolist()  # the tokeniser is the same
+        assert len(parse.heads) == len(parse.relations) == len(parse.tags) == size
+        assert ((parse.heads >= 0) & (parse.heads < size)).all()
+        place = parse.heads
+        for _ in range(size.bit_length()):
+            place = place[place]
+        assert (parse.heads[place] == place).all()  # all lead to a root
+        roots = [relation == "ROOT" for relation in parse.relations]
+        assert roots == (parse.heads == np.arange(size)).tolist()
+        if text.strip():  # what is written is read back, without its words of white space
+            [(_, again)] = read_conllu(conllu(UnlabelledText("1", "", text), parse), "own")
+            assert sum((again.heads == np.arange(len(again.heads))).tolist()) >= 1
+
+
+def test_what_means_little_is_counted() -> None:
+    texts = [text for text, _ in ODD.values()]
+    parser, warnings = SpacyParser(), Counter[str]()
+    parses = list(parser.parse(unlabelled(texts)))
+    sense = {name: doubt(text, parse, parser.name) for (name, (text, _)), parse in zip(ODD.items(), parses)}
+    # How many sentences the shipped parser sees in five thousand equal words is its own affair: told below.
+    assert {n: r for n, r in sense.items() if n != "5,000 tokens"} == {
+        n: reason for n, (_, reason) in ODD.items() if n != "5,000 tokens"
+    }
+    one = Parse(np.zeros((5_000, 2), np.int64), np.zeros(5_000, np.int64), ("dep",) * 5_000, ("",) * 5_000)
+    assert doubt(ODD["5,000 tokens"][0], one, parser.name) == ODD["5,000 tokens"][1]
+    assert doubt(GERMAN, parses[5], "spacy-3.8.18/de_core_news_sm-3.8.0/x") is None  # not an English parser's
+    count_doubts(texts, parses, parser.name, warnings)
+    assert warnings["parse kept that may mean little: no Latin letter in the text"] == 7
+
+
+def test_a_run_with_odd_texts_counts_them_and_stays_finite(tmp_path: Path) -> None:
+    overrides = corpora(tmp_path)
+    odd = [text for text, _ in ODD.values() if text.strip()]
+    rows = [{"id": f"odd-{i}", "domain": "laptop", "text": text} for i, text in enumerate(odd)]
+    write_jsonl(tmp_path / "target.jsonl", [*records("laptop", 6), *rows])
+    metrics = domadapt.train([*overrides, "injection=gnn", "trainer.epochs=1", f"paths.run={tmp_path}/run"])
+    losses = [value for point in metrics["curve"] for value in point["losses"].values()]
+    assert losses and np.isfinite(losses).all()
+    assert metrics["counts"]["warnings"]["parse kept that may mean little: no Latin letter in the text"] >= 5
+
+
+def test_a_word_that_no_piece_covers_is_in_no_loss() -> None:
+    """Its arcs are there, in the graph; as a target of attention, and as a first piece, it is left out."""
+    encoder = tiny_encoder()
+    batch, _ = parsed_batch(encoder, ["The \u200b lens\u200b is \ufe0f sharp."])
+    bare = batch.node_first_piece < 0
+    assert bare.any() and not bare.all()
+    assert batch.piece_heads is not None and batch.word_tags is not None
+    assert not np.isin(batch.pair_nodes.numpy(), np.flatnonzero(bare.numpy())).any()
+    assert (batch.word_tags[bare] == -100).all()
+    assert (batch.piece_heads < batch.input_ids.shape[1]).all()
+
+
+BAD_TREES = {  # by what is wrong: what is replaced in the good file, and the line that is said
+    "circle": (("\t4\tcop", "\t5\tcop"), ("\t4\tpunct", "\t3\tpunct"), "words 3, 5 lead to no root: their HEADs go in"),
+    "no root": (("\t0\troot", "\t2\tdep"), "words 1, 2, 3, 4, 5 lead to no root"),
+    "its own head": (("\t2\tdet", "\t1\tdet"), "word 1 'The' is its own HEAD; a root's is 0"),
+    "two roots of one sentence": (
+        ("\t4\tnsubj", "\t0\tnsubj"),
+        ("\t4\tcop", "\t2\tcop"),
+        ("\t2\tdet", "\t4\tdet"),
+        "mixed",
+    ),
+    "head out of range": (("\t4\tcop", "\t6\tcop"), "word 3 has HEAD '6', expected 0 to 5"),
+    "negative head": (("\t4\tcop", "\t-1\tcop"), "word 3 has HEAD '-1', expected 0 to 5"),
+    "no head": (("\t4\tcop", "\t_\tcop"), "word 3 has HEAD '_', expected 0 to 5"),
+    "digit of another kind": (("\t4\tcop", "\t²\tcop"), "word 3 has HEAD '²', expected 0 to 5"),
+    "numbers with a gap": (("\n5\t.", "\n6\t."), "word '.' has ID 6, expected 5: a sentence's words are 1, 2"),
+    "no number": (("\n5\t.", "\n²\t."), "ID '²', expected such as 1, 1-2 or 1.1"),
+    "a word left out": (("3\tis\t_\tAUX\tVBZ\t_\t4\tcop\t_\t_\n", ""), "word 'sharp' has ID 4, expected 3"),
+    "text in no word": (("text = The", "text = All The"), "'All' before word 1 'The' is in '# text' and in no word"),
+    "no form": (("5\t.\t", "5\t\t"), "word 5 '' is not in '# text"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TREES)
+def test_trees_that_are_none_are_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    *changes, message = BAD_TREES[name]
+    rows = ROWS
+    for old, new in changes:
+        assert old in rows
+        rows = rows.replace(old, new, 1)
+    path = tmp_path / "gold.conllu"
+    path.write_text(rows, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"gold.conllu:2?") as error:
+        ConlluParser(path)
+    assert str(message) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_sentences_that_follow_one_another_may_share_a_block() -> None:
+    rows = ROWS.replace("\t4\tnsubj", "\t0\troot")  # The lens | is sharp.
+    [(_, parse)] = read_conllu(rows, "x")
+    assert parse.heads.tolist() == [1, 1, 3, 3, 3]
+
+
+def test_a_run_on_gold_trees(tmp_path: Path) -> None:
+    """parser=conllu end to end: what training reads are the file's trees."""
+    path = tmp_path / "gold.conllu"
+    overrides = [*corpora(tmp_path), "injection=gnn", "trainer.epochs=1", "parser=conllu", f"parser.path={path}"]
+    rows = [*records("camera", 24), *records("laptop", 20, 5), *records("laptop", 12, 6), *records("laptop", 16, 7)]
+    texts = [UnlabelledText(row["id"], row["domain"], row["text"]) for row in rows]
+    chains = [p._replace(heads=np.maximum(np.arange(len(p.heads)) - 1, 0)) for p in SpacyParser().parse(texts)]
+    path.write_text("".join(map(conllu, texts, chains)), encoding="utf-8")
+    metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
+    assert np.isfinite([value for point in metrics["curve"] for value in point["losses"].values()]).all()
+    setting, _ = build(compose("train", overrides))
+    for example in (*setting.source, *setting.target):
+        assert example.parse is not None
+        assert example.parse.heads.tolist() == [0, *range(len(example.words) - 1)]
