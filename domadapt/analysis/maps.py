@@ -1,4 +1,5 @@
-"""One pass over both models' attention maps: heads against relations, patterns, and how fine-tuning changed the maps."""
+"""One pass over both models' attention maps: heads against relations, patterns, and how fine-tuning changed the "
+"maps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -84,7 +85,9 @@ def read_maps(subject: Subject) -> tuple[Heads, Patterns, Change]:
     return heads_of(tallies, layers), Patterns(shares, several, sizes), change
 
 
-def stream(subject: Subject, examples: list[Example], title: str) -> Iterator[tuple[Example, list[NDArray[np.float32]]]]:
+def stream(
+    subject: Subject, examples: list[Example], title: str
+) -> Iterator[tuple[Example, list[NDArray[np.float32]]]]:
     """Each text with both models' maps, (heads of all layers, pieces, pieces) without padding; memory stays flat."""
     if not examples:
         return
@@ -121,7 +124,9 @@ def cosine_of(before: NDArray[np.float32], after: NDArray[np.float32]) -> Array:
 def weight_change(before: Setting, after: Setting) -> dict[str, float]:
     """By part, the Euclidean size of the change of all its weights, divided by their size before."""
     parts = [list(s.encoder.layers()) for s in (before, after)]
-    found = {"embeddings": relative(before.encoder.base.get_input_embeddings(), after.encoder.base.get_input_embeddings())}
+    found = {
+        "embeddings": relative(before.encoder.base.get_input_embeddings(), after.encoder.base.get_input_embeddings())
+    }
     return found | {f"layer {i}": relative(a, b) for i, (a, b) in enumerate(zip(*parts, strict=True))}
 
 

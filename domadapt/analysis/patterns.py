@@ -1,15 +1,15 @@
 """The five patterns of attention maps: vertical, diagonal, vertical and diagonal, block, heterogeneous.
 
 Kovaleva, Romanov, Rogers and Rumshisky (2019), Revealing the Dark Secrets of BERT, https://arxiv.org/abs/1908.08593.
-There a network learnt them from 400 maps that people had sorted; here they follow from three shares of a map's attention,
-each less what even attention would put there, so that short texts look like long ones:
+There a network learnt them from 400 maps that people had sorted; here they follow from three shares of a map's
+attention, each less what even attention would put there, so that short texts look like long ones:
 
 - v, on the two most attended pieces (in most maps [CLS], [SEP] or a full stop);
 - d, on each piece's neighbours and itself, on other pieces than these two;
 - b, on the piece's own sentence, of texts with several sentences, special pieces aside.
 
-Where v + d is at least a half, the map is vertical, diagonal, or both, if each of them is at least a fifth. Else it is a
-block where b is at least a half, and heterogeneous if not.
+Where v + d is at least a half, the map is vertical, diagonal, or both, if each of them is at least a fifth. Else it is
+a block where b is at least a half, and heterogeneous if not.
 """
 
 import numpy as np

@@ -148,11 +148,15 @@ def subject(
         some = drawn(after.task.usable(tuple(known), Counter()), scored_texts, seed)
         scored = after.examples(some, f"{domain} scored", after.parses_at_prediction, True) if some else []
         sides.append(Side(domain, examples, (*known, *others), tuple(scored)))
-    found = Subject(before, after, *sides, parser, batch_size, seed, str(model), str(description.backbone["name"]),
-                    str(description.backbone.get("trainable", "all")))  # fmt: skip
-    if not any(has_tree(example) for side in found.sides().values() for example in side.examples):
-        raise ValueError(f"{parser.name}: found no word that depends on another in {domains.source} or {domains.target}: "
-                         f"there is no syntax to compare attention with; give another parser, or other data")  # fmt: skip
+    trainable = str(description.backbone.get("trainable", "all"))
+    source, other = sides
+    backbone = str(description.backbone["name"])
+    found = Subject(before, after, source, other, parser, batch_size, seed, str(model), backbone, trainable)
+    if not any(has_tree(example) for side in sides for example in side.examples):
+        raise ValueError(
+            f"{parser.name}: found no word that depends on another in {domains.source} or {domains.target}, so there is "
+            f"no syntax to compare attention with; give another parser, or other data"
+        )
     return found
 
 
@@ -188,7 +192,8 @@ def _refuse_other_task(kind: str, records: Sequence[Record], annotated: Sequence
     if records and not annotated:
         wanted, task = ("spans", "extraction") if kind == "token" else ("labels", "classification")
         raise ValueError(
-            f"data: none of the {len(records)} labelled records of {domain} has {wanted}, and the model was trained with "
+            f"data: none of the {len(records)} labelled records of {domain} has {wanted}, and the model was trained "
+            f"with "
             f"task={task}; give data of that task, or a model of the data's"
         )
 
