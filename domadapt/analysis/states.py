@@ -46,6 +46,15 @@ def every_layer(
             yield batch, [found[place] for place in range(len(layers) + 1)]
 
 
+def layer_names(count: int) -> tuple[str, ...]:
+    """Names of what :func:`every_layer` gives; layers are counted from 0.
+
+    >>> layer_names(3)
+    ('embeddings', 'layer 0', 'layer 1')
+    """
+    return ("embeddings", *(f"layer {layer}" for layer in range(count - 1)))
+
+
 def of_words(batch: Batch, states: Tensor) -> list[Tensor]:
     """Per text of a batch (words, width), the mean of each word's pieces; not a number for words that were cut off.
 

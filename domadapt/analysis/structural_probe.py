@@ -1,27 +1,25 @@
 """What the encoder knows of syntax, layer by layer, on source and on target, before and after fine-tuning.
 
-By structural probes (:mod:`domadapt.analysis.tree_probes`). They are judged against the embeddings, which know words and
-places alone, and against the order of words.
+By structural probes (:mod:`domadapt.analysis.tree_probes`). They are judged against the embeddings, which know words
+and places alone, and against the order of words.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from domadapt.analysis.states import every_layer, of_words
+from domadapt.analysis.states import every_layer, layer_names, of_words
+from domadapt.analysis.subject import Subject
 from domadapt.analysis.tree_probes import RANK, fit, known
 from domadapt.analysis.tree_scores import Known, linear
 from domadapt.data.batches import Example
 from domadapt.methods.setting import Setting
 from domadapt.syntax.trees import Tree, trees
-
-if TYPE_CHECKING:
-    from domadapt.analysis.subject import Subject
 
 SHORTEST, LONGEST = 5, 50  # words of a sentence, as in the paper
 HELD_OUT: Final = 5  # every fifth source text is
@@ -30,45 +28,28 @@ FEWEST: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    """What the probes of one layer find.
-
-    Attributes:
-        layer: 0 for the embeddings, 1 for the first layer.
-        source: on sentences of the source that were held out.
-        target: on sentences of the target, by the same probes.
-    """
-
-    layer: int
-    source: Known
-    target: Known
-
-
-@dataclass(frozen=True, slots=True)
 class StructuralProbe:
-    """Probes of every layer, before and after fine-tuning.
+    """Probes of every layer, before and after fine-tuning, tried on both domains.
 
     Attributes:
-        source, target: names of the domains.
         learnt: source sentences that the probes have learnt from.
         rank: of the maps.
-        before, after: by layer; of the pretrained and of the fine-tuned model.
-        linear_source, linear_target: what the order of words finds.
-        reason: why there is nothing else here; empty where there is.
+        layers: their names, the embeddings first.
+        found: by model (``before``, ``after``), then side, what the probe of each layer finds: on source sentences that
+            were held out, and on the target's.
+        linear: by side, what the order of words finds.
+        reason: why there is nothing of all this; empty where there is.
     """
 
-    source: str
-    target: str
     learnt: int = 0
     rank: int = RANK
-    before: tuple[Layer, ...] = ()
-    after: tuple[Layer, ...] = ()
-    linear_source: Known | None = None
-    linear_target: Known | None = None
+    layers: tuple[str, ...] = ()
+    found: dict[str, dict[str, tuple[Known, ...]]] = field(default_factory=dict)
+    linear: dict[str, Known] = field(default_factory=dict)
     reason: str = ""
 
 
-def structural_probe(subject: "Subject") -> StructuralProbe:
+def structural_probe(subject: Subject) -> StructuralProbe:
     """Train probes on the source's parses, one for each layer of both models, and try them on both domains.
 
     Four of five source texts are learnt from, the fifth is held out.
@@ -76,32 +57,29 @@ def structural_probe(subject: "Subject") -> StructuralProbe:
     Args:
         subject: both models, and texts with their parses.
     """
-    names = subject.source.domain, subject.target.domain
-    if not subject.before.encoder.takes_methods or not subject.after.encoder.takes_methods:
-        return StructuralProbe(*names, reason="this model has no transformer layers to probe")
-    chosen = [_sentences(side.examples) for side in (subject.source, subject.target)]
-    held_out = np.array([example.index % HELD_OUT == HELD_OUT - 1 for example, _ in chosen[0]], dtype=bool)
-    learnt = [tree for (_, tree), out in zip(chosen[0], held_out, strict=True) if not out]
-    home = [tree for (_, tree), out in zip(chosen[0], held_out, strict=True) if out]
-    away = [tree for _, tree in chosen[1]]
+    here, there = (_sentences(side.examples) for side in (subject.source, subject.target))
+    held_out = np.array([example.index % HELD_OUT == HELD_OUT - 1 for example, _ in here], dtype=bool)
+    learnt, home = ([tree for (_, tree), chosen in zip(here, mask) if chosen] for mask in (~held_out, held_out))
+    away = [tree for _, tree in there]
     if min(len(learnt), len(home), len(away)) < FEWEST:
-        reason = (
-            f"{len(learnt)} source sentences of {SHORTEST} to {LONGEST} words to learn from, {len(home)} held out and "
-            f"{len(away)} of the target are too few; expected {FEWEST} of each"
+        return StructuralProbe(
+            reason=f"{len(learnt)} source sentences of {SHORTEST} to {LONGEST} words to learn from, {len(home)} held "
+            f"out and {len(away)} of the target are too few for structural probes; {FEWEST} of each are needed"
         )
-        return StructuralProbe(*names, reason=reason)
-    rank = min(RANK, subject.before.encoder.width)
-    found = []
-    for name, setting in (("pretrained", subject.before), ("fine-tuned", subject.after)):
+    rank, count = min(RANK, subject.before.encoder.width), 0
+    found: dict[str, dict[str, tuple[Known, ...]]] = {}
+    for model, setting in subject.models().items():
         probes, at_home = [], []
-        for layer in _states(setting, chosen[0], subject.batch_size, f"{name}, {names[0]}"):
+        for layer in _states(setting, here, subject.batch_size, f"{model}, source"):
             probes.append(fit(_picked(layer, ~held_out), learnt, rank, seed=subject.seed))
             at_home.append(known(probes[-1], _picked(layer, held_out), home))
-        every = np.ones(len(away), dtype=bool)
-        layers = _states(setting, chosen[1], subject.batch_size, f"{name}, {names[1]}")
+        every, count = np.ones(len(away), dtype=bool), len(probes)
+        layers = _states(setting, there, subject.batch_size, f"{model}, target")
         abroad = [known(p, _picked(layer, every), away) for p, layer in zip(probes, layers, strict=True)]
-        found.append(tuple(Layer(i, *both) for i, both in enumerate(zip(at_home, abroad, strict=True))))
-    return StructuralProbe(*names, len(learnt), rank, *found, linear(home), linear(away))
+        found[model] = {"source": tuple(at_home), "target": tuple(abroad)}
+    return StructuralProbe(
+        len(learnt), rank, layer_names(count), found, {"source": linear(home), "target": linear(away)}
+    )
 
 
 def _picked(layer: Sequence[Tensor], mask: NDArray[np.bool_]) -> list[Tensor]:
@@ -110,12 +88,12 @@ def _picked(layer: Sequence[Tensor], mask: NDArray[np.bool_]) -> list[Tensor]:
 
 def _sentences(examples: Sequence[Example]) -> list[tuple[Example, Tree]]:
     """Sentences of 5 to 50 words of which the model reads every word, as many at most as :data:`MOST`."""
-    found = []
-    for example in examples:
-        read = example.alignment.word_first_pieces() >= 0
-        for tree in trees(example.parse, SHORTEST, LONGEST) if example.parse is not None else ():
-            if read[tree.words].all():
-                found.append((example, tree))
+    found = [
+        (example, tree)
+        for example in examples
+        for tree in (trees(example.parse, SHORTEST, LONGEST) if example.parse is not None else ())
+        if (example.alignment.word_first_pieces()[tree.words] >= 0).all()
+    ]
     if len(found) > MOST:  # evenly from all texts
         found = [found[i] for i in np.linspace(0, len(found) - 1, MOST).astype(int)]
     return found

@@ -1,8 +1,8 @@
-"""Structural probes: is there a linear map under which squared distances of word states are distances in the parse tree?
+"""Structural probes: is there a linear map under which squared distances of word states are distances in the tree?
 
-Hewitt & Manning 2019 (https://aclanthology.org/N19-1419). One map for distances, |B(h_i - h_j)|² ≈ arcs between i and j,
-one for depths, |B h_i|² ≈ arcs to the root, of rank k, by the mean absolute error, each sentence by its own size. What
-they recover is the parser's tree: on text that it parses wrongly, a better encoder scores lower.
+Hewitt & Manning 2019 (https://aclanthology.org/N19-1419). One map for distances, |B(h_i - h_j)|² ≈ arcs between i and
+j, one for depths, |B h_i|² ≈ arcs to the root, of rank k, by the mean absolute error, each sentence by its own size.
+What they recover is the parser's tree: on text that it parses wrongly, a better encoder scores lower.
 """
 
 from collections.abc import Sequence

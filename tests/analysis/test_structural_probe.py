@@ -1,8 +1,6 @@
 """Probes find the trees that states hold, and no others."""
 
 from dataclasses import asdict
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +11,12 @@ from torch import Tensor
 
 from domadapt.analysis.states import every_layer, of_texts, of_words
 from domadapt.analysis.structural_probe import structural_probe
+from domadapt.analysis.subject import Side, Subject
 from domadapt.analysis.tree_probes import fit, known, squared_distances
 from domadapt.analysis.tree_scores import linear, score, spanning_tree, spearman
-from domadapt.syntax.parser import Parse
+from domadapt.reporting.analyses.structural_probe import section
+from domadapt.reporting.page import page
+from domadapt.syntax.parser import Parse, SpacyParser
 from domadapt.syntax.trees import Tree, trees
 from tests.support import TEXTS, parsed_examples, setting_of, tiny_encoder
 
@@ -149,23 +150,24 @@ def test_states_of_every_layer_are_transformers_own() -> None:
     assert not encoder.layers()[0]._forward_pre_hooks
 
 
-def subject(texts: list[str]) -> Any:
-    """What the verb hands to an analysis, as far as it is read here."""
+def subject(texts: list[str]) -> Subject:
     encoder = tiny_encoder()
     setting = setting_of(encoder)
     examples, _ = parsed_examples(encoder, texts, 64)
-    sides = [SimpleNamespace(domain=name, examples=examples) for name in ("camera", "laptop")]
-    return SimpleNamespace(before=setting, after=setting, source=sides[0], target=sides[1], batch_size=16, seed=1)
+    return Subject(setting, setting, Side("camera", examples), Side("laptop", examples), SpacyParser())
 
 
 def test_the_analysis_of_a_model() -> None:
     words = [("lens", "sharp"), ("menu", "slow"), ("case", "heavy"), ("flash", "bright"), ("strap", "thin")]
     texts = [f"The {noun} of this {other} is very {what}." for noun, what in words for other, _ in words * 2]
     found = structural_probe(subject(texts))
-    assert found.reason == ""
-    assert len(found.before) == len(found.after) == 3  # embeddings and two layers
-    assert found.before == found.after  # the same model twice
-    assert asdict(found)["before"][2]["source"]["trees"] == 10 and found.learnt == 40
-    assert found.linear_target is not None and found.before[2].target.uuas > found.linear_target.uuas
+    assert found.reason == "" and found.layers == ("embeddings", "layer 0", "layer 1")
+    assert found.found["before"] == found.found["after"]  # the same model twice
+    assert asdict(found)["found"]["before"]["source"][2]["trees"] == 10 and found.learnt == 40
+    assert found.found["before"]["target"][2].uuas > found.linear["target"].uuas
+    names = {"source": "camera", "target": "laptop"}
+    written = page("Probe", [section(found, names)])
+    assert f"joining neighbours {100 * found.linear['target'].uuas:.1f} %" in written
     few = structural_probe(subject(TEXTS))
-    assert "too few" in few.reason and few.before == ()
+    assert "too few" in page("Probe", [section(few, names)]) and few.found == {}
+    assert structural_probe(subject([])).reason
