@@ -7,21 +7,20 @@ from typing import Any
 import pytest
 
 from domadapt.api import train
-from tests.support import Command, corpora, tiny_run, write_jsonl
+from tests.support import Command, corpora, finished, write_jsonl
 
 HOSTILE = '<script>alert("x")</script>\u202e'
 
 
-@pytest.fixture(scope="module", params=["extraction", "classification"])
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], str]:
-    """A tiny model, the data that it was trained on, its task."""
-    folder = tmp_path_factory.mktemp("analyze")
-    model = tiny_run(folder, request.param)
-    return model, [word for word in corpora(folder) if word.startswith("data")], request.param
+def given(task: str) -> tuple[Path, list[str]]:
+    """A tiny model, and the data that it was trained on."""
+    model = finished(task)
+    return model, [word for word in corpora(model.parent) if word.startswith("data")]
 
 
-def test_a_page_and_its_numbers(run: tuple[Path, list[str], str], command: Command) -> None:
-    model, data, task = run
+@pytest.mark.parametrize("task", ["extraction", "classification"])
+def test_a_page_and_its_numbers(task: str, command: Command) -> None:
+    model, data = given(task)
     code, out, err = command(
         "analyze", f"model={model}", *data, "data.target.name='<b>x</b>'", "scored_texts=6", "texts=30"
     )
@@ -39,13 +38,13 @@ def test_a_page_and_its_numbers(run: tuple[Path, list[str], str], command: Comma
     assert set(found["change"]["weights"]) == {"embeddings", "layer 0", "layer 1"}
     sides = found["ablation"]["sides"]
     assert set(sides) == {"source", "target"} and [len(heads) for heads in sides["target"]["heads"]] == [4, 4]
-    assert found["ablation"]["headline"] == ("span_f1" if task == "extraction" else "accuracy")
+    assert found["ablation"]["headline"] == ("span_f1" if task == "extraction" else "macro_f1")
     assert html.count("<figcaption>") == html.count("<figure>") == html.count("</figcaption>")
     assert "The target&#39;s test labels are read here" in html
 
 
-def test_without_target_labels_and_unscored(run: tuple[Path, list[str], str], command: Command) -> None:
-    model, data, _ = run
+def test_without_target_labels_and_unscored(command: Command) -> None:
+    model, data = given("extraction")
     blind = [word for word in data if "test_path" not in word and "train_path" not in word]
     code, _, err = command("analyze", f"model={model}/model", *blind, "texts=8", "scored_texts=4", "output=a.html")
     assert code == 0, err
@@ -55,19 +54,18 @@ def test_without_target_labels_and_unscored(run: tuple[Path, list[str], str], co
     before = Path("a.html").read_bytes()
     command("analyze", f"model={model}/model", *blind, "texts=8", "scored_texts=4", "output=a.html")
     assert Path("a.html").read_bytes() == before  # the same every time
-    command("analyze", f"model={model}", *blind, "texts=8", "scored_texts=0", "output=b.html")
-    assert "Not asked for (scored_texts=0)." in Path("b.html").read_text(encoding="utf-8")
 
 
-def test_hostile_text_steers_nothing(run: tuple[Path, list[str], str], command: Command, tmp_path: Path) -> None:
-    model, data, _ = run
+def test_hostile_text_steers_nothing(command: Command, tmp_path: Path) -> None:
+    model, data = given("extraction")
     rows = [{"id": str(i), "text": f"The {HOSTILE} lens number {i} is great, the menu is dull."} for i in range(30)]
     path = write_jsonl(tmp_path / "hostile.jsonl", rows)
-    given = [f"data.target.path={path}" if word.startswith("data.target.path=") else word for word in data]
-    code, out, err = command("analyze", f"model={model}", *given, "texts=40", "scored_texts=0")
+    words = [f"data.target.path={path}" if word.startswith("data.target.path=") else word for word in data]
+    code, out, err = command("analyze", f"model={model}", *words, "texts=40", "scored_texts=0")
     assert code == 0, err
     html = Path("analysis.html").read_text(encoding="utf-8")
     assert "<script" not in html and "\u202e" not in html + out
+    assert "Not asked for (scored_texts=0)." in html
     assert "\u202e" not in Path("analysis.json").read_text(encoding="ascii")
 
 
@@ -78,8 +76,8 @@ def refused(command: Command, *arguments: str) -> str:
     return err
 
 
-def test_settings_out_of_range(run: tuple[Path, list[str], str], command: Command) -> None:
-    model, data, _ = run
+def test_settings_out_of_range(command: Command) -> None:
+    model, data = given("extraction")
     told: dict[str, Any] = {
         "texts=1": "texts=1: expected a whole number from 2",
         "texts=many": "texts='many': expected a whole number from 2",
@@ -92,19 +90,24 @@ def test_settings_out_of_range(run: tuple[Path, list[str], str], command: Comman
         assert words in refused(command, f"model={model}", *data, word)
 
 
-def test_models_that_will_not_do(run: tuple[Path, list[str], str], command: Command, tmp_path: Path) -> None:
-    model, data, task = run
+def test_what_is_read_is_not_overwritten(command: Command, tmp_path: Path) -> None:
+    model, data = given("extraction")
+    path = write_jsonl(tmp_path / "a.json", [{"id": "1", "text": "Fast."}, {"id": "2", "text": "The fan whines."}])
+    words = [f"data.target.path={path}" if word.startswith("data.target.path=") else word for word in data]
+    assert "which is read; it would be lost" in refused(command, f"model={model}", *words, "output=a.html")
+
+
+def test_models_that_will_not_do(command: Command, tmp_path: Path) -> None:
+    task, lacking = "extraction", "spans"
+    model, data = given(task)
     assert "model is not set" in refused(command, *data)
     assert "nowhere: not a model folder" in refused(command, "model=nowhere", *data)
-    other = "classification" if task == "extraction" else "extraction"
-    lacking = "labels" if task == "classification" else "spans"
     path = Path(next(word for word in data if word.startswith("data.source.path=")).partition("=")[2])
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    dropped = "label" if task == "classification" else "spans"
-    bare = write_jsonl(tmp_path / "bare.jsonl", [{k: v for k, v in row.items() if k != dropped} for row in rows])
-    given = [f"data.source.path={bare}" if word.startswith("data.source.path=") else word for word in data]
-    err = refused(command, f"model={model}", *given)
-    assert f"has {lacking}, and the model was trained with task={task}" in err, other
+    bare = write_jsonl(tmp_path / "bare.jsonl", [{k: v for k, v in row.items() if k != lacking} for row in rows])
+    words = [f"data.source.path={bare}" if word.startswith("data.source.path=") else word for word in data]
+    err = refused(command, f"model={model}", *words)
+    assert f"has {lacking}, and the model was trained with task={task}" in err
     dots = write_jsonl(
         tmp_path / "dots.jsonl", [row | {"text": "." * (i + 1), "spans": []} for i, row in enumerate(rows)]
     )
