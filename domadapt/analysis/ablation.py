@@ -1,8 +1,8 @@
 """Each head, and each layer's attention, switched off: what that does to the scores.
 
-As Michel et al. (2019, https://arxiv.org/abs/1905.10650) do it, a head is off when what it puts out is zero; a layer is,
-when all of its heads are. The rest of the layer goes on. What lies below the switch is the same with and without it, and
-is computed once a batch.
+As Michel et al. (2019, https://arxiv.org/abs/1905.10650) do it, a head is off when what it puts out is zero; a layer
+is, when all of its heads are. The rest of the layer goes on. What lies below the switch is the same with and without
+it, and is computed once a batch.
 """
 
 from collections.abc import Iterator, Sequence

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from domadapt.analysis.attention import by_words, every_layer
 from domadapt.analysis.heads import Heads, Tally, heads_of
-from domadapt.analysis.patterns import PATTERNS, patterns, sentences_of
+from domadapt.analysis.patterns import PATTERNS, SHORTEST, patterns, sentences_of
 from domadapt.analysis.subject import MODELS, Subject
 from domadapt.data.batches import Batch, Example
 from domadapt.data.loaders import in_order
@@ -27,7 +27,7 @@ class Patterns:
     Attributes:
         shares: by side and model, (layers, patterns) of all maps of a layer, patterns as :data:`PATTERNS` names them.
         several: by side, texts of several sentences: only theirs can be blocks.
-        texts: by side.
+        texts: by side, those long enough for a pattern.
     """
 
     shares: dict[str, dict[str, tuple[tuple[float, ...], ...]]]
@@ -56,11 +56,12 @@ def read_maps(subject: Subject) -> tuple[Heads, Patterns, Change]:
     """
     tallies: dict[str, dict[str, Tally]] = {model: {} for model in MODELS}
     shares: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {}
-    cosines, several = {}, {}
+    cosines: dict[str, tuple[tuple[float, ...], ...]] = {}
+    several, sizes = dict[str, int](), dict[str, int]()
     layers = len(subject.after.encoder.attention_layers())
     for side, given in subject.sides().items():
         own = [Tally(), Tally()]
-        counts, cosine, split = np.zeros((2, 0, len(PATTERNS))), np.zeros(0), 0
+        counts, cosine, long, split = np.zeros((2, 0, len(PATTERNS))), np.zeros(0), 0, 0
         for example, maps in stream(subject, given.examples, f"{side} attention"):
             if not counts.size:
                 counts, cosine = np.zeros((2, len(maps[0]), len(PATTERNS))), np.zeros(len(maps[0]))
@@ -68,19 +69,20 @@ def read_maps(subject: Subject) -> tuple[Heads, Patterns, Change]:
             piece_words = example.alignment.piece_words()
             sentences = sentences_of(piece_words, example.parse.heads)
             read = example.alignment.word_first_pieces() >= 0
-            split += len(set(sentences.tolist()) - {-1}) > 1
+            sized = len(sentences) >= SHORTEST
+            long, split = long + sized, split + (sized and len(set(sentences.tolist()) - {-1}) > 1)
             for place, one in enumerate(maps):
                 own[place].add(by_words(one, piece_words, len(example.words)), example.parse, read)
-                counts[place, np.arange(len(one)), patterns(one, sentences)] += 1
+                if sized:
+                    counts[place, np.arange(len(one)), patterns(one, sentences)] += 1
             cosine += cosine_of(*maps)
         for model, tally in zip(MODELS, own, strict=True):
             tallies[model][side] = tally
         texts = max(len(given.examples), 1)
-        by_layer = counts.reshape(2, layers, -1, len(PATTERNS)).mean(2) / texts if counts.size else counts
+        by_layer = counts.reshape(2, layers, -1, len(PATTERNS)).mean(2) / max(long, 1) if counts.size else counts
         shares[side] = {model: rounded(by_layer[place]) for place, model in enumerate(MODELS)}
         cosines[side] = rounded(cosine.reshape(layers, -1) / texts)
-        several[side] = split
-    sizes = {side: len(given.examples) for side, given in subject.sides().items()}
+        several[side], sizes[side] = split, long
     change = Change(cosines, weight_change(subject.before, subject.after))
     return heads_of(tallies, layers), Patterns(shares, several, sizes), change
 

@@ -5,19 +5,21 @@ There a network learnt them from 400 maps that people had sorted; here they foll
 attention, each less what even attention would put there, so that short texts look like long ones:
 
 - v, on the two most attended pieces (in most maps [CLS], [SEP] or a full stop);
-- d, on each piece's neighbours and itself, on other pieces than these two;
+- d, of the rest, on each piece's neighbours and itself;
 - b, on the piece's own sentence, of texts with several sentences, special pieces aside.
 
 Where v + d is at least a half, the map is vertical, diagonal, or both, if each of them is at least a fifth. Else it is
-a block where b is at least a half, and heterogeneous if not.
+a block where b is at least a half, and heterogeneous if not. Of fewer than eight pieces two are too many of all.
 """
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 PATTERNS = ("vertical", "diagonal", "vertical and diagonal", "block", "heterogeneous")
 LINES, EACH, BLOCK = 0.5, 0.2, 0.5
-COLUMNS = 2
+COLUMNS, SHORTEST = 2, 8
 Maps = NDArray[np.float32]
 Shares = NDArray[np.float64]
 
@@ -26,7 +28,8 @@ def patterns(maps: Maps, sentences: NDArray[np.int64]) -> NDArray[np.int64]:
     """(heads,) number of each map's pattern in :data:`PATTERNS`.
 
     Args:
-        maps: (heads, pieces, pieces) of one text without padding; attending piece in rows.
+        maps: (heads, pieces, pieces) of one text of at least :data:`SHORTEST` pieces, without padding; attending piece
+            in rows.
         sentences: (pieces,) number of the sentence that a piece is in, -1 for special pieces.
 
     >>> [PATTERNS[i] for i in patterns(np.stack([np.eye(9), np.eye(9)[[0] * 9]]), np.zeros(9, np.int64))]
@@ -47,9 +50,13 @@ def vertical_diagonal(maps: Maps) -> Shares:
     upright = np.zeros(maps.shape[::2], dtype=bool)  # (heads, pieces)
     np.put_along_axis(upright, columns, True, -1)
     near = np.abs(np.subtract.outer(np.arange(size), np.arange(size))) <= 1
-    across = np.broadcast_to(upright[:, None, :], maps.shape)
-    beside = near[None] & ~across
-    return np.stack([_beyond_even(maps, across), _beyond_even(maps, beside)])
+    beside = near[None] & ~upright[:, None, :]
+    found = np.take_along_axis(maps, columns[:, None, :], -1).sum(-1).mean(-1)
+    on_lines = (maps * beside).sum(-1).mean(-1)
+    even, even_lines = COLUMNS / size, beside.mean((1, 2))
+    v = beyond(found, even)
+    d = beyond(on_lines / np.maximum(1 - found, 1e-9), even_lines / (1 - even)) * (1 - found)
+    return np.stack([v, d])
 
 
 def block(maps: Maps, sentences: NDArray[np.int64]) -> Shares:
@@ -60,13 +67,15 @@ def block(maps: Maps, sentences: NDArray[np.int64]) -> Shares:
     inner = maps[:, inside][:, :, inside]
     inner = inner / np.maximum(inner.sum(-1, keepdims=True), 1e-9)
     same = sentences[inside][:, None] == sentences[inside]
-    return _beyond_even(inner, np.broadcast_to(same[None], inner.shape))
+    return beyond((inner * same).sum(-1).mean(-1), same.mean())
 
 
-def _beyond_even(maps: Maps, cells: NDArray[np.bool_]) -> Shares:
-    """(heads,) mean share of a row's attention on these cells, from 0 (even attention, or less) to 1 (all of it)."""
-    even = cells.mean((1, 2))
-    found = (maps * cells).sum(-1).mean(-1)
+def beyond(found: Any, even: Any) -> Shares:
+    """A share, less what even attention would give: from 0 (that, or less) to 1 (all there is).
+
+    >>> beyond(0.5, 0.25).round(2).item(), beyond(0.1, 0.25).item()
+    (0.33, 0.0)
+    """
     return np.asarray(np.clip((found - even) / np.maximum(1 - even, 1e-9), 0.0, 1.0), dtype=np.float64)
 
 

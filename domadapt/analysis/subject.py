@@ -154,8 +154,8 @@ def subject(
     found = Subject(before, after, source, other, parser, batch_size, seed, str(model), backbone, trainable)
     if not any(has_tree(example) for side in sides for example in side.examples):
         raise ValueError(
-            f"{parser.name}: found no word that depends on another in {domains.source} or {domains.target}, so there is "
-            f"no syntax to compare attention with; give another parser, or other data"
+            f"{parser.name}: found no word that depends on another in {domains.source} or {domains.target}, so there "
+            f"is no syntax to compare attention with; give another parser, or other data"
         )
     return found
 

@@ -33,10 +33,10 @@ def section(found: Heads, domains: Domains, backbone: str) -> Section:
         domains: names by side.
         backbone: name of the pretrained model.
     """
-    if not found.relations:
-        return Section(TITLE, (Text(f"No relation occurs {FEWEST} times in {domains['source']}: give more texts."),))
     shown = [relation for relation in found.relations if relation.name != ALL][:SHOWN]
     whole = [relation for relation in found.relations if relation.name == ALL]
+    if not shown:
+        return Section(TITLE, (Text(f"No relation occurs {FEWEST} times in {domains['source']}: give more texts."),))
     blocks: list[Block] = [
         Text(ABOUT, "soft"),
         _figure([*shown, *whole], domains),

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from domadapt.analysis.heads import head_name
 from domadapt.analysis.maps import Change, Patterns
-from domadapt.analysis.patterns import BLOCK, EACH, LINES, PATTERNS
+from domadapt.analysis.patterns import BLOCK, EACH, LINES, PATTERNS, SHORTEST
 from domadapt.reporting.analyses.common import NAMED, Domains, grid, percent, shade
 from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text, listed
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
@@ -16,13 +16,14 @@ from domadapt.utils.text import visible
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#8c8c8c")  # of the patterns, in their order
 SIDE_COLORS = {"source": "#0072b2", "target": "#e69f00"}
 RULES = (
-    "Every map of every text is one of Kovaleva et al.'s (2019) five patterns, here by rule. v is the share of "
-    f"attention "
-    "on the two most attended pieces, d that on neighbours and the piece itself, b that on the own sentence, each "
-    f"less "
-    f"what even attention would put there. Where v + d is at least {LINES}: vertical, diagonal, or both where each is "
-    f"at "
-    f"least {EACH}; else block where b is at least {BLOCK}, and heterogeneous if not."
+    f"Every map of every text of at least {SHORTEST} pieces is one of Kovaleva et al.'s (2019) five patterns, here by "
+    f"rule. "
+    "v is the share of attention on the two most attended pieces, d that of the rest on neighbours and the piece "
+    f"itself, "
+    f"b that on the own sentence, each less what even attention would put there. Where v + d is at least {LINES}: "
+    f"vertical, diagonal, or both where each is at least {EACH}; else block where b is at least {BLOCK}, and "
+    f"heterogeneous "
+    f"if not."
 )
 Shares = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ def patterns_section(found: Patterns, domains: Domains) -> Section:
     title = "Patterns of attention"
     sides = [side for side in domains if found.texts[side]]
     if not sides:
-        return Section(title, (Text("There were no texts."),))
+        return Section(title, (Text(f"No text has {SHORTEST} pieces."),))
     shares = {side: {m: np.array(found.shares[side][m]) for m in NAMED} for side in sides}
     caption = _pattern_sentence(shares[sides[0]], domains[sides[0]])
     with drawing():

@@ -4,11 +4,15 @@ import json
 from dataclasses import asdict, dataclass
 
 from domadapt.analysis.ablation import Ablation, ablation
+from domadapt.analysis.domain_shift import DomainShift, domain_shift
 from domadapt.analysis.heads import ALL, Heads, head_name
 from domadapt.analysis.maps import Change, Patterns, read_maps
+from domadapt.analysis.structural_probe import StructuralProbe, structural_probe
 from domadapt.analysis.subject import Subject
 from domadapt.reporting.analyses import ablation as switched_off
+from domadapt.reporting.analyses import domain_shift as shifted
 from domadapt.reporting.analyses import heads as against_relations
+from domadapt.reporting.analyses import structural_probe as probed
 from domadapt.reporting.analyses.common import percent
 from domadapt.reporting.analyses.maps import change_section, patterns_section
 from domadapt.reporting.blocks import Facts, Section, counted
@@ -25,12 +29,15 @@ class Analysis:
 
     Attributes:
         heads, patterns, change: of one pass over all texts.
+        structural_probe, domain_shift: each with its own passes.
         ablation: None where no text is to be scored.
     """
 
     heads: Heads
     patterns: Patterns
     change: Change
+    structural_probe: StructuralProbe
+    domain_shift: DomainShift
     ablation: Ablation | None
 
 
@@ -42,7 +49,8 @@ def analyse(subject: Subject, score: bool = True) -> Analysis:
         score: whether parts are switched off, the slowest of it.
     """
     heads, patterns, change = read_maps(subject)
-    return Analysis(heads, patterns, change, ablation(subject) if score else None)
+    probes, shift = structural_probe(subject), domain_shift(subject)
+    return Analysis(heads, patterns, change, probes, shift, ablation(subject) if score else None)
 
 
 def html(found: Analysis, subject: Subject) -> str:
@@ -54,6 +62,8 @@ def html(found: Analysis, subject: Subject) -> str:
         patterns_section(found.patterns, domains),
         change_section(found.change, domains),
         switched_off.section(found.ablation, domains),
+        probed.section(found.structural_probe, domains),
+        shifted.section(found.domain_shift, domains),
     ]
     return page(
         f"What {subject.backbone} knows, before and after fine-tuning: {' → '.join(domains.values())}", sections
