@@ -128,7 +128,7 @@ def subject(
     if encoder.tokenizer.get_vocab() != after.encoder.tokenizer.get_vocab():
         raise ValueError(
             f"{folder / NAME}: backbone.name={description.backbone['name']} has another tokenizer than the model that "
-            f"was made of it; put back the weights that it was trained from"
+            "was made of it; put back the weights that it was trained from"
         )
     collator = Collator(after.collator.pad_id, after.relations)
     before = replace(after, encoder=encoder.to(after.device).eval(), methods={}, collator=collator)
@@ -155,7 +155,7 @@ def subject(
     if not any(has_tree(example) for side in sides for example in side.examples):
         raise ValueError(
             f"{parser.name}: found no word that depends on another in {domains.source} or {domains.target}, so there "
-            f"is no syntax to compare attention with; give another parser, or other data"
+            "is no syntax to compare attention with; give another parser, or other data"
         )
     return found
 
@@ -193,8 +193,7 @@ def _refuse_other_task(kind: str, records: Sequence[Record], annotated: Sequence
         wanted, task = ("spans", "extraction") if kind == "token" else ("labels", "classification")
         raise ValueError(
             f"data: none of the {len(records)} labelled records of {domain} has {wanted}, and the model was trained "
-            f"with "
-            f"task={task}; give data of that task, or a model of the data's"
+            f"with task={task}; give data of that task, or a model of the data's"
         )
 
 

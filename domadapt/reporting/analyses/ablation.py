@@ -18,9 +18,9 @@ FULL = 0.05  # of a score: where a colour is full
 LISTED = 6  # heads named in a sentence
 TITLE = "Heads and layers switched off"
 ABOUT = (
-    "Each head of the fine-tuned model alone put out zeros instead of what it read, then all heads of a layer did. The "
-    "number is the score without it less the score with it, in points: above 0 the head did harm. Intervals are over "
-    "texts, drawn again in pairs."
+    "Each head of the fine-tuned model alone put out zeros instead of what it read, then all heads of a layer did. "
+    "The number is the score without it less the score with it, in points: above 0 the head did harm. Intervals are "
+    "over texts, drawn again in pairs."
 )
 LOCK = (
     "The target's test labels are read here, for this analysis alone: nothing was trained or chosen by them. Whoever "
@@ -86,11 +86,9 @@ def _sentence(effects: SideEffects, domain: str, headline: str) -> str:
     chance = len(heads) * OUTSIDE / 2
     return (
         f"On {counted(effects.texts, 'labelled text')} of {domain} ({headline} {percent(effects.score)}), {len(bad)} "
-        f"of "
-        f"{counted(len(heads), 'head')} did harm and {len(needed)} helped by more than chance (chance alone would give "
-        f"about {chance:.0f} of each): without {worst} the score changes by {points(heads[worst].change)} points, "
-        f"without "
-        f"{dear} by {points(heads[dear].change)}."
+        f"of {counted(len(heads), 'head')} did harm and {len(needed)} helped by more than chance (chance alone would "
+        f"give up to {chance:.0f} of each): without {worst} the score changes by {points(heads[worst].change)} points, "
+        f"without {dear} by {points(heads[dear].change)}."
     )
 
 
@@ -106,12 +104,10 @@ def _agreement(sides: dict[str, SideEffects], domains: Domains) -> str:
     source, target = (np.array([e.change for e in named(one).values()]) for one in sides.values())
     both = sorted(set.intersection(*(set(harmful(one)) for one in sides.values())))
     fixed = len(set(source.tolist())) < 2 or len(set(target.tolist())) < 2
-    told = "nothing can be said of" if fixed else f"{spearmanr(source, target).statistic:.2f} is"
+    rank = "can't be told" if fixed else f"is {spearmanr(source, target).statistic:.2f}"
     common = f"harmful on both: {listed(both)}" if both else "no head is harmful on both"
-    return (
-        f"{told} the rank correlation of a head's effect on {domains['source']} with that on {domains['target']}; "
-        f"{common}."
-    ).capitalize()
+    pair = f"a head's effect on {domains['source']} with that on {domains['target']}"
+    return f"The rank correlation of {pair} {rank}; {common}."
 
 
 def _grid(effects: SideEffects, domain: str, headline: str) -> Table:

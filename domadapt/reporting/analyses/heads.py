@@ -18,10 +18,9 @@ CLEAR = 0.1  # by which a head should beat an offset to be called a head for a r
 TITLE = "Heads against relations"
 ABOUT = (
     "How often the other word that a head's attention points to is the syntactic head, by relation (Clark et al. "
-    "2019). "
-    "Heads are read in both directions and counted from 0, as layer-head. The best head, its direction and the best "
-    "fixed offset (1 is the next word) are chosen on source text, so source numbers are a little too high and target "
-    "numbers are not."
+    "2019). Heads are read in both directions and counted from 0, as layer-head. The best head, its direction and the "
+    "best fixed offset (1 is the next word) are chosen on source text, so source numbers are a little too high and "
+    "target numbers are not."
 )
 
 
@@ -99,11 +98,9 @@ def _sentence(shown: Sequence[Relation], domains: Domains) -> str:
     moved = float(np.mean([_of(r.best["after"], side) - _of(r.best["before"], side) for r in shown]))
     return (
         f"On {domains[side]} text a head of the pretrained model beats the best fixed offset by {CLEAR * 100:.0f} "
-        f"points "
-        f"or more for {len(clear)} of {counted(len(shown), 'relation')}, most for {top.name} (head "
+        f"points or more for {len(clear)} of {counted(len(shown), 'relation')}, most for {top.name} (head "
         f"{head_name(one.layer, one.head)}: {percent(one.accuracy[side])} against "
-        f"{percent(top.offset_accuracy[side])}); "
-        f"fine-tuning moved the best heads by {points(moved)} points on average."
+        f"{percent(top.offset_accuracy[side])}); fine-tuning moved the best heads by {points(moved)} points on average."
     )
 
 
@@ -115,10 +112,8 @@ def _from_source_to_target(shown: Sequence[Relation], domains: Domains) -> str:
     offset = np.mean([(r.offset_accuracy["target"] or 0) - (r.offset_accuracy["source"] or 0) for r in both])
     return (
         f"From {domains['source']} to {domains['target']} the same heads' accuracy changes by "
-        f"{points(float(lost['before']))} "
-        f"points (pretrained) and {points(float(lost['after']))} (fine-tuned) on average over "
-        f"{counted(len(both), 'relation')}, "
-        f"the offsets' by {points(float(offset))}."
+        f"{points(float(lost['before']))} points (pretrained) and {points(float(lost['after']))} (fine-tuned) on "
+        f"average over {counted(len(both), 'relation')}, the offsets' by {points(float(offset))}."
     )
 
 
@@ -159,13 +154,13 @@ def _published(found: Heads, backbone: str) -> Iterator[Block]:
         near += [ours] if own >= head - 100 * CLEAR and ours != ALL else []
     yield Table(
         f"What Clark et al. (2019) found in BERT-base, and what {backbone} has here; percent, best head and best "
-        f"offset",
+        "offset",
         ["relation", "BERT-base", "its offset", "here", "offset here", "head here"],
         rows,
         [
             "BERT-base: newspaper text, Stanford relations; here: this source's text, Universal Dependencies by a "
-            "parser "
-            "that errs. pobj (noun to preposition) has no twin there: its arc is case, read the other way round",
+            "parser that errs. pobj (noun to preposition) has no twin there: its arc is case, read the other way "
+            "round",
         ],
     )
     single = {name: gap for name, gap in gaps.items() if name != ALL}
@@ -205,8 +200,7 @@ def _where(shown: Sequence[Relation], model: str) -> str:
     names = [r.name for r in shown if r.best[model].layer == layer]
     return (
         f"In the {NAMED[model]} model layer {layer} holds the best head for {count} of "
-        f"{counted(len(shown), 'relation')}: "
-        f"{listed(names)}."
+        f"{counted(len(shown), 'relation')}: {listed(names)}."
     )
 
 
@@ -239,8 +233,7 @@ def _gifted(shown: Sequence[Relation], model: str) -> str:
     name = max(above, key=lambda n: len(above[n]))
     return (
         f"{counted(len(above), 'head is', 'heads are')} {CLEAR * 100:.0f} points or more above the best offset for "
-        f"some "
-        f"relation; head {name} for most of them: {listed(above[name])}."
+        f"some relation; head {name} for most of them: {listed(above[name])}."
     )
 
 

@@ -17,13 +17,10 @@ COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#8c8c8c")  # of the patte
 SIDE_COLORS = {"source": "#0072b2", "target": "#e69f00"}
 RULES = (
     f"Every map of every text of at least {SHORTEST} pieces is one of Kovaleva et al.'s (2019) five patterns, here by "
-    f"rule. "
-    "v is the share of attention on the two most attended pieces, d that of the rest on neighbours and the piece "
-    f"itself, "
-    f"b that on the own sentence, each less what even attention would put there. Where v + d is at least {LINES}: "
-    f"vertical, diagonal, or both where each is at least {EACH}; else block where b is at least {BLOCK}, and "
-    f"heterogeneous "
-    f"if not."
+    "rule. v is the share of attention on the two most attended pieces, d that of the rest on neighbours and the "
+    "piece itself, b that on the own sentence, each less what even attention would put there. Where v + d is at least "
+    f"{LINES}: vertical, diagonal, or both where each is at least {EACH}; else block where b is at least {BLOCK}, and "
+    "heterogeneous if not."
 )
 Shares = NDArray[np.float64]
 
@@ -41,8 +38,8 @@ def patterns_section(found: Patterns, domains: Domains) -> Section:
     blocks: list[Block] = [
         Text(RULES, "soft"),
         Figure(svg, caption),
-        _pattern_table(shares, domains),
         Text(_side_sentence(shares, domains)),
+        Folded("Shares by layer", (_pattern_table(shares, domains),)),
         Text(_block_sentence(found, domains), "soft"),
     ]
     return Section(title, tuple(blocks))
@@ -79,8 +76,8 @@ def _pattern_sentence(models: dict[str, Shares], domain: str) -> str:
     return (
         f"Of the pretrained model's maps of {domain} text {commonest}, of the fine-tuned model's "
         f"{listed([percent(after[i]) for i in order])} %; the largest change of a layer is that of {PATTERNS[place]} "
-        f"in layer "
-        f"{layer}, from {percent(models['before'][layer, place])} to {percent(models['after'][layer, place])} %."
+        f"in layer {layer}, from {percent(models['before'][layer, place])} to {percent(models['after'][layer, place])} "
+        "%."
     )
 
 
@@ -173,9 +170,8 @@ def _change_sentence(maps: dict[str, Shares], weights: dict[str, float], domains
     heaviest = max(weights, key=lambda name: weights[name])
     told = (
         f"On {domains[side]} text the maps of layer {layers.argmin()} changed most (mean cosine {layers.min():.3f}) "
-        f"and those "
-        f"of layer {layers.argmax()} least ({layers.max():.3f}); of the weights those of {heaviest} changed most, by "
-        f"{percent(weights[heaviest])} % of their size"
+        f"and those of layer {layers.argmax()} least ({layers.max():.3f}); of the weights those of {heaviest} changed "
+        f"most, by {percent(weights[heaviest])} % of their size"
     )
     if len(layers) < 3:
         return f"{told}."
@@ -183,8 +179,7 @@ def _change_sentence(maps: dict[str, Shares], weights: dict[str, float], domains
     verb = "more than" if last > others * 1.05 else "less than" if last < others * 0.95 else "as much as"
     return (
         f"{told}. The last two layers' maps changed {verb} the others' ({last:.3f} against {others:.3f} of 1 − "
-        f"cosine); in "
-        f"BERT-base it was more (Kovaleva et al. 2019)."
+        "cosine); in BERT-base it was more (Kovaleva et al. 2019)."
     )
 
 
@@ -193,6 +188,5 @@ def _most_changed(rows: Shares) -> str:
     kept = int((rows > 0.99).sum())
     return (
         f"Head {head_name(int(layer), int(head))} changed most (cosine {rows.min():.3f}); {kept} of {rows.size} heads "
-        f"stayed "
-        f"above .99, the mean is {rows.mean():.3f}."
+        f"stayed above .99, the mean is {rows.mean():.3f}."
     )

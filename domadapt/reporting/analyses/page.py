@@ -95,8 +95,8 @@ def lines(found: Analysis, subject: Subject) -> list[str]:
         if relation.name in (*WORTH_NAMING, ALL):
             best = relation.best["before"]
             told.append(
-                f"{relation.name}: head {head_name(best.layer, best.head)}, {percent(best.accuracy['source'])} % "
-                f"(best offset {percent(relation.offset_accuracy['source'])} %)"
+                f"{relation.name}: head {head_name(best.layer, best.head)}, {percent(best.accuracy['source'])} % (best "
+                f"offset {percent(relation.offset_accuracy['source'])} %)"
             )
     texts = [f"{counted(len(one.examples), 'text')} of {one.domain}" for one in subject.sides().values()]
     return [f"{' and '.join(texts)}; {subject.backbone}'s heads on source text:", *told]
