@@ -45,8 +45,8 @@ class DomainShift:
 
     Attributes:
         compared: kinds of items in both domains, by name: ``words``, ``parts of speech``, ``relations``; where labels
-            are known ``labels``, ``TYPE terms``, ``opinion-aspect paths`` and the short ones of these, which published numbers
-            are of. Those are left out that one domain lacks.
+            are known ``labels``, ``TYPE terms``, ``opinion-aspect paths``, and the short ones of these, which published
+            numbers are of. Those are left out that one domain lacks.
         lengths: None where a domain has no text.
         layers: their names, the embeddings first.
         a_distances: by model (``before``, ``after``), of each layer; empty where there are too few texts.
