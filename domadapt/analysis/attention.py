@@ -1,8 +1,8 @@
 """Where a trained model looks: the attention of one layer over the few texts that a report shows."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,26 +103,44 @@ def syntax_layer(model: Path) -> int | None:
 def recorded(encoder: Any, layer: int | None = None) -> Iterator[tuple[int, list[Any]]]:
     """Within it, one layer's weights are kept: (batch, heads, pieces, pieces) a forward pass.
 
-    Attention is linear in its values, whatever computes it. With the identity for values, what comes out are the
-    weights: of stock attention and of any injection's hook alike.
-
     Args:
         encoder: an :class:`~domadapt.models.encoder.Encoder`.
         layer: counted from 0; None for the last one with a hook, else the last.
     """
-    import torch
-
     layer = max(encoder.attention_hooks, default=len(encoder.attention_layers()) - 1) if layer is None else layer
     found: list[Any] = []
+    with encoder.hooked(layer, keeper(found)):
+        yield layer, found
+
+
+@contextmanager
+def every_layer(encoder: Any) -> Iterator[list[Any]]:
+    """Within it, the weights of all layers are kept, in their order; whoever reads them clears the list."""
+    found: list[Any] = []
+    with ExitStack() as stack:
+        for layer in range(len(encoder.attention_layers())):
+            stack.enter_context(encoder.hooked(layer, keeper(found)))
+        yield found
+
+
+def keeper(found: list[Any]) -> Callable[[Any], Any]:
+    """A hook that appends a layer's weights.
+
+    Attention is linear in its values, whatever computes it. With the identity for values, what comes out are the
+    weights: of stock attention and of any injection's hook alike.
+
+    Args:
+        found: (batch, heads, pieces, pieces) is appended a call.
+    """
+    import torch
 
     def keep(call: Any) -> Any:
-        identity = torch.eye(call.key.shape[2], dtype=call.value.dtype)
+        identity = torch.eye(call.key.shape[2], dtype=call.value.dtype, device=call.value.device)
         weights = call.inner(value=identity.expand(*call.key.shape[:3], -1), dropout=0.0)
         found.append(weights.transpose(1, 2))
         return call.inner()
 
-    with encoder.hooked(layer, keep):
-        yield layer, found
+    return keep
 
 
 def by_words(pieces: Weights, piece_words: NDArray[np.int64], words: int) -> Weights:

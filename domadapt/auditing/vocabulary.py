@@ -21,8 +21,7 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
     )
     if not source or not target:
         return
-    types = sum(word in source for word in target) / len(target)
-    tokens = sum(count for word, count in target.items() if word in source) / target.total()
+    types, tokens = overlap(source, target)
     unseen = [word for word, _ in target.most_common() if word not in source][:8]
     yield Finding(
         "vocabulary",
@@ -36,6 +35,20 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
     yield from _terms(parts, source)
 
 
+def overlap(source: Counter[str], target: Counter[str]) -> tuple[float, float]:
+    """Share of the target's different items, and of all their occurrences, that the source has too.
+
+    Args:
+        source: its items.
+        target: its items, one at least.
+
+    >>> overlap(Counter("aab"), Counter("accc"))
+    (0.5, 0.25)
+    """
+    shared = source.keys() & target.keys()
+    return len(shared) / len(target), sum(target[item] for item in shared) / target.total()
+
+
 def _terms(parts: Parts, source_words: Counter[str]) -> Iterator[Finding]:
     terms: dict[str, dict[str, Counter[str]]] = {side: {} for side in SIDES}
     for side in SIDES:
@@ -45,9 +58,8 @@ def _terms(parts: Parts, source_words: Counter[str]) -> Iterator[Finding]:
                 terms[side].setdefault(span.type, Counter())[term] += 1
     for kind in sorted(terms["source"].keys() & terms["target"].keys()):
         source, target = terms["source"][kind], terms["target"][kind]
-        shared = source.keys() & target.keys()
-        types, tokens = len(shared) / len(target), sum(target[t] for t in shared) / target.total()
-        common = len(shared) / len(source.keys() | target.keys())
+        types, tokens = overlap(source, target)
+        common = len(source.keys() & target.keys()) / len(source.keys() | target.keys())
         seen = sum(c for t, c in target.items() if all(w in source_words for w in t.split())) / target.total()
         missed = [term for term, _ in target.most_common() if term not in source][: 2 * EXAMPLES]
         yield Finding(

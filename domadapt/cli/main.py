@@ -20,6 +20,7 @@ domadapt VERB [overrides]      label one domain, work in another
   export      a trained model as a folder that works without domadapt
   parse       fill the parse cache
   audit       what is wrong with the corpora, before you believe a score
+  analyze     what a model's heads and layers know, before and after fine-tuning
   report      one HTML file from run folders: domadapt report runs/mine
   study       which validator should choose checkpoints, from run folders
 
@@ -101,6 +102,13 @@ def audit(cfg: Any, overrides: list[str]) -> None:
     print(audit_corpora(cfg))
 
 
+def analyze(cfg: Any, overrides: list[str]) -> None:
+    """Write analysis.html and analysis.json; prints where, and the least of what is in them."""
+    from domadapt.cli.analyze import analyze_model
+
+    print(analyze_model(cfg))
+
+
 def report(cfg: Any, overrides: list[str]) -> None:
     """Write report.html, and what goes beside it."""
     from domadapt.config.instantiate import make
@@ -128,6 +136,7 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "export": export,
     "parse": parse,
     "audit": audit,
+    "analyze": analyze,
     "report": report,
     "study": study,
 }

@@ -1,0 +1,1 @@
+"""Sections of the page that `domadapt analyze` writes: one file a question."""

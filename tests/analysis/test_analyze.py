@@ -1,0 +1,128 @@
+"""`domadapt analyze` from a model to a page, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from domadapt.api import train
+from tests.support import Command, corpora, finished, write_jsonl
+
+HOSTILE = '<script>alert("x")</script>\u202e'
+
+
+def given(task: str) -> tuple[Path, list[str]]:
+    """A tiny model, and the data that it was trained on."""
+    model = finished(task)
+    return model, [word for word in corpora(model.parent) if word.startswith("data")]
+
+
+@pytest.mark.parametrize("task", ["extraction", "classification"])
+def test_a_page_and_its_numbers(task: str, command: Command) -> None:
+    model, data = given(task)
+    code, out, err = command(
+        "analyze", f"model={model}", *data, "data.target.name='<b>x</b>'", "scored_texts=6", "texts=30"
+    )
+    assert code == 0, err
+    assert "written: analysis.html and analysis.json" in out and "det: head" in out
+    html = Path("analysis.html").read_text(encoding="utf-8")
+    assert "<script" not in html and "<b>x" not in html and "&lt;b&gt;x&lt;/b&gt;" in html
+    found = json.loads(Path("analysis.json").read_text(encoding="ascii"))
+    assert found["sides"]["source"] == {"domain": "source", "texts": 24, "scored": 2}
+    assert found["sides"]["target"]["scored"] == 6
+    det = next(r for r in found["heads"]["relations"] if r["name"] == "det")
+    assert det["words"]["source"] == 24 and len(det["grid"]["before"]) == 2 and len(det["grid"]["before"][0]) == 4
+    for shares in found["patterns"]["shares"].values():
+        assert all(sum(layer) == pytest.approx(1, abs=0.001) for rows in shares.values() for layer in rows)
+    assert set(found["change"]["weights"]) == {"embeddings", "layer 0", "layer 1"}
+    sides = found["ablation"]["sides"]
+    assert set(sides) == {"source", "target"} and [len(heads) for heads in sides["target"]["heads"]] == [4, 4]
+    assert found["ablation"]["headline"] == ("span_f1" if task == "extraction" else "macro_f1")
+    assert html.count("<figcaption>") == html.count("<figure>") == html.count("</figcaption>")
+    assert "The target&#39;s test labels are read here" in html
+
+
+def test_without_target_labels_and_unscored(command: Command) -> None:
+    model, data = given("extraction")
+    blind = [word for word in data if "test_path" not in word and "train_path" not in word]
+    code, _, err = command("analyze", f"model={model}/model", *blind, "texts=8", "scored_texts=4", "output=a.html")
+    assert code == 0, err
+    html = Path("a.html").read_text(encoding="utf-8")
+    assert "There are no labels of target, so this is source alone." in html and "test labels are read" not in html
+    assert set(json.loads(Path("a.json").read_text())["ablation"]["sides"]) == {"source"}
+    before = Path("a.html").read_bytes()
+    command("analyze", f"model={model}/model", *blind, "texts=8", "scored_texts=4", "output=a.html")
+    assert Path("a.html").read_bytes() == before  # the same every time
+
+
+def test_hostile_text_steers_nothing(command: Command, tmp_path: Path) -> None:
+    model, data = given("extraction")
+    rows = [{"id": str(i), "text": f"The {HOSTILE} lens number {i} is great, the menu is dull."} for i in range(30)]
+    path = write_jsonl(tmp_path / "hostile.jsonl", rows)
+    words = [f"data.target.path={path}" if word.startswith("data.target.path=") else word for word in data]
+    code, out, err = command("analyze", f"model={model}", *words, "texts=40", "scored_texts=0")
+    assert code == 0, err
+    html = Path("analysis.html").read_text(encoding="utf-8")
+    assert "<script" not in html and "\u202e" not in html + out
+    assert "Not asked for (scored_texts=0)." in html
+    assert "\u202e" not in Path("analysis.json").read_text(encoding="ascii")
+
+
+def refused(command: Command, *arguments: str) -> str:
+    code, out, err = command("analyze", *arguments)
+    assert (code, out) == (2, "") and len(err.splitlines()) == 1, err
+    assert not Path("analysis.html").exists()
+    return err
+
+
+def test_settings_out_of_range(command: Command) -> None:
+    model, data = given("extraction")
+    told: dict[str, Any] = {
+        "texts=1": "texts=1: expected a whole number from 2",
+        "texts=many": "texts='many': expected a whole number from 2",
+        "scored_texts=-1": "scored_texts=-1: expected a whole number from 0",
+        "batch_size=0": "batch_size=0: expected a whole number from 1",
+        "output=a.pdf": "output=a.pdf: expected a name that ends in .html",
+        "device=tpu": "tpu",
+    }
+    for word, words in told.items():
+        assert words in refused(command, f"model={model}", *data, word)
+
+
+def test_what_is_read_is_not_overwritten(command: Command, tmp_path: Path) -> None:
+    model, data = given("extraction")
+    path = write_jsonl(tmp_path / "a.json", [{"id": "1", "text": "Fast."}, {"id": "2", "text": "The fan whines."}])
+    words = [f"data.target.path={path}" if word.startswith("data.target.path=") else word for word in data]
+    assert "which is read; it would be lost" in refused(command, f"model={model}", *words, "output=a.html")
+
+
+def test_models_that_will_not_do(command: Command, tmp_path: Path) -> None:
+    task, lacking = "extraction", "spans"
+    model, data = given(task)
+    assert "model is not set" in refused(command, *data)
+    assert "nowhere: not a model folder" in refused(command, "model=nowhere", *data)
+    path = Path(next(word for word in data if word.startswith("data.source.path=")).partition("=")[2])
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    bare = write_jsonl(tmp_path / "bare.jsonl", [{k: v for k, v in row.items() if k != lacking} for row in rows])
+    words = [f"data.source.path={bare}" if word.startswith("data.source.path=") else word for word in data]
+    err = refused(command, f"model={model}", *words)
+    assert f"has {lacking}, and the model was trained with task={task}" in err
+    dots = write_jsonl(
+        tmp_path / "dots.jsonl", [row | {"text": "." * (i + 1), "spans": []} for i, row in enumerate(rows)]
+    )
+    silent = [f"data.source.path={dots}", f"data.target.path={dots}"]
+    err = refused(command, f"model={model}", "data=my_files", *silent)
+    assert "found no word that depends on another" in err
+
+
+def test_a_model_without_attention(command: Command, tmp_path: Path) -> None:
+    data = [word for word in corpora(tmp_path) if word.startswith("data")]
+    settings = [
+        "backbone=rnn_from_scratch",
+        "trainer.epochs=1",
+        "trainer.least_steps=0",
+        "trainer.checkpoint_seconds=60",
+    ]
+    train([*data, *settings, f"paths.run={tmp_path}/rnn"])
+    assert "rnn: a BiLSTM, which has no attention to look at" in refused(command, f"model={tmp_path}/rnn", *data)
