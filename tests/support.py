@@ -12,15 +12,18 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from omegaconf import OmegaConf
 
 import domadapt
+from domadapt.config.instantiate import make
 from domadapt.data.batches import Batch, Collator, Example, encode
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.data.records import Record
 from domadapt.methods.method import Method, Step, View
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Encoder
+from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import Pair, group
 from domadapt.runs.metrics import typed
 from domadapt.syntax.graphs import relation_vocabulary
@@ -34,6 +37,18 @@ METHODS = [
     for path in sorted((CONF / group).glob("*.yaml"))
     if path.stem != "none" and "defaults:" not in path.read_text(encoding="utf-8")  # a recipe is several of them
 ]
+INJECTIONS = [method for method in METHODS if method.startswith("injection=")]
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+FAMILIES: dict[str, dict[str, int]] = {
+    "bert": SMALL,
+    "roberta": SMALL | {"max_position_embeddings": 130, "pad_token_id": 1},
+    "xlm-roberta": SMALL | {"max_position_embeddings": 130, "pad_token_id": 1},
+    "electra": SMALL | {"embedding_size": 16},
+    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48},
+    "modernbert": SMALL | SPECIAL,
+    "mobilebert": SMALL | {"embedding_size": 16, "true_hidden_size": 16, "intra_bottleneck_size": 16},
+}
 Command = Callable[..., tuple[int, str, str]]  # what the fixture `command` gives
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
 
@@ -51,6 +66,22 @@ def of_yaml(choice: str, task: str = "extraction") -> list[str]:
     return [choice, *(f"{group}.{label}.layer=1" for label in layered), *fitted]
 
 
+def together(choices: Iterable[str]) -> list[str]:
+    """Overrides that choose several yamls of one group at once."""
+    fitted = [of_yaml(choice) for choice in choices]
+    group = fitted[0][0].partition("=")[0]
+    names = ",".join(choice.partition("=")[2] for choice, *_ in fitted)
+    return [f"{group}=[{names}]", *(setting for _, *settings in fitted for setting in settings)]
+
+
+def made_of(choice: str) -> dict[str, Method]:
+    """The methods of a yaml, ``injection=gnn``, fitted to the tiny encoder's two layers."""
+    group, _, name = choice.partition("=")
+    config = OmegaConf.load(CONF / group / f"{name}.yaml")
+    fitted = {label: {**s, "layer": 1} if isinstance(s.get("layer"), int) else s for label, s in config.items()}
+    return {str(label): make(settings) for label, settings in fitted.items()}
+
+
 @cache
 def finished(task: str) -> Path:
     """The folder of a finished run of :func:`corpora`, in a folder of its own."""
@@ -61,6 +92,9 @@ def finished(task: str) -> Path:
     return folder / "run"
 
 
+EVERY_INJECTION = together(INJECTIONS)
+
+
 def grouped(contents: Iterable[dict[str, Any]]) -> list[Pair]:
     """What a report is made of, from contents of ``metrics.json``."""
     return group([typed(content) for content in contents])
@@ -69,6 +103,19 @@ def grouped(contents: Iterable[dict[str, Any]]) -> list[Pair]:
 def tiny_encoder(kind: str = "token", labels: int = 5) -> Encoder:
     torch.manual_seed(0)
     return Encoder("tiny_random", kind, [str(i) for i in range(labels)]).eval()
+
+
+def small_encoder(folder: Path, kind: str) -> Encoder:
+    """A random model of some architecture, without dropout and with weights large enough that attention matters."""
+    torch.manual_seed(0)
+    tokenizer = load_tokenizer("tiny_random")
+    settings = FAMILIES[kind] | {"vocab_size": len(tokenizer)}
+    config = transformers.AutoConfig.for_model(kind, **settings, initializer_range=0.2)
+    transformers.AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    encoder = Encoder(str(folder), "token", [str(i) for i in range(5)])
+    without_dropout(encoder)
+    return encoder
 
 
 def without_dropout(encoder: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from domadapt.syntax.alignment import IGNORED, Alignment, IntArray, align
+from domadapt.syntax.alignment import IGNORED, Alignment, IntArray, align, first_words
 from domadapt.syntax.graphs import UNKNOWN, tree_edges
 from domadapt.syntax.parser import Parse
 
@@ -90,6 +90,25 @@ class Batch:
         texts = torch.repeat_interleave(rows, self.words)
         starts = self.words.cumsum(0) - self.words
         return texts, torch.arange(len(texts), device=self.words.device) - starts[texts]
+
+    def piece_words(self) -> Tensor:
+        """(batch, pieces) number, in its text, of each piece's first word; -1 for special pieces and whitespace."""
+        _, numbers = self.node_places()
+        return first_words(self.pair_pieces, numbers[self.pair_nodes], self.input_ids.numel()).view_as(self.input_ids)
+
+    def tree(self) -> Tensor:
+        """(batch, most words) number, in its text, of each word's head; padding words are roots: their own heads.
+
+        Raises:
+            ValueError: the batch came without parses.
+        """
+        if self.word_heads is None:
+            raise ValueError("these texts came without parses, which a method of this model reads; parse them first")
+        texts, numbers = self.node_places()
+        starts = self.words.cumsum(0) - self.words
+        most = max(1, int(self.words.max()))
+        own = torch.arange(most, device=self.words.device).repeat(len(self.words), 1)
+        return own.index_put((texts, numbers), self.word_heads - starts[texts])
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""

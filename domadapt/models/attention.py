@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -64,6 +65,12 @@ class AttentionCall:
 
 
 AttentionHook = Callable[[AttentionCall], Tensor]
+OUTPUTS = (
+    "out_lin",
+    "Wo",
+    "o_proj",
+    "output.dense",
+)  # names of the output projection: of attention, or one floor above
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,48 @@ def attention_modules(base: Any) -> list[nn.Module]:
     if isinstance(wanted, list | tuple):
         wanted = tuple(getattr(item, "target_class", item) for item in wanted)
     return [m for m in base.modules() if wanted is not None and isinstance(m, wanted)]
+
+
+def output_projection(base: Any, module: nn.Module) -> nn.Linear | None:
+    """The layer that makes one state of a piece's heads; None where there is none of the model's own width.
+
+    Args:
+        base: a transformers encoder.
+        module: one of its self-attention modules.
+    """
+    home = next(name for name, found in base.named_modules() if found is module)
+    for place in (module, base.get_submodule(home.rpartition(".")[0])):
+        for name in OUTPUTS:
+            part = dict(place.named_modules()).get(name)
+            if isinstance(part, nn.Linear) and part.out_features == base.config.hidden_size:
+                return part
+    return None
+
+
+def add_to_output(
+    module: nn.Module,
+    projection: nn.Linear,
+    hook: Callable[[Tensor, Batch, dict[str, Tensor]], Tensor],
+    batch: Batch,
+    kept: dict[str, Tensor],
+) -> list[RemovableHandle]:
+    """Add something to what attention gives, made of what it is given; until the handles are removed.
+
+    Args:
+        module: self-attention.
+        projection: its output projection: what is added meets the same dropout, norm and residual connection.
+        hook: from the states that attention is given, (batch, pieces, width), to what is added, of the same shape.
+        batch, kept: for the hook.
+    """
+    inputs: list[Tensor] = []
+
+    def read(module: Any, args: Any, kwargs: Any) -> None:
+        inputs.append(args[0] if args else kwargs["hidden_states"])
+
+    def add(module: Any, args: Any, output: Tensor) -> Tensor:
+        return output + hook(inputs.pop(), batch, kept).to(output.dtype)
+
+    return [module.register_forward_pre_hook(read, with_kwargs=True), projection.register_forward_hook(add)]
 
 
 def number_layers(base: Any) -> None:

@@ -1,7 +1,8 @@
 """The text encoder: any Hugging Face model whose attention can be reached, or a BiLSTM from scratch.
 
 Injections reach into it by hooks, each of them a stack: on the attention of a layer (:meth:`Encoder.hook_attention`),
-and between the last layer and the task head (:meth:`Encoder.hook_states`).
+beside its heads (:meth:`Encoder.hook_attention_output`), and between the last layer and the task head
+(:meth:`Encoder.hook_states`).
 """
 
 import copy
@@ -17,10 +18,13 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from domadapt.data.batches import Batch
 from domadapt.models.attention import (
+    SUPPORTED,
     AttentionHook,
     ForwardPass,
+    add_to_output,
     attention_modules,
     number_layers,
+    output_projection,
     refuse_unreachable_attention,
 )
 from domadapt.models.load_report import AGAIN, refuse_partial
@@ -78,6 +82,7 @@ class Encoder(nn.Module):
         refuse_unreachable_attention(self.base, name)
         number_layers(self.base)
         self.attention_hooks: dict[int, list[AttentionHook]] = {}
+        self.output_hooks: dict[int, list[StatesHook]] = {}
         self.states_hooks: list[StatesHook] = []
         freeze(self, trainable)
 
@@ -124,15 +129,34 @@ class Encoder(nn.Module):
 
         hook = self.base.register_forward_hook(between)
         try:
-            out = self.model(**self._inputs(batch, hooked, kept))
+            with self._added(batch, hooked, kept):
+                out = self.model(**self._inputs(batch, hooked, kept))
         finally:
             hook.remove()
         return Output(states[0], out.logits, kept)
 
     def states(self, batch: Batch, hooked: bool = True) -> Tensor:
         """(batch, pieces, width) last states alone, without the task head or the hooks before it."""
-        states: Tensor = self.base(**self._inputs(batch, hooked, {})).last_hidden_state
+        kept: dict[str, Tensor] = {}
+        with self._added(batch, hooked, kept):
+            states: Tensor = self.base(**self._inputs(batch, hooked, kept)).last_hidden_state
         return states
+
+    @contextmanager
+    def _added(self, batch: Batch, hooked: bool, kept: dict[str, Tensor]) -> Iterator[None]:
+        """Within it, layers' attention gives what the hooks on its output add, too."""
+        handles = []
+        modules = self.attention_layers() if hooked and self.output_hooks else []
+        for layer, module in enumerate(modules):
+            for hook in self.output_hooks.get(layer, ()):
+                projection = output_projection(self.base, module)
+                assert projection is not None  # or it would not have been hooked
+                handles += add_to_output(module, projection, hook, batch, kept)
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
 
     def _inputs(self, batch: Batch, hooked: bool, kept: dict[str, Tensor]) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
@@ -142,12 +166,13 @@ class Encoder(nn.Module):
 
     def twin(self) -> "Encoder":
         """A copy with weights of its own and no hooks: such as a teacher starts from."""
-        hooks = self.attention_hooks, self.states_hooks
-        self.attention_hooks, self.states_hooks = {}, []  # copied along, they would copy the methods that own them
+        hooks = self.attention_hooks, self.output_hooks, self.states_hooks
+        # Copied along, they would copy the methods that own them.
+        self.attention_hooks, self.output_hooks, self.states_hooks = {}, {}, []
         try:
             return copy.deepcopy(self)
         finally:
-            self.attention_hooks, self.states_hooks = hooks
+            self.attention_hooks, self.output_hooks, self.states_hooks = hooks
 
     def attention_layers(self) -> list[nn.Module]:
         """The self-attention modules, in order; found by class, because not every model numbers its layers."""
@@ -167,10 +192,14 @@ class Encoder(nn.Module):
         Raises:
             ValueError: no such layer.
         """
-        count = len(self.attention_layers())
-        if not 0 <= layer < count:
-            raise ValueError(f"layer {layer}: {self.name} has layers 0 to {count - 1}")
+        self._attention_layer(layer)
         self.attention_hooks.setdefault(layer, []).append(hook)
+
+    def _attention_layer(self, layer: int) -> nn.Module:
+        modules = self.attention_layers()
+        if not 0 <= layer < len(modules):
+            raise ValueError(f"layer {layer}: {self.name} has layers 0 to {len(modules) - 1}")
+        return modules[layer]
 
     @contextmanager
     def hooked(self, layer: int, hook: AttentionHook) -> Iterator[None]:
@@ -182,6 +211,25 @@ class Encoder(nn.Module):
             self.attention_hooks[layer].pop()
             if not self.attention_hooks[layer]:
                 del self.attention_hooks[layer]
+
+    def hook_attention_output(self, layer: int, hook: StatesHook) -> None:
+        """Let ``hook`` add to what a layer's attention gives, beside its heads; several hooks add up.
+
+        Args:
+            layer: counted from 0.
+            hook: takes the states that go into the layer's attention, the batch, and what this pass keeps; gives what
+                is added behind the output projection, (batch, pieces, width).
+
+        Raises:
+            ValueError: no such layer, or its output projection is not found.
+        """
+        if output_projection(self.base, self._attention_layer(layer)) is None:
+            kind = type(self.base).__name__
+            raise ValueError(
+                f"backbone {self.name!r} ({kind}) has no output projection of its own width, so nothing can be added "
+                f"beside its heads. All others work of: {SUPPORTED}"
+            )
+        self.output_hooks.setdefault(layer, []).append(hook)
 
     def hook_states(self, hook: StatesHook) -> None:
         """Let ``hook`` change the last states before the task head reads them, after those attached before it."""

@@ -10,6 +10,7 @@ emoji several pieces with the same range, a Unigram piece may reach over two wor
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -115,7 +116,6 @@ def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: i
     Returns:
         (nodes, width); zeros for a node without pieces.
 
-    >>> import torch
     >>> pool_words(torch.tensor([[[1.0], [3.0]]]), torch.tensor([0, 1]), torch.tensor([0, 0]), 2).tolist()
     [[2.0], [0.0]]
     """
@@ -123,3 +123,41 @@ def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: i
     total = flat.new_zeros(nodes, flat.shape[-1]).index_add(0, pair_words, flat.index_select(0, pair_pieces))
     count = flat.new_zeros(nodes).index_add(0, pair_words, flat.new_ones(len(pair_words)))
     return total / count.clamp(min=1).unsqueeze(1)
+
+
+def first_words(pair_pieces: Tensor, pair_words: Tensor, pieces: int) -> Tensor:
+    """The first word of each piece, on the pairs' device: as :meth:`Alignment.piece_words` does for one text.
+
+    Args:
+        pair_pieces: (pairs,) piece of each pair.
+        pair_words: (pairs,) word, or graph node, of each pair.
+        pieces: number of pieces, all texts' together.
+
+    Returns:
+        (pieces,) word or node; -1 for pieces without one.
+
+    >>> first_words(torch.tensor([1, 2, 2]), torch.tensor([0, 0, 1]), 4).tolist()
+    [-1, 0, 0, -1]
+    """
+    none = pair_words.new_full((pieces,), -1)
+    return none.scatter_reduce(0, pair_pieces, pair_words, "amin", include_self=False)
+
+
+def between_pieces(words: Tensor, piece_words: Tensor, otherwise: float) -> Tensor:
+    """What holds between two words holds between their pieces.
+
+    Args:
+        words: (batch, words, words).
+        piece_words: (batch, pieces) word of each piece, -1 for none.
+        otherwise: what holds where one of two pieces has no word.
+
+    Returns:
+        (batch, pieces, pieces).
+
+    >>> between_pieces(torch.tensor([[[0, 1], [1, 0]]]), torch.tensor([[-1, 0, 0, 1]]), 9).tolist()
+    [[[9, 9, 9, 9], [9, 0, 0, 1], [9, 0, 0, 1], [9, 1, 1, 0]]]
+    """
+    known, places = piece_words >= 0, piece_words.clamp(min=0)
+    rows = torch.arange(len(places), device=places.device).view(-1, 1, 1)
+    found = words[rows, places.unsqueeze(2), places.unsqueeze(1)]
+    return found.masked_fill(~(known.unsqueeze(2) & known.unsqueeze(1)), otherwise)

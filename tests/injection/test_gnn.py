@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from domadapt.methods.injection.gnn import GraphNetwork, GraphSupervision, agreement_loss, word_head_loss
+from domadapt.methods.injection.gnn import GraphSupervision, agreement_loss, word_head_loss
+from domadapt.models.graph_network import CONVOLUTIONS, GraphNetwork
 from tests.support import setting_of, tiny_encoder, tiny_step
 
 
@@ -38,20 +39,20 @@ def test_agreement_against_a_loop() -> None:
     assert agreement_loss(words[:1], graph[:1], 0.1) == 0
 
 
-@pytest.mark.parametrize("convolution", ["gatv2", "gcn"])
+@pytest.mark.parametrize("convolution", CONVOLUTIONS)
 def test_a_masked_word_is_hidden_from_its_own_graph_state(convolution: str) -> None:
     torch.manual_seed(0)
-    network = GraphNetwork(convolution, inputs=6, width=8, depth=2, kinds=5)
+    network = GraphNetwork(convolution, inputs=6, width=8, depth=2, relations={"obj": 1}, hides=True)
     edges, kinds = torch.tensor([[0, 1, 0, 1, 2], [1, 0, 0, 1, 2]]), torch.tensor([0, 2, 4, 4, 4])
     words, masked = torch.randn(3, 6), torch.tensor([True, False, False])
-    before = network(words, masked, edges, kinds)
+    before = network(words, edges, kinds, masked)
     words[0] += 1  # hidden: must change nothing anywhere
-    torch.testing.assert_close(network(words, masked, edges, kinds), before)
+    torch.testing.assert_close(network(words, edges, kinds, masked), before)
     words[1] += 1  # its neighbour: must be felt
-    assert not torch.allclose(network(words, masked, edges, kinds)[0], before[0])
+    assert not torch.allclose(network(words, edges, kinds, masked)[0], before[0])
 
 
-@pytest.mark.parametrize("convolution", ["gatv2", "gcn"])
+@pytest.mark.parametrize("convolution", CONVOLUTIONS)
 def test_losses_are_finite_and_reach_the_encoder(convolution: str) -> None:
     method = supervision(convolution)
     setting = setting_of(tiny_encoder(), method)
@@ -64,6 +65,19 @@ def test_losses_are_finite_and_reach_the_encoder(convolution: str) -> None:
         gradient = setting.encoder.base.get_input_embeddings().weight.grad
         assert torch.isfinite(loss)
         assert gradient.abs().sum() > 0
+
+
+def test_relations_of_a_group_are_one_to_a_relational_network() -> None:
+    torch.manual_seed(0)
+    relations = {"det": 1, "nsubj": 2, "nsubj:pass": 3}
+    network = GraphNetwork("relational", inputs=6, width=8, depth=1, relations=relations)
+    words, edges = torch.randn(2, 6), torch.tensor([[0, 1, 0, 1], [1, 0, 0, 1]])
+    down, up, loop = 0, 4, 8
+    found = {name: network(words, edges, torch.tensor([down + i, up + i, loop, loop])) for name, i in relations.items()}
+    torch.testing.assert_close(found["nsubj"], found["nsubj:pass"], rtol=0, atol=0)
+    assert not torch.allclose(found["nsubj"], found["det"])
+    turned = network(words, edges, torch.tensor([up + 2, down + 2, loop, loop]))
+    assert not torch.allclose(turned, found["nsubj"])  # a head is not a dependent
 
 
 def test_losses_of_a_step_are_those_of_both_sides() -> None:

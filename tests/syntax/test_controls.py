@@ -23,7 +23,7 @@ from domadapt.syntax.controls.self_loops import SelfLoops
 from domadapt.syntax.controls.shuffled import Shuffled, shuffle
 from domadapt.syntax.parser import Parse, SpacyParser, Text
 from domadapt.training.build import build
-from tests.support import corpora
+from tests.support import EVERY_INJECTION, INJECTIONS, corpora
 
 NAMES = ["shuffled", "linear", "random", "self_loops"]
 
@@ -142,10 +142,10 @@ def test_a_control_stands_around_the_cache(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_under_a_control(name: str, tmp_path: Path) -> None:
     """Its losses are finite, its name and its model say what it read, and the model reads the same when it predicts."""
-    small = [*corpora(tmp_path), "injection=[lisa,gnn]", "injection.lisa.layer=1", "trainer.device=cpu"]
+    small = [*corpora(tmp_path), *EVERY_INJECTION, "trainer.device=cpu"]
     overrides = [*small, f"control={name}", "injection.lisa.at_prediction=parser", f"paths.run={tmp_path}/run"]
     metrics = domadapt.train(overrides)
-    assert metrics["method"] == f"lisa+gnn@{name}"
+    assert metrics["method"] == "+".join(choice.partition("=")[2] for choice in INJECTIONS) + f"@{name}"
     losses = [value for point in metrics["curve"] for value in point["losses"].values()]
     assert losses and np.isfinite(losses).all()
     model = domadapt.load(tmp_path / "run" / "model")

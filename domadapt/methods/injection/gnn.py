@@ -30,16 +30,15 @@ from domadapt.data.batches import Batch
 from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Output
+from domadapt.models.graph_network import GraphNetwork, refuse_graph_settings
 from domadapt.syntax.alignment import IGNORED, pool_words
-from domadapt.syntax.graphs import edge_types
 
 
 class GraphSupervision(Method):
     """Graph-network auxiliary supervision.
 
     Args:
-        convolution: ``gatv2`` (Brody et al. 2022, with relation embeddings on edges) or ``gcn`` (Kipf & Welling 2017,
-            blind to relations).
+        convolution: ``gatv2``, ``gcn`` or ``relational``: see :class:`domadapt.models.graph_network.GraphNetwork`.
         width: of node states.
         depth: number of graph layers: how far a word sees along the tree.
         masked: share of words whose node input is masked.
@@ -64,15 +63,10 @@ class GraphSupervision(Method):
         relations: float,
     ) -> None:
         super().__init__({"gnn/agreement": agreement, "gnn/head": heads, "gnn/relation": relations})
-        if convolution not in ("gatv2", "gcn"):
-            raise ValueError(f"gnn.convolution={convolution!r}: expected gatv2 or gcn")
+        refuse_graph_settings("gnn", convolution, width, depth)
         if not 0 < masked < 1:
             raise ValueError(f"gnn.masked={masked}: expected a share between 0 and 1, both excluded")
-        in_range("gnn.depth", depth, 1)
         in_range("gnn.temperature", temperature, 1e-3, 1e3)
-        in_range("gnn.width", width, 4)
-        if width % 4:
-            raise ValueError(f"gnn.width={width}: expected a multiple of 4, the number of attention heads")
         self.convolution, self.width, self.depth = convolution, width, depth
         self.masked, self.temperature = masked, temperature
 
@@ -80,7 +74,9 @@ class GraphSupervision(Method):
         """Make the graph network and the scorers."""
         super().attach(setting)
         encoder, relations = setting.encoder, len(setting.relations)
-        self.graph = GraphNetwork(self.convolution, encoder.width, self.width, self.depth, edge_types(relations))
+        self.graph = GraphNetwork(
+            self.convolution, encoder.width, self.width, self.depth, setting.relations, hides=True
+        )
         self.project = nn.Linear(encoder.width, self.width)
         self.dependent = nn.Linear(encoder.width, self.width)
         self.governor = nn.Linear(encoder.width, self.width)
@@ -100,7 +96,7 @@ class GraphSupervision(Method):
             words = pool_words(output.states.float(), batch.pair_pieces, batch.pair_nodes, nodes)
             seen = batch.node_first_piece >= 0
             masked = seen & (torch.rand(nodes, device=words.device) < self.masked)
-            graph = self.graph(words, masked, batch.edge_index, batch.edge_type)
+            graph = self.graph(words, batch.edge_index, batch.edge_type, masked)
             dependent, governor = F.gelu(self.dependent(words)), F.gelu(self.governor(words))
             known = seen & seen[batch.word_heads]
             relation_logits = self.relation(torch.cat([dependent, governor[batch.word_heads]], dim=-1))
@@ -111,52 +107,6 @@ class GraphSupervision(Method):
                     F.cross_entropy(relation_logits, batch.relations, reduction="none"), known & (batch.relations > 0)
                 ),
             }
-
-
-class GraphNetwork(nn.Module):
-    """Graph convolutions over a batch of trees, with residual connections and layer norm.
-
-    Args:
-        convolution: ``gatv2`` or ``gcn``.
-        inputs: width of the encoder's states.
-        width: of node states.
-        depth: number of layers.
-        kinds: number of edge types.
-    """
-
-    def __init__(self, convolution: str, inputs: int, width: int, depth: int, kinds: int) -> None:
-        super().__init__()
-        from torch_geometric.nn import GATv2Conv, GCNConv
-
-        self.enter = nn.Linear(inputs, width)
-        self.mask = nn.Parameter(torch.zeros(width))
-        self.edge = nn.Embedding(kinds, width) if convolution == "gatv2" else None
-        # The collator's edges hold every self loop already.
-        self.layers = nn.ModuleList(
-            GATv2Conv(width, width // 4, heads=4, edge_dim=width, add_self_loops=False)
-            if convolution == "gatv2"
-            else GCNConv(width, width, add_self_loops=False)
-            for _ in range(depth)
-        )
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
-
-    def forward(self, words: Tensor, masked: Tensor, edge_index: Tensor, edge_type: Tensor) -> Tensor:
-        """Node states.
-
-        Args:
-            words: (nodes, inputs) word states.
-            masked: (nodes,) True where the node's own input is hidden.
-            edge_index: (2, edges).
-            edge_type: (edges,).
-
-        Returns:
-            (nodes, width).
-        """
-        states = torch.where(masked.unsqueeze(1), self.mask, self.enter(words))
-        for layer, norm in zip(self.layers, self.norms, strict=True):
-            edges = (edge_index,) if self.edge is None else (edge_index, self.edge(edge_type))
-            states = norm(states + F.gelu(layer(states, *edges)))
-        return states
 
 
 def agreement_loss(words: Tensor, graph: Tensor, temperature: float) -> Tensor:

@@ -1,0 +1,102 @@
+r"""An attention head beside the pretrained ones, whose scores the parse shapes, at prediction as in training.
+
+LIBERT (Pereg, Korat, Wasserblat 2020, https://aclanthology.org/2020.coling-main.158) adds to one layer a head with its
+own queries, keys and values, and multiplies its attention by the parents' matrix P of the dependency tree:
+
+.. math:: \mathrm{head} = \Big(\mathrm{softmax}\big(\tfrac{QK^\top}{\sqrt d}\big) \circ P\Big) V, \qquad
+          \mathrm{output} = W_o\,[\text{pretrained heads}] + W_e\,\mathrm{head}.
+
+:math:`P_{ij} = 1` where the word of piece j is the syntactic head of the word of piece i; a root is its own. A piece
+without a word ([CLS], [SEP], whitespace) gets nothing from the head. With ``shape: bias`` the arcs are no filter but an
+offer: :math:`\mathrm{softmax}(QK^\top/\sqrt d + bP)\,V`, b learned. :math:`W_e` starts at zero: step 0 is the plain
+model.
+"""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from domadapt.data.batches import Batch
+from domadapt.methods.method import Method, in_range
+from domadapt.methods.setting import Setting
+from domadapt.models.attention import additive_mask
+from domadapt.syntax.alignment import between_pieces
+
+START = 3.0  # of b: an arc outweighs 20 pieces that are not one
+
+
+class ExtraHead(Method):
+    """One more head in one layer.
+
+    Args:
+        layer: which layer, counted from 0.
+        shape: ``product`` (attention times arcs, as LIBERT's) or ``bias`` (arcs add to the scores).
+        arcs: ``parents``, ``children`` or ``both``: whom a word may hear.
+        rate: learning rate of the head, times the run's: it is new, and its layer is not.
+
+    Raises:
+        ValueError: a setting is out of its range.
+    """
+
+    reads = frozenset({"parses", "parses_at_prediction"})
+    used_at_prediction = True
+
+    def __init__(self, layer: int, shape: str, arcs: str, rate: float) -> None:
+        super().__init__()
+        in_range("extra_head.layer", layer, 0)
+        in_range("extra_head.rate", rate, 0.0, 1e6)
+        if shape not in ("product", "bias"):
+            raise ValueError(f"extra_head.shape={shape!r}: expected product or bias")
+        if arcs not in ("parents", "children", "both"):
+            raise ValueError(f"extra_head.arcs={arcs!r}: expected parents, children or both")
+        self.layer, self.product, self.arcs, self.rate = layer, shape == "product", arcs, rate
+
+    def attach(self, setting: Setting) -> None:
+        """Make the head, as wide as the layer's own, and put it beside them."""
+        super().attach(setting)
+        encoder = setting.encoder
+        config = encoder.model.config
+        size = int(getattr(config, "head_dim", None) or encoder.width // config.num_attention_heads)
+        self.query, self.key, self.value = (nn.Linear(encoder.width, size) for _ in range(3))
+        self.output = nn.Linear(size, encoder.width, bias=False)
+        nn.init.zeros_(self.output.weight)
+        if not self.product:
+            self.bias = nn.Parameter(torch.tensor(START))
+        encoder.hook_attention_output(self.layer, self._beside)
+
+    def _beside(self, states: Tensor, batch: Batch, kept: dict[str, Tensor]) -> Tensor:
+        """(batch, pieces, width): the head's part of the layer's output."""
+        arcs = piece_arcs(batch, self.arcs)
+        query, key, value = self.query(states), self.key(states), self.value(states)
+        scores = (query @ key.transpose(1, 2)).float() / math.sqrt(query.shape[-1])
+        if not self.product:
+            scores = scores + self.bias * arcs
+        weights = (scores + additive_mask(batch.attention_mask.bool(), scores.dtype).unsqueeze(1)).softmax(-1)
+        if self.product:
+            weights = weights * arcs
+        added: Tensor = self.output(weights.to(value.dtype) @ value)
+        return added
+
+    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
+        """The head learns at a rate of its own."""
+        return [{"params": list(self.parameters()), "lr": self.rate * rate}]
+
+
+def piece_arcs(batch: Batch, kind: str) -> Tensor:
+    """Arcs of the trees, between all pieces of the two words.
+
+    Args:
+        batch: with parses.
+        kind: ``parents`` (a root's is itself), ``children`` or ``both``.
+
+    Returns:
+        (batch, pieces, pieces) True from a word's pieces to those of its parent, its children, or both.
+    """
+    heads = batch.tree()
+    parents = F.one_hot(heads, heads.shape[1]).bool()
+    children = parents.transpose(1, 2)
+    arcs = {"parents": parents, "children": children, "both": parents | children}[kind]
+    return between_pieces(arcs, batch.piece_words(), False)

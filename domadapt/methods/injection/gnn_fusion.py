@@ -1,0 +1,78 @@
+r"""A graph network over the parse that is read at prediction: its word states join the encoder's through a gate.
+
+Each word's state :math:`h_i`, the mean of its pieces' last states, goes into the graph network; what it says of the
+word from its neighbours in the tree is added to the word's pieces, as far as a gate opens:
+
+.. math:: h'_p = h_p + \tanh(G\,[h_p; z_p] + g) \odot O z_p, \qquad z_i = \mathrm{GNN}(h, \text{tree})_i,
+
+where :math:`z_p` is the z of the piece's word, and for a piece without a word ([CLS], [SEP], whitespace) the mean of
+its text's words, so that heads that classify texts read the tree, too. G and g start at zero: the gate is closed, and
+step 0 is the plain model. The networks: :mod:`domadapt.models.graph_network`.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from domadapt.data.batches import Batch
+from domadapt.methods.method import Method, in_range
+from domadapt.methods.setting import Setting
+from domadapt.models.graph_network import GraphNetwork, refuse_graph_settings
+from domadapt.syntax.alignment import first_words, pool_words
+
+
+class GraphFusion(Method):
+    """A graph network between the encoder and the task head.
+
+    Args:
+        convolution: ``gatv2``, ``gcn`` or ``relational``: see :class:`domadapt.models.graph_network.GraphNetwork`.
+        width: of node states.
+        depth: number of graph layers: how many arcs far a word sees.
+        rate: learning rate of network and gate, times the run's: they are new, and the encoder is not.
+
+    Raises:
+        ValueError: a setting is out of its range.
+    """
+
+    reads = frozenset({"parses", "parses_at_prediction"})
+    used_at_prediction = True
+
+    def __init__(self, convolution: str, width: int, depth: int, rate: float) -> None:
+        super().__init__()
+        refuse_graph_settings("gnn_fusion", convolution, width, depth)
+        in_range("gnn_fusion.rate", rate, 0.0, 1e6)
+        self.convolution, self.width, self.depth, self.rate = convolution, width, depth, rate
+
+    def attach(self, setting: Setting) -> None:
+        """Make the network and its gate, and hook in behind the last layer."""
+        super().attach(setting)
+        size = setting.encoder.width
+        self.graph = GraphNetwork(self.convolution, size, self.width, self.depth, setting.relations)
+        self.leave = nn.Linear(self.width, size)
+        self.gate = nn.Linear(size + self.width, size)
+        nn.init.zeros_(self.gate.weight)
+        nn.init.zeros_(self.gate.bias)
+        setting.encoder.hook_states(self._fuse)
+
+    def _fuse(self, states: Tensor, batch: Batch, kept: dict[str, Tensor]) -> Tensor:
+        batch.tree()  # refuses texts without parses
+        assert batch.edge_index is not None and batch.edge_type is not None
+        nodes = len(batch.node_first_piece)
+        with torch.autocast(states.device.type, enabled=False):  # scatters and softmaxes over nodes: float32
+            words = pool_words(states.float(), batch.pair_pieces, batch.pair_nodes, nodes)
+            graph = self.graph(words, batch.edge_index, batch.edge_type)
+            texts, _ = batch.node_places()
+            every = torch.arange(nodes, device=states.device)
+            means = pool_words(graph.unsqueeze(0), every, texts, len(states))
+            # One list of words' states, then texts' means, in which each piece finds its own.
+            own = first_words(batch.pair_pieces, batch.pair_nodes, batch.input_ids.numel()).view_as(batch.input_ids)
+            rows = torch.arange(nodes, nodes + len(states), device=states.device).unsqueeze(1)
+            told = torch.cat([graph, means])[torch.where(own >= 0, own, rows)]
+            gate = torch.tanh(self.gate(torch.cat([states.float(), told], dim=-1)))
+            fused: Tensor = states + (gate * self.leave(told)).to(states.dtype)
+            return fused
+
+    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
+        """Network and gate learn at a rate of their own."""
+        return [{"params": list(self.parameters()), "lr": self.rate * rate}]

@@ -1,0 +1,99 @@
+r"""Attention that knows how far apart words are in the dependency tree, at prediction as in training.
+
+Li, Zhou, Li, Xu, Cao 2021 (https://aclanthology.org/2021.findings-acl.57) keep attention within a syntactic distance;
+Bai et al. 2021 (Syntax-BERT, EACL) mask by relations in the tree. Here each head h of each chosen layer learns what a
+distance is worth to it, and the mask is a choice:
+
+.. math:: A^h = \mathrm{softmax}_j\Big(\frac{q_i^\top k_j}{\sqrt d} + b^h_{\delta(i,j)}\Big), \qquad
+          \delta(i,j) \in \{0, \dots, m, \text{beyond}, \text{no tree}\}.
+
+:math:`\delta` counts the arcs between the words of two pieces: 0 within a word, *beyond* above m and between words of
+different sentences, *no tree* where a piece has no word ([CLS], [SEP], whitespace). All b start at zero: step 0 is the
+plain model. A mask of k keeps pairs from attending to each other that are farther apart than k; pieces without a word
+always reach, and are reached by, every other.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from domadapt.data.batches import Batch
+from domadapt.methods.method import Method, in_range
+from domadapt.methods.setting import Setting
+from domadapt.models.attention import AttentionCall
+from domadapt.syntax.alignment import between_pieces
+from domadapt.syntax.distances import tree_distances
+
+
+class TreeBias(Method):
+    """A learned bias on attention, by distance in the tree.
+
+    Args:
+        layers: ``all``, or numbers of layers, counted from 0.
+        max_distance: distances above it are one.
+        mask: False, or the distance beyond which nothing is attended to; at most ``max_distance``.
+        rate: learning rate of the biases, times the run's: scalars that start at zero and weigh whole scores need more.
+
+    Raises:
+        ValueError: a setting is out of its range.
+    """
+
+    reads = frozenset({"parses", "parses_at_prediction"})
+    used_at_prediction = True
+
+    def __init__(self, layers: str | list[int], max_distance: int, mask: bool | int, rate: float) -> None:
+        super().__init__()
+        in_range("tree_bias.max_distance", max_distance, 1)
+        in_range("tree_bias.rate", rate, 0.0, 1e6)
+        if mask is not False and (type(mask) is not int or not 1 <= mask <= max_distance):
+            raise ValueError(f"tree_bias.mask={mask!r}: expected false, or a whole number from 1 to {max_distance}")
+        numbers = [] if isinstance(layers, str) else [*layers]
+        if layers != "all" and (not numbers or len({*numbers}) < len(numbers)):
+            raise ValueError(
+                f"tree_bias.layers={layers!r}: expected all, or different numbers of layers, such as [0,3]"
+            )
+        for layer in numbers:
+            in_range("tree_bias.layers", layer, 0)
+        self.layers, self.max_distance, self.mask, self.rate = numbers, max_distance, mask, rate
+
+    def attach(self, setting: Setting) -> None:
+        """Make the biases, and hook into the layers."""
+        super().attach(setting)
+        encoder = setting.encoder
+        layers = self.layers or range(len(encoder.attention_layers()))
+        self.row = {layer: row for row, layer in enumerate(layers)}
+        heads = int(encoder.model.config.num_attention_heads)
+        self.bias = nn.Parameter(torch.zeros(len(self.row), self.max_distance + 3, heads))
+        for layer in self.row:
+            encoder.hook_attention(layer, self._attend)
+
+    def _attend(self, call: AttentionCall) -> Tensor:
+        name = f"{self.name}/kinds"
+        if name not in call.kept:  # once for all layers of a pass
+            call.kept[name] = distance_kinds(call.batch, self.max_distance)
+        kinds = call.kept[name]
+        mask = call.biased(nn.functional.embedding(kinds, self.bias[self.row[call.layer]]).permute(0, 3, 1, 2))
+        if self.mask is not False:
+            far = (kinds > self.mask) & (kinds <= self.max_distance + 1)
+            mask = mask.masked_fill(far.unsqueeze(1), torch.finfo(mask.dtype).min)
+        return call.inner(mask=mask)
+
+    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
+        """The biases learn at a rate of their own."""
+        return [{"params": list(self.parameters()), "lr": self.rate * rate}]
+
+
+def distance_kinds(batch: Batch, most: int) -> Tensor:
+    """How far apart the words of two pieces are in their tree.
+
+    Args:
+        batch: with parses.
+        most: the largest distance that is told apart.
+
+    Returns:
+        (batch, pieces, pieces): 0 to ``most``; ``most + 1`` beyond and between trees; ``most + 2`` without a word.
+    """
+    apart = tree_distances(batch.tree())
+    kinds = apart.masked_fill((apart < 0) | (apart > most), most + 1)
+    return between_pieces(kinds, batch.piece_words(), most + 2)

@@ -1,0 +1,111 @@
+r"""A graph network over the words of a batch, along the arcs of their trees.
+
+Each layer is a convolution with a residual connection, :math:`z \leftarrow \mathrm{norm}(z + \mathrm{gelu}(C(z)))`,
+where C is one of
+
+- ``gatv2`` (Brody, Alon, Yahav 2022, https://arxiv.org/abs/2105.14491): attention over neighbours, four heads, with
+  embeddings of relations and directions on the edges;
+- ``gcn`` (Kipf & Welling 2017, https://arxiv.org/abs/1609.02907): the neighbours' normalised sum, blind to relations;
+- ``relational`` (Schlichtkrull et al. 2018, https://arxiv.org/abs/1703.06103): a matrix for each group of relations and
+  direction, :math:`\sum_r W_r \cdot \mathrm{mean}_{j \in N_r(i)} z_j`; the groups are those of
+  :mod:`domadapt.syntax.relation_groups`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from domadapt.syntax.graphs import edge_types
+from domadapt.syntax.relation_groups import edge_groups
+
+CONVOLUTIONS = ("gatv2", "gcn", "relational")
+HEADS = 4
+
+
+class GraphNetwork(nn.Module):
+    """Graph convolutions over a batch of trees, with residual connections and layer norm.
+
+    Args:
+        convolution: ``gatv2``, ``gcn`` or ``relational``.
+        inputs: width of the encoder's states.
+        width: of node states.
+        depth: number of layers: how many arcs far a word sees.
+        relations: ids of relation names, from 1.
+        hides: some nodes' inputs may be hidden: there is a learned vector to stand for them.
+    """
+
+    def __init__(
+        self, convolution: str, inputs: int, width: int, depth: int, relations: Mapping[str, int], hides: bool = False
+    ) -> None:
+        super().__init__()
+        from torch_geometric.nn import GATv2Conv, GCNConv, RGCNConv
+
+        groups = edge_groups(relations)
+
+        def made() -> Any:  # the collator's edges hold every self loop already
+            if convolution == "gatv2":
+                return GATv2Conv(width, width // HEADS, heads=HEADS, edge_dim=width, add_self_loops=False)
+            if convolution == "gcn":
+                return GCNConv(width, width, add_self_loops=False)
+            return RGCNConv(width, width, max(groups) + 1, root_weight=False)
+
+        self.convolution = convolution
+        self.enter = nn.Linear(inputs, width)
+        self.mask = nn.Parameter(torch.zeros(width)) if hides else None
+        self.edge = nn.Embedding(edge_types(len(relations)), width) if convolution == "gatv2" else None
+        self.groups: Tensor
+        self.register_buffer("groups", torch.tensor(groups), persistent=False)
+        self.layers = nn.ModuleList(made() for _ in range(depth))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
+
+    def forward(self, words: Tensor, edge_index: Tensor, edge_type: Tensor, masked: Tensor | None = None) -> Tensor:
+        """Node states.
+
+        Args:
+            words: (nodes, inputs) word states.
+            edge_index: (2, edges).
+            edge_type: (edges,) see :func:`domadapt.syntax.graphs.tree_edges`.
+            masked: (nodes,) True where the node's own input is hidden.
+
+        Returns:
+            (nodes, width).
+        """
+        states: Tensor = self.enter(words)
+        if masked is not None:
+            assert self.mask is not None
+            states = torch.where(masked.unsqueeze(1), self.mask, states)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            states = norm(states + F.gelu(layer(states, edge_index, *self._told(edge_type))))
+        return states
+
+    def _told(self, edge_type: Tensor) -> tuple[Tensor, ...]:
+        """What the convolution hears of an edge."""
+        if self.convolution == "gatv2":
+            assert self.edge is not None
+            return (self.edge(edge_type),)
+        return (self.groups[edge_type],) if self.convolution == "relational" else ()
+
+
+def refuse_graph_settings(name: str, convolution: str, width: int, depth: int) -> None:
+    """Refuse what no graph network can be made of.
+
+    Args:
+        name: of the method, as the user writes it.
+        convolution, width, depth: of :class:`GraphNetwork`.
+
+    Raises:
+        ValueError: naming the setting, its value and what was expected.
+
+    >>> refuse_graph_settings("gnn", "gcn", 6, 1)
+    Traceback (most recent call last):
+    ValueError: gnn.width=6: expected a whole multiple of 4, the number of attention heads
+    """
+    if convolution not in CONVOLUTIONS:
+        raise ValueError(f"{name}.convolution={convolution!r}: expected {', '.join(CONVOLUTIONS)}")
+    if type(width) is not int or width < HEADS or width % HEADS:
+        raise ValueError(f"{name}.width={width!r}: expected a whole multiple of {HEADS}, the number of attention heads")
+    if type(depth) is not int or depth < 1:
+        raise ValueError(f"{name}.depth={depth!r}: expected a whole number from 1")
