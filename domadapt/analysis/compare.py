@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from domadapt.auditing.vocabulary import overlap
 
@@ -64,17 +65,21 @@ def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> C
         return None
     first, second = _summed(source[::2]), _summed(source[1::2])
     halves = bool(first and second)
+    types, tokens = overlap(every, other)
+    types_within, tokens_within = overlap(first, second) if halves else (None, None)
     shares = {item: (every[item] / every.total(), other[item] / other.total()) for item in every | other}
     most = sorted(shares, key=lambda item: (-abs(shares[item][0] - shares[item][1]), item))[:SHOWN]
     return Compared(
-        *overlap(every, other),
-        jensen_shannon(every, other),
-        *(overlap(first, second) if halves else (None, None)),
-        jensen_shannon(first, second) if halves else None,
-        len(other),
-        other.total(),
-        tuple([item for item, _ in other.most_common() if item not in every][:SHOWN]),
-        tuple((item, *shares[item]) for item in most),
+        types=types,
+        tokens=tokens,
+        divergence=jensen_shannon(every, other),
+        types_within=types_within,
+        tokens_within=tokens_within,
+        divergence_within=jensen_shannon(first, second) if halves else None,
+        different=len(other),
+        occurrences=other.total(),
+        new=tuple([item for item, _ in other.most_common() if item not in every][:SHOWN]),
+        moved=tuple((item, *shares[item]) for item in most),
     )
 
 
@@ -102,6 +107,6 @@ def jensen_shannon(one: Counter[str], other: Counter[str]) -> float:
     return min(1.0, max(0.0, result))
 
 
-def _entropy(shares: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> float:
+def _entropy(shares: NDArray[np.float64]) -> float:
     some = shares[shares > 0]
     return float(-(some * np.log2(some)).sum())

@@ -14,7 +14,7 @@ from domadapt.analysis.a_distance import FEWEST, proxy_a_distance
 from domadapt.analysis.compare import Compared, compare
 from domadapt.analysis.states import every_layer, layer_names, of_texts
 from domadapt.analysis.subject import Side, Subject
-from domadapt.auditing.paths import path_counts
+from domadapt.auditing.paths import LONGEST, SHORT, path_counts
 from domadapt.auditing.shift import cliffs_delta
 from domadapt.data.batches import Example
 from domadapt.data.normal import words
@@ -22,7 +22,7 @@ from domadapt.data.records import Record
 from domadapt.methods.setting import Setting
 
 MOST_LABELLED: Final = 2000  # records of a domain that are parsed for paths
-NEITHER: Final = "none"  # words that are part of no span
+NEITHER: Final = "no span"  # words that are part of none
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class DomainShift:
 
     Attributes:
         compared: kinds of items in both domains, by name: ``words``, ``parts of speech``, ``relations``; where labels
-            are known ``labels``, ``TYPE terms`` and ``opinion-aspect paths``. Those are left out that one domain lacks.
+            are known ``labels``, ``TYPE terms``, ``opinion-aspect paths``, and the short ones of these, which published
+            numbers are of. Those are left out that one domain lacks.
         lengths: None where a domain has no text.
         layers: their names, the embeddings first.
         a_distances: by model (``before``, ``after``), of each layer; empty where there are too few texts.
@@ -76,7 +77,9 @@ def domain_shift(subject: Subject) -> DomainShift:
     for kind in kinds:
         counted[f"{kind} terms"] = [[terms_of(record, kind) for record in side.labelled] for side in sides]
     if {"aspect", "opinion"} <= {*kinds}:
-        counted["opinion-aspect paths"] = [_paths(subject, side) for side in sides]
+        ways = [_paths(subject, side) for side in sides]
+        for name, longest in (("opinion-aspect paths", LONGEST), (f"those of up to {SHORT} arcs", SHORT)):
+            counted[name] = [[_short(one, longest) for one in side] for side in ways]
     found = {name: compare(*both) for name, both in counted.items()}
     distances, names = _distances(subject)
     few = f"fewer than {FEWEST} texts of a domain: too few for a classifier of domains"
@@ -102,7 +105,7 @@ def labels_of(record: Record) -> Counter[str]:
 
     >>> from domadapt.data.spans import Span
     >>> dict(labels_of(Record("1", "laptop", "A fast drive", spans=(Span(7, 12, "aspect"),))))
-    {'aspect': 1, 'none': 2}
+    {'aspect': 1, 'no span': 2}
     """
     if record.spans is None:
         return Counter([record.label] if record.label is not None else [])
@@ -136,12 +139,14 @@ def lengths(sides: Iterable[list[int]]) -> Lengths | None:
     return Lengths(float(median(source)), float(median(target)), cliffs_delta(source, target)[0])
 
 
-def _paths(subject: Subject, side: Side) -> list[Counter[str]]:
+def _paths(subject: Subject, side: Side) -> list[Counter[tuple[str, ...]]]:
     """Of each labelled text, paths from opinions to their nearest aspects."""
     both = [r for r in side.labelled if {"aspect", "opinion"} <= {span.type for span in r.spans or ()}][:MOST_LABELLED]
-    parses = subject.parser.parse(both)
-    found = [path_counts([record], [parse]) for record, parse in zip(both, parses, strict=True)]
-    return [Counter({" ".join(way): count for way, count in one.items()}) for one in found]
+    return [path_counts([record], [parse]) for record, parse in zip(both, subject.parser.parse(both), strict=True)]
+
+
+def _short(paths: Counter[tuple[str, ...]], longest: int) -> Counter[str]:
+    return Counter({" ".join(way): count for way, count in paths.items() if len(way) <= longest})
 
 
 def _distances(subject: Subject) -> tuple[dict[str, tuple[float, ...]], tuple[str, ...]]:

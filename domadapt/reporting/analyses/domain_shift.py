@@ -54,10 +54,14 @@ def _table(found: DomainShift, domains: Domains) -> Table:
 
 
 def _shared(found: DomainShift, domains: Domains) -> str:
-    told = [f"{percent(one.tokens)} % of the occurrences of {name}" for name, one in found.compared.items()]
-    lacking = {name: one.new for name, one in found.compared.items() if one.new and _names_things(name)}
+    named = {name: one for name, one in found.compared.items() if _names_things(name) or name == PATHS}
+    told = [f"{name} {percent(one.tokens)} %" for name, one in named.items()]
+    lacking = {name: one.new for name, one in named.items() if one.new and name != PATHS}
     new = "; ".join(f"commonest {name} that it lacks: {', '.join(items)}" for name, items in lacking.items())
-    return f"{domains['source']} has {listed(told)} of {domains['target']}" + (f"; {new}." if new else ".")
+    return (
+        f"Of what is met in {domains['target']}, {domains['source']} has shown this share of occurrences: "
+        f"{listed(told)}" + (f"; {new}." if new else ".")
+    )
 
 
 def _names_things(name: str) -> bool:
@@ -72,7 +76,7 @@ def _moved(found: DomainShift) -> str:
     for kind in ("labels", "parts of speech", "relations"):
         if kind in found.compared and found.compared[kind].moved:
             item, before, after = found.compared[kind].moved[0]
-            parts.append(f"of {kind} {item} moves most, from {percent(before)} to {percent(after)} %")
+            parts.append(f"of {kind} “{item}” moves most, from {percent(before)} to {percent(after)} %")
     return f"{told}{''.join(f'; {part}' for part in parts)}."
 
 

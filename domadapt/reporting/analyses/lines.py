@@ -35,6 +35,7 @@ def lines_svg(
                     axes.plot(range(len(values)), values, style, color=COLORS[model], label=label)
             for name, value in levels.get(title, {}).items():
                 axes.axhline(value, color=INK, linewidth=0.8, linestyle=":", label=f" {name}")
+            axes.set_ylim(bottom=0)
             axes.set_title(title, fontsize=9, color=INK)
             axes.set_xticks(range(len(names)), names)
             axes.set_xlabel("layer")

@@ -11,6 +11,7 @@ from domadapt.reporting.analyses.lines import lines_svg
 from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text
 
 TITLE = "Trees in the states: structural probes"
+ORDER = "order of words"
 HEADER = ["layer", *(f"{NAMED[model]}: {what}" for model in NAMED for what in ("UUAS", "distances", "root", "depths"))]
 
 
@@ -30,10 +31,8 @@ def section(found: StructuralProbe, domains: Domains) -> Section:
         "UUAS, %": _lines(found, domains, "uuas"),
         "root found, %": _lines(found, domains, "root"),
     }
-    levels = {
-        "UUAS, %": {"neighbours": 100 * found.linear["target"].uuas},
-        "root found, %": {"first word": 100 * found.linear["target"].root},
-    }
+    words = found.linear["target"]
+    levels = {"UUAS, %": {ORDER: 100 * words.uuas}, "root found, %": {ORDER: 100 * words.root}}
     svg = lines_svg(panels, found.layers, f"UUAS and root accuracy of probes by layer. {caption}", levels)
     tables: list[Block] = [_table(found, side, domain) for side, domain in domains.items()]
     gap = _gap(found, domains)
@@ -87,7 +86,7 @@ def _table(found: StructuralProbe, side: str, domain: str) -> Table:
         [name, *(cell for model in NAMED for cell in _cells(found.found[model][side][place]))]
         for place, name in enumerate(found.layers)
     ]
-    rows.append(["order of words", *_cells(found.linear[side]) * 2])
+    rows.append([ORDER, *_cells(found.linear[side]) * 2])
     return Table(f"Probes on {domain} sentences", HEADER, rows, narrow=True)
 
 
