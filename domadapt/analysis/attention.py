@@ -91,8 +91,12 @@ def look(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Seque
 def syntax_layer(model: Path) -> int | None:
     """The last layer that an injection trained and left behind in stock weights; None where none says its layer."""
     description = json.loads((model / "domadapt.json").read_text(encoding="utf-8"))
-    layers = [config.get("layer") for config in description.get("left_behind", {}).values()]
-    return max((layer for layer in layers if isinstance(layer, int)), default=None)
+    trained: list[Any] = []
+    for config in description.get("left_behind", {}).values():
+        heads = config.get("heads")
+        trained += heads if isinstance(heads, list) else [config]
+    layers = [one.get("layer") for one in trained if isinstance(one, dict)]
+    return max((layer for layer in layers if isinstance(layer, int) and layer >= 0), default=None)
 
 
 @contextmanager

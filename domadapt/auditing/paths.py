@@ -14,30 +14,12 @@ from domadapt.auditing.finding import Finding, percent, shown
 from domadapt.auditing.parts import SIDES, Parts
 from domadapt.data.records import Record, Span
 from domadapt.syntax.parser import Parse, Parser
+from domadapt.syntax.paths import path
 from domadapt.utils.progress import progress
 
 FROM, TO = "opinion", "aspect"
 LONGEST: Final = 4  # arcs of a path; longer ones seldom relate the two
 SHORT: Final = 2  # arcs of most; the published shares are of about these
-
-
-def path(parse: Parse, start: int, end: int) -> tuple[str, ...] | None:
-    """Relations on the way from one word to another: ``^nsubj`` up to a head, ``nsubj`` down; None between sentences.
-
-    Args:
-        parse: of the text.
-        start, end: words.
-
-    >>> parse = Parse(np.array([[0, 3], [4, 9]]), np.array([1, 1]), ("amod", "ROOT"), ("", ""))
-    >>> path(parse, 0, 1), path(parse, 1, 0)
-    (('^amod',), ('amod',))
-    """
-    up, down = _to_root(parse, start), _to_root(parse, end)
-    meet = next((word for word in up if word in set(down)), None)
-    if meet is None:
-        return None
-    climbed, descended = up[: up.index(meet)], down[: down.index(meet)]
-    return (*(f"^{parse.relations[w]}" for w in climbed), *(parse.relations[w] for w in reversed(descended)))
 
 
 def head_word(parse: Parse, span: Span) -> int | None:
@@ -89,10 +71,3 @@ def paths(parts: Parts, parser: Parser) -> Iterator[Finding]:
         {"tokens": tokens, "short": share, "types": types, "paths": target.total(), "different": len(target)},
         tuple(f"{count} × {shown(' '.join(way))}" for way, count in target.most_common(5)),
     )
-
-
-def _to_root(parse: Parse, word: int) -> list[int]:
-    way = [word]
-    while (head := int(parse.heads[way[-1]])) != way[-1] and head not in way:
-        way.append(head)
-    return way

@@ -7,8 +7,10 @@ from omegaconf import DictConfig, OmegaConf
 from domadapt.benchmarking.plan import FINISHED, Cell
 from domadapt.config.compose import user_error
 from domadapt.config.instantiate import make
-from domadapt.training.build import make_methods, make_validators, told
+from domadapt.training.build import make_methods, make_validators
+from domadapt.training.floor import make_floor
 from domadapt.training.options import read_options
+from domadapt.training.problem import told
 
 
 def check(todo: Sequence[Cell]) -> None:
@@ -48,6 +50,7 @@ def make_parts(cfg: DictConfig) -> None:
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ValueError(f"{missing[0]} is not set: give {missing[0]}=VALUE; domadapt train --help says what it is")
     read_options(cfg)
+    make_floor(cfg)
     make_methods(cfg)
     list(make_validators(cfg.selection))
     domains = make(cfg.data)

@@ -14,12 +14,14 @@ from domadapt.runs.metrics import Metrics
 def objective(metrics: Metrics) -> float | None:
     """The chosen validator's value at the epoch it chose; None of the oracle, by whose value nobody may search.
 
+    None of a floor, too, which has no epochs.
+
     >>> from domadapt.runs.metrics import Epoch, Selection
     >>> curve = Epoch(1, selection=0.2), Epoch(2, selection=0.7)
     >>> objective(Metrics(selection=Selection("source_dev", 2), curve=curve))
     0.7
     """
-    return next(point.selection for point in metrics.curve if point.epoch == metrics.selection.epoch)
+    return next((point.selection for point in metrics.curve if point.epoch == metrics.selection.epoch), None)
 
 
 def searching() -> bool:

@@ -99,7 +99,8 @@ class Packing:
             self._check(config["data"], self.texts[data])
         if parser not in self.parsers:
             self.parsers[parser] = make(config["parser"])
-        parses = any({"parses", "parses_at_prediction", "corpus_parses"} & m.reads for m in make_methods(cell).values())
+        reads = {"parses", "parses_at_prediction", "corpus_parses"}
+        parses = bool(cell.floor) or any(reads & m.reads for m in make_methods(cell).values())
         self.work[parser, data] = self.work.get((parser, data), False) or parses
         copy_foreign(config, self.folder / "own")  # apart from libraries, which are no neighbours of it
         rest = {k: v for k, v in config.items() if k not in ("data", "parser", "backbone", "paths", "benchmark")}

@@ -53,7 +53,13 @@ def own_files(data: Any) -> bool:
 
 
 def method_name(
-    train_on: str, backbone: Any, injection: Any, adaptation: Any, control: Any, target_labels: int | str = 0
+    train_on: str,
+    backbone: Any,
+    injection: Any,
+    adaptation: Any,
+    control: Any,
+    target_labels: int | str = 0,
+    floor: Any = None,
 ) -> str:
     """What a run is called in tables: its methods, target labels that it was given, and after an @ its control.
 
@@ -63,8 +69,10 @@ def method_name(
     'gnn@linear'
     >>> method_name("source", {"_target_": "x.Encoder"}, {}, {}, {}, 32)
     'source_only+32_labels'
+    >>> method_name("source", {"_target_": "x.Encoder"}, {}, {}, {}, 0, {"path_rules": {}})
+    'path_rules'
     """
-    added = [*(injection or {}), *(adaptation or {})]
+    added = [*(floor or {}), *(injection or {}), *(adaptation or {})]
     if str(backbone.get("_target_", "")).endswith("BiLSTM"):
         added = ["rnn_from_scratch", *added]
     if train_on == "target":
@@ -74,11 +82,13 @@ def method_name(
 
 
 def role(config: dict[str, Any]) -> str:
-    """Which bar of the report a run is: the three that stand, or one between."""
+    """Which bar of the report a run is: those that stand, or one between."""
     if config["train_on"] == "target":
         return "in_domain"
     if config.get("target_labels"):  # no floor, whatever it is built of
         return "adapted"
+    if config.get("floor"):
+        return "floor"
     if config["backbone"].get("_target_", "").endswith("BiLSTM"):
         return "rnn_from_scratch"
     return "adapted" if config["injection"] or config["adaptation"] else "source_only"

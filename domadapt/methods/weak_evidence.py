@@ -22,15 +22,17 @@ from domadapt.data.records import Record
 from domadapt.syntax.double_propagation import JOINED, JUDGED, LISTED, Propagated, links, words_of
 from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.parser import Parse, Text
+from domadapt.syntax.path_rules import Rule, linked
 
 SHRINKAGE = 4.0  # uses of an average word that each word is given beside its own
-MOSTLY = 0.5  # share of uses from which on a word of the source judges
-MET = 2  # uses that it takes
+MOSTLY, MET = 0.5, 2  # share of uses from which on a word of the source judges, and uses that it takes
 CONTRAST = frozenset({"but", "though", "although", "yet"})
 FloatArray = NDArray[np.float64]
 
 
-def judging_words(records: Sequence[Record], parses: Sequence[Parse], kinds: Collection[str]) -> frozenset[str]:
+def judging_words(
+    records: Sequence[Record], parses: Sequence[Parse], kinds: Collection[str], least: int = MET, share: float = MOSTLY
+) -> frozenset[str]:
     """Words of the source that judge: in most of their uses they stand in a span of another type than terms have.
 
     Where the source has no other type, adjectives most of whose related nouns are terms.
@@ -39,6 +41,8 @@ def judging_words(records: Sequence[Record], parses: Sequence[Parse], kinds: Col
         records: labelled.
         parses: of them.
         kinds: span types of terms.
+        least: uses that it takes.
+        share: of a word's uses from which on it judges.
     """
     paired = any(span.type not in kinds for record in records for span in record.spans or ())
     uses, judging = Counter[str](), Counter[str]()
@@ -53,7 +57,7 @@ def judging_words(records: Sequence[Record], parses: Sequence[Parse], kinds: Col
         for word, judges in told:
             uses[words[word]] += 1
             judging[words[word]] += judges
-    return frozenset(w for w, n in uses.items() if n >= MET and w.isalpha() and judging[w] > MOSTLY * n)
+    return frozenset(w for w, n in uses.items() if n >= least and w.isalpha() and judging[w] > share * n)
 
 
 def within(record: Record, parse: Parse, word: int, kinds: Collection[str], terms: bool) -> bool:
@@ -93,6 +97,22 @@ def noun_evidence(texts: Sequence[Text], parses: Sequence[Parse], told: Propagat
                 dtype=np.float64,
             ).reshape(-1, 5)
         )
+    return rows
+
+
+def rule_evidence(
+    texts: Sequence[Text], parses: Sequence[Parse], opinions: Collection[str], rules: Sequence[Rule]
+) -> list[FloatArray]:
+    """Of each text (nouns, 1) the precision of the best rule that leads to a noun from one of these words, or 0."""
+    precision = {rule.path: rule.precision for rule in rules}
+    longest = max(map(len, precision), default=0)
+    rows = []
+    for text, parse in zip(texts, parses, strict=True):
+        best = np.zeros(len(parse.words))
+        judging = [i for i, word in enumerate(words_of(text, parse)) if word in opinions]
+        for (first, end), _, path in linked(text, parse, judging, longest):
+            best[first:end] = np.maximum(best[first:end], precision.get(path, 0.0))
+        rows.append(best[nouns_of(text, parse), None])
     return rows
 
 

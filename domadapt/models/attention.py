@@ -1,5 +1,6 @@
 """The way into attention: transformers' attention interface, and a stack of hooks on each layer."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -62,6 +63,25 @@ class AttentionCall:
         """
         bias = bias.to(self.query.dtype)
         return bias if self.mask is None else additive_mask(self.mask, bias.dtype) + bias
+
+    def key_head(self, head: int) -> int:
+        """Whose keys and values a head reads: some models give several heads the same."""
+        return head // (self.query.shape[1] // self.key.shape[1])
+
+    def scores(self, head: int, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """(batch, pieces, pieces) scores of one head, attending piece in rows, masked, in float32.
+
+        Args:
+            head: counted from 0.
+            change: of its queries, (batch, pieces, head width), before they meet the keys.
+        """
+        scale = self.scaling if self.scaling is not None else 1 / math.sqrt(self.query.shape[-1])
+        with torch.autocast(self.query.device.type, enabled=False):
+            query, key = self.query[:, head].float(), self.key[:, self.key_head(head)].float()
+            scores = (query if change is None else change(query)) @ key.transpose(-1, -2) * scale
+        if self.mask is None:
+            return scores
+        return scores + additive_mask(self.mask[:, head if self.mask.shape[1] > 1 else 0], scores.dtype)
 
 
 AttentionHook = Callable[[AttentionCall], Tensor]

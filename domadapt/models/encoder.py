@@ -2,13 +2,14 @@
 
 Injections reach into it by hooks, each of them a stack: on the attention of a layer (:meth:`Encoder.hook_attention`),
 beside its heads (:meth:`Encoder.hook_attention_output`), and between the last layer and the task head
-(:meth:`Encoder.hook_states`).
+(:meth:`Encoder.hook_states`). What any layer gives out can be read (:meth:`Encoder.keep_layer`).
 """
 
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -84,6 +85,7 @@ class Encoder(nn.Module):
         self.attention_hooks: dict[int, list[AttentionHook]] = {}
         self.output_hooks: dict[int, list[StatesHook]] = {}
         self.states_hooks: list[StatesHook] = []
+        self.kept_layers: set[int] = set()
         freeze(self, trainable)
 
     @property
@@ -116,8 +118,16 @@ class Encoder(nn.Module):
         # Not output_hidden_states: what transformers needs for it does not survive the way into another process.
         states: list[Tensor] = []
 
+        layers = self.layers()
+        last = len(layers) - 1
+
+        def keep(module: Any, inputs: Any, output: Any, layer: int) -> None:
+            kept[layer_name(layer)] = output[0] if isinstance(output, tuple) else output
+
         def between(module: Any, inputs: Any, output: Any) -> Any:
             found: Tensor = output[0]
+            if hooked and last in self.kept_layers:  # some models normalise what their last layer gives
+                kept[layer_name(last)] = found
             for hook in self.states_hooks if hooked else ():
                 found = hook(found, batch, kept)
             states.append(found)
@@ -127,12 +137,17 @@ class Encoder(nn.Module):
                     output["pooler_output"] = module.pooler(found)
             return output
 
-        hook = self.base.register_forward_hook(between)
+        handles = [self.base.register_forward_hook(between)]
+        handles += [
+            layers[layer].register_forward_hook(partial(keep, layer=layer))
+            for layer in (self.kept_layers - {last} if hooked else ())
+        ]
         try:
             with self._added(batch, hooked, kept):
                 out = self.model(**self._inputs(batch, hooked, kept))
         finally:
-            hook.remove()
+            for handle in handles:
+                handle.remove()
         return Output(states[0], out.logits, kept)
 
     def states(self, batch: Batch, hooked: bool = True) -> Tensor:
@@ -166,13 +181,13 @@ class Encoder(nn.Module):
 
     def twin(self) -> "Encoder":
         """A copy with weights of its own and no hooks: such as a teacher starts from."""
-        hooks = self.attention_hooks, self.output_hooks, self.states_hooks
+        hooks = self.attention_hooks, self.output_hooks, self.states_hooks, self.kept_layers
         # Copied along, they would copy the methods that own them.
-        self.attention_hooks, self.output_hooks, self.states_hooks = {}, {}, []
+        self.attention_hooks, self.output_hooks, self.states_hooks, self.kept_layers = {}, {}, [], set()
         try:
             return copy.deepcopy(self)
         finally:
-            self.attention_hooks, self.output_hooks, self.states_hooks = hooks
+            self.attention_hooks, self.output_hooks, self.states_hooks, self.kept_layers = hooks
 
     def attention_layers(self) -> list[nn.Module]:
         """The self-attention modules, in order; found by class, because not every model numbers its layers."""
@@ -235,6 +250,28 @@ class Encoder(nn.Module):
         """Let ``hook`` change the last states before the task head reads them, after those attached before it."""
         self.states_hooks.append(hook)
 
+    def keep_layer(self, layer: int) -> str:
+        """Let every forward pass keep what a layer gives out, (batch, pieces, width), in ``Output.kept``.
+
+        Of the last layer these are the last hidden states, as they are before any hook changes them.
+
+        Args:
+            layer: counted from 0; -1 is the last.
+
+        Returns:
+            Under which name.
+
+        Raises:
+            ValueError: no such layer.
+        """
+        count = len(self.layers())
+        if not -count <= layer < count:
+            raise ValueError(
+                f"layer {layer}: {self.name} has layers 0 to {count - 1}, or from the last one -1 to {-count}"
+            )
+        self.kept_layers.add(layer % count)
+        return layer_name(layer % count)
+
     def save(self, folder: Path) -> None:
         """Write a stock Hugging Face folder: configuration, safetensors, tokenizer."""
         self.model.save_pretrained(folder)
@@ -253,6 +290,11 @@ class Encoder(nn.Module):
         stored = [*AutoConfig.from_pretrained(folder, trust_remote_code=False).id2label.values()]
         if stored != self.labels:
             raise ValueError(f"{folder / 'config.json'}: labels {stored}, expected {self.labels}; {AGAIN}")
+
+
+def layer_name(layer: int) -> str:
+    """What a layer's output is called among what a pass keeps."""
+    return f"layer/{layer}"
 
 
 class EncoderLike(Protocol):

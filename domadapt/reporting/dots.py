@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from domadapt.reporting.rows import Row, rows
+from domadapt.reporting.rows import BELOW, Row, rows
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.runs.groups import Pair
 from domadapt.statistics.results import Interval, Statistics
@@ -138,10 +138,13 @@ def _lines(axes: Axes, group: Group, colors: Mapping[str, str], top: int, end: i
 
 
 def _limits(groups: Sequence[Group]) -> tuple[float, float]:
-    """Of the axis: all ends but those of networks from scratch, unless there are no others."""
+    """Of the axis: below, no floor or network from scratch stretches it, unless there is nothing else."""
     every = [one for group in groups for one in (*group.dots, *group.lines.values())]
-    shown = [score for row, score in every if row.method.role != "rnn_from_scratch"] or [score for _, score in every]
-    ends = [100 * end for score in shown for end in (score.mean, score.low, score.high) if end is not None]
-    low, high = min(ends), max(ends)
+    shown = [score for row, score in every if row.method.role not in BELOW] or [score for _, score in every]
+    ends, all_ends = (
+        [100 * end for score in some for end in (score.mean, score.low, score.high) if end is not None]
+        for some in (shown, [score for _, score in every])
+    )
+    low, high = min(ends), max(all_ends)
     wide = max(high - low, 5.0)
     return max(0.0, low - PAD * wide) if low > 0 else low - PAD * wide, high + 2 * PAD * wide

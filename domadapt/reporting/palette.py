@@ -8,7 +8,7 @@ from domadapt.reporting.rows import owner
 from domadapt.runs.groups import Pair
 
 # Okabe and Ito's palette: told apart by colour-blind readers, visible on white and on black.
-STANDING = {"rnn_from_scratch": "#8c8c8c", "source_only": "#0072b2", "in_domain": "#009e73"}
+STANDING = {"floor": "#bdbdbd", "rnn_from_scratch": "#8c8c8c", "source_only": "#0072b2", "in_domain": "#009e73"}
 # The rest of it, then Tol's muted one.
 ADAPTED = ("#e69f00", "#d55e00", "#cc79a7", "#56b4e9", "#aa4499", "#999933", "#6699cc", "#882255")
 LIGHTER = 0.5  # of a control: the share of what its method's colour lacks to white

@@ -10,6 +10,7 @@ from domadapt.statistics.gap import parts, share
 from domadapt.statistics.results import Interval, Share, Statistics
 from domadapt.statistics.scored import score_names, scored
 
+BELOW = ("floor", "rnn_from_scratch")  # no network, or another one: nowhere on the way
 CEILING = "ceiling: trained on target labels"
 
 
@@ -37,7 +38,7 @@ class Row:
 
 
 def rows(pair: Pair, statistics: Statistics | None = None) -> list[Row]:
-    """A pair's lines: rnn_from_scratch, source_only, adapted ones by falling score with their controls, in_domain.
+    """A pair's lines: those below, source_only, adapted ones by falling score with their controls, in_domain.
 
     Args:
         pair: whose methods.
@@ -92,7 +93,7 @@ def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:
     fewer = any(size.all != size.clean for size in sizes)
     clean = scores(method, lambda run: (run.target_test_clean or {}).get(pair.headline))
     target, closed = _said(pair, method, statistics)
-    if method.role == "rnn_from_scratch":  # another network, which is nowhere on the way
+    if method.role in BELOW:
         closed = Share(pair.headline, None, None, 0)
     details = {
         name: scores(method, lambda run, name=name: run.score(name))  # type: ignore[misc]

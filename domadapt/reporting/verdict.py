@@ -6,7 +6,7 @@ from pathlib import Path
 
 from domadapt.reporting.blocks import Facts, counted, listed
 from domadapt.reporting.examples import best_overall
-from domadapt.reporting.rows import target_scores
+from domadapt.reporting.rows import BELOW, target_scores
 from domadapt.reporting.summary import LEVEL
 from domadapt.reporting.tables import closed
 from domadapt.runs.groups import Method, Pair, reference
@@ -22,7 +22,7 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     """
     runs = [run for pair in pairs for method in pair.methods for run in method.runs]
     tasks = list(dict.fromkeys(f"{pair.task}, scored by {pair.headline}" for pair in pairs))
-    backbones = list(dict.fromkeys(_backbone(run.config) for run in runs if run.role != "rnn_from_scratch"))
+    backbones = list(dict.fromkeys(_backbone(run.config) for run in runs if run.role not in BELOW))
     items = [("Task", listed(tasks)), ("Backbone", listed([name for name in backbones if name]) or "not recorded")]
     best = best_overall(pairs)
     if best and (scores := _scores(best)):

@@ -7,7 +7,14 @@ from typing import Any
 
 from domadapt.runs.metrics import Metrics
 
-ROLES = ("rnn_from_scratch", "source_only", "adapted", "control", "in_domain")  # in the order of the report's bars
+ROLES = (
+    "floor",
+    "rnn_from_scratch",
+    "source_only",
+    "adapted",
+    "control",
+    "in_domain",
+)  # in the order of the report's bars
 NAMES = ("seed", "paths", "tracking", "pair", "method", "benchmark", "data")  # say nothing of how a method is set
 
 

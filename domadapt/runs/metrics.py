@@ -33,7 +33,7 @@ NEEDED = [
 AGAIN = "run that cell again, or leave its folder out of `runs`"
 # Of the configuration, what a report looks into; each is settings by name, or null.
 SECTIONS = ("data", "task", "backbone", "trainer", "benchmark")
-ROLES = ("rnn_from_scratch", "source_only", "adapted", "in_domain")
+ROLES = ("floor", "rnn_from_scratch", "source_only", "adapted", "in_domain")
 TASKS = ("extraction", "classification")
 # The bounds turn away NaN and infinity, too: one such score makes every p-value 0.
 Share = Annotated[float, Interval(ge=0, le=1)]

@@ -126,7 +126,7 @@ def _often(told: Counter[str], least: int) -> set[str]:
 
 
 def _found(
-    text: Text, parse: Parse, words: list[str], pairs: list[Link], terms: set[str], judging: set[str]
+    text: Text, parse: Parse, words: list[str], pairs: list[Link], terms: Collection[str], judging: Collection[str]
 ) -> NDArray[np.int64]:
     """(words,) how each noun of a text was found."""
     found = np.array([LISTED * (w in terms and is_noun(parse, i, text.text)) for i, w in enumerate(words)], np.int64)
@@ -140,6 +140,17 @@ def _found(
     for phrase in noun_phrases(parse, text.text):
         found[phrase.first : phrase.end] = found[phrase.first : phrase.end].max()
     return found
+
+
+def found_in(text: Text, parse: Parse, told: Propagated) -> NDArray[np.int64]:
+    """(words,) how each noun of another text of the domain is found, by the lists alone.
+
+    Args:
+        text: that propagation need not have seen.
+        parse: of it.
+        told: by propagation through the domain.
+    """
+    return _found(text, parse, words_of(text, parse), [*links(text, parse)], told.terms, told.opinions)
 
 
 def words_of(text: Text, parse: Parse) -> list[str]:

@@ -27,6 +27,59 @@ def edge_types(relations: int) -> int:
     return 2 * (relations + 1) + 1
 
 
+def word_links(heads: IntArray, target: str, among: IntArray) -> IntArray:
+    """Each word with the words that it is to look at: its head, its dependents, or those of the same head.
+
+    Args:
+        heads: (words,) head word, a root's being itself.
+        target: ``parent`` (a root's is itself), ``child`` or ``sibling`` (roots have none).
+        among: the words that count, such as those that truncation has left.
+
+    Returns:
+        (links, 2) words, the looking one first.
+
+    >>> heads = np.array([1, 1, 1])
+    >>> word_links(heads, "child", np.arange(3)).tolist(), word_links(heads, "sibling", np.arange(3)).tolist()
+    ([[1, 0], [1, 2]], [[0, 2], [2, 0]])
+    """
+    if target == "parent":
+        return np.stack([among, heads[among]], axis=1)
+    inner = among[heads[among] != among]
+    if target == "child":
+        return np.stack([heads[inner], inner], axis=1)
+    same = heads[inner][:, None] == heads[inner][None, :]
+    np.fill_diagonal(same, False)
+    links: IntArray = inner[np.argwhere(same)]
+    return links
+
+
+def relation_links(heads: IntArray, relations: Sequence[str], relation: str) -> IntArray:
+    """The arcs of one relation.
+
+    Args:
+        heads: (words,) head word, a root's being itself.
+        relations: (words,) name of each word's arc.
+        relation: a name; its subtypes count, too, so that ``nsubj`` means ``nsubj:pass`` as well.
+
+    Returns:
+        (arcs, 2) words, the dependent first.
+
+    >>> relation_links(np.array([1, 1, 1]), ["nsubj:pass", "root", "obj"], "nsubj").tolist()
+    [[0, 1]]
+    """
+    words = np.array([word for word, name in enumerate(relations) if is_kind_of(name, relation)], dtype=np.int64)
+    return np.stack([words, heads[words]], axis=1)
+
+
+def is_kind_of(name: str, relation: str) -> bool:
+    """Whether a relation is another, or a subtype of it.
+
+    >>> is_kind_of("nmod:poss", "nmod"), is_kind_of("nmod", "nmod:poss"), is_kind_of("objx", "obj")
+    (True, False, False)
+    """
+    return name == relation or name.startswith(f"{relation}:")
+
+
 def tree_edges(heads: Sequence[IntArray], relations: Sequence[IntArray], vocabulary: int) -> tuple[IntArray, IntArray]:
     """One flat graph for a batch of trees: nodes are words, counted through the batch.
 

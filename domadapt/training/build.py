@@ -1,20 +1,14 @@
 """From a configuration to everything that training needs, built in one place."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
-from dataclasses import replace
-from importlib.resources import files
 
 import numpy as np
 import pytorch_lightning as pl
-from hydra.utils import get_method
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from domadapt.config.instantiate import make, plain
-from domadapt.config.resolvers import AUTO
+from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
-from domadapt.data.domains import Domains, SealedTest
+from domadapt.data.domains import SealedTest
 from domadapt.inference.saved import SavedRuns
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
@@ -26,9 +20,9 @@ from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import Parser
-from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
+from domadapt.training.problem import read_problem
 from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
 
 
@@ -50,34 +44,8 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     if options.hardware not in (None, kind):
         raise ValueError(f"trainer.hardware={options.hardware!r}: expected null or what this machine is, {kind!r}")
     check_devices(options, device)
-    domains: Domains = make(cfg.data)
-    if cfg.train_on not in ("source", "target"):
-        raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
-    if cfg.train_on == "target":
-        domains = domains.in_domain()
-    if cfg.target_labels and cfg.train_on == "target":
-        raise ValueError(
-            f"target_labels={cfg.target_labels}: train_on=target trains on all of them; leave one of the two out"
-        )
-    if cfg.target_labels:
-        domains = domains.with_target_labels(cfg.target_labels, cfg.target_label_share, cfg.seed)
-    sealed = domains.test
-    if sealed is None and make(cfg.selection).bound:
-        raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
-    task_config = told(cfg.task, domains)
-    task: Task = make(task_config)
-    domains = replace(
-        domains,
-        source_train=task.usable(domains.source_train, domains.warnings),
-        source_dev=task.usable(domains.source_dev, domains.warnings),
-        source_test=task.usable(domains.source_test, domains.warnings),
-        test=None,
-        ceiling=None,
-    )
-    task.learn_labels([*domains.source_train, *domains.source_dev])
-    if sealed is not None:  # what is wrong with it is told before training, not after it
-        judge = deepcopy(task)  # which is thrown away with all that it has seen
-        sealed.check(lambda records: judge.check(judge.usable(records, Counter())))
+    problem = read_problem(cfg)
+    domains, task, sealed = problem.domains, problem.task, problem.sealed
     methods = make_methods(cfg)
     encoder: EncoderLike = make(cfg.backbone, kind=task.kind, labels=task.labels)
     if cfg.max_pieces > encoder.longest:
@@ -97,7 +65,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     setting = Setting(
         domains=domains,
         task=task,
-        task_config=plain(task_config),
+        task_config=problem.task_config,
         encoder=encoder,
         methods=methods,
         parser=parser,
@@ -123,17 +91,6 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
     setting.attach()
     return setting, sealed
-
-
-def told(task: DictConfig, domains: Domains) -> DictConfig:
-    """The task's settings: as they are given, or of the task that the source's annotation is of."""
-    if task.get("_target_") != AUTO:
-        return task
-    # By its name, so that the keys of other runs do not reach both tasks' code.
-    name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
-    made = OmegaConf.create((files("domadapt.conf") / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
-    assert isinstance(made, DictConfig)
-    return made
 
 
 def make_methods(cfg: DictConfig) -> dict[str, Method]:

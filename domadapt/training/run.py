@@ -18,7 +18,7 @@ from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.config.instantiate import plain
 from domadapt.config.resolvers import role
-from domadapt.data.domains import SealedTest
+from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
 from domadapt.runs.content import files_named
@@ -27,13 +27,16 @@ from domadapt.runs.metrics import FORMAT
 from domadapt.runs.provenance import hardware, versions
 from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside
 from domadapt.selection.validator import Validator
+from domadapt.tasks.task import Task
 from domadapt.tracking.tracker import tracking
 from domadapt.training.build import build, make_validators
 from domadapt.training.ceiling import Ceiling
 from domadapt.training.distributed import be_quiet
 from domadapt.training.fit import Epochs, fit
+from domadapt.training.floor import make_floor, run_floor
 from domadapt.training.network import Network
 from domadapt.training.options import TrainerOptions, read_options
+from domadapt.training.problem import read_problem
 from domadapt.training.test import final_evaluation
 from domadapt.training.unlabelled import audit_own_files, label_target, leave_card
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
@@ -42,6 +45,7 @@ from domadapt.utils.redact import command_line, redacted, remember, struck
 
 if TYPE_CHECKING:
     from domadapt.auditing.audit import Audit
+    from domadapt.methods.floor.floor import Floor
 
 log = logging.getLogger(__name__)
 FINISHED = "%s is finished: not run again (to force it, delete this folder)"
@@ -164,6 +168,8 @@ class Job:
 def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
     """Everything between the lock and metrics.json, and that."""
     status, folder = job.status, job.folder
+    if (floor := make_floor(cfg)) is not None:
+        return _write(_by_rules(cfg, job, floor), folder, status)
     with status.during("build"):
         _reproducible(cfg.seed, job.options.threads)
         validators = list(make_validators(cfg.selection))
@@ -180,7 +186,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
     ceiling = Ceiling(cfg, setting.domains, sealed)
     with ceiling.once():
         if (found := ceiling.take(folder, setting.domains.source)) is not None:
-            told = summary(job.config, setting, found["curve"])
+            told = summary(job.config, setting)
             own = {"key": job.key, "seconds": status.seconds, "attempts": status.attempts}
             own |= {name: told[name] for name in ("source", "config", "command")}
             return _write(found | own, folder, status)
@@ -188,6 +194,16 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
         _write(metrics, folder, status)
         ceiling.made(folder)
     return metrics
+
+
+def _by_rules(cfg: DictConfig, job: Job, floor: "Floor") -> dict[str, Any]:
+    """The metrics of a cell that trains no network."""
+    with job.status.during("build"):
+        problem = read_problem(cfg)
+    scores = run_floor(cfg, floor, problem, job.folder, job.status)
+    told = _about({**job.config, "task": problem.task_config}, problem.domains, problem.task)
+    known = {"format": FORMAT, "key": job.key, "hardware": hardware(torch.device("cpu"), "32")}
+    return {**known, **told, **scores, "seconds": job.status.seconds, "attempts": job.status.attempts}
 
 
 def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, Any]:
@@ -234,7 +250,7 @@ def _learn(
     if sealed is None:
         with status.during("label target"):
             labelled = label_target(setting, epochs.batch_size, folder / "predictions.jsonl")
-    told = summary(job.config, setting, epochs.curve)
+    told = {**summary(job.config, setting), "curve": epochs.curve}
     if chosen.bound:
         told["method"] += "+oracle_selection"
     took = {"seconds": status.seconds, "attempts": status.attempts}
@@ -244,29 +260,34 @@ def _learn(
     return metrics
 
 
-def summary(config: dict[str, Any], setting: Setting, curve: list[dict[str, Any]]) -> dict[str, Any]:
-    """What metrics.json says of a run besides its scores: what was run, on what, and what was chosen."""
+def summary(config: dict[str, Any], setting: Setting) -> dict[str, Any]:
+    """What metrics.json says of a run besides its scores: what was run, and on what."""
+    told = _about(config, setting.domains, setting.task)
+    told["counts"] |= {
+        "parameters": sum(p.numel() for p in setting.encoder.parameters()),
+        "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
+    }
+    return {**told, "hardware": hardware(setting.device, setting.precision)}
+
+
+def _about(config: dict[str, Any], domains: Domains, task: Task) -> dict[str, Any]:
     return {
-        "source": setting.domains.source,
-        "target": setting.domains.target,
-        "task": "extraction" if setting.task.kind == "token" else "classification",
-        "headline": setting.task.headline,
+        "source": domains.source,
+        "target": domains.target,
+        "task": "extraction" if task.kind == "token" else "classification",
+        "headline": task.headline,
         "method": config["method"],
         "role": role(config),
         "seed": config["seed"],
-        "curve": curve,
         "counts": {
-            "source_train": len(setting.domains.source_train),
-            "source_dev": len(setting.domains.source_dev),
-            "target_unlabelled": len(setting.domains.unlabeled.texts),
-            "target_labels": setting.domains.target_labels,
-            "parameters": sum(p.numel() for p in setting.encoder.parameters()),
-            "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
-            "warnings": dict(setting.warnings),
+            "source_train": len(domains.source_train),
+            "source_dev": len(domains.source_dev),
+            "target_unlabelled": len(domains.unlabeled.texts),
+            "target_labels": domains.target_labels,
+            "warnings": dict(domains.warnings),
         },
         "config": redacted(config),
         "versions": versions(),
-        "hardware": hardware(setting.device, setting.precision),
         "command": command_line(["domadapt", *sys.argv[1:]]),
     }
 

@@ -1,18 +1,19 @@
 """The one time that target labels are read: after training and selection are over."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from domadapt.analysis.expected import expected_score
 from domadapt.analysis.temperature import calibration_under_shift
-from domadapt.data.domains import SealedTest
+from domadapt.data.domains import Domains, SealedTest
 from domadapt.data.normal import identity
 from domadapt.data.records import Record
 from domadapt.inference.evaluate import Evaluation, evaluate
 from domadapt.methods.setting import Setting
 from domadapt.tasks.scores import Scores
-from domadapt.tasks.task import Prediction
+from domadapt.tasks.task import Prediction, Task
 from domadapt.training.fit import Epochs
 from domadapt.utils.files import write_atomic
 
@@ -69,17 +70,39 @@ def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs
     if not scores:
         return {**result, "target_test": None}
     predictions = found[epoch].predictions
-    result["target_test"] = scores[epoch]
-    texts = [r.text for r in setting.domains.unlabeled.texts] + [r.text for r in setting.domains.source_train]
+    return result | scores_on_test(setting.task, setting.domains, records, predictions, scores[epoch], folder)
+
+
+def scores_on_test(
+    task: Task,
+    domains: Domains,
+    records: Sequence[Record],
+    predictions: Sequence[Prediction],
+    scores: Scores,
+    folder: Path,
+) -> dict[str, Any]:
+    """What metrics.json says of the target test, and the predictions as a file.
+
+    Args:
+        task: that scores.
+        domains: whose texts were read before.
+        records: of the test.
+        predictions: of them.
+        scores: of these.
+        folder: where predictions are written.
+    """
+    texts = [r.text for r in domains.unlabeled.texts] + [r.text for r in domains.source_train]
     seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
     clean = [i for i, r in enumerate(records) if identity(r.text) not in seen]
-    result["target_test_clean"] = (
-        setting.task.score([records[i] for i in clean], [predictions[i] for i in clean]) if clean else None
-    )
-    result["target_test_sizes"] = {"all": len(records), "clean": len(clean)}
     lines = [json.dumps(_row(r, p), ensure_ascii=False) for r, p in zip(records, predictions, strict=True)]
     write_atomic(folder / "predictions.jsonl", "".join(line + "\n" for line in lines))
-    return result
+    return {
+        "target_test": scores,
+        "target_test_clean": task.score([records[i] for i in clean], [predictions[i] for i in clean])
+        if clean
+        else None,
+        "target_test_sizes": {"all": len(records), "clean": len(clean)},
+    }
 
 
 def _examples(setting: Setting, records: tuple[Record, ...], part: str) -> Any:

@@ -1,5 +1,6 @@
 """The syntax head: starts as the pretrained head, learns the tree, and says what it does with every piece."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,23 +8,36 @@ import torch
 import torch.nn.functional as F
 import transformers
 
+from domadapt.methods.heads import mass_loss
 from domadapt.methods.injection.lisa import Lisa, head_loss, replace_by_tree
 from domadapt.methods.method import Step
 from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.syntax.alignment import IGNORED
 from domadapt.training.fit import final_weights
-from tests.support import parsed_batch, setting_of, small_encoder, tiny_encoder, tiny_step, view_of
+from tests.support import FAMILIES, parsed_batch, setting_of, small_encoder, tiny_encoder, tiny_step, view_of
 
 
 def lisa(at_prediction: str = "predicted", layer: int = 1) -> Lisa:
     return Lisa(layer=layer, head=2, at_prediction=at_prediction, weight=1.0)
 
 
-def test_it_starts_as_the_head_it_replaces() -> None:
+SEVERAL = [
+    {"layer": 0, "head": 1, "target": "child"},
+    {"layer": 1, "head": 2, "target": "parent"},
+    {"layer": 1, "head": 3, "target": "sibling"},
+]
+
+
+def several() -> Lisa:
+    return Lisa(layer=0, head=0, at_prediction="predicted", weight=1.0, heads=SEVERAL)
+
+
+@pytest.mark.parametrize("made", [lisa, several])
+def test_it_starts_as_the_heads_it_replaces(made: Callable[[], Lisa]) -> None:
     plain, hooked = tiny_encoder(), tiny_encoder()
     batch, _ = parsed_batch(plain)
-    method = lisa()
+    method = made()
     setting_of(hooked, method)
     assert method.training  # in evaluation it is in the weights, and the hook stands aside
     with torch.no_grad():
@@ -54,7 +68,7 @@ def test_heads_that_share_their_keys_read_their_own(tmp_path: Path) -> None:
 def test_padding_is_never_attended() -> None:
     method = lisa()
     source = tiny_step(setting_of(tiny_encoder(), method)).source
-    weights = source.encoded.kept[method.scores].softmax(-1)
+    weights = source.encoded.kept[method.heads[0].scores].softmax(-1)
     assert weights[(source.batch.attention_mask == 0).unsqueeze(1).expand_as(weights)].max() == 0
     torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
 
@@ -77,6 +91,49 @@ def test_loss_is_the_mean_over_pieces_with_a_head() -> None:
     slow = [-F.log_softmax(scores[b, p], -1)[heads[b, p]] for b in range(2) for p in range(3) if heads[b, p] != IGNORED]
     torch.testing.assert_close(head_loss(scores, heads), torch.stack(slow).mean())
     assert head_loss(scores, torch.full((2, 3), IGNORED)) == 0
+
+
+def test_the_loss_of_several_heads_against_loops_over_pieces() -> None:
+    method = several()
+    setting = setting_of(tiny_encoder(), method)
+    source = tiny_step(setting, target=False).source
+    means = []
+    for head in SEVERAL:
+        losses = []
+        for row, example in enumerate(setting.source):
+            assert example.parse is not None
+            heads, owners = example.parse.heads.tolist(), example.alignment.piece_words().tolist()
+            first = example.alignment.word_first_pieces().tolist()
+            weights = source.encoded.kept[f"lisa/{head['layer']}/{head['head']}"][row].softmax(-1)
+            for piece, word in enumerate(owners):
+                related = {
+                    "parent": lambda other, word=word, heads=heads: other == heads[word],
+                    "child": lambda other, word=word, heads=heads: heads[other] == word != other,
+                    "sibling": lambda other, word=word, heads=heads: (
+                        heads[other] == heads[word] and other not in (word, heads[word]) and heads[word] != word
+                    ),
+                }[head["target"]]
+                others = {first[other] for other in range(len(heads)) if word >= 0 and related(other)}
+                if others:
+                    losses.append(-sum(weights[piece, other] for other in others).log())
+        means.append(torch.stack(losses).mean())
+    torch.testing.assert_close(method.head_loss(source)["lisa/head"], torch.stack(means).mean())
+
+
+def test_mass_on_a_set_against_a_loop() -> None:
+    torch.manual_seed(0)
+    scores = torch.randn(2, 4, 4, requires_grad=True)
+    sets = {(0, 1): [0, 3], (1, 0): [2], (1, 3): [0, 1, 2, 3]}
+    links = torch.tensor([(row, piece, other) for (row, piece), others in sets.items() for other in others]).T
+    slow = [-scores[row, piece].softmax(-1)[others].sum().log() for (row, piece), others in sets.items()]
+    fast = mass_loss(scores, links)
+    torch.testing.assert_close(fast, torch.stack(slow).mean())
+    fast.backward()
+    assert scores.grad is not None and torch.isfinite(scores.grad).all()
+    assert mass_loss(scores, links[:, :0]) == 0
+    one = mass_loss(scores, torch.tensor([[0, 1], [2, 0], [1, 2]]))
+    parents = torch.full((2, 4), IGNORED).index_put((torch.tensor([0, 1]), torch.tensor([2, 0])), torch.tensor([1, 2]))
+    torch.testing.assert_close(one, head_loss(scores, parents))
 
 
 def test_the_head_learns_the_tree() -> None:
@@ -151,6 +208,18 @@ def test_parser_mode_depends_on_the_tree_and_predicted_mode_does_not() -> None:
         ({"layer": 7}, "layer 7: tiny_random has layers 0 to 1"),
         ({"head": 4}, "lisa.head=4: tiny_random has heads 0 to 3"),
         ({"at_prediction": "gold"}, "lisa.at_prediction='gold': expected predicted or parser"),
+        ({"target": "aunt"}, "lisa.target='aunt': expected parent, child or sibling"),
+        ({"target": "child", "at_prediction": "parser"}, "lisa.at_prediction=parser: expected target=parent"),
+        ({"heads": [{"layer": 1}]}, r"lisa.heads\[0\]={'layer': 1}: expected layer, head, target"),
+        ({"heads": []}, r"lisa.heads=\[\]: expected a list of {layer: ..., head: ..., target: ...}"),
+        (
+            {"heads": [SEVERAL[0], {**SEVERAL[0], "head": -1}]},
+            r"lisa.heads\[1\].head=-1: expected a whole number from 0",
+        ),
+        (
+            {"heads": [SEVERAL[0], {**SEVERAL[0], "target": "parent"}]},
+            "lisa.heads=.*: expected each head of a layer once",
+        ),
     ],
 )
 def test_settings_out_of_range(settings: dict[str, object], message: str) -> None:
@@ -159,13 +228,14 @@ def test_settings_out_of_range(settings: dict[str, object], message: str) -> Non
         setting_of(tiny_encoder(), Lisa(**fitting | settings))
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "electra", "distilbert"])
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind not in ("modernbert", "mobilebert")])
 def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: str) -> None:
-    encoder, method = small_encoder(tmp_path, kind), lisa()
+    encoder, method = small_encoder(tmp_path, kind), several()
     setting = setting_of(encoder, method)
     with torch.no_grad():
-        method.bilinear.normal_()
-        method.bias.normal_()
+        for head in method.heads:
+            head.bilinear.normal_()
+            head.bias.normal_()
     batch = tiny_step(setting).source.batch
     before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
     with torch.no_grad():
@@ -193,7 +263,7 @@ def test_what_does_not_fold_is_part_of_the_model(tmp_path: Path, kind: str, mode
     assert method.final_weights(weights) is weights
     batch = tiny_step(setting).source.batch
     with torch.no_grad():
-        method.bilinear.normal_()
+        method.heads[0].bilinear.normal_()
         trained, scored = encoder.train()(batch).logits, encoder.eval()(batch).logits
         method.eval()
         torch.testing.assert_close(scored, trained, atol=1e-5, rtol=1e-4)

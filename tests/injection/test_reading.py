@@ -103,6 +103,7 @@ def test_it_starts_as_the_plain_model_and_learns_to_read(tmp_path: Path, choice:
 def test_every_injection_learns_from_a_controls_trees(choice: str, control: str) -> None:
     encoder, method = tiny_encoder(), only(choice)
     setting = setting_of(encoder, method)
+    method.prepare()
     real = tiny_step(setting).source
     if choice in READING:
         opened(method)

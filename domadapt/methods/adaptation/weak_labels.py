@@ -25,10 +25,22 @@ from torch import Tensor
 
 from domadapt.data.batches import Example
 from domadapt.methods.method import Method, Step, in_range
+from domadapt.methods.opinion_paths import path_rules as learn_path_rules
 from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.methods.units import entropy, logits_of, merge, rows_by_text
-from domadapt.methods.weak_evidence import class_evidence, judging_words, learnt, noun_evidence, nouns_of, within
+from domadapt.methods.weak_evidence import (
+    FloatArray,
+    class_evidence,
+    judging_words,
+    learnt,
+    noun_evidence,
+    nouns_of,
+    rule_evidence,
+    within,
+)
 from domadapt.syntax.double_propagation import double_propagation
+
+LONGEST = 3  # arcs of a path rule
 
 
 class WeakLabels(Method):
@@ -38,15 +50,17 @@ class WeakLabels(Method):
         rounds: of propagation.
         least: relations that must tell a word before it is listed.
         weight: of the loss.
+        path_rules: at most, of the source's (:mod:`domadapt.syntax.path_rules`), as further evidence; 0 for none.
     """
 
     reads = frozenset({"target", "corpus_parses"})
 
-    def __init__(self, rounds: int, least: int, weight: float) -> None:
+    def __init__(self, rounds: int, least: int, weight: float, path_rules: int = 0) -> None:
         super().__init__({"weak_labels": weight})
         in_range("weak_labels.rounds", rounds, 1)
         in_range("weak_labels.least", least, 1)
-        self.rounds, self.least = rounds, least
+        in_range("weak_labels.path_rules", path_rules, 0)
+        self.rounds, self.least, self.path_rules = rounds, least, path_rules
         self.labels: dict[str, Tensor] = {}  # by text: (words, 2), or (1, classes); zeros for words without a label
         self.names: list[str] = []  # of the group of each class
 
@@ -82,9 +96,12 @@ class WeakLabels(Method):
             double_propagation(records, own, seeds, self.rounds, self.least),
             double_propagation(texts, parses, seeds, self.rounds, self.least),
         )
-        known = noun_evidence(records, own, told[0])
+        known, asked = noun_evidence(records, own, told[0]), noun_evidence(texts, parses, told[1])
+        if self.path_rules:
+            rules = learn_path_rules(records, own, kinds, seeds, self.path_rules, LONGEST)
+            known = both(known, rule_evidence(records, own, told[0].opinions, rules))
+            asked = both(asked, rule_evidence(texts, parses, told[1].opinions, rules))
         true = [[within(r, p, i, kinds, True) for i in nouns_of(r, p)] for r, p in zip(records, own, strict=True)]
-        asked = noun_evidence(texts, parses, told[1])
         classes = np.array([is_term for row in true for is_term in row], dtype=np.int64)
         found = learnt(np.concatenate(known), classes, np.concatenate(asked), 2)
         ends = np.cumsum([len(rows) for rows in asked])
@@ -117,6 +134,11 @@ class WeakLabels(Method):
         order = ["other", "term"] if token else self.names
         logits = logits_of(step.target.output, batch, token).float()
         return {"weak_labels": step.target.weight * weak_cross_entropy(logits, labels, self.names, order)}
+
+
+def both(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> list[FloatArray]:
+    """Of each text, two tables of features side by side."""
+    return [np.hstack(tables) for tables in zip(first, second, strict=True)]
 
 
 def weak_cross_entropy(logits: Tensor, labels: Tensor, names: list[str], order: list[str]) -> Tensor:

@@ -29,9 +29,10 @@ from torch import Tensor, nn
 from domadapt.data.batches import Batch
 from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.setting import Setting
+from domadapt.methods.word_scores import name_loss, word_head_loss
 from domadapt.models.encoder import Output
 from domadapt.models.graph_network import GraphNetwork, refuse_graph_settings
-from domadapt.syntax.alignment import IGNORED, pool_words
+from domadapt.syntax.alignment import pool_words
 
 
 class GraphSupervision(Method):
@@ -103,9 +104,7 @@ class GraphSupervision(Method):
             return {
                 "gnn/agreement": agreement_loss(self.project(words)[masked], graph[masked], self.temperature),
                 "gnn/head": word_head_loss(dependent, governor, self.bilinear, batch.word_heads, batch.words, known),
-                "gnn/relation": masked_mean(
-                    F.cross_entropy(relation_logits, batch.relations, reduction="none"), known & (batch.relations > 0)
-                ),
+                "gnn/relation": name_loss(relation_logits, batch.relations, known),
             }
 
 
@@ -127,41 +126,3 @@ def agreement_loss(words: Tensor, graph: Tensor, temperature: float) -> Tensor:
         return words.sum() * 0
     similarity = F.normalize(words, dim=-1) @ F.normalize(graph, dim=-1).T / temperature
     return F.cross_entropy(similarity, torch.arange(len(words), device=words.device))
-
-
-def word_head_loss(
-    dependent: Tensor, governor: Tensor, bilinear: Tensor, word_heads: Tensor, words: Tensor, known: Tensor
-) -> Tensor:
-    """Cross entropy of each word's head among the words of its own text (a root's head is itself).
-
-    Args:
-        dependent, governor: (nodes, width).
-        bilinear: (width, width).
-        word_heads: (nodes,) head node.
-        words: (batch,) number of words of each text.
-        known: (nodes,) True where word and head both have pieces.
-
-    Returns:
-        Scalar mean over known words; zero if there is none.
-    """
-    longest = int(words.max()) if len(words) else 0
-    starts = words.cumsum(0) - words
-    text = torch.repeat_interleave(torch.arange(len(words), device=words.device), words)
-    place = torch.arange(len(text), device=words.device) - starts[text]
-    keys = governor.new_zeros(len(words), longest, governor.shape[-1]).index_put((text, place), governor)
-    queries = governor.new_zeros(len(words), longest, governor.shape[-1]).index_put((text, place), dependent @ bilinear)
-    scores = queries @ keys.transpose(1, 2)  # (batch, words, words)
-    beyond = torch.arange(longest, device=words.device) >= words.unsqueeze(1)
-    scores = scores.masked_fill(beyond.unsqueeze(1), torch.finfo(scores.dtype).min)[text, place]
-    heads = torch.where(known, word_heads - starts[text], IGNORED)
-    total = F.cross_entropy(scores, heads, ignore_index=IGNORED, reduction="sum")
-    return total / known.sum().clamp(min=1)
-
-
-def masked_mean(values: Tensor, where: Tensor) -> Tensor:
-    """Mean of the values where True; zero if nowhere.
-
-    >>> masked_mean(torch.tensor([1.0, 5.0]), torch.tensor([True, False])).item()
-    1.0
-    """
-    return (values * where).sum() / where.sum().clamp(min=1)

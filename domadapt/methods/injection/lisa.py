@@ -1,4 +1,4 @@
-r"""Linguistically-informed self-attention: one attention head learns to be the parser.
+r"""Linguistically-informed self-attention: one attention head, or several, learn to be the parser.
 
 Strubell, Verga, Andor, Weiss, McCallum 2018, https://aclanthology.org/D18-1548. One head of one layer scores every pair
 of pieces with a biaffine form over its own queries and keys,
@@ -10,6 +10,9 @@ text, for the head's loss needs no labels but parses:
 
 .. math:: L = -\frac1{|P|} \sum_{i \in P} \log A_{i,\mathrm{head}(i)}.
 
+A head may look for a word's children or siblings instead: a set S(i) of first pieces, which share its attention,
+:math:`L = -\frac1{|P|} \sum_{i \in P} \log \sum_{j \in S(i)} A_{ij}`.
+
 U starts as the identity and b as zero, so training starts from the pretrained head. A piece without a defined head
 ([CLS], [SEP], whitespace, a head that was truncated away) attends freely and is not supervised.
 
@@ -18,101 +21,182 @@ their like), U and b fold into it exactly, :math:`W' = U^\top W_q,\ b' = U^\top 
 stock model that gives the same outputs without us.
 """
 
-import math
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from domadapt.data.batches import Example
+from domadapt.methods.heads import check_head, mass_loss, read_heads
 from domadapt.methods.method import Method, Step, View, both_sides, in_range
 from domadapt.methods.setting import Setting
-from domadapt.models.attention import AttentionCall, additive_mask
-from domadapt.syntax.alignment import IGNORED
+from domadapt.models.attention import AttentionCall
+from domadapt.syntax.alignment import IGNORED, IntArray
+from domadapt.syntax.graphs import word_links
 
+PARENT = "parent"
+TARGETS = (PARENT, "child", "sibling")
 QUERIES = ("query", "q_lin", "self.query")  # names of the query projection in an attention module
 
 
 class Lisa(Method):
-    """One syntax head.
+    """One syntax head, or several.
 
     Args:
         layer: which layer, counted from 0.
         head: which head of it, counted from 0.
         at_prediction: ``predicted`` (the head's own attention) or ``parser`` (the parser's tree, in training and at
-            prediction alike; pieces without a head fall back on the head's own attention).
-        weight: of the head's loss.
+            prediction alike; pieces without a head fall back on the head's own attention; for parents alone).
+        weight: of the heads' loss, which is their mean.
+        target: which words a word's pieces attend to: ``parent``, ``child`` or ``sibling``.
+        heads: several heads, each of them ``{layer, head, target}``, instead of the one above.
 
     Raises:
-        ValueError: layer, head or at_prediction are out of range.
+        ValueError: layer, head, target or at_prediction are out of range, or do not go together.
     """
 
-    def __init__(self, layer: int, head: int, at_prediction: str, weight: float) -> None:
+    def __init__(
+        self, layer: int, head: int, at_prediction: str, weight: float, target: str = PARENT, heads: Any = None
+    ) -> None:
         super().__init__({"lisa/head": weight})
         if at_prediction not in ("predicted", "parser"):
             raise ValueError(f"lisa.at_prediction={at_prediction!r}: expected predicted or parser")
         in_range("lisa.layer", layer, 0)
         in_range("lisa.head", head, 0)
-        self.layer, self.head, self.by_parser = layer, head, at_prediction == "parser"
+        if target not in TARGETS:
+            raise ValueError(f"lisa.target={target!r}: expected parent, child or sibling")
+        one: dict[str, Any] = {"layer": layer, "head": head, "target": target}
+        self.rows = [one] if heads is None else read_heads("lisa.heads", heads, {"target": TARGETS})
+        places = [(row["layer"], row["head"]) for row in self.rows]
+        if len({*places}) < len(places):
+            raise ValueError(f"lisa.heads={self.rows}: expected each head of a layer once")
+        self.by_parser = at_prediction == "parser"
+        if self.by_parser and (others := [row for row in self.rows if row["target"] != PARENT]):
+            raise ValueError(
+                f"lisa.at_prediction=parser: expected target=parent, for a word has one, and any number of others; "
+                f"got {others[0]}; take at_prediction=predicted"
+            )
         self.reads = frozenset({"parses", "target"} | ({"parses_at_prediction"} if self.by_parser else set()))
 
     def attach(self, setting: Setting) -> None:
-        """Make U and b, and take over the head."""
+        """Make U and b, and take over the heads."""
         super().attach(setting)
         encoder = setting.encoder
         config = encoder.model.config
-        heads = int(config.num_attention_heads)
-        if not 0 <= self.head < heads:
-            raise ValueError(f"lisa.head={self.head}: {encoder.name} has heads 0 to {heads - 1}")
-        encoder.hook_attention(self.layer, self._attend)
-        size = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
-        self.bilinear = nn.Parameter(torch.eye(size))
-        self.bias = nn.Parameter(torch.zeros(size))
-        self.scores = f"lisa/{self.layer}/{self.head}"  # of one forward pass, in what it keeps
-        self.projection = query_projection(encoder, self.layer)
-        self.folds = self.projection is not None and not self.by_parser
+        size = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+        self.heads = [SyntaxHead(**row, size=size) for row in self.rows]
+        self.learned = nn.ModuleList(self.heads)
+        for head in self.heads:
+            check_head("lisa.head", head.head, encoder)
+            encoder.hook_attention(head.layer, partial(self._attend, head))
+        found = [query_projection(encoder, head.layer) for head in self.heads]
+        self.projections = [name for name in found if name is not None]
+        self.folds = len(self.projections) == len(self.heads) and not self.by_parser
         self.used_at_prediction = not self.folds
 
-    def _attend(self, call: AttentionCall) -> Tensor:
+    def _attend(self, own: "SyntaxHead", call: AttentionCall) -> Tensor:
         """Every head as it is, then the syntax head's part of the result replaced by its own."""
         result = call.inner()  # (batch, pieces, heads, head width)
         if self.folds and not self.training:  # its U and b are in the weights by then
             return result
-        head = self.head
-        shared = head // (call.query.shape[1] // call.key.shape[1])  # some models give several heads the same keys
-        scores = biaffine_scores(call.query[:, head], call.key[:, shared], self.bilinear, self.bias, call.scaling)
-        if call.mask is not None:
-            mask = call.mask[:, head if call.mask.shape[1] > 1 else 0]
-            scores = scores + additive_mask(mask, scores.dtype)
-        call.kept[self.scores] = scores
+        head = own.head
+        scores = call.scores(head, own.changed)
+        call.kept[own.scores] = scores
         weights = scores.softmax(-1)
         if self.by_parser and call.batch.piece_heads is not None:
             weights = replace_by_tree(weights, call.batch.piece_heads)
         weights = F.dropout(weights, call.dropout, self.training)
-        attended = weights.to(call.value.dtype) @ call.value[:, shared]
+        attended = weights.to(call.value.dtype) @ call.value[:, call.key_head(head)]
         # Not in place: the inner result is needed as it is for its own gradient.
         return torch.cat([result[:, :, :head], attended.unsqueeze(2), result[:, :, head + 1 :]], dim=2)
 
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """``child``, ``sibling``: (3, links) row, piece, a piece that it should attend to; where heads ask for them."""
+        if any(example.parse is None for example in examples):
+            return {}
+        targets = {row["target"] for row in self.rows} - {PARENT}  # parents are in every batch
+        return {target: torch.from_numpy(piece_links(examples, target)) for target in sorted(targets)}
+
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """Cross entropy of the head's attention, before dropout, against the tree."""
+        """How little of the heads' attention, before dropout, falls where the tree says."""
         return both_sides(step, self.head_loss)
 
     def head_loss(self, view: View) -> dict[str, Tensor]:
         """The loss on one side."""
-        assert view.batch.piece_heads is not None
-        return {"lisa/head": head_loss(view.encoded.kept[self.scores], view.batch.piece_heads)}
+        batch, kept = view.batch, view.encoded.kept
+        assert batch.piece_heads is not None
+        losses = [
+            head_loss(kept[head.scores], batch.piece_heads)
+            if head.target == PARENT
+            else mass_loss(kept[head.scores], self.own(batch, head.target))
+            for head in self.heads
+        ]
+        return {"lisa/head": torch.stack(losses).mean()}
 
     def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-        """U and b folded into the head's query projection, where that is exact."""
-        if not self.folds:
-            return weights
-        name, size = f"{self.projection}.weight", len(self.bias)
-        own = slice(self.head * size, (self.head + 1) * size)
-        bilinear, bias = self.bilinear.detach().float(), self.bias.detach().float()
-        matrix, offset = weights[name].clone(), weights[f"{self.projection}.bias"].clone()
-        matrix[own] = (bilinear.T @ matrix[own].float()).to(matrix.dtype)
-        offset[own] = (bilinear.T @ offset[own].float() + bias).to(offset.dtype)
-        return {**weights, name: matrix, f"{self.projection}.bias": offset}
+        """U and b of each head folded into its query projection, where that is exact."""
+        if self.folds:
+            for head, projection in zip(self.heads, self.projections, strict=True):
+                weights = folded(weights, projection, head)
+        return weights
+
+
+class SyntaxHead(nn.Module):
+    """A head's U and b.
+
+    Args:
+        layer, head: where it is, both counted from 0.
+        target: which words it is to look at.
+        size: head width.
+    """
+
+    def __init__(self, layer: int, head: int, target: str, size: int) -> None:
+        super().__init__()
+        self.layer, self.head, self.target = layer, head, target
+        self.bilinear = nn.Parameter(torch.eye(size))
+        self.bias = nn.Parameter(torch.zeros(size))  # how much a piece is worth attending to, whoever asks
+        self.scores = f"lisa/{layer}/{head}"  # of one forward pass, in what it keeps
+
+    def changed(self, query: Tensor) -> Tensor:
+        """(..., head width): queries that score keys by the biaffine form when they meet them."""
+        return query @ self.bilinear.float() + self.bias.float()
+
+
+def folded(weights: dict[str, Tensor], projection: str, head: SyntaxHead) -> dict[str, Tensor]:
+    """The encoder's weights with a head's U and b in its query projection.
+
+    Args:
+        weights: of the encoder; not changed in place.
+        projection: see :func:`query_projection`.
+        head: whose U and b.
+    """
+    name, size = f"{projection}.weight", len(head.bias)
+    own = slice(head.head * size, (head.head + 1) * size)
+    bilinear, bias = head.bilinear.detach().float(), head.bias.detach().float()
+    matrix, offset = weights[name].clone(), weights[f"{projection}.bias"].clone()
+    matrix[own] = (bilinear.T @ matrix[own].float()).to(matrix.dtype)
+    offset[own] = (bilinear.T @ offset[own].float() + bias).to(offset.dtype)
+    return {**weights, name: matrix, f"{projection}.bias": offset}
+
+
+def piece_links(examples: Sequence[Example], target: str) -> IntArray:
+    """(3, links) of a batch: row, piece, first piece of a word that its word is to look at.
+
+    Args:
+        examples: with parses.
+        target: see :func:`~domadapt.syntax.graphs.word_links`.
+    """
+    links = []
+    for row, example in enumerate(examples):
+        assert example.parse is not None
+        read = np.flatnonzero(example.alignment.word_first_pieces() >= 0)
+        pairs = example.alignment.link_pieces(word_links(example.parse.heads, target, read), every=True)
+        links.append(np.insert(pairs, 0, row, axis=1))
+    return np.concatenate(links).T
 
 
 def query_projection(encoder: Any, layer: int) -> str | None:
@@ -133,28 +217,6 @@ def query_projection(encoder: Any, layer: int) -> str | None:
         if isinstance(part, nn.Linear) and part.bias is not None and part.out_features == encoder.width:
             return f"{home}.{name}"
     return None
-
-
-def biaffine_scores(query: Tensor, key: Tensor, bilinear: Tensor, bias: Tensor, scaling: float | None) -> Tensor:
-    """Scores of every pair of pieces, in float32.
-
-    Args:
-        query, key: (batch, pieces, head width).
-        bilinear: (head width, head width) U.
-        bias: (head width,) b: how much a piece is worth attending to, whoever asks.
-        scaling: defaults to 1 / sqrt(head width).
-
-    Returns:
-        (batch, pieces, pieces), attending piece in rows.
-
-    >>> q = torch.tensor([[[1.0, 0.0]]])
-    >>> biaffine_scores(q, q, torch.eye(2), torch.zeros(2), scaling=1.0).item()
-    1.0
-    """
-    scale = scaling if scaling is not None else 1 / math.sqrt(query.shape[-1])
-    with torch.autocast(query.device.type, enabled=False):
-        query, key = query.float(), key.float()
-        return (query @ bilinear.float() + bias.float()) @ key.transpose(-1, -2) * scale
 
 
 def replace_by_tree(weights: Tensor, piece_heads: Tensor) -> Tensor:

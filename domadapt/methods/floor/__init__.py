@@ -1,0 +1,1 @@
+"""What rules reach without a network: one file each."""

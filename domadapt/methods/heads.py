@@ -1,0 +1,78 @@
+"""Attention heads that a method chooses: which, and how much of their attention falls where it should."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from domadapt.methods.method import in_range
+from domadapt.methods.word_scores import masked_mean
+
+
+def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
+    """A setting that lists heads.
+
+    Args:
+        name: of the setting, as the user writes it.
+        rows: as given.
+        choices: what each row says beside ``layer`` and ``head``, and what of it is allowed; anything, where empty.
+
+    Raises:
+        ValueError: not such a list, or a value is none of its choices, or a row is there twice.
+
+    >>> read_heads("lisa.heads", [{"layer": 3, "head": 0, "target": "aunt"}], {"target": ("parent", "child")})
+    Traceback (most recent call last):
+    ValueError: lisa.heads[0].target='aunt': expected parent or child
+    """
+    keys = ("layer", "head", *choices)
+    if not isinstance(rows, list) or not rows:
+        raise ValueError(f"{name}={rows!r}: expected a list of {{{', '.join(f'{key}: ...' for key in keys)}}}")
+    for place, row in enumerate(rows):
+        if not isinstance(row, dict) or {*row} != {*keys}:
+            raise ValueError(f"{name}[{place}]={row!r}: expected {', '.join(keys)}")
+        for key in ("layer", "head"):
+            in_range(f"{name}[{place}].{key}", row[key], 0)
+        for key, allowed in choices.items():
+            if not isinstance(row[key], str) or (allowed and row[key] not in allowed):
+                expected = f"{', '.join(allowed[:-1])} or {allowed[-1]}" if allowed else "a name"
+                raise ValueError(f"{name}[{place}].{key}={row[key]!r}: expected {expected}")
+        if row in rows[:place]:
+            raise ValueError(f"{name}[{place}]={row}: is there twice")
+    return rows
+
+
+def check_head(name: str, head: int, encoder: Any) -> None:
+    """Refuse a head that a model has not.
+
+    Args:
+        name: of the setting, as the user writes it.
+        head: counted from 0.
+        encoder: an :class:`~domadapt.models.encoder.Encoder`.
+
+    Raises:
+        ValueError: naming the heads that there are.
+    """
+    heads = int(encoder.model.config.num_attention_heads)
+    if not 0 <= head < heads:
+        raise ValueError(f"{name}={head}: {encoder.name} has heads 0 to {heads - 1}")
+
+
+def mass_loss(scores: Tensor, links: Tensor) -> Tensor:
+    """Minus the logarithm of how much of a piece's attention falls on any of the pieces that it is linked with.
+
+    Args:
+        scores: (batch, pieces, pieces) before the softmax, attending piece in rows.
+        links: (3, links): row of the batch, attending piece, a piece that it should attend to.
+
+    Returns:
+        Scalar mean over pieces that are linked; zero if there is none.
+
+    >>> mass_loss(torch.zeros(1, 4, 4), torch.tensor([[0, 0], [1, 1], [2, 3]])).exp().item()
+    2.0
+    """
+    linked = torch.zeros_like(scores, dtype=torch.bool)
+    linked[links[0], links[1], links[2]] = True
+    lowest = torch.finfo(scores.dtype).min
+    mass = scores.log_softmax(-1).masked_fill(~linked, lowest).logsumexp(-1)
+    return -masked_mean(mass, linked.any(-1))

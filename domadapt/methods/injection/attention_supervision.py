@@ -1,0 +1,225 @@
+r"""Pretrained attention heads are pulled towards the relations that they nearly follow already.
+
+Some heads of a pretrained model look from a verb to its object, or from a noun to its adjective, without having been
+told (Clark et al. 2019, https://aclanthology.org/W19-4828). Each chosen head h is given one relation in one direction,
+and learns that the first piece of a word attends to the first pieces S(i) of the words that it is so related with,
+
+.. math:: L_h = -\frac1{|P|} \sum_{i \in P} \log \sum_{j \in S(i)} A^h_{ij},
+
+on source and target text, for it needs parses and no labels; the loss is the mean over heads. A word has one head, so
+from dependents to heads this is plain cross entropy; a head may have several dependents. Attention is left as it is,
+queries and keys learn, and there are no parameters: the model left behind is a stock one.
+
+Which head for which relation is measured before training, in parses of the source: the pair of a relation and a head
+with the highest mean attention along the relation, in whichever direction, comes first, then the best pair of another
+relation and another head, and so on. Such a head need not know syntax: one that looks at the word before it looks from
+nouns to adjectives, too. Trees of a control that have one relation, ``linear`` and ``self_loops``, stand
+in for all relations: their best heads are supervised, as many as there are relations.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import product
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from domadapt.data.batches import Example
+from domadapt.methods.heads import check_head, mass_loss, read_heads
+from domadapt.methods.method import Method, Step, View, both_sides
+from domadapt.methods.setting import Setting
+from domadapt.models.attention import AttentionCall
+from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.controls import linear, self_loops
+from domadapt.syntax.graphs import is_kind_of, relation_links
+
+log = logging.getLogger(__name__)
+TO_HEAD, TO_DEPENDENT = "to_head", "to_dependent"
+DIRECTIONS = (TO_HEAD, TO_DEPENDENT)
+ANY = (linear.RELATION, self_loops.RELATION)  # the one relation of a control's trees
+MEASURED = 512  # source texts in which heads are compared
+Row = dict[str, Any]  # layer, head, relation, direction
+
+
+class AttentionSupervision(Method):
+    """Supervised attention heads.
+
+    Args:
+        heads: ``auto``, or which: each of them ``{layer, head, relation, direction}``, the direction being ``to_head``
+            or ``to_dependent``.
+        relations: what ``auto`` finds heads for.
+        weight: of the mean of the heads' losses.
+
+    Raises:
+        ValueError: ``heads`` or ``relations`` are not of these forms.
+
+    Attributes:
+        heads: those that are supervised; with ``auto``, known from :meth:`prepare` on.
+        kinds: relations and directions that are looked for.
+    """
+
+    reads = frozenset({"parses", "target"})
+
+    def __init__(self, heads: Any, relations: Any, weight: float) -> None:
+        super().__init__({"attention_supervision/heads": weight})
+        name = "attention_supervision"
+        self.auto = heads == "auto"
+        if self.auto:
+            if not (isinstance(relations, list) and relations and all(isinstance(r, str) for r in relations)):
+                raise ValueError(f"{name}.relations={relations!r}: expected a list of relation names, [nsubj, amod]")
+            self.heads: list[Row] = []
+            self.kinds = [*product(dict.fromkeys(relations), DIRECTIONS)]
+        else:
+            self.heads = read_heads(f"{name}.heads", heads, {"relation": (), "direction": DIRECTIONS})
+            self.kinds = [*dict.fromkeys((row["relation"], row["direction"]) for row in self.heads)]
+
+    def attach(self, setting: Setting) -> None:
+        """Watch the layers."""
+        super().attach(setting)
+        encoder = setting.encoder
+        for place, row in enumerate(self.heads):
+            check_head(f"attention_supervision.heads[{place}].head", row["head"], encoder)
+        layers = range(len(encoder.attention_layers())) if self.auto else {row["layer"] for row in self.heads}
+        for layer in layers:
+            encoder.hook_attention(layer, self._watch)
+        wanted = [*dict.fromkeys(relation for relation, _ in self.kinds)]
+        absent = [r for r in wanted if not any(stands_for(name, r) for name in setting.relations)]
+        if absent:
+            there = ", ".join(setting.relations) or "none"
+            told = f"attention_supervision: no relation {', '.join(absent)} in the parses, whose relations are: {there}"
+            if len(absent) == len(wanted):
+                raise ValueError(f"{told}; choose among these")
+            log.warning("%s", told)
+
+    def prepare(self) -> dict[str, Any]:
+        """Choose heads where they are not given."""
+        if not self.auto:
+            return {}
+        affinity = self.affinity()
+        self.heads = [
+            {"layer": layer, "head": head, "relation": self.kinds[kind][0], "direction": self.kinds[kind][1]}
+            for kind, layer, head in best_heads(affinity, [relation for relation, _ in self.kinds])
+        ]
+        if not self.heads:
+            raise ValueError(
+                f"attention_supervision.relations={[*dict.fromkeys(r for r, _ in self.kinds)]}: none of them is in the "
+                f"parses of the source texts; choose others, or give heads"
+            )
+        shares = [
+            float(affinity[self.kinds.index((r["relation"], r["direction"])), r["layer"], r["head"]])
+            for r in self.heads
+        ]
+        return {"attention_supervision/heads": self.heads, "attention_supervision/affinity": shares}
+
+    def affinity(self) -> Tensor:
+        """(kinds, layers, heads) mean attention of words on those that they are related with, as the model is now.
+
+        Of a sample of the source's texts; -1 for a kind that is not met.
+        """
+        setting = self.setting
+        encoder, source = setting.encoder, setting.source
+        layers, heads = len(encoder.attention_layers()), int(encoder.model.config.num_attention_heads)
+        total = torch.zeros(len(self.kinds), layers, heads, dtype=torch.float64)
+        count = torch.zeros(len(self.kinds), dtype=torch.float64)
+
+        def measure(call: AttentionCall) -> Tensor:
+            kinds, *places = self.own(call.batch, "links")
+            for head in range(heads):
+                mass = call.scores(head).softmax(-1)[tuple(places)]
+                total[:, call.layer, head].index_add_(0, kinds.cpu(), mass.cpu().double())
+            return call.inner()
+
+        chosen = np.random.default_rng(0).permutation(len(source))[:MEASURED]
+        with ExitStack() as hooks:
+            for layer in range(layers):
+                hooks.enter_context(encoder.hooked(layer, measure))
+            for batch, _ in setting.outputs([source[i] for i in sorted(chosen.tolist())], 32, "heads", alone=True):
+                looking = self.own(batch, "links")[:3].unique(dim=1)[0].cpu()
+                count += torch.bincount(looking, minlength=len(count))
+        return torch.where(count[:, None, None] > 0, total / count.clamp(min=1)[:, None, None], -1.0)
+
+    def memory(self) -> dict[str, Any]:
+        """The heads."""
+        return {"heads": self.heads}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """The heads that were chosen."""
+        self.heads = memory["heads"]
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """``links``: (4, links) number of the kind, row, attending piece, a piece that it should attend to."""
+        if any(example.parse is None for example in examples):
+            return {}
+        links = [kind_links(example, row, self.kinds) for row, example in enumerate(examples)]
+        return {"links": torch.from_numpy(np.concatenate(links).T)}
+
+    def _watch(self, call: AttentionCall) -> Tensor:
+        """Scores of the supervised heads are kept; attention is left as it is."""
+        if self.training:
+            for head in {row["head"] for row in self.heads if row["layer"] == call.layer}:
+                call.kept[name_of(call.layer, head)] = call.scores(head)
+        return call.inner()
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """How little of the heads' attention, before dropout, follows their relations."""
+        return both_sides(step, self.head_losses)
+
+    def head_losses(self, view: View) -> dict[str, Tensor]:
+        """The loss on one side."""
+        links, kept = self.own(view.batch, "links"), view.encoded.kept
+        losses = [
+            mass_loss(
+                kept[name_of(row["layer"], row["head"])],
+                links[1:, links[0] == self.kinds.index((row["relation"], row["direction"]))],
+            )
+            for row in self.heads
+        ]
+        return {"attention_supervision/heads": torch.stack(losses).mean()}
+
+
+def name_of(layer: int, head: int) -> str:
+    """What a head's scores are called among what a pass keeps."""
+    return f"attention_supervision/{layer}/{head}"
+
+
+def stands_for(name: str, relation: str) -> bool:
+    """Whether arcs of a name are arcs of a relation.
+
+    >>> stands_for("nsubj:pass", "nsubj"), stands_for("obl", "obj"), stands_for("previous", "obj")
+    (True, False, True)
+    """
+    return name in ANY or is_kind_of(name, relation)
+
+
+def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> IntArray:
+    """(links, 4) of one text: number of the kind, row, first piece of a word, first piece of one it is related with."""
+    assert example.parse is not None
+    found = []
+    for number, (relation, direction) in enumerate(kinds):
+        names = [relation if name in ANY else name for name in example.parse.relations]
+        arcs = relation_links(example.parse.heads, names, relation)
+        pairs = example.alignment.link_pieces(arcs if direction == TO_HEAD else arcs[:, ::-1], every=False)
+        found.append(np.insert(pairs, 0, [[number], [row]], axis=1))
+    return np.concatenate(found)
+
+
+def best_heads(affinity: Tensor, relations: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Kind, layer and head of the best pairs: each relation once, and each head once.
+
+    Args:
+        affinity: (kinds, layers, heads), below 0 for a kind that is not met.
+        relations: (kinds,) whose each kind is.
+
+    >>> best_heads(torch.tensor([[[0.5, 0.9]], [[0.6, 0.7]], [[0.8, 0.95]]]), ["nsubj", "nsubj", "amod"])
+    [(2, 0, 1), (1, 0, 0)]
+    """
+    shape, chosen = affinity.shape, list[tuple[int, int, int]]()
+    for flat in affinity.flatten().argsort(descending=True, stable=True).tolist():
+        kind, layer, head = (int(i) for i in np.unravel_index(flat, shape))
+        taken = any(relations[k] == relations[kind] or (at, h) == (layer, head) for k, at, h in chosen)
+        if affinity[kind, layer, head] >= 0 and not taken:
+            chosen.append((kind, layer, head))
+    return chosen

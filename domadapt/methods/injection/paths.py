@@ -1,0 +1,137 @@
+r"""Opinion words and what they are about are tied by the dependency path between them, on source and on target text.
+
+The paths that lead from opinions to aspects are nearly all shared between domains, the aspects are not. So from the
+states of an opinion word i and of a word j near it in the tree, the encoder must tell by which of the source's K most
+telling paths, if any, i leads to j:
+
+.. math:: a_i = g(A h_i), \quad b_j = g(B h_j), \quad
+          L = -\frac1{|P|} \sum_{(i,j) \in P} \log \mathrm{softmax}\big(W [a_i; b_j; a_i \circ b_j] + c\big)_{r_{ij}},
+
+with g the GELU, P all pairs of an opinion word and another word that at most ``longest`` arcs part from it, and
+:math:`r_{ij}` the number of the path where j is a noun that one of the K leads to, else 0.
+
+Paths and opinion words are learnt from the source (:mod:`domadapt.methods.opinion_paths`); where texts are classified,
+words that lean to a class are the opinion words. The loss needs no labels, only parses: it is the same on both sides.
+Nothing of it is needed to predict: the model left behind is a stock one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from domadapt.data.batches import Batch, Example
+from domadapt.methods.method import Method, Step, both_sides, in_range
+from domadapt.methods.opinion_paths import frequent_paths, leaning_words, path_rules
+from domadapt.methods.setting import Setting
+from domadapt.methods.term_types import noun_kinds
+from domadapt.methods.weak_evidence import judging_words
+from domadapt.models.encoder import Output
+from domadapt.syntax.alignment import pool_words
+from domadapt.syntax.nouns import is_noun
+from domadapt.syntax.parser import Parse
+from domadapt.syntax.paths import Path, paths_from
+
+LEAST, SHARE = 1, 0.3  # uses of an opinion word in the source, and share of them that judge: those of floor=path_rules
+
+
+class OpinionPaths(Method):
+    """Auxiliary prediction of paths from opinion words.
+
+    Args:
+        paths: K, how many are told apart.
+        longest: arcs of a path.
+        width: of the two views of a word.
+        weight: of the loss.
+    """
+
+    reads = frozenset({"parses", "target"})
+
+    def __init__(self, paths: int, longest: int, width: int, weight: float) -> None:
+        super().__init__({"paths": weight})
+        in_range("paths.paths", paths, 1)
+        in_range("paths.longest", longest, 1)
+        in_range("paths.width", width, 1)
+        self.most, self.longest, self.width = paths, longest, width
+        self.opinions: frozenset[str] = frozenset()
+        self.numbers: dict[Path, int] = {}  # from 1
+
+    def attach(self, setting: Setting) -> None:
+        """Make the scorer."""
+        super().attach(setting)
+        self.start = nn.Linear(setting.encoder.width, self.width)
+        self.end = nn.Linear(setting.encoder.width, self.width)
+        self.score = nn.Linear(3 * self.width, self.most + 1)
+
+    def prepare(self) -> dict[str, Any]:
+        """Learn opinion words and paths from the source, under the trees of training: a control's twin has its own.
+
+        Raises:
+            ValueError: the source has no terms, or no parts of speech are known.
+        """
+        task, records = self.setting.task, self.setting.domains.source_train
+        parses = [example.parse for example in self.setting.source if example.parse is not None]
+        if task.kind == "token":
+            kinds = noun_kinds(records, parses)
+            if not kinds:
+                raise ValueError(
+                    "paths: expected spans that are mostly nouns, as terms are, and a parser that tags parts of "
+                    "speech; the source has none; leave the method out"
+                )
+            self.opinions = judging_words(records, parses, kinds, LEAST, SHARE)
+            rules = path_rules(records, parses, kinds, self.opinions, self.most, self.longest)
+            paths, told = [rule.path for rule in rules], [str(rule) for rule in rules]
+        else:
+            self.opinions = leaning_words(records, parses, task.labels)
+            paths = frequent_paths(records, parses, self.opinions, self.most, self.longest)
+            told = [" ".join(path) for path in paths]
+        self.numbers = {path: number for number, path in enumerate(paths, start=1)}
+        return {"paths/opinions": len(self.opinions), "paths/paths": told}
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """``pairs``: (3, pairs) node of the opinion word, node of the other word, number of the path."""
+        found: list[tuple[int, int, int]] = []
+        first = 0
+        for example in examples:
+            if example.parse is not None:
+                found += [(first + i, first + j, number) for i, j, number in self._pairs(example, example.parse)]
+            first += example.alignment.words
+        return {"pairs": torch.from_numpy(np.array(found, dtype=np.int64).reshape(-1, 3).T.copy())}
+
+    def _pairs(self, example: Example, parse: Parse) -> Iterator[tuple[int, int, int]]:
+        opinions = {i for i in range(len(example.words)) if example.word(i).lower() in self.opinions}
+        for start, end, path in paths_from(parse, sorted(opinions), self.longest):
+            is_term = end not in opinions and is_noun(parse, end, example.text)
+            yield start, end, self.numbers.get(path, 0) if is_term else 0
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """On both sides."""
+        return both_sides(step, lambda view: {"paths": self.batch_loss(view.encoded, view.batch)})
+
+    def batch_loss(self, output: Output, batch: Batch) -> Tensor:
+        """The loss on one side."""
+        with torch.autocast(output.states.device.type, enabled=False):
+            words = pool_words(output.states.float(), batch.pair_pieces, batch.pair_nodes, len(batch.node_first_piece))
+            pairs = self.own(batch, "pairs")
+            seen = (batch.node_first_piece[pairs[:2]] >= 0).all(0)
+            return path_loss(F.gelu(self.start(words)), F.gelu(self.end(words)), pairs[:, seen], self.score)
+
+
+def path_loss(start: Tensor, end: Tensor, pairs: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
+    """Mean cross entropy of the path between two words; zero without a pair.
+
+    Args:
+        start, end: (nodes, width) views of each word as an opinion word, and as what is led to.
+        pairs: (3, pairs) opinion word, other word, number of the path between them.
+        score: (pairs, 3 * width) to (pairs, paths + 1).
+
+    >>> views, pairs = torch.eye(2), torch.tensor([[0], [1], [0]])
+    >>> round(path_loss(views, views, pairs, lambda rows: torch.zeros(len(rows), 4)).item(), 4)  # ln 4
+    1.3863
+    """
+    first, second = start[pairs[0]], end[pairs[1]]
+    logits = score(torch.cat([first, second, first * second], dim=-1))
+    return F.cross_entropy(logits, pairs[2], reduction="sum") / max(1, pairs.shape[1])

@@ -1,0 +1,116 @@
+r"""Word states of one layer must tell the parse: each word's head, its relation to it, and its part of speech.
+
+Dozat & Manning 2017, https://openreview.net/forum?id=Hk95PK9le. Of the word states :math:`h_i` of a layer (the means of
+its pieces' states), four projections are made, a word being a dependent or a head, of an arc or of a relation:
+
+.. math:: s_{ij} = [d_i; 1]^\top U e_j, \qquad
+          t_{ijr} = [d'_i; 1]^\top U_r [e'_j; 1], \qquad
+          u_i = W h_i + b,
+
+the scores of word j being the head of i, of r being the relation between them, and of the parts of speech. All three
+are learnt by cross entropy on source and on target text, for they need parses and no labels; relations are scored at
+the parser's head. Nothing of it is needed to predict: the model left behind is a stock one.
+
+A control (``control=``) changes trees and leaves tags: of a gain over it, none is due to parts of speech.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from domadapt.data.batches import Batch, Example
+from domadapt.methods.method import Method, Step, both_sides, in_range
+from domadapt.methods.setting import Setting
+from domadapt.methods.word_scores import name_loss, word_head_loss
+from domadapt.models.encoder import Output
+from domadapt.syntax.alignment import pool_words
+from domadapt.syntax.graphs import UNKNOWN, relation_vocabulary
+
+
+class Relations(Method):
+    """Supervision by heads, relations and parts of speech.
+
+    Args:
+        layer: whose output is to tell them, counted from 0; -1 is the last.
+        width: of the projections for arcs.
+        relation_width: of those for relations.
+        heads, relations, tags: weights of the three losses.
+
+    Raises:
+        ValueError: a setting is out of its range.
+    """
+
+    reads = frozenset({"parses", "target"})
+
+    def __init__(
+        self, layer: int, width: int, relation_width: int, heads: float, relations: float, tags: float
+    ) -> None:
+        super().__init__({"relations/head": heads, "relations/relation": relations, "relations/tag": tags})
+        if type(layer) is not int:
+            raise ValueError(f"relations.layer={layer!r}: expected a whole number; -1 is the last layer")
+        in_range("relations.width", width, 1)
+        in_range("relations.relation_width", relation_width, 1)
+        self.layer, self.width, self.relation_width = layer, width, relation_width
+
+    def attach(self, setting: Setting) -> None:
+        """Make the scorers, and ask the encoder for the layer."""
+        super().attach(setting)
+        encoder, width, kinds = setting.encoder, self.width, len(setting.relations) + 1
+        self.states = encoder.keep_layer(self.layer)
+        parses = [e.parse for e in (*setting.source, *setting.target) if e.parse is not None]
+        self.tags = relation_vocabulary(tag for parse in parses for tag in parse.tags if tag)
+        self.sizes = [width, width, self.relation_width, self.relation_width]
+        self.project = nn.Linear(encoder.width, sum(self.sizes))
+        self.arc = nn.Parameter(torch.cat([torch.eye(width) / width**0.5, torch.zeros(1, width)]))
+        size = self.relation_width + 1
+        self.relation = nn.Parameter(torch.randn(kinds, size, size) / size)
+        self.tag = nn.Linear(encoder.width, len(self.tags) + 1)
+
+    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
+        """``tags``: (nodes,) id of each word's part of speech, 0 where there is none."""
+        if any(example.parse is None for example in examples):
+            return {}
+        found = [self.tags.get(tag, UNKNOWN) for e in examples if e.parse is not None for tag in e.parse.tags]
+        return {"tags": torch.from_numpy(np.array(found, dtype=np.int64))}
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """Head, relation and tag losses on both sides."""
+        return both_sides(step, lambda view: self.batch_losses(view.encoded, view.batch))
+
+    def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
+        """The losses on one side."""
+        assert batch.word_heads is not None and batch.relations is not None
+        states = output.kept[self.states]
+        with torch.autocast(states.device.type, enabled=False):  # sums over pieces and softmaxes over words: float32
+            words = pool_words(states.float(), batch.pair_pieces, batch.pair_nodes, len(batch.word_heads))
+            seen = batch.node_first_piece >= 0
+            known = seen & seen[batch.word_heads]
+            arcs, heads, dependents, governors = F.gelu(self.project(words)).split(self.sizes, dim=-1)
+            relation_logits = biaffine(with_one(dependents), self.relation, with_one(governors)[batch.word_heads])
+            return {
+                "relations/head": word_head_loss(with_one(arcs), heads, self.arc, batch.word_heads, batch.words, known),
+                "relations/relation": name_loss(relation_logits, batch.relations, known),
+                "relations/tag": name_loss(self.tag(words), self.own(batch, "tags"), seen),
+            }
+
+
+def with_one(states: Tensor) -> Tensor:
+    """States with a one behind each, so that a bilinear form of them is a biaffine one.
+
+    >>> with_one(torch.tensor([[2.0, 3.0]])).tolist()
+    [[2.0, 3.0, 1.0]]
+    """
+    return F.pad(states, (0, 1), value=1.0)
+
+
+def biaffine(dependents: Tensor, forms: Tensor, governors: Tensor) -> Tensor:
+    """(words, forms) what each bilinear form says of a word and its head.
+
+    Args:
+        dependents, governors: (words, width).
+        forms: (forms, width, width).
+    """
+    return ((dependents @ forms) * governors).sum(-1).T

@@ -1,0 +1,123 @@
+"""Heads are found by what they look at, and learn to look along their relation, and nothing but attention is read."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import domadapt
+from domadapt.methods.injection.attention_supervision import AttentionSupervision, best_heads
+from domadapt.training.build import build
+from tests.support import corpora, of_yaml, setting_of, tiny_encoder, tiny_step, without_dropout
+
+GIVEN = [
+    {"layer": 0, "head": 1, "relation": "det", "direction": "to_head"},
+    {"layer": 0, "head": 1, "relation": "nsubj", "direction": "to_head"},
+    {"layer": 1, "head": 3, "relation": "advmod", "direction": "to_dependent"},
+]
+
+
+def related(example: object, relation: str, direction: str) -> dict[int, list[int]]:
+    """First pieces of words, and of those that they are related with; by loops."""
+    parse, first = example.parse, example.alignment.word_first_pieces().tolist()  # type: ignore[attr-defined]
+    found: dict[int, list[int]] = {}
+    for word, (head, name) in enumerate(zip(parse.heads.tolist(), parse.relations, strict=True)):
+        if name.split(":")[0] == relation and first[word] >= 0 and first[head] >= 0:
+            start, end = (word, head) if direction == "to_head" else (head, word)
+            found.setdefault(first[start], []).append(first[end])
+    return found
+
+
+@pytest.mark.parametrize("max_pieces", [64, 9])
+def test_loss_and_affinity_against_loops_over_words(max_pieces: int) -> None:
+    encoder, method = tiny_encoder(), AttentionSupervision(GIVEN, [], 1.0)
+    without_dropout(encoder)
+    texts = [
+        "The lens is really not sharp.",
+        "A dull, slow and very heavy camera was never my choice.",
+        "It really was.",
+    ]
+    setting = setting_of(encoder, method, texts=texts, max_pieces=max_pieces)
+    source = tiny_step(setting, target=False).source
+    affinity, losses = method.affinity(), []
+    for number, row in enumerate(GIVEN):
+        scores = source.encoded.kept[f"attention_supervision/{row['layer']}/{row['head']}"]
+        masses = [
+            scores[i, piece].softmax(-1)[others].sum()
+            for i, example in enumerate(setting.source)
+            for piece, others in related(example, str(row["relation"]), str(row["direction"])).items()
+        ]
+        assert masses
+        losses.append(-torch.stack(masses).log().mean())
+        measured = affinity[number, row["layer"], row["head"]]  # type: ignore[index]
+        torch.testing.assert_close(measured.float(), torch.stack(masses).mean().detach())
+    torch.testing.assert_close(
+        method.losses(tiny_step(setting, target=False))["attention_supervision/heads"], torch.stack(losses).mean()
+    )
+
+
+def test_what_is_supervised_is_the_attention_that_there_is() -> None:
+    encoder, method = tiny_encoder(), AttentionSupervision(GIVEN, [], 1.0)
+    plain = encoder(tiny_step(setting_of(tiny_encoder())).source.batch)
+    source = tiny_step(setting_of(encoder, method)).source
+    assert torch.equal(source.encoded.logits, plain.logits)
+    assert not [*method.parameters()]
+    method.eval()
+    assert not encoder(source.batch).kept
+
+
+def test_the_best_head_of_each_relation_is_taken_and_each_head_once() -> None:
+    setting = setting_of(tiny_encoder(), method := AttentionSupervision("auto", ["nsubj", "det", "iobj"], 1.0))
+    affinity = method.affinity()
+    told = method.prepare()
+    assert [(row["relation"]) for row in method.heads] in (["nsubj", "det"], ["det", "nsubj"])  # no iobj is there
+    assert told["attention_supervision/affinity"][0] == pytest.approx(float(affinity.max()))
+    assert told["attention_supervision/heads"] == method.heads
+    again = AttentionSupervision("auto", ["nsubj", "det", "iobj"], 1.0)
+    again.recall(method.memory())
+    assert again.heads == method.heads
+    given = AttentionSupervision(method.heads, [], 1.0)  # what was told can be given
+    setting_of(tiny_encoder(), given)
+    assert given.prepare() == {}
+    assert setting.encoder.attention_hooks.keys() == {0, 1}
+    only = torch.tensor([[[0.9, -1.0]], [[0.8, -1.0]]])
+    assert best_heads(only, ["a", "b"]) == [(0, 0, 0)]  # no head is left for the other
+
+
+def test_nsubj_means_its_subtypes_too() -> None:
+    method = AttentionSupervision("auto", ["nsubj"], 1.0)
+    setting = setting_of(tiny_encoder(), method, texts=["The camera was sold."])
+    assert "nsubj:pass" in setting.relations and "nsubj" not in setting.relations
+    assert method.prepare()["attention_supervision/heads"]
+
+
+@pytest.mark.parametrize("control", ["linear", "self_loops", "shuffled", "random"])
+def test_a_control_is_a_twin_of_as_many_heads(tmp_path: Path, control: str) -> None:
+    overrides = [*corpora(tmp_path), *of_yaml("injection=attention_supervision")]
+    overrides += ["injection.attention_supervision.relations=[nsubj,det,case]", f"paths.cache={tmp_path}/cache"]
+    counts = []
+    for more in ([], [f"control={control}"]):
+        setting, _ = build(domadapt.compose("train", [*overrides, *more]))
+        method = setting.methods["attention_supervision"]
+        method.prepare()
+        counts.append(len({(row["layer"], row["head"]) for row in method.heads}))
+        assert all(torch.isfinite(loss) and loss > 0 for loss in method.losses(tiny_step(setting)).values())
+    assert counts == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("heads", "relations", "message"),
+    [
+        ("auto", [], r"attention_supervision.relations=\[\]: expected a list of relation names"),
+        ("auto", ["dobj"], "attention_supervision: no relation dobj in the parses, whose relations are: .*nsubj"),
+        ("best", ["obj"], "attention_supervision.heads='best': expected a list of {layer: ..., head: ..., relation"),
+        ([{**GIVEN[0], "layer": 2}], [], "layer 2: tiny_random has layers 0 to 1"),
+        ([{**GIVEN[0], "head": 4}], [], r"attention_supervision.heads\[0\].head=4: tiny_random has heads 0 to 3"),
+        ([GIVEN[0], GIVEN[0]], [], r"attention_supervision.heads\[1\]=.*: is there twice"),
+        ([{**GIVEN[0], "relation": 5}], [], r"attention_supervision.heads\[0\].relation=5: expected a name"),
+        ([{**GIVEN[0], "direction": "up"}], [], r"direction='up': expected to_head or to_dependent"),
+    ],
+)
+def test_settings_out_of_range(heads: object, relations: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        setting_of(tiny_encoder(), AttentionSupervision(heads, relations, 1.0))

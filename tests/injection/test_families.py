@@ -1,0 +1,85 @@
+"""Injections that supervise, on every family of models: they learn, and leave a stock model that gives the same."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from domadapt.methods.injection.attention_supervision import AttentionSupervision
+from domadapt.methods.injection.gnn import GraphSupervision
+from domadapt.methods.injection.lisa import Lisa
+from domadapt.methods.injection.relations import Relations
+from domadapt.methods.method import Method, Step
+from domadapt.training.fit import final_weights
+from tests.support import FAMILIES, parsed_batch, setting_of, small_encoder, tiny_encoder, tiny_step, view_of
+
+HEADS = [{"layer": 0, "head": 1, "target": "child"}, {"layer": 1, "head": 3, "target": "sibling"}]
+SUPERVISING: dict[str, Callable[[], Method]] = {
+    "attention_supervision": lambda: AttentionSupervision("auto", ["nsubj", "det"], 1.0),
+    "gnn": lambda: GraphSupervision("gcn", 16, 1, 0.5, 0.1, 1.0, 1.0, 1.0),
+    "lisa": lambda: Lisa(0, 0, "predicted", 1.0, heads=[*HEADS, {"layer": 1, "head": 2, "target": "parent"}]),
+    "relations": lambda: Relations(0, 8, 4, 1.0, 1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "mobilebert"])
+@pytest.mark.parametrize("name", SUPERVISING)
+def test_it_learns_and_leaves_a_stock_model(tmp_path: Path, kind: str, name: str) -> None:
+    encoder, method = small_encoder(tmp_path / "made", kind), SUPERVISING[name]()
+    setting = setting_of(encoder.train(), method)
+    method.prepare()
+    optimizer = torch.optim.Adam([*encoder.parameters(), *method.parameters()], 5e-3)
+    found = []
+    for _ in range(6):
+        torch.manual_seed(0)  # the same words are masked
+        loss = torch.stack([*method.losses(tiny_step(setting)).values()]).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(float(loss.detach()))
+    assert found[-1] < found[0] - 0.01, found
+    assert method.used_at_prediction == ((kind, name) == ("modernbert", "lisa"))  # its positions are rotated
+    if method.used_at_prediction:
+        return
+    encoder.eval()
+    method.eval()
+    with torch.no_grad(), final_weights(setting):
+        batch, _ = parsed_batch(encoder)
+        ours = encoder(batch).logits
+        encoder.save(tmp_path / "saved")
+        stock = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "saved").eval()
+        logits = stock(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+    torch.testing.assert_close(logits, ours, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "mobilebert"])
+def test_what_a_layer_gives_out_is_kept(tmp_path: Path, kind: str) -> None:
+    encoder = small_encoder(tmp_path, kind).eval()
+    batch, _ = parsed_batch(encoder)
+    encoder.hook_states(lambda states, batch, kept: states * 2)
+    names = [encoder.keep_layer(0), encoder.keep_layer(-1), encoder.keep_layer(1)]
+    assert names == ["layer/0", "layer/1", "layer/1"]
+    stock = transformers.AutoModel.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        output = encoder(batch)
+        plain = stock(input_ids=batch.input_ids, attention_mask=batch.attention_mask, output_hidden_states=True)
+        assert not encoder(batch, hooked=False).kept
+        assert not encoder.twin()(batch).kept
+    torch.testing.assert_close(output.kept["layer/0"], plain.hidden_states[1], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(output.kept["layer/1"], plain.last_hidden_state, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(output.states, 2 * output.kept["layer/1"])
+    with pytest.raises(ValueError, match="layer -3: .* has layers 0 to 1, or from the last one -1 to -2"):
+        encoder.keep_layer(-3)
+
+
+@pytest.mark.parametrize("name", SUPERVISING)
+def test_texts_that_a_parser_makes_no_sense_of(name: str) -> None:
+    odd = ["😀🙃", "Nope", " \n ", "good " * 5000, "这个镜头不错", "a" * 900]
+    method = SUPERVISING[name]()
+    setting = setting_of(tiny_encoder(), method, texts=["The lens is sharp.", *odd])
+    method.prepare()
+    for example in setting.source[1:]:
+        losses = method.losses(Step(view_of(setting, [example]), None, 0, 0.5))
+        assert all(torch.isfinite(loss) and loss >= 0 for loss in losses.values()), example.text[:10]

@@ -1,0 +1,126 @@
+"""Prediction of paths: its loss against a loop, its pairs, and that nothing of it is left at prediction."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import domadapt
+from domadapt.methods.injection.paths import OpinionPaths, path_loss
+from domadapt.methods.opinion_paths import leaning_words
+from domadapt.methods.setting import Setting
+from domadapt.runs.status import Status
+from domadapt.syntax.paths import path
+from domadapt.training.build import build, make_validators
+from domadapt.training.fit import Epochs, fit
+from domadapt.training.options import read_options
+from tests.support import corpora, setting_of, tiny_encoder, tiny_step, without_dropout
+
+TEXTS = ["The lens is sharp.", "A sharp screen helps me.", "Nope."]
+
+
+def prepared(tmp_path: Path, *overrides: str) -> tuple[Setting, OpinionPaths, dict[str, object]]:
+    given = [*corpora(tmp_path), "injection=paths", "injection.paths.paths=3", *overrides]
+    setting, _ = build(domadapt.compose("train", given))
+    method = setting.methods["paths"]
+    return setting, method, method.prepare()
+
+
+def told(method: OpinionPaths) -> OpinionPaths:
+    """Without a source to learn from."""
+    method.opinions, method.numbers = frozenset({"sharp"}), {("nsubj",): 1, ("^amod",): 2}
+    return method
+
+
+def test_loss_against_a_loop() -> None:
+    torch.manual_seed(0)
+    start, end, pairs = torch.randn(4, 3), torch.randn(4, 3), torch.tensor([[0, 0, 3], [1, 2, 2], [2, 0, 1]])
+    score = nn.Linear(9, 4)
+    slow = [
+        -F.log_softmax(score(torch.cat([start[i], end[j], start[i] * end[j]])), 0)[number]
+        for i, j, number in pairs.T.tolist()
+    ]
+    torch.testing.assert_close(path_loss(start, end, pairs, score), torch.stack(slow).mean())
+    assert path_loss(start, end, pairs[:, :0], score) == 0
+
+
+def test_pairs_are_opinion_words_with_what_is_near_and_the_path_to_nouns() -> None:
+    setting = setting_of(tiny_encoder(), told(OpinionPaths(10, 3, 8, 1.0)), texts=TEXTS)
+    batch = tiny_step(setting).source.batch
+    words = [(e.word(i).lower(), e.parse) for e in setting.source for i in range(len(e.words))]
+    firsts = np.concatenate([np.arange(len(e.words)) for e in setting.source])
+    pairs = batch.extra["OpinionPaths/pairs"].T.tolist()
+    assert {(words[i][0], words[j][0], number) for i, j, number in pairs if number} == {
+        ("sharp", "lens", 1),
+        ("sharp", "screen", 2),
+    }
+    for i, j, _ in pairs:
+        way = path(words[i][1], int(firsts[i]), int(firsts[j]))  # type: ignore[arg-type]
+        assert words[i][0] == "sharp" and way is not None and 0 < len(way) <= 3
+    assert len(pairs) > 4  # pairs without a path of these among them
+
+
+def test_it_learns_paths_from_the_source_and_lowers_its_loss(tmp_path: Path) -> None:
+    setting, method, stage = prepared(tmp_path)
+    assert stage["paths/opinions"] == 5
+    assert any("nsubj" in str(told) for told in stage["paths/paths"])  # type: ignore[union-attr, attr-defined]
+    optimizer = torch.optim.Adam([*method.parameters(), *setting.encoder.parameters()], 1e-2)
+    found = []
+    for _ in range(10):
+        (loss,) = method.losses(tiny_step(setting)).values()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(float(loss.detach()))
+    assert found[-1] < found[0] - 0.1
+
+
+def test_words_that_lean_to_a_class_take_the_place_of_opinions(tmp_path: Path) -> None:
+    _, method, stage = prepared(tmp_path, "task=classification")
+    assert {"great", "dull", "superb", "weak", "lovely"} >= method.opinions > set()
+    assert stage["paths/paths"] and len(method.numbers) <= 3
+    assert leaning_words([], [], ["good", "bad"]) == frozenset()
+
+
+def test_a_controls_twin_has_its_own_paths_and_as_many_parameters(tmp_path: Path) -> None:
+    sides = [prepared(tmp_path), prepared(tmp_path, "control=linear")]
+    assert sides[0][1].numbers != sides[1][1].numbers
+    assert len({sum(p.numel() for p in method.parameters()) for _, method, _ in sides}) == 1
+
+
+def test_without_weight_nothing_changes(tmp_path: Path) -> None:
+    ends = []
+    for name, own in (("plain", []), ("weightless", ["injection=paths", "injection.paths.weight=0.0"])):
+        steady = ["trainer.precision=32", "trainer.gradient_clip=1e9", "trainer.epochs=1"]
+        cfg = domadapt.compose("train", [*corpora(tmp_path), *own, *steady])
+        torch.manual_seed(0)
+        setting, _ = build(cfg)
+        without_dropout(setting.encoder)
+        for method in setting.methods.values():
+            method.prepare()
+        validators, options = list(make_validators(cfg.selection)), read_options(cfg)
+        status = Status(tmp_path / name, "key")
+        fit(options, setting, Epochs(tmp_path / name, "key", setting, validators, options, status), None)
+        ends.append(setting.encoder.state_dict())
+    for name, tensor in ends[0].items():
+        torch.testing.assert_close(ends[1][name], tensor, msg=name)
+
+
+def test_it_leaves_the_encoder_as_it_was_and_truncated_words_out() -> None:
+    encoder, method = tiny_encoder(), told(OpinionPaths(10, 3, 8, 1.0))
+    before = set(encoder.state_dict())
+    step = tiny_step(setting_of(encoder, method, texts=TEXTS, max_pieces=5))
+    assert (step.source.batch.node_first_piece < 0).any()
+    assert all(torch.isfinite(loss) for loss in method.losses(step).values())
+    assert set(encoder.state_dict()) == before and not method.used_at_prediction
+    assert not encoder.attention_hooks and not encoder.states_hooks
+
+
+def test_a_source_without_terms_is_refused() -> None:
+    setting = setting_of(tiny_encoder(), method := OpinionPaths(10, 3, 8, 1.0), texts=TEXTS)
+    assert setting.source
+    with pytest.raises(ValueError, match=r"^paths: expected spans that are mostly nouns[^\n]*leave the method out$"):
+        method.prepare()
