@@ -95,12 +95,13 @@ def effects(setting: Setting, side: Side, batch_size: int, seed: int, name: str)
                 # What the head reads is not read here, and of 79 passes would fill the memory.
                 parts.setdefault(switch, []).append(replace(rows, features=np.empty((len(rows), 0), np.float16)))
     task = setting.task
-    every = {
-        switch: counts(joined(rows, len(task.labels)), task.labels, labelled=True) for switch, rows in parts.items()
+    score = Score(task.headline, getattr(task, "average", "macro"), seed)
+    drawn = {
+        switch: score(counts(joined(rows, len(task.labels)), task.labels, labelled=True))
+        for switch, rows in parts.items()
     }
-    score = Score(task.headline, getattr(task, "average", "macro"), len(side.scored), seed)
-    on = score(every.pop(None))
-    compared = {switch: _effect(on, score(found)) for switch, found in every.items()}
+    on = drawn[None]
+    compared = {switch: _effect(on, off) for switch, off in drawn.items() if switch is not None}
     heads = [
         tuple(e for (at, head), e in compared.items() if at == layer and head is not None) for layer in range(layers)
     ]
@@ -185,7 +186,6 @@ class Score:
 
     headline: str
     average: str
-    texts: int
     seed: int
 
     def __call__(self, kinds: dict[str, Counts]) -> Array:

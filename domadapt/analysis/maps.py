@@ -115,7 +115,7 @@ def cosine_of(before: NDArray[np.float32], after: NDArray[np.float32]) -> Array:
     """(heads,) cosine of each head's flattened maps.
 
     >>> maps = np.eye(2, dtype=np.float32)[None]
-    >>> cosine_of(maps, maps).tolist(), cosine_of(maps, maps[:, ::-1]).tolist()
+    >>> cosine_of(maps, maps).round(3).tolist(), cosine_of(maps, maps[:, ::-1]).tolist()
     ([1.0], [0.0])
     """
     a, b = (x.reshape(len(x), -1).astype(np.float64) for x in (before, after))

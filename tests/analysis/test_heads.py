@@ -157,10 +157,10 @@ def test_the_score_is_the_one_of_counts(average: str) -> None:
     with torch.no_grad():
         rows = setting.task.rows(setting.encoder(batch), batch)
     kinds = counts(rows, setting.task.labels, labelled=True)
-    drawn = Score("span_f1", average, 3, 0)(kinds)
+    drawn = Score("span_f1", average, 0)(kinds)
     exact = scores({kind: own.sums(np.ones(3)) for kind, own in kinds.items()}, "span_f1", average)
     assert drawn[0] == pytest.approx(exact["span_f1"])
-    np.testing.assert_array_equal(drawn, Score("span_f1", average, 3, 0)(kinds))  # the same texts each time
+    np.testing.assert_array_equal(drawn, Score("span_f1", average, 0)(kinds))  # the same texts each time
 
 
 def test_weights_that_moved() -> None:
