@@ -22,7 +22,9 @@ PAIRS = {
     "aspect_opinion": 6,
     "joint_absa": 4,
     "amazon_reviews": 12,
-    "hotel_laptop": 1,
+    "hotel_laptop": 2,
+    "shipped": 6,
+    "syntax": 3,
     "camera_laptop": 1,
     "my_matrix": 1,
 }

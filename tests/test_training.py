@@ -116,7 +116,7 @@ def test_a_key_follows_what_could_change_a_number(tmp_path: Path) -> None:
         ("task=extraction task.types=aspect", "task.types='aspect': expected a list"),
         ("data.dev_share=2", "dev_share=2 of 24 records"),
         ("backbone.trainable=some", "backbone.trainable='some'"),
-        ("injection=gnn injection.gnn.width=10", "gnn.width=10: expected a multiple of 4"),
+        ("injection=gnn injection.gnn.width=10", "gnn.width=10: expected a whole multiple of 4"),
         ("injection=gnn injection.gnn.temperature=0", "gnn.temperature=0"),
         ("injection=lisa injection.lisa.layer=a", "lisa.layer='a': expected a whole number from 0"),
         ("injection=lisa injection.lisa.weight=x", "weight of lisa/head='x'"),

@@ -18,7 +18,7 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
         usage: text whose line about the verb comes first.
 
     >>> print(verb_help("train", ["injection=lisa"], ""))  # doctest: +ELLIPSIS
-    # One attention head learns...
+    # One attention head...
     """
     places = [Path(str(files("domadapt.conf"))), *config_dirs(arguments)]
     names = [f"{a.replace('=', '/', 1)}.yaml" for a in arguments if "=" in a and not a.startswith("-")]
