@@ -129,7 +129,7 @@ def test_unknown_verb(command: Command) -> None:
         (["train", "sead=1"], "sead: there is no such setting; did you mean seed?"),
         (["train", "trainer.epoch=1"], "trainer.epoch: there is no such setting; did you mean trainer.epochs?"),
         (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all"),
-        (["train", "paths.run=a=b"], "put a value with special characters into quotes"),
+        (["train", "paths.run=a=b"], "put text with special characters into quotes"),
         (["train", "experiment=aspect_opinion"], "DOMADAPT_BENCHMARK_DATA"),
         (["train", "paths.runs=null"], "paths.runs=null: expected a folder"),
         (["train", "data.root=nowhere"], "nowhere/camera/train.jsonl"),

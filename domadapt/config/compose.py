@@ -1,5 +1,6 @@
 """Hydra's composition, outside and inside of its command line; one line for a user's error."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -81,7 +82,7 @@ def user_error(error: BaseException, verb: str) -> str | None:
             return f"{group.removeprefix('hydra/')}={option} is an extra: pip install 'domadapt[{extra}]'"
         return f"{group}={option}: there is no such option; expected one of {', '.join(error.options)}"
     if isinstance(error, OverrideParseException):
-        hint = "put a value with special characters into quotes: \"setting='a=b, c'\""
+        hint = "close every bracket; put text with special characters into quotes: \"setting='a=b, c'\""
         return f"{error.override}: {_flat(error)}; {hint}"
     if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
         return _unknown_key(str(error.__cause__.full_key), verb) or f"{_flat(error)}: {_flat(error.__cause__)}"
@@ -91,6 +92,8 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"{_flat(cause)} ({key}._target_; {where}; DOMADAPT_TRACEBACK=1 shows more)"
     if isinstance(error, InstantiationException):
         return f"{_flat(error)} (DOMADAPT_TRACEBACK=1 shows where)"
+    if isinstance(error, HydraException) and (found := re.match(r"Could not override '([^']+)'", str(error))):
+        return f"{found[1]}: domadapt {verb} has no such choice; leave it out (domadapt {verb} --help shows all)"
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _flat(error)
     return str(error) if isinstance(error, ours) else None

@@ -77,7 +77,9 @@ def read_description(folder: Path) -> Description:
 
     path = folder / NAME
     if not path.is_file():
-        raise ValueError(f"{folder}: not a model folder (no {NAME} in it); give a run's model/ folder")
+        raise ValueError(
+            f"{folder}: not a model folder (no {NAME} in it); give a run's model/ folder (runs of floor=... have none)"
+        )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -58,6 +58,22 @@ def check_head(name: str, head: int, encoder: Any) -> None:
         raise ValueError(f"{name}={head}: {encoder.name} has heads 0 to {heads - 1}")
 
 
+def check_layer(name: str, layer: int, encoder: Any) -> None:
+    """Refuse a layer that a model has not.
+
+    Args:
+        name: of the setting, as the user writes it.
+        layer: counted from 0.
+        encoder: an :class:`~domadapt.models.encoder.Encoder`.
+
+    Raises:
+        ValueError: naming the layers that there are.
+    """
+    count = len(encoder.attention_layers())
+    if not 0 <= layer < count:
+        raise ValueError(f"{name}={layer}: {encoder.name} has layers 0 to {count - 1}")
+
+
 def mass_loss(scores: Tensor, links: Tensor) -> Tensor:
     """Minus the logarithm of how much of a piece's attention falls on any of the pieces that it is linked with.
 
@@ -66,13 +82,23 @@ def mass_loss(scores: Tensor, links: Tensor) -> Tensor:
         links: (3, links): row of the batch, attending piece, a piece that it should attend to.
 
     Returns:
-        Scalar mean over pieces that are linked; zero if there is none.
+        Scalar mean over pieces that are linked with something that no mask hides; zero if there is none.
 
     >>> mass_loss(torch.zeros(1, 4, 4), torch.tensor([[0, 0], [1, 1], [2, 3]])).exp().item()
     2.0
     """
     linked = torch.zeros_like(scores, dtype=torch.bool)
     linked[links[0], links[1], links[2]] = True
+    linked &= scores > hidden_below(scores)
     lowest = torch.finfo(scores.dtype).min
     mass = scores.log_softmax(-1).masked_fill(~linked, lowest).logsumexp(-1)
     return -masked_mean(mass, linked.any(-1))
+
+
+def hidden_below(scores: Tensor) -> float:
+    """What scores are above that no mask hides: windows of attention and masks by distance hide what the tree may link.
+
+    Args:
+        scores: of any shape, masks added.
+    """
+    return torch.finfo(scores.dtype).min / 2

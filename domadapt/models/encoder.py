@@ -197,18 +197,20 @@ class Encoder(nn.Module):
         """The stack of transformer layers."""
         return max((m for m in self.base.modules() if isinstance(m, nn.ModuleList)), key=len)
 
-    def hook_attention(self, layer: int, hook: AttentionHook) -> None:
+    def hook_attention(self, layer: int, hook: AttentionHook, beneath: bool = False) -> None:
         """Put ``hook`` on top of a layer's stack: it sees the attention first, and calls what lies beneath.
 
         Args:
             layer: counted from 0.
             hook: takes an :class:`~domadapt.models.attention.AttentionCall`, gives (batch, pieces, heads, head width).
+            beneath: put it at the bottom: it reads scores, after all that change them, in whatever order methods come.
 
         Raises:
             ValueError: no such layer.
         """
         self._attention_layer(layer)
-        self.attention_hooks.setdefault(layer, []).append(hook)
+        hooks = self.attention_hooks.setdefault(layer, [])
+        hooks.insert(0 if beneath else len(hooks), hook)
 
     def _attention_layer(self, layer: int) -> nn.Module:
         modules = self.attention_layers()

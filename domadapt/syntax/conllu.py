@@ -149,7 +149,9 @@ def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
             raise ValueError(f"{where}: word {row[0]} {row[1]!r} is its own HEAD; a root's is 0")
         heads[index] = int(row[6]) - 1 if int(row[6]) else index
     _check_trees(heads, where)
-    return Parse(word_ranges(ranges), heads, tuple(r[7] for r in rows), tuple(r[4] for r in rows))
+    return Parse(
+        word_ranges(ranges), heads, tuple(r[7] for r in rows), tuple("" if r[4] == "_" else r[4] for r in rows)
+    )
 
 
 def _check_trees(heads: IntArray, where: str) -> None:

@@ -25,7 +25,7 @@ did you mean 'positive'?
     """
     if value not in known:
         close = get_close_matches(value, known, n=1)
-        fix = f"did you mean {close[0]!r}?" if close else f"rename it, or add it to task.{field.split()[-1]}s"
+        fix = f"did you mean {close[0]!r}?" if close else f"rename it, or train with it in task.{field.split()[-1]}s"
         raise DataError(place(record), field, value, " or ".join(map(repr, sorted(known))), fix)
 
 

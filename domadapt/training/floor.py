@@ -47,7 +47,9 @@ def make_floor(cfg: DictConfig) -> "Floor | None":
     if cfg.train_on != "source":
         given.append(f"train_on={cfg.train_on}")
     if given:
-        raise ValueError(f"floor={name}: rules in place of a network, learnt from the source; leave out {given[0]}")
+        raise ValueError(
+            f"floor={name}: rules in place of a network, learnt from the source; leave out {' and '.join(given)}"
+        )
     floor: Floor = make(cfg.floor[name])
     return floor
 

@@ -554,7 +554,7 @@ def test_labels_unknown_to_the_task(write: Callable[..., Path]) -> None:
     assert str(refused.value) == (
         rf"{path}:2: label is 'postive\x1b'; expected 'negative' or 'positive'; did you mean 'positive'?"
     )
-    with pytest.raises(DataError, match="rename it, or add it to task.labels"):
+    with pytest.raises(DataError, match="rename it, or train with it in task.labels"):
         Classification(["x", "y"]).check(records)
 
 

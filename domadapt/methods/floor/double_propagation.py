@@ -30,7 +30,7 @@ class DoublePropagation(Floor):
     """
 
     def __init__(self, rounds: int, met: int, least: int, share: float) -> None:
-        super().__init__(least, share)
+        super().__init__("double_propagation", least, share)
         in_range("floor.double_propagation.rounds", rounds, 1)
         in_range("floor.double_propagation.met", met, 1)
         self.rounds, self.met = rounds, met

@@ -22,6 +22,7 @@ class Floor(ABC):
     A new floor is a subclass in its own file, and one yaml with its ``_target_``.
 
     Args:
+        name: of its settings.
         least: uses of a word in the source before it can be listed.
         share: of them that must judge, from 0 to 1.
 
@@ -35,9 +36,9 @@ class Floor(ABC):
     opinions: dict[str, str]
     term_type: str
 
-    def __init__(self, least: int, share: float) -> None:
-        in_range("floor.least", least, 1)
-        in_range("floor.share", share, 0.0, 1.0)
+    def __init__(self, name: str, least: int, share: float) -> None:
+        in_range(f"floor.{name}.least", least, 1)
+        in_range(f"floor.{name}.share", share, 0.0, 1.0)
         self.least, self.share = least, share
 
     def learn(

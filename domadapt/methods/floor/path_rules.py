@@ -33,7 +33,7 @@ class PathRules(Floor):
     """
 
     def __init__(self, rules: int, longest: int, least: int, share: float) -> None:
-        super().__init__(least, share)
+        super().__init__("path_rules", least, share)
         in_range("floor.path_rules.rules", rules, 1)
         in_range("floor.path_rules.longest", longest, 1)
         self.most, self.longest = rules, longest

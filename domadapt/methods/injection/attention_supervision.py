@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Example
-from domadapt.methods.heads import check_head, mass_loss, read_heads
+from domadapt.methods.heads import check_head, check_layer, mass_loss, read_heads
 from domadapt.methods.method import Method, Step, View, both_sides
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
@@ -36,9 +36,9 @@ from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import linear, self_loops
 from domadapt.syntax.graphs import is_kind_of, relation_links
 
-log = logging.getLogger(__name__)
 TO_HEAD, TO_DEPENDENT = "to_head", "to_dependent"
 DIRECTIONS = (TO_HEAD, TO_DEPENDENT)
+log = logging.getLogger(__name__)
 ANY = (linear.RELATION, self_loops.RELATION)  # the one relation of a control's trees
 MEASURED = 512  # source texts in which heads are compared
 Row = dict[str, Any]  # layer, head, relation, direction
@@ -81,18 +81,23 @@ class AttentionSupervision(Method):
         super().attach(setting)
         encoder = setting.encoder
         for place, row in enumerate(self.heads):
+            check_layer(f"attention_supervision.heads[{place}].layer", row["layer"], encoder)
             check_head(f"attention_supervision.heads[{place}].head", row["head"], encoder)
         layers = range(len(encoder.attention_layers())) if self.auto else {row["layer"] for row in self.heads}
         for layer in layers:
-            encoder.hook_attention(layer, self._watch)
+            encoder.hook_attention(layer, self._watch, beneath=True)
         wanted = [*dict.fromkeys(relation for relation, _ in self.kinds)]
-        absent = [r for r in wanted if not any(stands_for(name, r) for name in setting.relations)]
+        names = [name for name in setting.relations if name not in ANY]  # the real trees', under a control, too
+        absent = [r for r in wanted if names and not any(is_kind_of(name, r) for name in names)]
         if absent:
-            there = ", ".join(setting.relations) or "none"
+            there = ", ".join(names)
             told = f"attention_supervision: no relation {', '.join(absent)} in the parses, whose relations are: {there}"
             if len(absent) == len(wanted):
                 raise ValueError(f"{told}; choose among these")
             log.warning("%s", told)
+            # Left out: a control's trees have every relation, and its twin would supervise more heads.
+            self.kinds = [kind for kind in self.kinds if kind[0] not in absent]
+            self.heads = [row for row in self.heads if row["relation"] not in absent]
 
     def prepare(self) -> dict[str, Any]:
         """Choose heads where they are not given."""

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
+from domadapt.methods.heads import check_layer
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import additive_mask
@@ -58,6 +59,7 @@ class ExtraHead(Method):
         """Make the head, as wide as the layer's own, and put it beside them."""
         super().attach(setting)
         encoder = setting.encoder
+        check_layer("extra_head.layer", self.layer, encoder)
         config = encoder.model.config
         size = int(getattr(config, "head_dim", None) or encoder.width // config.num_attention_heads)
         self.query, self.key, self.value = (nn.Linear(encoder.width, size) for _ in range(3))

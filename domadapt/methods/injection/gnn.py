@@ -65,8 +65,8 @@ class GraphSupervision(Method):
     ) -> None:
         super().__init__({"gnn/agreement": agreement, "gnn/head": heads, "gnn/relation": relations})
         refuse_graph_settings("gnn", convolution, width, depth)
-        if not 0 < masked < 1:
-            raise ValueError(f"gnn.masked={masked}: expected a share between 0 and 1, both excluded")
+        if type(masked) not in (int, float) or not 0 < masked < 1:
+            raise ValueError(f"gnn.masked={masked!r}: expected a share between 0 and 1, both excluded")
         in_range("gnn.temperature", temperature, 1e-3, 1e3)
         self.convolution, self.width, self.depth = convolution, width, depth
         self.masked, self.temperature = masked, temperature

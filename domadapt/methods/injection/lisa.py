@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.data.batches import Example
-from domadapt.methods.heads import check_head, mass_loss, read_heads
+from domadapt.methods.heads import check_head, check_layer, hidden_below, mass_loss, read_heads
 from domadapt.methods.method import Method, Step, View, both_sides, in_range
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
@@ -70,6 +70,7 @@ class Lisa(Method):
         if target not in TARGETS:
             raise ValueError(f"lisa.target={target!r}: expected parent, child or sibling")
         one: dict[str, Any] = {"layer": layer, "head": head, "target": target}
+        self.listed = heads is not None
         self.rows = [one] if heads is None else read_heads("lisa.heads", heads, {"target": TARGETS})
         places = [(row["layer"], row["head"]) for row in self.rows]
         if len({*places}) < len(places):
@@ -86,17 +87,33 @@ class Lisa(Method):
         """Make U and b, and take over the heads."""
         super().attach(setting)
         encoder = setting.encoder
-        config = encoder.model.config
-        size = int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+        attention: Any = encoder.attention_layers()[0]
+        size = int(getattr(attention, "head_dim", None) or attention.attention_head_size)
         self.heads = [SyntaxHead(**row, size=size) for row in self.rows]
         self.learned = nn.ModuleList(self.heads)
-        for head in self.heads:
-            check_head("lisa.head", head.head, encoder)
-            encoder.hook_attention(head.layer, partial(self._attend, head))
+        for place, head in enumerate(self.heads):
+            name = f"lisa.heads[{place}]" if self.listed else "lisa"
+            check_layer(f"{name}.layer", head.layer, encoder)
+            check_head(f"{name}.head", head.head, encoder)
+            encoder.hook_attention(head.layer, partial(self._attend, head), beneath=True)
         found = [query_projection(encoder, head.layer) for head in self.heads]
         self.projections = [name for name in found if name is not None]
         self.folds = len(self.projections) == len(self.heads) and not self.by_parser
         self.used_at_prediction = not self.folds
+
+    def prepare(self) -> dict[str, Any]:
+        """Refuse trees, such as a control's, in which a head has nothing to look at: it would be no control.
+
+        Raises:
+            ValueError: naming the target that no word has.
+        """
+        parses = [e.parse for e in (*self.setting.source, *self.setting.target) if e.parse is not None]
+        for target in sorted({row["target"] for row in self.rows} - {PARENT}):
+            if parses and not any(word_links(p.heads, target, np.arange(len(p.heads))).size for p in parses):
+                raise ValueError(
+                    f"lisa.target={target}: no word of these trees has one; take control=shuffled or control=random"
+                )
+        return {}
 
     def _attend(self, own: "SyntaxHead", call: AttentionCall) -> Tensor:
         """Every head as it is, then the syntax head's part of the result replaced by its own."""
@@ -231,11 +248,13 @@ def replace_by_tree(weights: Tensor, piece_heads: Tensor) -> Tensor:
 
 
 def head_loss(scores: Tensor, piece_heads: Tensor) -> Tensor:
-    """Mean cross entropy over pieces with a defined head; zero if there is none.
+    """Mean cross entropy over pieces with a defined head that no mask hides; zero if there is none.
 
     Args:
         scores: (batch, pieces, pieces).
         piece_heads: (batch, pieces), -100 where undefined.
     """
+    told = scores.gather(-1, piece_heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    piece_heads = piece_heads.masked_fill(told <= hidden_below(scores), IGNORED)
     total = F.cross_entropy(scores.flatten(0, 1), piece_heads.flatten(), ignore_index=IGNORED, reduction="sum")
     return total / (piece_heads != IGNORED).sum().clamp(min=1)

@@ -86,6 +86,11 @@ class OpinionPaths(Method):
             paths, told = [rule.path for rule in rules], [str(rule) for rule in rules]
         else:
             self.opinions = leaning_words(records, parses, task.labels)
+            if not self.opinions:
+                raise ValueError(
+                    "paths: no adjective, verb or adverb of the source leans to a class; expected a parser that tags "
+                    "parts of speech as JJ, VB, RB; leave the method out"
+                )
             paths = frequent_paths(records, parses, self.opinions, self.most, self.longest)
             told = [" ".join(path) for path in paths]
         self.numbers = {path: number for number, path in enumerate(paths, start=1)}

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
+from domadapt.methods.heads import check_layer
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
@@ -48,7 +49,7 @@ class TreeBias(Method):
         in_range("tree_bias.rate", rate, 0.0, 1e6)
         if mask is not False and (type(mask) is not int or not 1 <= mask <= max_distance):
             raise ValueError(f"tree_bias.mask={mask!r}: expected false, or a whole number from 1 to {max_distance}")
-        numbers = [] if isinstance(layers, str) else [*layers]
+        numbers = [*layers] if isinstance(layers, list) and all(type(layer) is int for layer in layers) else []
         if layers != "all" and (not numbers or len({*numbers}) < len(numbers)):
             raise ValueError(
                 f"tree_bias.layers={layers!r}: expected all, or different numbers of layers, such as [0,3]"
@@ -61,6 +62,8 @@ class TreeBias(Method):
         """Make the biases, and hook into the layers."""
         super().attach(setting)
         encoder = setting.encoder
+        for layer in self.layers:
+            check_layer("tree_bias.layers", layer, encoder)
         layers = self.layers or range(len(encoder.attention_layers()))
         self.row = {layer: row for row, layer in enumerate(layers)}
         heads = int(encoder.model.config.num_attention_heads)

@@ -95,9 +95,9 @@ def _sentence(effects: SideEffects, domain: str, headline: str) -> str:
 def _names(effects: SideEffects) -> str:
     bad, heads = harmful(effects), named(effects)
     if not bad:
-        return "No head did harm by more than chance."
+        return "No interval is above 0."
     told = [f"{n} ({points(heads[n].change)}, {points(heads[n].low)} to {points(heads[n].high)})" for n in bad[:LISTED]]
-    return f"Harmful by more than chance: {listed(told)}{', and more' if len(bad) > LISTED else ''}."
+    return f"Interval above 0: {listed(told)}{', and more' if len(bad) > LISTED else ''}."
 
 
 def _agreement(sides: dict[str, SideEffects], domains: Domains) -> str:

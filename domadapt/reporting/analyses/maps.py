@@ -127,7 +127,12 @@ def change_section(found: Change, domains: Domains) -> Section:
         cells = [[f"{x:.3f}" for x in row] for row in rows]
         shades = [[-shade(1 - x, 1 - lowest) for x in row] for row in rows]
         tables += [
-            grid(f"Cosine of each head's maps before with those after, {domains[side]} text", cells, shades),
+            grid(
+                f"Cosine of each head's maps before with those after, {domains[side]} text",
+                cells,
+                shades,
+                ["red: changed more"],
+            ),
             Text(_most_changed(rows)),
         ]
     first, rest = tables[:2], tables[2:]
