@@ -111,7 +111,7 @@ def test_a_control_is_a_twin_of_as_many_heads(tmp_path: Path, control: str) -> N
         ("auto", [], r"attention_supervision.relations=\[\]: expected a list of relation names"),
         ("auto", ["dobj"], "attention_supervision: no relation dobj in the parses, whose relations are: .*nsubj"),
         ("best", ["obj"], "attention_supervision.heads='best': expected a list of {layer: ..., head: ..., relation"),
-        ([{**GIVEN[0], "layer": 2}], [], "layer 2: tiny_random has layers 0 to 1"),
+        ([{**GIVEN[0], "layer": 2}], [], r"heads\[0\].layer=2: tiny_random has layers 0 to 1"),
         ([{**GIVEN[0], "head": 4}], [], r"attention_supervision.heads\[0\].head=4: tiny_random has heads 0 to 3"),
         ([GIVEN[0], GIVEN[0]], [], r"attention_supervision.heads\[1\]=.*: is there twice"),
         ([{**GIVEN[0], "relation": 5}], [], r"attention_supervision.heads\[0\].relation=5: expected a name"),

@@ -205,7 +205,7 @@ def test_parser_mode_depends_on_the_tree_and_predicted_mode_does_not() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"layer": 7}, "layer 7: tiny_random has layers 0 to 1"),
+        ({"layer": 7}, "lisa.layer=7: tiny_random has layers 0 to 1"),
         ({"head": 4}, "lisa.head=4: tiny_random has heads 0 to 3"),
         ({"at_prediction": "gold"}, "lisa.at_prediction='gold': expected predicted or parser"),
         ({"target": "aunt"}, "lisa.target='aunt': expected parent, child or sibling"),
