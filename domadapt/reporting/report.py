@@ -13,7 +13,7 @@ from domadapt.reporting.exports import INSTALL, method_records, run_records, wri
 from domadapt.reporting.markdown import markdown
 from domadapt.reporting.page import page
 from domadapt.reporting.paths import given, named_file
-from domadapt.runs.groups import group
+from domadapt.runs.groups import ROLES, group
 from domadapt.runs.metrics import read_runs
 from domadapt.runs.reselect import reselect
 from domadapt.statistics.compare import compare
@@ -50,9 +50,11 @@ def report(
         ``output``.
 
     Raises:
-        ValueError: there are no readable runs, ``output`` is no HTML file, or a format or ``selection`` is unknown;
-            names it and the fix.
+        ValueError: there are no readable runs, ``output`` is no HTML file, or a format, ``baseline`` or ``selection`` is
+            unknown; names it and the fix.
     """
+    if not isinstance(attention, bool):
+        raise ValueError(f"attention={attention!r}: expected true or false")
     output = named_file(output, "report", (".html", ".htm"))
     runs = given(runs)
     with_parquet = _installed("pyarrow")
@@ -72,6 +74,9 @@ def report(
         shown, words = reselect(found.runs, selection)
         found = replace(found, runs=shown)
     pairs = group(found.runs)
+    there = {method.name for pair in pairs for method in pair.methods}
+    if baseline not in {*ROLES, *there}:
+        raise ValueError(f"baseline={baseline!r}: no such role or method; expected one of {', '.join(sorted(there))}")
     statistics = compare(pairs, baseline)
     statistics = replace(statistics, messages=(*words, *statistics.messages))
     if {"html", "markdown"} & set(formats):
