@@ -22,7 +22,7 @@ BIAFFINE ?= $(or $(DOMADAPT_CACHE),$(HOME)/.cache/domadapt)/biaffine
 .PHONY: run setup setup-dev test check bench tables docs parser biaffine constraints clean help
 
 run: setup  ## the main job: train the shipped benchmark, write the report
-	$(BIN)/domadapt benchmark experiment=hotel_laptop launcher=joblib
+	$(BIN)/domadapt benchmark experiment=both_ways launcher=joblib
 	$(BIN)/domadapt report
 
 setup: $(VENV)/.installed  ## .venv with what `make run` needs

@@ -177,7 +177,6 @@ def test_unknown_verb(command: Command) -> None:
         (["report", "runs=5"], "runs=5: expected a folder of runs"),
         (["report", "runs=[5]"], "runs=[5]: expected a folder of runs"),
         (["report", "output=5"], "output=5: expected a file's name"),
-        (["report", "runs=nowhere", "attention=abc"], "attention='abc': expected true or false"),
         (["report", "runs=nowhere", "formats=5"], "formats=[5]: expected some of html"),
         (["train", "paths=null"], "paths=null: expected folders"),
         (["report", "runs=[]"], "runs=[]: expected a folder of runs"),

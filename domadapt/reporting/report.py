@@ -50,8 +50,8 @@ def report(
         ``output``.
 
     Raises:
-        ValueError: there are no readable runs, ``output`` is no HTML file, or a format, ``baseline`` or ``selection`` is
-            unknown; names it and the fix.
+        ValueError: there are no readable runs, ``output`` is no HTML file, or a format, ``baseline`` or
+            ``selection`` is unknown; names it and the fix.
     """
     if not isinstance(attention, bool):
         raise ValueError(f"attention={attention!r}: expected true or false")

@@ -257,3 +257,10 @@ def test_large_reports_say_what_they_leave_out(tmp_path: Path, monkeypatch: pyte
     assert "1 of 2 pairs have no details" in words
     assert "At most 2 examples of each kind and pair" in words
     assert words.count("learning curves") == 1
+
+
+@pytest.mark.parametrize("setting", [{"attention": "abc"}, {"baseline": "typo"}], ids=str)
+def test_a_setting_that_is_none_is_refused(make_run: Any, tmp_path: Path, setting: dict[str, Any]) -> None:
+    make_run("source_only", 1, 0.5)
+    with pytest.raises(ValueError, match=f"{next(iter(setting))}='.*': .*expected"):
+        report(tmp_path, tmp_path / "report.html", ("csv",), **setting)
