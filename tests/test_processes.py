@@ -58,6 +58,12 @@ def gone(process: int) -> bool:
         return True
 
 
+def deaf_to_ctrl_c(process: int) -> bool:
+    """Whatever it is doing, importing for one."""
+    blocked = next(line for line in Path(f"/proc/{process}/status").read_text().splitlines() if "SigBlk" in line)
+    return bool(int(blocked.split()[1], 16) >> (signal.SIGINT - 1) & 1)
+
+
 @pytest.mark.parametrize(
     ("number", "whom", "exit_code"),
     [
@@ -82,6 +88,7 @@ def test_whoever_dies_nobody_hangs_and_nobody_is_left(number: signal.Signals, wh
         assert process.stdout is not None
         workers = [int(word) for word in process.stdout.readline().split()]
         assert len(workers) == 2
+        assert all(map(deaf_to_ctrl_c, workers))
         if whom == "all":  # as Ctrl-C does
             os.killpg(process.pid, number)
         else:

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
+from multiprocessing.resource_tracker import ensure_running
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -56,7 +57,11 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: i
 
 @contextmanager
 def _ctrl_c_for_the_parent() -> Iterator[None]:
-    """Workers started here are deaf to Ctrl-C from their first instruction on; this process hears it afterwards."""
+    """Workers started here are deaf to Ctrl-C from their first instruction on; this process hears it afterwards.
+
+    Python's resource tracker comes before: whoever starts it (the first worker would) is left hearing Ctrl-C.
+    """
+    ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
