@@ -114,7 +114,7 @@ def recorded(encoder: Any, layer: int | None = None) -> Iterator[tuple[int, list
 
 
 @contextmanager
-def every_layer(encoder: Any) -> Iterator[list[Any]]:
+def all_weights(encoder: Any) -> Iterator[list[Any]]:
     """Within it, the weights of all layers are kept, in their order; whoever reads them clears the list."""
     found: list[Any] = []
     with ExitStack() as stack:

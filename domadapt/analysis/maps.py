@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from domadapt.analysis.attention import by_words, every_layer
+from domadapt.analysis.attention import all_weights, by_words
 from domadapt.analysis.heads import Heads, Tally, heads_of
 from domadapt.analysis.patterns import PATTERNS, SHORTEST, patterns, sentences_of
 from domadapt.analysis.subject import MODELS, Subject
@@ -94,7 +94,7 @@ def stream(
     if not examples:
         return
     loader = in_order(examples, subject.after.collator, subject.batch_size)
-    with torch.no_grad(), every_layer(subject.before.encoder) as before, every_layer(subject.after.encoder) as after:
+    with torch.no_grad(), all_weights(subject.before.encoder) as before, all_weights(subject.after.encoder) as after:
         for batch in progress(loader, title, len(loader), "batch"):
             found = [_maps(s, batch, kept) for s, kept in ((subject.before, before), (subject.after, after))]
             if found[0].shape != found[1].shape:

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-import numpy as np
-
 from domadapt.auditing.finding import Finding, percent, shown
 from domadapt.auditing.parts import SIDES, Parts
 from domadapt.data.records import Record, Span
@@ -24,8 +22,7 @@ SHORT: Final = 2  # arcs of most; the published shares are of about these
 
 def head_word(parse: Parse, span: Span) -> int | None:
     """The word of a span that the others hang on; None where the span covers no word."""
-    inside = np.flatnonzero((parse.words[:, 0] < span.end) & (parse.words[:, 1] > span.start))
-    members = set(inside.tolist())
+    members = range(*(parse.within(span.start, span.end) or (0, 0)))
     return next((w for w in members if int(parse.heads[w]) not in members or int(parse.heads[w]) == w), None)
 
 

@@ -43,19 +43,8 @@ def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> 
 
 
 def check_head(name: str, head: int, encoder: Any) -> None:
-    """Refuse a head that a model has not.
-
-    Args:
-        name: of the setting, as the user writes it.
-        head: counted from 0.
-        encoder: an :class:`~domadapt.models.encoder.Encoder`.
-
-    Raises:
-        ValueError: naming the heads that there are.
-    """
-    heads = int(encoder.model.config.num_attention_heads)
-    if not 0 <= head < heads:
-        raise ValueError(f"{name}={head}: {encoder.name} has heads 0 to {heads - 1}")
+    """Refuse a head that a model has not: ``ValueError`` as :func:`check_layer` raises it."""
+    _check(name, head, "heads", int(encoder.model.config.num_attention_heads), encoder)
 
 
 def check_layer(name: str, layer: int, encoder: Any) -> None:
@@ -69,9 +58,12 @@ def check_layer(name: str, layer: int, encoder: Any) -> None:
     Raises:
         ValueError: naming the layers that there are.
     """
-    count = len(encoder.attention_layers())
-    if not 0 <= layer < count:
-        raise ValueError(f"{name}={layer}: {encoder.name} has layers 0 to {count - 1}")
+    _check(name, layer, "layers", len(encoder.attention_layers()), encoder)
+
+
+def _check(name: str, number: int, what: str, count: int, encoder: Any) -> None:
+    if not 0 <= number < count:
+        raise ValueError(f"{name}={number}: {encoder.name} has {what} 0 to {count - 1}")
 
 
 def mass_loss(scores: Tensor, links: Tensor) -> Tensor:

@@ -75,6 +75,7 @@ class Method(nn.Module):
             ``target`` or ``corpus_parses``, runs with other targets take the network that one of them has trained.
         augments: it changes the source's text from epoch to epoch (:meth:`augment`).
         used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
+        rate: learning rate of its own parameters, times the run's.
         name: what the configuration calls it.
         setting: what the run works with, from :meth:`attach` on.
     """
@@ -82,6 +83,7 @@ class Method(nn.Module):
     reads: frozenset[str] = frozenset()
     augments: bool = False
     used_at_prediction: bool = False
+    rate: float = 1.0
     name: str = ""
     setting: Setting
 
@@ -146,7 +148,7 @@ class Method(nn.Module):
         Args:
             rate: the run's.
         """
-        return [{"params": list(self.parameters()), "lr": rate}]
+        return [{"params": list(self.parameters()), "lr": self.rate * rate}]
 
     def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """Which weights of the encoder are scored and saved: averaged, folded, the teacher's.

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from domadapt.data.records import Record, Span
+from domadapt.data.records import Record
 from domadapt.methods.weak_evidence import leaning
 from domadapt.syntax.double_propagation import words_of
 from domadapt.syntax.parser import Parse, Text
@@ -21,12 +21,6 @@ from domadapt.syntax.paths import Path
 
 LEANING = 0.3  # of a word that stands for a class
 TELLS = ("JJ", "VB", "RB")  # tags of words that may
-
-
-def span_words(parse: Parse, span: Span) -> Words | None:
-    """First word and end of a span; None where it covers no word."""
-    inside = np.flatnonzero((parse.words[:, 0] < span.end) & (parse.words[:, 1] > span.start))
-    return (int(inside[0]), int(inside[-1]) + 1) if len(inside) else None
 
 
 def places(text: Text, parse: Parse, words: Collection[str]) -> list[int]:
@@ -55,7 +49,7 @@ def path_rules(
     paired = any(span.type not in kinds for record in records for span in record.spans or ())
     opinions, terms = list[set[int]](), list[set[Words]]()
     for record, parse in zip(records, parses, strict=True):
-        found = [(s.type in kinds, words) for s in record.spans or () if (words := span_words(parse, s))]
+        found = [(s.type in kinds, words) for s in record.spans or () if (words := parse.within(s.start, s.end))]
         terms.append({words for is_term, words in found if is_term})
         told = {word for is_term, words in found if not is_term for word in range(*words)}
         opinions.append(told if paired else set(places(record, parse, seeds)))

@@ -85,12 +85,7 @@ class AttentionCall:
 
 
 AttentionHook = Callable[[AttentionCall], Tensor]
-OUTPUTS = (
-    "out_lin",
-    "Wo",
-    "o_proj",
-    "output.dense",
-)  # names of the output projection: of attention, or one floor above
+OUTPUTS = ("out_lin", "Wo", "o_proj", "output.dense")  # output projections: of attention, or one floor above
 
 
 @dataclass(frozen=True, slots=True)

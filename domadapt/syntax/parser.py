@@ -58,6 +58,16 @@ class Parse(NamedTuple):
     relations: tuple[str, ...]
     tags: tuple[str, ...]
 
+    def within(self, start: int, end: int) -> tuple[int, int] | None:
+        """First word and end of a range of characters; None where it covers no word.
+
+        >>> parse = Parse(np.array([[0, 3], [4, 9]]), np.array([1, 1]), ("amod", "ROOT"), ("", ""))
+        >>> parse.within(2, 5), parse.within(4, 9), parse.within(3, 4)
+        ((0, 2), (1, 2), None)
+        """
+        inside = np.flatnonzero((self.words[:, 0] < end) & (self.words[:, 1] > start))
+        return (int(inside[0]), int(inside[-1]) + 1) if len(inside) else None
+
 
 class Piece(NamedTuple):
     """Where a Doc belongs: its first character in its text, whether the text ends with it, the owner's words if any."""

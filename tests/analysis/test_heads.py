@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from domadapt.analysis.ablation import Score, skipped, switched, without
-from domadapt.analysis.attention import every_layer, recorded
+from domadapt.analysis.attention import all_weights, recorded
 from domadapt.analysis.counts import counts, scores
 from domadapt.analysis.heads import ALL, FEWEST, OFFSETS, Tally, heads_of
 from domadapt.analysis.maps import weight_change
@@ -120,7 +120,7 @@ def test_every_layer_is_read_as_one_is() -> None:
     encoder = tiny_encoder()
     batch, _ = parsed_batch(encoder)
     with torch.no_grad():
-        with every_layer(encoder) as every:
+        with all_weights(encoder) as every:
             encoder(batch)
         for layer in range(2):
             with recorded(encoder, layer) as (_, one):

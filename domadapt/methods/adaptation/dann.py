@@ -67,10 +67,6 @@ class DomainAdversary(Method):
             sides.append(view.weight * total / max(1, len(logits)))
         return {"dann": torch.stack(sides).mean()}
 
-    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
-        """The discriminator learns at a rate of its own."""
-        return [{"params": list(self.parameters()), "lr": self.rate * rate}]
-
 
 def ramp(progress: float, steepness: float) -> float:
     """From 0 at the beginning of training to 1.

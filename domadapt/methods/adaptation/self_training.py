@@ -85,7 +85,7 @@ class SelfTraining(Method):
                 ", ".join(lost),
             )
             return
-        found, wanted = self.rate(classes), self.source_rate()
+        found, wanted = self.found_rate(classes), self.source_rate()
         if self.token and not wanted / FACTOR <= found <= wanted * FACTOR:
             self.refused += 1
             self.labels = {}
@@ -114,7 +114,7 @@ class SelfTraining(Method):
             label for label, gone in zip(labels, (common & (found < wanted / FACTOR)).tolist(), strict=True) if gone
         ]
 
-    def rate(self, classes: Tensor) -> float:
+    def found_rate(self, classes: Tensor) -> float:
         """Share of words that are something."""
         return float((classes > 0).float().mean())
 

@@ -11,7 +11,6 @@ from typing import Any
 from domadapt.data.records import Record
 from domadapt.methods.floor.floor import Floor
 from domadapt.methods.method import in_range
-from domadapt.methods.opinion_paths import span_words
 from domadapt.syntax.double_propagation import JOINED, JUDGED, LISTED, Propagated, double_propagation, found_in
 from domadapt.syntax.nouns import noun_phrases
 from domadapt.syntax.parser import Parse, Text
@@ -46,7 +45,7 @@ class DoublePropagation(Floor):
         )
         both = [*zip(records, parses, strict=True)]
         gold = {
-            (number, span_words(parse, span))
+            (number, parse.within(span.start, span.end))
             for number, (record, parse) in enumerate(both)
             for span in record.spans or ()
             if span.type in self.kinds

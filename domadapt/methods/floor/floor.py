@@ -7,7 +7,7 @@ from typing import Any
 
 from domadapt.data.records import Record, Span
 from domadapt.methods.method import in_range
-from domadapt.methods.opinion_paths import places, span_words
+from domadapt.methods.opinion_paths import places
 from domadapt.methods.term_types import noun_kinds
 from domadapt.methods.weak_evidence import judging_words
 from domadapt.syntax.double_propagation import words_of
@@ -68,8 +68,8 @@ class Floor(ABC):
         every = Counter(span.type for record in records for span in record.spans or ())
         for record, parse in zip(records, parses, strict=True):
             words = words_of(record, parse)
-            for span in record.spans or ():
-                for place in range(*(span_words(parse, span) or (0, 0))) if span.type not in self.kinds else ():
+            for span in [span for span in record.spans or () if span.type not in self.kinds]:
+                for place in range(*(parse.within(span.start, span.end) or (0, 0))):
                     met.setdefault(words[place], Counter())[span.type] += 1
         seeds = sorted(judging_words(records, parses, self.kinds, self.least, self.share))
         self.opinions = {word: met[word].most_common(1)[0][0] if word in met else "" for word in seeds}

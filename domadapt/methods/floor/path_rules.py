@@ -12,7 +12,7 @@ from typing import Any
 from domadapt.data.records import Record
 from domadapt.methods.floor.floor import Floor
 from domadapt.methods.method import in_range
-from domadapt.methods.opinion_paths import path_rules, places, span_words
+from domadapt.methods.opinion_paths import path_rules, places
 from domadapt.syntax.double_propagation import words_of
 from domadapt.syntax.parser import Parse, Text
 from domadapt.syntax.path_rules import Rule, Words, linked
@@ -48,7 +48,7 @@ class PathRules(Floor):
         self.rules = {rule.path: rule for rule in rules}
         types: dict[str, Counter[str]] = {}
         for record, parse in zip(records, parses, strict=True):
-            told = {span_words(parse, span): span.type for span in record.spans or ()}
+            told = {parse.within(span.start, span.end): span.type for span in record.spans or ()}
             words = words_of(record, parse)
             for run, opinion, path in linked(record, parse, places(record, parse, self.opinions), self.longest):
                 if path in self.rules and told.get(run) in self.kinds:

@@ -190,15 +190,6 @@ def name_of(layer: int, head: int) -> str:
     return f"attention_supervision/{layer}/{head}"
 
 
-def stands_for(name: str, relation: str) -> bool:
-    """Whether arcs of a name are arcs of a relation.
-
-    >>> stands_for("nsubj:pass", "nsubj"), stands_for("obl", "obj"), stands_for("previous", "obj")
-    (True, False, True)
-    """
-    return name in ANY or is_kind_of(name, relation)
-
-
 def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> IntArray:
     """(links, 4) of one text: number of the kind, row, first piece of a word, first piece of one it is related with."""
     assert example.parse is not None

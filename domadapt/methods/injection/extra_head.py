@@ -13,7 +13,6 @@ model.
 """
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -81,10 +80,6 @@ class ExtraHead(Method):
             weights = weights * arcs
         added: Tensor = self.output(weights.to(value.dtype) @ value)
         return added
-
-    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
-        """The head learns at a rate of its own."""
-        return [{"params": list(self.parameters()), "lr": self.rate * rate}]
 
 
 def piece_arcs(batch: Batch, kind: str) -> Tensor:

@@ -10,8 +10,6 @@ its text's words, so that heads that classify texts read the tree, too. G and g 
 step 0 is the plain model. The networks: :mod:`domadapt.models.graph_network`.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -72,7 +70,3 @@ class GraphFusion(Method):
             gate = torch.tanh(self.gate(torch.cat([states.float(), told], dim=-1)))
             fused: Tensor = states + (gate * self.leave(told)).to(states.dtype)
             return fused
-
-    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
-        """Network and gate learn at a rate of their own."""
-        return [{"params": list(self.parameters()), "lr": self.rate * rate}]

@@ -13,8 +13,6 @@ plain model. A mask of k keeps pairs from attending to each other that are farth
 always reach, and are reached by, every other.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -81,10 +79,6 @@ class TreeBias(Method):
             far = (kinds > self.mask) & (kinds <= self.max_distance + 1)
             mask = mask.masked_fill(far.unsqueeze(1), torch.finfo(mask.dtype).min)
         return call.inner(mask=mask)
-
-    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
-        """The biases learn at a rate of their own."""
-        return [{"params": list(self.parameters()), "lr": self.rate * rate}]
 
 
 def distance_kinds(batch: Batch, most: int) -> Tensor:
