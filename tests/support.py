@@ -129,6 +129,11 @@ def small_encoder(folder: Path, kind: str) -> Encoder:
     return encoder
 
 
+def of_family(folder: Path, kind: str) -> list[str]:
+    """Overrides that choose a random model of some architecture, made in a folder."""
+    return ["backbone=hugging_face", f"backbone.name={small_encoder(folder, kind).name}"]
+
+
 def without_dropout(encoder: Any) -> None:
     """Training that draws no random numbers; attention keeps its share as a number, not as a module."""
     for module in encoder.modules():

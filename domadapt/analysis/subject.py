@@ -114,8 +114,8 @@ def subject(
         trust_code: as :func:`domadapt.inference.model.load` takes it.
 
     Raises:
-        ValueError: the model can't be loaded or its attention can't be reached, the data are labelled for another task, or no text
-            has a tree.
+        ValueError: the model can't be loaded or its attention can't be reached, the data are labelled for another task,
+            or no text has a tree.
     """
     refuse_without_attention(model)
     folder = model_folder(model)
