@@ -100,9 +100,9 @@ def by_type(folder: Path) -> str:
             values = [row.details.get(kind) if row else None for row in own]
             known = [value for value in values if value is not None]
             mean = f"{100 * sum(known) / len(known):.1f}" if len(known) == len(pairs) else "-"
-            share = next((s.value for s in gaps.get(name, ()) if s.score == kind), None)
+            share = next((replace(s, reason="") for s in gaps.get(name, ()) if s.score == kind), None)
             shown = [f"{100 * value:.1f}" if value is not None else "-" for value in values]
-            cells.append([name, *shown, mean, f"{100 * share.mean:.0f} %" if share else "-"])
+            cells.append([name, *shown, mean, closed(share, []) if share else "-"])
         header = ["method", *(pair.name for pair in pairs), "mean", "gap closed"]
         tables.append(Table(f"{kind} on the target test, percent", header, cells, []))
     return _markdown(tables)

@@ -26,6 +26,7 @@ PAIRS = {
     "both_ways": 2,
     "shipped": 6,
     "syntax": 3,
+    "adaptations": 3,
     "camera_laptop": 1,
     "my_matrix": 1,
 }

@@ -12,6 +12,7 @@ from domadapt.reporting.curves import curve_svg, panels
 from domadapt.reporting.dots import dots_svg
 from domadapt.reporting.expected import expected
 from domadapt.reporting.heatmap import heatmap
+from domadapt.reporting.labels import target_label_sections
 from domadapt.reporting.mistakes import mistakes
 from domadapt.reporting.palette import palette
 from domadapt.reporting.regret import regret
@@ -64,7 +65,8 @@ def contents(
     sections = [Section("Summary", tuple(opening))]
     colors = palette(pairs)
     if scored := any(run.target_test for pair in pairs for method in pair.methods for run in method.runs):
-        sections += [*_scores(pairs, statistics, colors), *_compared(pairs, statistics, colors)]
+        sections += _scores(pairs, statistics, colors)
+        sections += [*target_label_sections(pairs, statistics, colors), *_compared(pairs, statistics, colors)]
     else:
         sections.append(Section("On the target", ()))
         for pair in pairs:

@@ -67,12 +67,15 @@ def best_adapted(pair: Pair) -> Method | None:
 
 
 def best_overall(pairs: Sequence[Pair]) -> list[tuple[Pair, Method]]:
-    """The same over pairs: the best mean of those methods that were run on the most pairs, with these pairs."""
+    """The same over pairs: the best mean of those methods that were run on the most pairs, with these pairs.
+
+    One that was given target labels is named only where no other was run.
+    """
+    adapted = [(pair, method) for pair in pairs for method in pair.methods if method.role == "adapted"]
+    blind = [one for one in adapted if not one[1].config.get("target_labels")]
     by_name: dict[str, list[tuple[Pair, Method]]] = {}
-    for pair in pairs:
-        for method in pair.methods:
-            if method.role == "adapted":
-                by_name.setdefault(method.name, []).append((pair, method))
+    for pair, method in blind or adapted:
+        by_name.setdefault(method.name, []).append((pair, method))
 
     def rank(some: list[tuple[Pair, Method]]) -> tuple[int, float]:
         return len(some), sum(_source_dev(*one) for one in some) / len(some)

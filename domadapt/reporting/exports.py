@@ -7,6 +7,7 @@ from pathlib import Path
 
 from domadapt.reporting.cost import seconds
 from domadapt.reporting.rows import Row, rows, scores
+from domadapt.reporting.ways import target_labels
 from domadapt.runs.groups import Method, Pair
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.results import Difference, Interval, Share, Statistics
@@ -108,6 +109,7 @@ def _run(pair: Pair, method: Method, run: Metrics) -> Record:
         "method": method.name,
         "role": method.role,
         "seed": run.seed,
+        "target_labels": run.counts.target_labels,
         "key": run.key,
         "headline": pair.headline,
         "score": run.score(),
@@ -139,6 +141,7 @@ def _method(pair: Pair, row: Row, statistics: Statistics) -> Record:
         "role": row.method.role,
         "headline": pair.headline,
         "seeds": len(row.method.seeds),
+        "target_labels": target_labels(row.method),
         **_ends("score", row.target),
         "score_clean": row.clean.mean if row.clean else None,
         **row.details,

@@ -25,6 +25,7 @@ from domadapt.utils.text import visible
 
 ELSEWHERE, LEARNT = "chosen elsewhere", "weights learnt elsewhere"
 BLUE, ORANGE = "#0072b2", "#d55e00"
+TICKS = (0, 1, 3, 10, 30, 100)
 Studied = tuple[Study, Learnt | None]
 ABOUT = (
     "Regret: points of target score that a validator's epochs lose against the best epochs by target labels, which "
@@ -102,7 +103,10 @@ def verdict(study: Study) -> str:
     """
     means = {one.validator: one.mean for one in study.validators}
     start = f"{study.task.capitalize()}, {counted(study.runs, 'run')} of {listed(study.methods)}: "
-    start += f"{study.default} loses least, {_points(means[study.default])} points in the mean"
+    same = [name for name, mean in means.items() if name not in (study.default, ORACLE)
+            and round(mean - means[study.default], 9) == 0]  # fmt: skip
+    least = listed([study.default, *same])
+    start += f"{least} {'lose' if same else 'loses'} least, {_points(means[study.default])} points in the mean"
     if not study.folds:
         return f"{start}. Nothing is held out: for some {study.unit} no other is left to choose on."
     lost = held_out(study.folds)
@@ -212,7 +216,8 @@ def _figure(study: Study, weighted: Learnt | None) -> Figure:
     shown = [one for one in study.validators if one.validator != ORACLE]
     told = [f"{one.validator} {_points(one.mean)}, worst {_points(one.worst)}" for one in shown]
     alt = "Regret in points, mean and that of the worst run. " + "; ".join(told)
-    caption = "Regret by validator, points. Bars: means. Dots: pairs. Crosses: the worst run. Shorter is better."
+    caption = "Regret by validator, points; logarithmic above 1. Bars and numbers: means. Dots: pairs. Crosses: the "
+    caption += "worst run. Shorter is better."
     with drawing():
         return Figure(element(_dots(study, weighted, INK), alt), caption)
 
@@ -231,6 +236,14 @@ def _dots(study: Study, weighted: Learnt | None, ink: str) -> Drawing:
         axes.barh(place, 100 * mean, 0.6, color=BLUE, alpha=0.45)
         axes.plot([100 * regret for regret in pairs], [place] * len(pairs), "o", color=BLUE, markersize=3.5, alpha=0.8)
         axes.plot([100 * regret for regret in worst], [place] * len(worst), "x", color=ORANGE, markersize=5)
+        # Beside the axis, where no bar crosses it.
+        axes.annotate(_points(mean), (1, place), xycoords=("axes fraction", "data"), xytext=(6, 0),
+                      textcoords="offset points", va="center", color=ink, fontsize=8)  # fmt: skip
+    # Some lose a hundred times what others do, and these are to be told apart, too.
+    axes.set_xscale("symlog", linthresh=1)
+    most = max(1.0, axes.get_xlim()[1])
+    axes.set_xticks(TICKS, [str(tick) for tick in TICKS])
+    axes.set_xlim(0, most)
     axes.set_yticks(range(len(lines)), [wrapped(visible(name), 30, 2) for name, *_ in lines])
     axes.tick_params(axis="y", length=0)
     axes.invert_yaxis()

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 import domadapt
+from domadapt.data.batches import Batch
 from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.self_training import SelfTraining, soft_cross_entropy
+from domadapt.methods.method import Method
 from domadapt.methods.term_rates import PerText
 from domadapt.models.encoder import Output
 from domadapt.training.build import build
@@ -31,8 +33,8 @@ class Fixed(torch.nn.Module):
         return Output(torch.zeros(*size, self.width), self.logits.expand(*size, -1).clone())
 
 
-def self_training(start: int = 1) -> SelfTraining:
-    return SelfTraining(start=start, temperature=0.5, sure=0.7, texts=100, batch_size=4, weight=1.0)
+def self_training(start: int = 1, **settings: Any) -> SelfTraining:
+    return SelfTraining(start=start, temperature=0.5, sure=0.7, texts=100, batch_size=4, weight=1.0, **settings)
 
 
 @pytest.mark.parametrize(("logits", "collapsed"), [([9.0, 0, 0, 0, 0], True), ([0, 9.0, 0, 0, 0], True)])
@@ -76,13 +78,34 @@ def test_its_own_labels_are_learnt_and_remembered() -> None:
 def test_soft_labels_against_a_loop() -> None:
     torch.manual_seed(0)
     logits, labels = torch.randn(6, 3), torch.randn(6, 3).log_softmax(-1)
+    tilt = torch.tensor([0.0, -0.5, -1.0])
     total = weights = torch.zeros(())
     for row in range(6):
-        sharp = (labels[row].exp() ** 2) / (labels[row].exp() ** 2).sum()
+        sharp = labels[row].exp() ** 2 / tilt.exp()
+        sharp = sharp / sharp.sum()
         weight = 1.0 if labels[row].exp().max() > 0.7 else 0.1
         total = total - weight * (sharp * logits[row].log_softmax(-1)).sum()
         weights = weights + weight
-    torch.testing.assert_close(soft_cross_entropy(logits, labels, 0.5, 0.7), total / weights)
+    torch.testing.assert_close(soft_cross_entropy(logits, labels, 0.5, 0.7, tilt), total / weights)
+
+
+class Contrary(Method):
+    """At decoding, texts of an even number of pieces are labelled otherwise than the network does."""
+
+    def transform(self, output: Output, batch: Batch) -> Output:
+        even = (batch.attention_mask.sum(1) % 2 == 0)[:, None, None]
+        return replace(output, logits=torch.where(even, -output.logits, output.logits))
+
+
+def test_texts_that_two_labellers_label_alike_are_learnt_from_alone() -> None:
+    encoder, method, contrary = tiny_encoder(), self_training(agreement=True, balance=0.5), Contrary()
+    setting = setting_of(encoder, method, contrary)
+    method.after_epoch(0)
+    odd = {e.text for e in setting.target if len(e.input_ids) % 2}
+    assert 0 < len(odd) < len(setting.target)
+    assert method.labels.keys() == odd
+    found = torch.cat([*method.labelled(alone=False).values()]).argmax(-1)
+    assert method.tilt.argmax() == found.mode().values, "the commonest class is lowered most"
 
 
 def evidence() -> CorpusEvidence:

@@ -13,12 +13,14 @@ import pytest
 
 from domadapt.reporting.report import report
 from domadapt.reporting.rescored import rescored
-from domadapt.reporting.study import study
+from domadapt.reporting.study import study, verdict
 from domadapt.runs.groups import group
 from domadapt.runs.metrics import Calibration, read_runs
 from domadapt.runs.reselect import reselect
 from domadapt.selection.storage import save_evidence
 from domadapt.selection.validator import Evidence
+from domadapt.statistics.choices import Choices
+from domadapt.statistics.selection_study import selection_study
 from domadapt.tasks.rows import Rows
 from tests.support import Command
 
@@ -42,6 +44,12 @@ def write(make_run: Any) -> Write:
         return made
 
     return make
+
+
+def test_validators_that_lose_the_same_are_all_named() -> None:
+    scores = {"source_dev": 0.5, "bnm": 0.75, "infomax": 0.75, "oracle": 0.75}
+    runs = [Choices("c", *pair, "extraction", "gnn", 1, "bert", scores, {}, {}) for pair in (("a", "b"), ("b", "a"))]
+    assert "bnm and infomax lose least, 0.0 points" in verdict(*selection_study(runs))
 
 
 def test_a_run_as_another_validator_would_have_left_it(write: Write, row: Any) -> None:

@@ -1,13 +1,16 @@
 r"""Learning from the model's own labels of the target.
 
 After ``start`` epochs, and after each one that follows, the model labels a sample of the unlabelled target as it would
-predict, whatever other methods add at decoding included. Its probabilities are sharpened, :math:`q \propto p^{1/T}`,
-and the target is trained on beside the source:
+predict, whatever other methods add at decoding included. Its probabilities are sharpened,
+:math:`q_c \propto p_c^{1/T} / f_c^b`, where :math:`f_c` is class c's share of all labels and b the ``balance`` (T and b
+of .5 are near BOND's renormalisation), and the target is trained on beside the source:
 
 .. math:: L = L_{task}(source) + w \cdot \frac{-\sum_i v_i \sum_c q_{ic} \log p_{ic}}{\sum_i v_i},
 
 with weight :math:`v_i = 1` where the model is sure, :math:`\max_c p_{ic} > \tau`, and a tenth elsewhere (as in BOND,
-Liang et al. 2020, softly).
+Liang et al. 2020, softly). With ``agreement`` only texts are learnt from that two labellers of different build label
+alike from the first word to the last: the network alone, and what it predicts with other methods' additions, such as
+the corpus's evidence (the filter of DA2LM's and GCDDA's generators). It costs a second pass.
 
 It drives towards what it already believes, right or wrong, and finds ever more. So nothing is learnt where another
 method has seen that enough is found as it is (:mod:`domadapt.methods.term_rates`). And there is a guard: where the
@@ -49,31 +52,42 @@ class SelfTraining(Method):
         texts: target texts that are labelled; a fixed sample.
         batch_size: of labelling.
         weight: of the loss.
+        balance: to which power of its share a class's probability is divided.
+        agreement: whether to learn from those texts alone that the network labels alike with other methods' additions
+            and without.
     """
 
     reads = frozenset({"target"})
 
-    def __init__(self, start: int, temperature: float, sure: float, texts: int, batch_size: int, weight: float) -> None:
+    def __init__(
+        self,
+        start: int,
+        temperature: float,
+        sure: float,
+        texts: int,
+        batch_size: int,
+        weight: float,
+        balance: float = 0.0,
+        agreement: bool = False,
+    ) -> None:
         super().__init__({"self_training": weight})
         in_range("self_training.start", start, 0)
         in_range("self_training.temperature", temperature, 0.01, 10.0)
         in_range("self_training.sure", sure, 0.0, 1.0)
         in_range("self_training.texts", texts, 1)
         in_range("self_training.batch_size", batch_size, 1)
-        self.start, self.temperature, self.sure = start, temperature, sure
-        self.texts, self.batch_size = texts, batch_size
+        in_range("self_training.balance", balance, 0.0, 1.0)
+        self.start, self.temperature, self.sure, self.balance = start, temperature, sure, balance
+        self.texts, self.batch_size, self.agreement = texts, batch_size, agreement
         self.labels: dict[str, Tensor] = {}  # by text: (rows, classes) log-probabilities
+        self.tilt = torch.zeros(())  # (classes,) what sharpened log-probabilities are lowered by
         self.refused = 0
 
     def after_epoch(self, epoch: int) -> None:
         """Label the target, unless the labels have collapsed."""
         if epoch + 1 < self.start or self.setting.counted.get(ENOUGH_TERMS):
             return
-        labels: dict[str, Tensor] = {}
-        examples = self.setting.target_sample(self.texts, seed=1)
-        for batch, output in self.setting.outputs(examples, self.batch_size, "label target"):
-            for place, rows in zip(batch.index.tolist(), split_rows(output, batch, self.token), strict=True):
-                labels[examples[place].text] = rows.float().log_softmax(-1).cpu()
+        labels = self.labelled(alone=False)
         classes = torch.cat(list(labels.values())).argmax(-1)
         if not self.token and (lost := self.lost(classes)):
             self.refused += 1
@@ -97,7 +111,21 @@ class SelfTraining(Method):
                 100 * wanted,
             )
             return
+        if self.agreement:
+            other = self.labelled(alone=True)
+            labels = {text: own for text, own in labels.items() if torch.equal(own.argmax(-1), other[text].argmax(-1))}
+        shares = classes.bincount(minlength=len(self.setting.task.labels)) / len(classes)
+        self.tilt = self.balance * shares.clamp(min=1 / len(classes)).log()
         self.labels = labels
+
+    def labelled(self, alone: bool) -> dict[str, Tensor]:
+        """By text: (rows, classes) log-probabilities of the model as it predicts, or of the network alone."""
+        labels: dict[str, Tensor] = {}
+        examples = self.setting.target_sample(self.texts, seed=1)
+        for batch, output in self.setting.outputs(examples, self.batch_size, "label target", alone):
+            for place, rows in zip(batch.index.tolist(), split_rows(output, batch, self.token), strict=True):
+                labels[examples[place].text] = rows.float().log_softmax(-1).cpu()
+        return labels
 
     @property
     def token(self) -> bool:
@@ -137,16 +165,17 @@ class SelfTraining(Method):
         labels = self.own(step.target.batch, "labels")
         logits = logits_of(step.target.output, step.target.batch, self.token).float()
         labelled = labels.exp().sum(-1) < 1.5  # zeros are no log-probabilities
-        loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.sure)
+        tilt = self.tilt.to(logits.device)
+        loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.sure, tilt)
         return {"self_training": step.target.weight * loss}
 
     def memory(self) -> dict[str, Any]:
         """The labels."""
-        return {"labels": self.labels, "refused": self.refused}
+        return {"labels": self.labels, "tilt": self.tilt, "refused": self.refused}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Take the labels back."""
-        self.labels, self.refused = dict(memory["labels"]), int(memory["refused"])
+        self.labels, self.tilt, self.refused = dict(memory["labels"]), memory["tilt"], int(memory["refused"])
 
 
 def split_rows(output: Output, batch: Batch, token: bool) -> list[Tensor]:
@@ -159,7 +188,9 @@ def split_rows(output: Output, batch: Batch, token: bool) -> list[Tensor]:
     return list(logits.split(counts.tolist()))
 
 
-def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, sure: float) -> Tensor:
+def soft_cross_entropy(
+    logits: Tensor, labels: Tensor, temperature: float, sure: float, tilt: Tensor | float = 0.0
+) -> Tensor:
     """Of sharpened labels, weighted by how sure they are; zero without any.
 
     Args:
@@ -167,6 +198,7 @@ def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, sure:
         labels: (rows, classes) log-probabilities.
         temperature: of the labels.
         sure: probability from which on a row counts fully.
+        tilt: (classes,) what sharpened log-probabilities are lowered by.
 
     >>> labels = torch.tensor([[0.9, 0.1]]).log()
     >>> right, wrong = torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 2.0]])
@@ -176,5 +208,5 @@ def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, sure:
     if not len(logits):
         return logits.sum()
     weight = torch.where(labels.exp().amax(-1) > sure, 1.0, UNSURE)
-    losses = -((labels / temperature).softmax(-1) * F.log_softmax(logits, -1)).sum(-1)
+    losses = -((labels / temperature - tilt).softmax(-1) * F.log_softmax(logits, -1)).sum(-1)
     return (weight * losses).sum() / weight.sum()

@@ -39,8 +39,9 @@ def section(found: DomainShift, domains: Domains) -> Section:
 
 
 def _table(found: DomainShift, domains: Domains) -> Table:
-    header = ["kind", f"different in {domains['target']}", "shared", "half", "occurrences shared", "half", "divergence",
-              "half"]  # fmt: skip
+    within = f"within {domains['source']}"
+    header = ["kind", f"different in {domains['target']}"]
+    header += [name for kind in ("shared", "occurrences shared", "divergence") for name in (kind, within)]
     rows = [
         [
             name,

@@ -15,7 +15,7 @@ from domadapt.reporting.analyses import heads as against_relations
 from domadapt.reporting.analyses import structural_probe as probed
 from domadapt.reporting.analyses.common import percent
 from domadapt.reporting.analyses.maps import change_section, patterns_section
-from domadapt.reporting.blocks import Facts, Section, counted
+from domadapt.reporting.blocks import Facts, Figure, Section, Text, counted
 from domadapt.reporting.page import page
 from domadapt.utils.plain import plain_json
 
@@ -57,7 +57,6 @@ def html(found: Analysis, subject: Subject) -> str:
     """The page."""
     domains = {side: one.domain for side, one in subject.sides().items()}
     sections = [
-        Section("In short", (_facts(found, subject),)),
         against_relations.section(found.heads, domains, subject.backbone),
         patterns_section(found.patterns, domains),
         change_section(found.change, domains),
@@ -65,8 +64,11 @@ def html(found: Analysis, subject: Subject) -> str:
         probed.section(found.structural_probe, domains),
         shifted.section(found.domain_shift, domains),
     ]
+    said = (next((block.caption for block in one.blocks if isinstance(block, Figure)), "") for one in sections)
+    short = Section("In short", (_facts(found, subject), *(Text(sentence) for sentence in said if sentence)))
     return page(
-        f"What {subject.backbone} knows, before and after fine-tuning: {' → '.join(domains.values())}", sections
+        f"What {subject.backbone} knows, before and after fine-tuning: {' → '.join(domains.values())}",
+        [short, *sections],
     )
 
 
