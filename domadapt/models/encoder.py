@@ -208,7 +208,7 @@ class Encoder(nn.Module):
     def twin(self) -> "Encoder":
         """A copy with weights of its own and no hooks: such as a teacher starts from."""
         own = vars(self)
-        empty = {
+        empty: dict[str, Any] = {
             "attention_hooks": {},
             "output_hooks": {},
             "states_hooks": [],
