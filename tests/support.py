@@ -40,7 +40,7 @@ METHODS = [
 INJECTIONS = [method for method in METHODS if method.startswith("injection=")]
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
-FAMILIES: dict[str, dict[str, int]] = {
+FAMILIES: dict[str, dict[str, Any]] = {
     "bert": SMALL,
     "roberta": SMALL | {"max_position_embeddings": 130, "pad_token_id": 1},
     "xlm-roberta": SMALL | {"max_position_embeddings": 130, "pad_token_id": 1},
@@ -48,6 +48,17 @@ FAMILIES: dict[str, dict[str, int]] = {
     "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48},
     "modernbert": SMALL | SPECIAL,
     "mobilebert": SMALL | {"embedding_size": 16, "true_hidden_size": 16, "intra_bottleneck_size": 16},
+}
+UNREACHABLE: dict[str, dict[str, Any]] = {  # whose attention can't be replaced
+    "deberta-v2": SMALL | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_buckets": 8},
+    "albert": SMALL | {"embedding_size": 16},
+    "mpnet": SMALL | {"max_position_embeddings": 130, "pad_token_id": 1},
+    "xlnet": {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48},
+}
+ODD: dict[str, dict[str, Any]] = {
+    "convbert": SMALL | {"embedding_size": 32},  # of its heads, half are convolutions
+    "fnet": {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48},  # no attention
+    "xlm": {"emb_dim": 32, "n_layers": 2, "n_heads": 4},  # no layers, but lists of their parts
 }
 Command = Callable[..., tuple[int, str, str]]  # what the fixture `command` gives
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
@@ -109,13 +120,18 @@ def small_encoder(folder: Path, kind: str) -> Encoder:
     """A random model of some architecture, without dropout and with weights large enough that attention matters."""
     torch.manual_seed(0)
     tokenizer = load_tokenizer("tiny_random")
-    settings = FAMILIES[kind] | {"vocab_size": len(tokenizer)}
+    settings = (FAMILIES | UNREACHABLE | ODD)[kind] | {"vocab_size": len(tokenizer)}
     config = transformers.AutoConfig.for_model(kind, **settings, initializer_range=0.2)
     transformers.AutoModel.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     encoder = Encoder(str(folder), "token", [str(i) for i in range(5)])
     without_dropout(encoder)
     return encoder
+
+
+def of_family(folder: Path, kind: str) -> list[str]:
+    """Overrides that choose a random model of some architecture, made in a folder."""
+    return ["backbone=hugging_face", f"backbone.name={small_encoder(folder, kind).name}"]
 
 
 def without_dropout(encoder: Any) -> None:

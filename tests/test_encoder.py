@@ -1,5 +1,7 @@
 """Backbones: which attention can be reached, what is refused, what is trained, whether weights are whole."""
 
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,17 +9,34 @@ import pytest
 import torch
 import transformers
 
+from domadapt.methods.heads import mass_loss
+from domadapt.methods.injection.attention_supervision import AttentionSupervision
+from domadapt.methods.injection.extra_head import ExtraHead
+from domadapt.methods.injection.lisa import Lisa
+from domadapt.methods.injection.tree_bias import TreeBias
+from domadapt.methods.method import Method
 from domadapt.models.attention import (
     ATTENTION,
     AttentionCall,
     AttentionHook,
     ForwardPass,
     number_layers,
-    refuse_unreachable_attention,
+    why_unreachable,
 )
-from domadapt.models.encoder import Encoder, freeze
+from domadapt.models.encoder import Encoder, freeze, scores_name
 from domadapt.models.pretrained import load_tokenizer, verify
-from tests.support import TEXTS, parsed_batch, tiny_encoder
+from domadapt.models.trial import as_scores
+from tests.support import (
+    FAMILIES,
+    TEXTS,
+    UNREACHABLE,
+    parsed_batch,
+    setting_of,
+    small_encoder,
+    tiny_encoder,
+    tiny_step,
+    view_of,
+)
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 99}
 REACHED = {
@@ -31,12 +50,6 @@ REACHED = {
     | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
     "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "vocab_size": 99},
 }
-IGNORING = {
-    "deberta-v2": SMALL,
-    "mpnet": SMALL,
-    "roformer": SMALL | {"embedding_size": 32},
-    "albert": SMALL | {"embedding_size": 16},
-}
 
 
 def small_model(kind: str, settings: dict[str, int]) -> transformers.PreTrainedModel:
@@ -48,7 +61,7 @@ def small_model(kind: str, settings: dict[str, int]) -> transformers.PreTrainedM
 @pytest.mark.parametrize("kind", REACHED)
 def test_a_hook_sees_and_changes_the_attention_of_its_layer(kind: str) -> None:
     model = small_model(kind, REACHED[kind])
-    refuse_unreachable_attention(model, kind)
+    assert not why_unreachable(model)
     number_layers(model)
     batch, _ = parsed_batch(tiny_encoder(), TEXTS[:1])
     ids = torch.arange(10, 18).view(1, 8)
@@ -175,19 +188,9 @@ def test_the_longest_text_is_as_long_as_positions_go(kind: str) -> None:
         model(input_ids=torch.full((1, longest + 1), 9))
 
 
-@pytest.mark.parametrize("kind", IGNORING)
-def test_backbones_whose_attention_can_not_be_reached_are_refused(kind: str) -> None:
-    try:
-        model = small_model(kind, IGNORING[kind])
-    except ValueError as error:  # transformers itself refuses the attention function
-        assert ATTENTION in str(error)
-        return
-    with pytest.raises(ValueError, match=r"These work: BERT, RoBERTa"):
-        refuse_unreachable_attention(model, kind)
-
-
-def test_padding_does_not_change_a_text() -> None:
-    encoder = tiny_encoder()
+@pytest.mark.parametrize("kind", [*FAMILIES, *UNREACHABLE])
+def test_padding_does_not_change_a_text(tmp_path: Path, kind: str) -> None:
+    encoder = small_encoder(tmp_path, kind).eval()
     alone, _ = parsed_batch(encoder, ["Nope."])
     padded, _ = parsed_batch(encoder, ["Nope.", "The lens of this one is sharp, and the strap is not."])
     pieces = int(alone.attention_mask.sum())
@@ -195,6 +198,136 @@ def test_padding_does_not_change_a_text() -> None:
         torch.testing.assert_close(
             encoder(alone).logits[0, :pieces], encoder(padded).logits[0, :pieces], atol=1e-5, rtol=1e-4
         )
+
+
+GIVEN = [{"layer": 0, "head": 1, "relation": "det", "direction": "to_head"}]
+REACHING: list[Callable[[], Method]] = [
+    lambda: Lisa(0, 0, "predicted", 1.0),
+    lambda: TreeBias([1], 4, False, 1.0),
+    lambda: TreeBias("all", 4, False, 1.0),
+    lambda: ExtraHead(0, "product", "both", 1.0),
+]
+
+
+@pytest.mark.parametrize("kind", UNREACHABLE)
+def test_what_needs_to_get_into_attention_is_refused_where_it_can_not(tmp_path: Path, kind: str) -> None:
+    encoder = small_encoder(tmp_path, kind)
+    batch, _ = parsed_batch(encoder)
+    encoder(batch)
+    message = rf"backbone .*{tmp_path.name}.* \(\w+Model\) .*gnn.* work with it. All injections.*: BERT, RoBERTa"
+    for method in REACHING:
+        own = method()
+        with pytest.raises(ValueError, match=f"{type(own).__name__}: needs attention .*{message}"):
+            setting_of(encoder, own)
+    with pytest.raises(ValueError, match=message), encoder.hooked(0, lambda call: call.inner()):
+        pass
+    assert not encoder.attention_hooks and not encoder.output_hooks and not encoder.states_hooks
+
+
+def test_what_returns_no_attention_is_not_supervised(tmp_path: Path) -> None:
+    encoder = small_encoder(tmp_path, "fnet")
+    with pytest.raises(ValueError, match="AttentionSupervision: .*FNetModel.* and returns no attention of all pieces"):
+        setting_of(encoder, AttentionSupervision(GIVEN, [], 1.0))
+
+
+@pytest.mark.parametrize(("kind", "shape"), [("deberta-v2", (2, 4)), ("convbert", (2, 2)), ("xlm", (2, 4))])
+def test_layers_and_heads_are_those_that_are_returned(tmp_path: Path, kind: str, shape: tuple[int, int]) -> None:
+    encoder = small_encoder(tmp_path, kind).eval()
+    batch, _ = parsed_batch(encoder)
+    with encoder.keeping_scores([*product(*map(range, shape))]):
+        kept = encoder(batch).kept
+    assert encoder.attention_shape == shape and len(kept) == shape[0] * shape[1]
+    assert not encoder(batch).kept
+    pieces = batch.attention_mask.bool()
+    for scores in kept.values():
+        weights = scores.softmax(-1)[pieces]  # of pieces that are no padding
+        assert weights[~pieces.unsqueeze(1).expand_as(scores)[pieces]].max() < 1e-9
+    with pytest.raises(ValueError, match=rf"heads\[0\].head={shape[1]}: .* has heads 0 to {shape[1] - 1}"):
+        setting_of(encoder, AttentionSupervision([{**GIVEN[0], "head": shape[1]}], [], 1.0))
+
+
+def test_scores_by_hook_and_of_returned_attention_are_the_same(tmp_path: Path) -> None:
+    hooked, returned = small_encoder(tmp_path, "bert").eval(), small_encoder(tmp_path, "bert").eval()
+    returned.model.set_attn_implementation("eager")
+    returned.__dict__["unreachable"] = "is told so"
+    places = [*product(range(2), range(4))]
+    losses = []
+    for encoder in (hooked, returned):
+        method = AttentionSupervision([{**GIVEN[0], "layer": 1}, {**GIVEN[0], "relation": "nsubj"}], [], 1.0)
+        setting = setting_of(encoder, method)
+        with encoder.keeping_scores(places):
+            kept = view_of(setting, setting.source).encoded.kept
+        weights = [kept[scores_name(*place)].softmax(-1) for place in places]
+        (loss,) = method.losses(tiny_step(setting)).values()
+        loss.backward()
+        assert returned.attention_shape == (2, 4)
+        gradients = {n: p.grad for n, p in encoder.named_parameters() if p.grad is not None and "layer.1" not in n}
+        losses.append(
+            (
+                torch.stack(weights)[:, setting.collator(setting.source).attention_mask.bool()],
+                loss,
+                gradients,
+                method.affinity(),
+            )
+        )
+    (one, loss, gradients, affinity), (other, same, also, measured) = losses
+    torch.testing.assert_close(one, other)
+    torch.testing.assert_close(loss, same)
+    torch.testing.assert_close(affinity, measured, atol=1e-5, rtol=1e-4)
+    assert {n for n in gradients if "query" in n or "key" in n} <= also.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(also[name], gradient, atol=1e-5, rtol=1e-3, msg=name)
+
+
+def test_weights_that_dropout_took_make_no_gradient_that_is_no_number() -> None:
+    weights = torch.tensor([[[0.5, 0.0, 0.5], [0.0, 0.0, 0.0]]], requires_grad=True)
+    loss = mass_loss(as_scores(weights), torch.tensor([[0, 0, 0], [0, 0, 1], [1, 2, 1]]))
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert weights.grad is not None
+    torch.testing.assert_close(loss.detach(), torch.tensor(2.0).log())
+    assert torch.isfinite(weights.grad).all() and weights.grad[0, 0, 2] < 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (
+            "albert",
+            r"shares weights between its layers.*none of its|shares weights.*the last layer \(-1\), .*all or none",
+        ),
+        ("xlm", "splits its layers into several lists, so no single one of its 2 layers"),
+    ],
+)
+def test_layers_that_can_not_be_told_apart(tmp_path: Path, kind: str, message: str) -> None:
+    encoder = small_encoder(tmp_path, kind).eval()
+    with pytest.raises(ValueError, match=message):
+        encoder.keep_layer(0)
+    with pytest.raises(ValueError, match=message):
+        Encoder(encoder.name, "token", ["a", "b"], "top:1")
+    frozen = Encoder(encoder.name, "token", ["a", "b"], "none")
+    assert not any(p.requires_grad for p in frozen.base.parameters())
+    batch, _ = parsed_batch(encoder)
+    name = encoder.keep_layer(-1)
+    output = encoder(batch)
+    torch.testing.assert_close(output.kept[name], output.states)
+
+
+def test_models_that_will_not_do(tmp_path: Path) -> None:
+    folder = small_encoder(tmp_path / "xlnet", "xlnet").name
+    token = Encoder(folder, "token", ["a", "b"])
+    assert token.longest == token.tokenizer.model_max_length  # its positions are relative
+    with pytest.raises(ValueError, match=r"XLNetForSequenceClassification\) classifies a text by its last piece"):
+        Encoder(folder, "sequence", ["a", "b"])
+    encoder = small_encoder(tmp_path / "xlnet", "xlnet")
+    with pytest.raises(ValueError, match=r"layer 0: .*states of shape \[\(\d+, 1, 32\)\] there"):
+        encoder.keep_layer(0)
+    funnel = {"block_sizes": [1, 1], "d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "vocab_size": 30522}
+    config = transformers.AutoConfig.for_model("funnel", **funnel)
+    transformers.FunnelModel(config).save_pretrained(tmp_path / "funnel")
+    encoder.tokenizer.save_pretrained(tmp_path / "funnel")
+    assert Encoder(str(tmp_path / "funnel"), "token", ["a", "b"]).width == 32
+    with pytest.raises(ValueError, match=r"FunnelBaseModel\): expected one state a piece, .* of shape"):
+        Encoder(str(tmp_path / "funnel"), "sequence", ["a", "b"])
 
 
 @pytest.mark.parametrize(("trainable", "layers"), [("all", 2), ("none", 0), ("top:1", 1), ("top:0", 0)])

@@ -19,7 +19,17 @@ from domadapt.training import run as training
 from domadapt.training.build import build, make_methods, make_validators
 from domadapt.training.fit import Epochs, fit
 from domadapt.training.options import read_options
-from tests.support import EVERY_INJECTION, METHODS, TEXTS, corpora, of_yaml, parsed_batch, tiny_step, without_dropout
+from tests.support import (
+    EVERY_INJECTION,
+    METHODS,
+    TEXTS,
+    corpora,
+    of_family,
+    of_yaml,
+    parsed_batch,
+    tiny_step,
+    without_dropout,
+)
 from tests.trouble import numbers, weights
 
 
@@ -84,15 +94,20 @@ class StoppedAt(Status):
         super().note(every, **fields)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "backbone"),
+    [*((method, "bert") for method in METHODS), ("injection=attention_supervision", "deberta-v2")],
+)
 def test_a_run_that_was_killed_goes_on_and_its_model_predicts_the_same(
-    tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, method: str, backbone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def trained(name: str) -> dict[str, object]:
         folder = tmp_path / name
         return domadapt.train([*overrides, f"paths.run={folder}/run", f"paths.cache={folder}/cache"])
 
     overrides = [*corpora(tmp_path), *of_yaml(method), "trainer.precision=32", "trainer.threads=1"]
+    if backbone != "bert":
+        overrides += of_family(tmp_path / "backbone", backbone)
     metrics = trained("whole")
     with monkeypatch.context() as patch:
         patch.setattr(training, "Status", StoppedAt)

@@ -114,14 +114,15 @@ def subject(
         trust_code: as :func:`domadapt.inference.model.load` takes it.
 
     Raises:
-        ValueError: the model can't be loaded or has no attention, the data are labelled for another task, or no text
-            has a tree.
+        ValueError: the model can't be loaded or its attention can't be reached, the data are labelled for another task,
+            or no text has a tree.
     """
     refuse_without_attention(model)
     folder = model_folder(model)
     description = read_description(folder)
     loaded = load(folder, device, "32", trust_code)
     after, task = loaded.setting, loaded.setting.task
+    after.encoder.attention_layers()  # or it is refused before texts are parsed
     torch.manual_seed(seed)  # of weights that no file holds: the head's
     # A post-trained or frozen encoder began as this one, too.
     encoder = make({**description.backbone, "trainable": "all"}, kind=task.kind, labels=task.labels)

@@ -80,9 +80,10 @@ class OnnxModel:
         types: list[str] = []
         before, word = "O", None
         for place, (start, end) in enumerate(encoding.offsets):
-            same, word = encoding.word_ids[place] == word, encoding.word_ids[place]
-            if word is None:  # a special piece
+            start = end - len(text[start:end].lstrip())  # SentencePiece has the space before a word in its piece
+            if encoding.word_ids[place] is None or start == end:  # a special piece, or that space alone
                 continue
+            same, word = encoding.word_ids[place] == word, encoding.word_ids[place]
             if same:
                 if before != "O":
                     first, _, sure = groups[-1][-1]

@@ -72,7 +72,7 @@ def write_onnx(stock: Path, kind: str, max_pieces: int, folder: Path, eight_bits
     whole = folder / "whole.onnx" if eight_bits else folder / "model.onnx"
     with quietly():
         tokenizer = transformers.AutoTokenizer.from_pretrained(stock)
-        model = autoclass.from_pretrained(stock, attn_implementation="sdpa", dtype=torch.float32).eval()
+        model = autoclass.from_pretrained(stock, dtype=torch.float32).eval()
         batch = tokenizer(["Two texts.", "One of them is longer."], padding=True, return_tensors="pt")
         axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("pieces")}
         names = ("input_ids", "attention_mask")

@@ -44,7 +44,7 @@ def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> 
 
 def check_head(name: str, head: int, encoder: Any) -> None:
     """Refuse a head that a model has not: ``ValueError`` as :func:`check_layer` raises it."""
-    _check(name, head, "heads", int(encoder.model.config.num_attention_heads), encoder)
+    _check(name, head, "heads", encoder.attention_shape[1], encoder)
 
 
 def check_layer(name: str, layer: int, encoder: Any) -> None:
@@ -58,7 +58,7 @@ def check_layer(name: str, layer: int, encoder: Any) -> None:
     Raises:
         ValueError: naming the layers that there are.
     """
-    _check(name, layer, "layers", len(encoder.attention_layers()), encoder)
+    _check(name, layer, "layers", encoder.attention_shape[0], encoder)
 
 
 def _check(name: str, number: int, what: str, count: int, encoder: Any) -> None:

@@ -14,6 +14,7 @@ from domadapt.data.batches import Batch, Collator, Example, Truncation, encode
 from domadapt.data.domains import Domains
 from domadapt.data.loaders import in_order
 from domadapt.data.records import Record
+from domadapt.models.attention import UnreachableAttention
 from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.doubtful import count_doubts
@@ -90,7 +91,10 @@ class Setting:
         """Tell the methods their names, let them hook in, and let batches carry their tensors."""
         for name, method in self.methods.items():
             method.name = name
-            method.attach(self)
+            try:
+                method.attach(self)
+            except UnreachableAttention as error:
+                raise ValueError(f"{name}: needs attention that it can reach, and {error}") from error
             self.collator.extras[name] = method.collate
 
     def target_sample(self, count: int, seed: int) -> list[Example]:

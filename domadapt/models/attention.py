@@ -219,14 +219,35 @@ def number_layers(base: Any) -> None:
         module.domadapt_layer = layer  # type: ignore[assignment]
 
 
-def refuse_unreachable_attention(base: Any, name: str) -> None:
-    """Some models accept an attention function and silently ignore it; raise for those.
+class UnreachableAttention(ValueError):
+    """A model's attention can't be replaced or read in the way that was asked for."""
 
-    Raises:
-        ValueError: naming the model, the reason and what works.
+
+def why_unreachable(base: Any) -> str:
+    """Why a model's attention can't be replaced; empty if it can.
+
+    Some models accept an attention function and silently ignore it.
+
+    Args:
+        base: a transformers encoder.
     """
-    kind = type(base).__name__
     if not base._can_set_attn_implementation() or not attention_modules(base):
-        raise ValueError(f"backbone {name!r} ({kind}) ignores attention functions. These work: {SUPPORTED}")
+        return "computes its attention in a way of its own, which can't be replaced"
     if len(attention_modules(base)) != base.config.num_hidden_layers:
-        raise ValueError(f"backbone {name!r} ({kind}) shares attention between layers. These work: {SUPPORTED}")
+        return "shares attention between layers"
+    return ""
+
+
+def unreachable(base: Any, name: str, why: str) -> UnreachableAttention:
+    """The refusal of what needs to get into the attention of a model that does not let it.
+
+    Args:
+        base: a transformers encoder.
+        name: of the backbone.
+        why: what the model does instead.
+    """
+    return UnreachableAttention(
+        f"backbone {name!r} ({type(base).__name__}) {why}. It can be adapted, and the injections gnn, gnn_fusion, "
+        f"relations and paths, which work on its states, and attention_supervision, if it returns its attention, work "
+        f"with it. All injections and analyze work with: {SUPPORTED}"
+    )

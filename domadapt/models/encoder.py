@@ -1,15 +1,18 @@
-"""The text encoder: any Hugging Face model whose attention can be reached, or a BiLSTM from scratch.
+"""The text encoder: any Hugging Face model that gives one state a piece.
 
 Injections reach into it by hooks, each of them a stack: on the attention of a layer (:meth:`Encoder.hook_attention`),
 beside its heads (:meth:`Encoder.hook_attention_output`), and between the last layer and the task head
-(:meth:`Encoder.hook_states`). What any layer gives out can be read (:meth:`Encoder.keep_layer`).
+(:meth:`Encoder.hook_states`). The first two need attention that can be replaced, which not every architecture has, and
+are refused without. What any layer gives out can be read (:meth:`Encoder.keep_layer`), and what any head looks at
+(:meth:`Encoder.keep_scores`).
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,18 +23,29 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 from domadapt.data.batches import Batch
 from domadapt.models.attention import (
     SUPPORTED,
+    AttentionCall,
     AttentionHook,
     ForwardPass,
     add_to_output,
     attention_modules,
     number_layers,
     output_projection,
-    refuse_unreachable_attention,
+    unreachable,
+    why_unreachable,
 )
 from domadapt.models.load_report import AGAIN, refuse_partial
 from domadapt.models.pretrained import load_model, load_tokenizer
+from domadapt.models.trial import (
+    as_scores,
+    layer_stack,
+    layer_states,
+    refuse_turned,
+    refuse_without_states,
+    returned_attention,
+)
 
 StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]  # states, batch, what this pass keeps -> states
+Heads = Collection[tuple[int, int]]  # layer, head
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +79,7 @@ class Encoder(nn.Module):
         trainable: ``all``, ``top:N`` (the N layers nearest the output, and the head) or ``none`` (the head alone).
 
     Raises:
-        ValueError: the model is not reached, its attention can't be hooked, or ``trainable`` is malformed.
+        ValueError: the model is not reached, gives not one state a piece, or ``trainable`` is malformed.
     """
 
     takes_methods = True
@@ -80,12 +94,18 @@ class Encoder(nn.Module):
                 f"{name}: its tokenizer knows {len(self.tokenizer)} pieces and its model {rows}: they are of two "
                 f"models; {AGAIN}"
             )
-        refuse_unreachable_attention(self.base, name)
+        if kind == "sequence" and getattr(self.model.config, "summary_type", "") == "last":
+            raise ValueError(
+                f"backbone {name!r} ({type(self.model).__name__}) classifies a text by its last piece and so expects "
+                f"padding before the text, which is after it here; take another backbone, or task=extraction"
+            )
+        refuse_without_states(self.base, self.tokenizer, name)
         number_layers(self.base)
         self.attention_hooks: dict[int, list[AttentionHook]] = {}
         self.output_hooks: dict[int, list[StatesHook]] = {}
         self.states_hooks: list[StatesHook] = []
         self.kept_layers: set[int] = set()
+        self.wanted_scores: list[Callable[[], Heads]] = []
         freeze(self, trainable)
 
     @property
@@ -104,7 +124,8 @@ class Encoder(nn.Module):
         embeddings = getattr(self.base, "embeddings", None)
         padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
         offset = 0 if padding is None else padding + 1  # RoBERTa and its like: positions begin after the padding id
-        return int(self.model.config.max_position_embeddings) - offset
+        positions = int(getattr(self.model.config, "max_position_embeddings", None) or 0)
+        return positions - offset if positions > 0 else int(self.tokenizer.model_max_length)  # positions are relative
 
     def forward(self, batch: Batch, hooked: bool = True) -> Output:
         """Encode a batch and classify it with the stock head.
@@ -118,11 +139,11 @@ class Encoder(nn.Module):
         # Not output_hidden_states: what transformers needs for it does not survive the way into another process.
         states: list[Tensor] = []
 
-        layers = self.layers()
-        last = len(layers) - 1
+        last = self.depth - 1
+        inner = sorted(self.kept_layers - {last}) if hooked else []
 
         def keep(module: Any, inputs: Any, output: Any, layer: int) -> None:
-            kept[layer_name(layer)] = output[0] if isinstance(output, tuple) else output
+            kept[layer_name(layer)] = layer_states(output)
 
         def between(module: Any, inputs: Any, output: Any) -> Any:
             found: Tensor = output[0]
@@ -138,16 +159,18 @@ class Encoder(nn.Module):
             return output
 
         handles = [self.base.register_forward_hook(between)]
-        handles += [
-            layers[layer].register_forward_hook(partial(keep, layer=layer))
-            for layer in (self.kept_layers - {last} if hooked else ())
-        ]
+        layers = self.layers() if inner else ()
+        handles += [layers[layer].register_forward_hook(partial(keep, layer=layer)) for layer in inner]
+        wanted = self._scores_of() if hooked and self.unreachable else {}
+        more = {"output_attentions": True} if wanted else {}
         try:
             with self._added(batch, hooked, kept):
-                out = self.model(**self._inputs(batch, hooked, kept))
+                out = self.model(**self._inputs(batch, hooked, kept), **more)
         finally:
             for handle in handles:
                 handle.remove()
+        for layer, heads in wanted.items():
+            kept |= {scores_name(layer, head): as_scores(out.attentions[layer][:, head]) for head in heads}
         return Output(states[0], out.logits, kept)
 
     def states(self, batch: Batch, hooked: bool = True) -> Tensor:
@@ -175,27 +198,73 @@ class Encoder(nn.Module):
 
     def _inputs(self, batch: Batch, hooked: bool, kept: dict[str, Tensor]) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
-        if hooked and self.attention_hooks:
-            inputs["forward_pass"] = ForwardPass(batch, self.attention_hooks, kept)
+        hooks = dict(self.attention_hooks) if hooked else {}
+        for layer, heads in self._scores_of().items() if hooked and not self.unreachable else ():
+            hooks[layer] = [partial(_keep_scores, heads=heads), *hooks.get(layer, ())]  # after all that change them
+        if hooks:
+            inputs["forward_pass"] = ForwardPass(batch, hooks, kept)
         return inputs
 
     def twin(self) -> "Encoder":
         """A copy with weights of its own and no hooks: such as a teacher starts from."""
-        hooks = self.attention_hooks, self.output_hooks, self.states_hooks, self.kept_layers
-        # Copied along, they would copy the methods that own them.
-        self.attention_hooks, self.output_hooks, self.states_hooks, self.kept_layers = {}, {}, [], set()
+        own = vars(self)
+        empty: dict[str, Any] = {
+            "attention_hooks": {},
+            "output_hooks": {},
+            "states_hooks": [],
+            "kept_layers": set(),
+            "wanted_scores": [],
+        }
+        hooks = {name: own[name] for name in empty}
+        own.update(empty)  # copied along, they would copy the methods that own them
         try:
             return copy.deepcopy(self)
         finally:
-            self.attention_hooks, self.output_hooks, self.states_hooks, self.kept_layers = hooks
+            own.update(hooks)
+
+    @cached_property
+    def unreachable(self) -> str:
+        """Why attention can't be replaced; empty if it can."""
+        return why_unreachable(self.base)
 
     def attention_layers(self) -> list[nn.Module]:
-        """The self-attention modules, in order; found by class, because not every model numbers its layers."""
+        """The self-attention modules, in order; found by class, because not every model numbers its layers.
+
+        Raises:
+            UnreachableAttention: attention can't be replaced; says what works with this model.
+        """
+        if self.unreachable:
+            raise unreachable(self.base, self.name, self.unreachable)
         return attention_modules(self.base)
 
+    @cached_property
+    def attention_shape(self) -> tuple[int, int]:
+        """In how many layers a head's scores can be kept, and how many heads each has.
+
+        Raises:
+            UnreachableAttention: attention can neither be replaced nor is it returned.
+        """
+        if not self.unreachable:
+            return len(self.attention_layers()), int(self.model.config.num_attention_heads)
+        found = returned_attention(self.base, self.tokenizer)
+        if found is None:
+            raise unreachable(
+                self.base, self.name, f"{self.unreachable}, and returns no attention of all pieces to all pieces"
+            )
+        return found
+
+    @property
+    def depth(self) -> int:
+        """How many layers there are."""
+        return int(self.model.config.num_hidden_layers)
+
     def layers(self) -> nn.ModuleList:
-        """The stack of transformer layers."""
-        return max((m for m in self.base.modules() if isinstance(m, nn.ModuleList)), key=len)
+        """The stack of transformer layers.
+
+        Raises:
+            ValueError: there is none, because layers share their weights, or not one alone.
+        """
+        return layer_stack(self.base, self.name)
 
     def hook_attention(self, layer: int, hook: AttentionHook, beneath: bool = False) -> None:
         """Put ``hook`` on top of a layer's stack: it sees the attention first, and calls what lies beneath.
@@ -206,7 +275,7 @@ class Encoder(nn.Module):
             beneath: put it at the bottom: it reads scores, after all that change them, in whatever order methods come.
 
         Raises:
-            ValueError: no such layer.
+            ValueError: no such layer, or attention can't be replaced.
         """
         self._attention_layer(layer)
         hooks = self.attention_hooks.setdefault(layer, [])
@@ -238,7 +307,7 @@ class Encoder(nn.Module):
                 is added behind the output projection, (batch, pieces, width).
 
         Raises:
-            ValueError: no such layer, or its output projection is not found.
+            ValueError: no such layer, attention can't be replaced, or its output projection is not found.
         """
         if output_projection(self.base, self._attention_layer(layer)) is None:
             kind = type(self.base).__name__
@@ -252,6 +321,38 @@ class Encoder(nn.Module):
         """Let ``hook`` change the last states before the task head reads them, after those attached before it."""
         self.states_hooks.append(hook)
 
+    def keep_scores(self, wanted: Callable[[], Heads]) -> None:
+        """Let forward passes keep heads' scores, (batch, pieces, pieces), in ``Output.kept`` by :func:`scores_name`.
+
+        They are what attention uses, after all hooks; of a model whose attention can't be replaced, the logarithms of
+        the weights that it returns, in training what dropout leaves of them (:func:`~domadapt.models.trial.as_scores`).
+
+        Args:
+            wanted: asked at each pass for which layers and heads, counted from 0.
+
+        Raises:
+            UnreachableAttention: attention can neither be replaced nor is it returned.
+        """
+        _ = self.attention_shape  # refused now, not in the first step
+        self.wanted_scores.append(wanted)
+
+    @contextmanager
+    def keeping_scores(self, heads: Heads) -> Iterator[None]:
+        """Scores are kept, as :meth:`keep_scores` has it, for as long as the block lasts."""
+        self.keep_scores(lambda: heads)
+        try:
+            yield
+        finally:
+            self.wanted_scores.pop()
+
+    def _scores_of(self) -> dict[int, set[int]]:
+        """By layer the heads whose scores are wanted of this pass."""
+        found: dict[int, set[int]] = defaultdict(set)
+        for wanted in self.wanted_scores:
+            for layer, head in wanted():
+                found[layer].add(head)
+        return found
+
     def keep_layer(self, layer: int) -> str:
         """Let every forward pass keep what a layer gives out, (batch, pieces, width), in ``Output.kept``.
 
@@ -264,13 +365,15 @@ class Encoder(nn.Module):
             Under which name.
 
         Raises:
-            ValueError: no such layer.
+            ValueError: no such layer, or it can't be read alone.
         """
-        count = len(self.layers())
+        count = self.depth
         if not -count <= layer < count:
             raise ValueError(
                 f"layer {layer}: {self.name} has layers 0 to {count - 1}, or from the last one -1 to {-count}"
             )
+        if layer % count < count - 1:
+            refuse_turned(self.base, self.tokenizer, self.name, layer % count)
         self.kept_layers.add(layer % count)
         return layer_name(layer % count)
 
@@ -299,6 +402,17 @@ def layer_name(layer: int) -> str:
     return f"layer/{layer}"
 
 
+def scores_name(layer: int, head: int) -> str:
+    """What a head's scores are called among what a pass keeps."""
+    return f"scores/{layer}/{head}"
+
+
+def _keep_scores(call: AttentionCall, heads: Collection[int]) -> Tensor:
+    """A hook that leaves attention as it is."""
+    call.kept.update({scores_name(call.layer, head): call.scores(head) for head in heads})
+    return call.inner()
+
+
 class EncoderLike(Protocol):
     """What training needs from an encoder (:class:`Encoder`, :class:`domadapt.models.bilstm.BiLSTM`)."""
 
@@ -324,13 +438,13 @@ def freeze(encoder: Encoder, trainable: str) -> None:
     """
     if trainable == "all":
         return
-    layers = encoder.layers()
     kind, _, count = trainable.partition(":")
-    if trainable != "none" and not (kind == "top" and count.isdigit() and int(count) <= len(layers)):
+    if trainable != "none" and not (kind == "top" and count.isdigit() and int(count) <= encoder.depth):
         raise ValueError(
-            f"backbone.trainable={trainable!r}: expected all, none, or top:N with N from 0 to {len(layers)}"
+            f"backbone.trainable={trainable!r}: expected all, none, or top:N with N from 0 to {encoder.depth}"
         )
     encoder.base.requires_grad_(False)
     if count:
+        layers = encoder.layers()
         for layer in layers[len(layers) - int(count) :]:
             layer.requires_grad_(True)

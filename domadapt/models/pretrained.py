@@ -10,7 +10,7 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
-from domadapt.models.attention import ATTENTION
+from domadapt.models.attention import ATTENTION, why_unreachable
 from domadapt.models.load_report import AGAIN, LoadReport, load_report, refuse_non_finite, refuse_partial_base
 from domadapt.utils.checksums import sha256
 
@@ -78,6 +78,8 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
             )
     except Exception as error:  # whatever a config.json says, and files that are cut off
         raise ValueError(unreached(name, error)) from error
+    if why_unreachable(model.base_model):  # or masks are made as our attention reads them, and its own reads them wrong
+        model.config._attn_implementation = "eager"
     report = load_report(info)
     refuse_partial_base(model, report, source)
     refuse_non_finite(model.state_dict(), source)

@@ -82,7 +82,8 @@ class Answers:
             return "", ""
         lanes = [Lane("found", tuple((span["start"], span["end"], span["type"]) for span in spans))] if spans else []
         tree = tree_svg(text, parse, lanes, "the parser's tree of the text")
-        if not self.model.setting.encoder.takes_methods or self.model.setting.device.type != "cpu":
+        setting = self.model.setting
+        if not setting.encoder.takes_methods or setting.encoder.unreachable or setting.device.type != "cpu":
             return tree, ""
         seen = look(self.model, self.layer, [text], [parse])
         arcs, agree, of = as_parse(seen.weights[0], parse)

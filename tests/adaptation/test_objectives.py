@@ -22,7 +22,7 @@ from domadapt.runs.key import cell_key
 from domadapt.syntax.double_propagation import double_propagation
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
-from tests.support import METHODS, corpora, finished, of_yaml, setting_of, tiny_encoder, tiny_step
+from tests.support import METHODS, corpora, finished, of_family, of_yaml, setting_of, tiny_encoder, tiny_step
 
 ADAPTATIONS = [method.partition("=")[2] for method in METHODS if method.startswith("adaptation=")]
 WITHOUT = {  # a loss: what there is instead
@@ -46,6 +46,23 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Setting:
         method.prepare()
         method.after_epoch(100)
     return setting
+
+
+def test_a_family_whose_attention_can_not_be_replaced_is_adapted(tmp_path: Path) -> None:
+    own = [setting for name in WITH for setting in of_yaml(f"adaptation={name}")[1:]]
+    overrides = [*corpora(tmp_path), f"adaptation=[{','.join(WITH)}]", "adaptation.masked_lm.epochs=0", *own]
+    overrides += [*of_family(tmp_path / "backbone", "deberta-v2"), f"paths.cache={tmp_path}/cache"]
+    setting, _ = build(domadapt.compose("train", overrides))
+    for method in setting.methods.values():
+        method.prepare()
+        method.after_epoch(100)
+    for name, method in setting.methods.items():
+        losses = method.losses(tiny_step(setting))
+        assert set(losses) == {name for name, weight in method.weights.items() if weight}
+        setting.encoder.zero_grad()
+        torch.stack([*losses.values()]).sum().backward()
+        gradients = [p.grad for p in setting.encoder.parameters() if p.grad is not None]
+        assert all(torch.isfinite(g).all() for g in gradients) and any(g.abs().sum() > 0 for g in gradients), name
 
 
 @pytest.fixture

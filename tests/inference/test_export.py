@@ -6,12 +6,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 import domadapt
 from domadapt.inference.card import model_card, recorded
 from domadapt.inference.description import Description, read_description
 from domadapt.inference.export import export, refuse_own
+from domadapt.inference.onnx_model import OnnxModel
 from tests.support import Command
 
 TEXTS = [
@@ -152,3 +155,17 @@ def test_a_run_folder_is_loaded_like_its_model(tiny_run: Path) -> None:
         assert all(0 < (s.confidence or 0) <= 1 for p in both[0] for s in p.spans)
         with pytest.raises(ValueError, match="finds spans"):
             model.probabilities(TEXTS)
+
+
+def test_a_word_of_sentencepiece_begins_behind_its_space() -> None:
+    pieces = [(piece, -1.0) for piece in ("[UNK]", "▁", "▁dull", "l", "ens", ".")]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    text = "dull lens."
+    encoded = tokenizer.encode(text)
+    assert encoded.tokens == ["▁dull", "▁", "l", "ens", "."] and encoded.offsets[1:3] == [(4, 5), (5, 6)]
+    model = OnnxModel.__new__(OnnxModel)
+    model.labels = ["O", "B-aspect", "B-opinion"]
+    tags = np.eye(3)[[2, 0, 1, 0, 0]]
+    found = model._spans(text, encoded, tags)
+    assert [(span["type"], span["text"]) for span in found] == [("opinion", "dull"), ("aspect", "lens.")]

@@ -13,7 +13,16 @@ from domadapt.methods.injection.lisa import Lisa
 from domadapt.methods.injection.relations import Relations
 from domadapt.methods.method import Method, Step
 from domadapt.training.fit import final_weights
-from tests.support import FAMILIES, parsed_batch, setting_of, small_encoder, tiny_encoder, tiny_step, view_of
+from tests.support import (
+    FAMILIES,
+    UNREACHABLE,
+    parsed_batch,
+    setting_of,
+    small_encoder,
+    tiny_encoder,
+    tiny_step,
+    view_of,
+)
 
 HEADS = [{"layer": 0, "head": 1, "target": "child"}, {"layer": 1, "head": 3, "target": "sibling"}]
 SUPERVISING: dict[str, Callable[[], Method]] = {
@@ -24,10 +33,18 @@ SUPERVISING: dict[str, Callable[[], Method]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "mobilebert"])
+REACHED = [kind for kind in FAMILIES if kind != "mobilebert"]
+INNER = {"albert", "xlnet"}  # states of a layer below the last can't be read: it is another's weights, or turned
+
+
+@pytest.mark.parametrize("kind", [*REACHED, *UNREACHABLE])
 @pytest.mark.parametrize("name", SUPERVISING)
 def test_it_learns_and_leaves_a_stock_model(tmp_path: Path, kind: str, name: str) -> None:
+    if name == "lisa" and kind in UNREACHABLE:
+        pytest.skip("test_what_needs_to_get_into_attention_is_refused_where_it_can_not")
     encoder, method = small_encoder(tmp_path / "made", kind), SUPERVISING[name]()
+    if name == "relations" and kind in INNER:
+        method = Relations(-1, 8, 4, 1.0, 1.0, 1.0)
     setting = setting_of(encoder.train(), method)
     method.prepare()
     optimizer = torch.optim.Adam([*encoder.parameters(), *method.parameters()], 5e-3)
@@ -54,7 +71,7 @@ def test_it_learns_and_leaves_a_stock_model(tmp_path: Path, kind: str, name: str
     torch.testing.assert_close(logits, ours, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "mobilebert"])
+@pytest.mark.parametrize("kind", [*REACHED, "deberta-v2", "mpnet"])
 def test_what_a_layer_gives_out_is_kept(tmp_path: Path, kind: str) -> None:
     encoder = small_encoder(tmp_path, kind).eval()
     batch, _ = parsed_batch(encoder)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from tests.support import (
     CONF,
     FAMILIES,
     INJECTIONS,
+    UNREACHABLE,
     corpora,
     made_of,
     of_yaml,
@@ -69,8 +71,11 @@ def control_of(name: str) -> Control:
     return control
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind != "mobilebert"])
-@pytest.mark.parametrize("choice", READING)
+KINDS = [kind for kind in FAMILIES if kind != "mobilebert"]
+OF_STATES = [("injection=gnn_fusion", kind) for kind in UNREACHABLE]  # the others read by attention
+
+
+@pytest.mark.parametrize(("choice", "kind"), [*product(READING, KINDS), *OF_STATES])
 def test_it_starts_as_the_plain_model_and_learns_to_read(tmp_path: Path, choice: str, kind: str) -> None:
     encoder, method = small_encoder(tmp_path, kind), only(choice)
     setting = setting_of(encoder, method)

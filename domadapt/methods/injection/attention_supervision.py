@@ -10,6 +10,9 @@ on source and target text, for it needs parses and no labels; the loss is the me
 from dependents to heads this is plain cross entropy; a head may have several dependents. Attention is left as it is,
 queries and keys learn, and there are no parameters: the model left behind is a stock one.
 
+Where attention can be replaced, A is read before dropout. Other models, such as DeBERTa, return theirs, in training
+after dropout: of what it has taken nothing is learned in that step, and the rest is divided up among what it has left.
+
 Which head for which relation is measured before training, in parses of the source: the pair of a relation and a head
 with the highest mean attention along the relation, in whichever direction, comes first, then the best pair of another
 relation and another head, and so on. Such a head need not know syntax: one that looks at the word before it looks from
@@ -19,7 +22,6 @@ in for all relations: their best heads are supervised, as many as there are rela
 
 import logging
 from collections.abc import Sequence
-from contextlib import ExitStack
 from itertools import product
 from typing import Any
 
@@ -31,7 +33,7 @@ from domadapt.data.batches import Example
 from domadapt.methods.heads import check_head, check_layer, mass_loss, read_heads
 from domadapt.methods.method import Method, Step, View, both_sides
 from domadapt.methods.setting import Setting
-from domadapt.models.attention import AttentionCall
+from domadapt.models.encoder import scores_name
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import linear, self_loops
 from domadapt.syntax.graphs import is_kind_of, relation_links
@@ -40,7 +42,7 @@ TO_HEAD, TO_DEPENDENT = "to_head", "to_dependent"
 DIRECTIONS = (TO_HEAD, TO_DEPENDENT)
 log = logging.getLogger(__name__)
 ANY = (linear.RELATION, self_loops.RELATION)  # the one relation of a control's trees
-MEASURED = 512  # source texts in which heads are compared
+MEASURED, BATCH = 512, 8  # source texts in which heads are compared; a batch, of which all heads' scores are held
 Row = dict[str, Any]  # layer, head, relation, direction
 
 
@@ -77,15 +79,13 @@ class AttentionSupervision(Method):
             self.kinds = [*dict.fromkeys((row["relation"], row["direction"]) for row in self.heads)]
 
     def attach(self, setting: Setting) -> None:
-        """Watch the layers."""
+        """Have the heads' scores kept."""
         super().attach(setting)
         encoder = setting.encoder
         for place, row in enumerate(self.heads):
             check_layer(f"attention_supervision.heads[{place}].layer", row["layer"], encoder)
             check_head(f"attention_supervision.heads[{place}].head", row["head"], encoder)
-        layers = range(len(encoder.attention_layers())) if self.auto else {row["layer"] for row in self.heads}
-        for layer in layers:
-            encoder.hook_attention(layer, self._watch, beneath=True)
+        encoder.keep_scores(self._wanted)
         wanted = [*dict.fromkeys(relation for relation, _ in self.kinds)]
         names = [name for name in setting.relations if name not in ANY]  # the real trees', under a control, too
         absent = [r for r in wanted if names and not any(is_kind_of(name, r) for name in names)]
@@ -98,6 +98,10 @@ class AttentionSupervision(Method):
             # Left out: a control's trees have every relation, and its twin would supervise more heads.
             self.kinds = [kind for kind in self.kinds if kind[0] not in absent]
             self.heads = [row for row in self.heads if row["relation"] not in absent]
+
+    def _wanted(self) -> set[tuple[int, int]]:
+        """Layers and heads that are supervised, while they are."""
+        return {(row["layer"], row["head"]) for row in self.heads} if self.training else set()
 
     def prepare(self) -> dict[str, Any]:
         """Choose heads where they are not given."""
@@ -126,22 +130,18 @@ class AttentionSupervision(Method):
         """
         setting = self.setting
         encoder, source = setting.encoder, setting.source
-        layers, heads = len(encoder.attention_layers()), int(encoder.model.config.num_attention_heads)
+        layers, heads = encoder.attention_shape
         total = torch.zeros(len(self.kinds), layers, heads, dtype=torch.float64)
         count = torch.zeros(len(self.kinds), dtype=torch.float64)
-
-        def measure(call: AttentionCall) -> Tensor:
-            kinds, *places = self.own(call.batch, "links")
-            for head in range(heads):
-                mass = call.scores(head).softmax(-1)[tuple(places)]
-                total[:, call.layer, head].index_add_(0, kinds.cpu(), mass.cpu().double())
-            return call.inner()
-
+        every = [*product(range(layers), range(heads))]
         chosen = np.random.default_rng(0).permutation(len(source))[:MEASURED]
-        with ExitStack() as hooks:
-            for layer in range(layers):
-                hooks.enter_context(encoder.hooked(layer, measure))
-            for batch, _ in setting.outputs([source[i] for i in sorted(chosen.tolist())], 32, "heads", alone=True):
+        sample = [source[i] for i in sorted(chosen.tolist())]
+        with encoder.keeping_scores(every):
+            for batch, output in setting.outputs(sample, BATCH, "heads", alone=True):
+                kinds, *places = self.own(batch, "links")
+                for layer, head in every:
+                    mass = output.kept[scores_name(layer, head)].softmax(-1)[tuple(places)]
+                    total[:, layer, head].index_add_(0, kinds.cpu(), mass.cpu().double())
                 looking = self.own(batch, "links")[:3].unique(dim=1)[0].cpu()
                 count += torch.bincount(looking, minlength=len(count))
         return torch.where(count[:, None, None] > 0, total / count.clamp(min=1)[:, None, None], -1.0)
@@ -161,15 +161,8 @@ class AttentionSupervision(Method):
         links = [kind_links(example, row, self.kinds) for row, example in enumerate(examples)]
         return {"links": torch.from_numpy(np.concatenate(links).T)}
 
-    def _watch(self, call: AttentionCall) -> Tensor:
-        """Scores of the supervised heads are kept; attention is left as it is."""
-        if self.training:
-            for head in {row["head"] for row in self.heads if row["layer"] == call.layer}:
-                call.kept[name_of(call.layer, head)] = call.scores(head)
-        return call.inner()
-
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """How little of the heads' attention, before dropout, follows their relations."""
+        """How little of the heads' attention follows their relations."""
         return both_sides(step, self.head_losses)
 
     def head_losses(self, view: View) -> dict[str, Tensor]:
@@ -177,17 +170,12 @@ class AttentionSupervision(Method):
         links, kept = self.own(view.batch, "links"), view.encoded.kept
         losses = [
             mass_loss(
-                kept[name_of(row["layer"], row["head"])],
+                kept[scores_name(row["layer"], row["head"])],
                 links[1:, links[0] == self.kinds.index((row["relation"], row["direction"]))],
             )
             for row in self.heads
         ]
         return {"attention_supervision/heads": torch.stack(losses).mean()}
-
-
-def name_of(layer: int, head: int) -> str:
-    """What a head's scores are called among what a pass keeps."""
-    return f"attention_supervision/{layer}/{head}"
 
 
 def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> IntArray:
