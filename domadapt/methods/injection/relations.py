@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.setting import Setting
-from domadapt.methods.term_rates import ENOUGH_TERMS
 from domadapt.methods.word_scores import name_loss, word_head_loss
 from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import pool_words
@@ -39,8 +38,6 @@ class Relations(Method):
         width: of the projections for arcs.
         relation_width: of those for relations.
         heads, relations, tags: weights of the three losses.
-        only_starved: fall silent where another method has seen that enough terms are found in the target as it is
-            (:mod:`domadapt.methods.term_rates`).
 
     Raises:
         ValueError: a setting is out of its range.
@@ -49,24 +46,14 @@ class Relations(Method):
     reads = frozenset({"parses", "target"})
 
     def __init__(
-        self,
-        layer: int,
-        width: int,
-        relation_width: int,
-        heads: float,
-        relations: float,
-        tags: float,
-        only_starved: bool = False,
+        self, layer: int, width: int, relation_width: int, heads: float, relations: float, tags: float
     ) -> None:
         super().__init__({"relations/head": heads, "relations/relation": relations, "relations/tag": tags})
         if type(layer) is not int:
             raise ValueError(f"relations.layer={layer!r}: expected a whole number; -1 is the last layer")
         in_range("relations.width", width, 1)
         in_range("relations.relation_width", relation_width, 1)
-        if type(only_starved) is not bool:
-            raise ValueError(f"relations.only_starved={only_starved!r}: expected true or false")
         self.layer, self.width, self.relation_width = layer, width, relation_width
-        self.only_starved = only_starved
 
     def attach(self, setting: Setting) -> None:
         """Make the scorers, and ask the encoder for the layer."""
@@ -91,8 +78,6 @@ class Relations(Method):
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """Head, relation and tag losses on both sides."""
-        if self.only_starved and self.setting.counted.get(ENOUGH_TERMS):
-            return {}
         return both_sides(step, lambda view: self.batch_losses(view.encoded, view.batch))
 
     def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
