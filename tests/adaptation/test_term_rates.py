@@ -50,10 +50,17 @@ def test_a_model_that_finds_enough_is_taught_evenly_and_does_not_teach_itself(
         return result
 
     monkeypatch.setattr(TermSubstitution, "augment", augment)
-    recipe = ["adaptation=best", "trainer.epochs=3", "adaptation.self_training.start=2", "selection=last"]
+    recipe = [
+        "adaptation=[best,coral]",
+        "adaptation.coral.only_starved=true",
+        "trainer.epochs=3",
+        "adaptation.self_training.start=2",
+        "selection=last",
+    ]
     curve = domadapt.train([*corpora(tmp_path), *recipe])["curve"]
     assert changed[0] == 0 < min(changed[1:]) and len(changed) == 3
     assert ("self_training" in curve[2]["losses"]) == starved
+    assert "coral" in curve[0]["losses"] and ("coral" in curve[2]["losses"]) == starved
 
 
 def test_what_was_seen_is_remembered_and_rules_what_is_replaced() -> None:

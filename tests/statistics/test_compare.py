@@ -206,7 +206,8 @@ def test_shipped_results_can_be_compared() -> None:
     pairs = group(runs)
     seeds = {(pair.name, method.name): len(method.seeds) for pair in pairs for method in pair.methods}
     found = compare(pairs)
-    assert len(found.messages) == len({cell.pair for cell in found.cells})
+    without = [message for message in found.messages if "have no predictions.jsonl" in message]
+    assert len(without) == len({cell.pair for cell in found.cells})
     for cell in found.cells:
         assert cell.score is not None
         assert cell.score.over == ("seeds" if seeds[cell.pair, cell.method] >= FEWEST_SEEDS else "")
