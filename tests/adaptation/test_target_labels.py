@@ -89,6 +89,11 @@ def test_soft_labels_against_a_loop() -> None:
     torch.testing.assert_close(soft_cross_entropy(logits, labels, 0.5, 0.7, tilt), total / weights)
 
 
+def test_agreement_is_yes_or_no() -> None:
+    with pytest.raises(ValueError, match="self_training.agreement='abc': expected true or false"):
+        self_training(agreement="abc")
+
+
 class Contrary(Method):
     """At decoding, texts of an even number of pieces are labelled otherwise than the network does."""
 
