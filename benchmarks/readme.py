@@ -19,7 +19,7 @@ from domadapt.reporting.rows import Row, detail_names, rows, target_scores
 from domadapt.reporting.significance import Notes
 from domadapt.reporting.study import study_section
 from domadapt.reporting.tables import OVER, closed, text_table
-from domadapt.runs.groups import ROLES, Pair, group
+from domadapt.runs.groups import Pair, group, rank
 from domadapt.runs.metrics import read_runs
 from domadapt.runs.reselect import ORACLE, reselect
 from domadapt.statistics.compare import compare
@@ -66,7 +66,7 @@ def table(folder: Path) -> str:
     pairs, statistics = _read(folder)
     lines = {pair.name: {row.method.name: row for row in rows(pair, statistics)} for pair in pairs}
     roles = {name: row.method.role for found in lines.values() for name, row in found.items()}
-    names = sorted(roles, key=lambda name: (ROLES.index(roles[name]) if roles[name] in ROLES else 2, name))
+    names = sorted(roles, key=lambda name: (rank(roles[name]), name))
     notes = Notes()
     scores = [[name, *(_score(pair, lines[pair.name].get(name), notes) for pair in pairs)] for name in names]
     header = ["method", *(pair.name for pair in pairs)]

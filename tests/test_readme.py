@@ -1,10 +1,13 @@
 """README.md and docs/ say what results/ says."""
 
+import os
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
-from benchmarks.readme import KINDS, PAGES, written
+from benchmarks.readme import KINDS, PAGES, ROOT, written
 
 
 def test_every_number_of_results_in_the_pages_is_the_one_that_results_give() -> None:
@@ -21,6 +24,19 @@ def test_a_block_is_written_anew_and_the_prose_around_it_is_kept() -> None:
     assert found.endswith("\n<!-- end -->\nAfter.\n")
     assert "| source_only | 74.0 (72.6–75.3) |" in found and "95 % interval over seeds" in found
     assert written(found) == found
+
+
+def test_a_block_does_not_hang_on_the_order_in_which_a_clone_wrote_its_files(tmp_path: Path) -> None:
+    names = sorted((ROOT / "results/aspect_opinion").rglob("metrics.json"))
+    pages = []
+    for turn, ordered in enumerate((names, names[::-1])):
+        for age, name in enumerate(ordered):
+            copy = tmp_path / str(turn) / name.relative_to(ROOT)
+            copy.parent.mkdir(parents=True)
+            os.utime(shutil.copy(name, copy), (age, age))
+        blocks = "".join(f"<!-- {kind}: results/aspect_opinion -->\n<!-- end -->\n" for kind in KINDS)
+        pages.append(written(blocks, root=tmp_path / str(turn)))
+    assert pages[0] == pages[1]
 
 
 @pytest.mark.parametrize(

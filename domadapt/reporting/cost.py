@@ -9,7 +9,7 @@ from domadapt.reporting.blocks import Block, Figure, Section, Table, Text
 from domadapt.reporting.rows import target_scores
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.reporting.verdict import duration, run_time
-from domadapt.runs.groups import ROLES, Method, Pair, reference
+from domadapt.runs.groups import Method, Pair, rank, reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def costs(pairs: Sequence[Pair]) -> list[Cost]:
         for method in pair.methods:
             names.setdefault((method.name, method.role), []).append((pair, method))
     found = [_cost(name, role, some) for (name, role), some in names.items()]
-    return sorted(found, key=lambda c: (ROLES.index(c.role) if c.role in ROLES else 2, c.times or 0, c.method))
+    return sorted(found, key=lambda c: (rank(c.role), c.times or 0, c.method))
 
 
 def seconds(method: Method) -> float | None:

@@ -55,7 +55,7 @@ class Pair:
         name: shown.
         headline: name of the score that methods are compared by.
         task: extraction or classification.
-        methods: in no particular order.
+        methods: by role and name.
         repeated: runs left out because a later one has the same settings and seed.
     """
 
@@ -74,8 +74,9 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
             one counts.
 
     Returns:
-        Pairs in the order of their names. Runs on different data (another split, say) are different pairs, and runs
-        of one method with different settings are different methods: neither is averaged silently.
+        Pairs in the order of their names, methods in that of their roles and names. Runs on different data
+        (another split, say) are different pairs, and runs of one method with different settings are different methods:
+        neither is averaged silently.
     """
     by_pair: dict[str, list[Metrics]] = {}
     for run in metrics:
@@ -86,6 +87,15 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
         for label, runs in zip(labels, by_pair.values(), strict=True)
     ]
     return sorted(pairs, key=lambda pair: pair.name)
+
+
+def rank(role: str) -> int:
+    """Where a role stands among the others; an unknown one with source-only.
+
+    >>> rank("adapted") < rank("in_domain")
+    True
+    """
+    return ROLES.index(role if role in ROLES else "source_only")
 
 
 def settings(config: Mapping[str, Any]) -> dict[str, str]:
@@ -139,7 +149,10 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[Method, ...], int]:
         )
         for name, same in zip(names, seeds, strict=True)
     )
-    return methods, len(runs) - sum(len(same) for same in seeds)
+    # by role and name, not by age: a clone writes its files in any order, and a table must not change with it
+    return tuple(sorted(methods, key=lambda one: (rank(one.role), one.name))), len(runs) - sum(
+        len(same) for same in seeds
+    )
 
 
 def _controls(run: Metrics) -> dict[str, tuple[str, ...]]:

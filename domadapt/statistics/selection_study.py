@@ -151,7 +151,7 @@ def _study(task: str, runs: Sequence[Choices]) -> Study:
     folds = _folds(held_out_units(runs), names)
     alone = () if by_corpus else _folds(held_out_units(runs, alone=True), names)
     found = sorted((_regret(runs, name) for name in names), key=lambda one: (one.mean, one.validator))
-    methods = tuple(dict.fromkeys(run.method for run in runs))
+    methods = tuple(sorted({run.method for run in runs}))
     unit = "corpus" if by_corpus else "pair"
     return Study(task, len(runs), methods, (*found, _regret(runs, ORACLE)), unit, folds, alone, best(runs, names))
 

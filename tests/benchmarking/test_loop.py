@@ -43,7 +43,7 @@ def test_a_benchmark_runs_what_is_not_finished(
     given = overrides(tmp_path, "+benchmark.study=true")
     first = run(given)
     said = capsys.readouterr().out
-    assert "4 runs of source_only and gnn" in said and (tmp_path / "runs" / "study.md").is_file()
+    assert "4 runs of gnn and source_only" in said and (tmp_path / "runs" / "study.md").is_file()
     assert [(m["method"], m["seed"]) for m in first] == [("source_only", 1), ("gnn", 1), ("source_only", 2), ("gnn", 2)]
     assert "4 cells: 1 pairs × 2 methods × 2 seeds; launcher in_process, 1 at once\n  4 to run" in said
     assert "no estimate" in said and re.search(r"4 cells in \d+ s; their own times add up to \d+ s", said)

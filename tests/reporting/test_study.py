@@ -125,7 +125,7 @@ def test_the_study_as_a_verb(write: Write, tmp_path: Path, command: Command) -> 
             folder.parent.rename(folder.parents[1] / f"{source}-{method}")
     code, out, _ = command("study", "runs", "output=out/study.md")
     assert code == 0
-    assert "4 runs of source_only and gnn: entropy loses least, 0.0 points" in out
+    assert "4 runs of gnn and source_only: entropy loses least, 0.0 points" in out
     assert "the choice elsewhere falls on entropy for 2 of 2 and loses 0.0 points there" in out
     assert "source_dev throughout loses 9.4: less on 2, more on 0, the same on 0" in out
     lines = [line.split() for line in out.splitlines()]
@@ -144,7 +144,7 @@ def test_the_study_as_a_verb(write: Write, tmp_path: Path, command: Command) -> 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["methods=[lisa]"], "methods=['lisa']: no such methods among these runs; there are in_domain, gnn"),
+        (["methods=[lisa]"], "methods=['lisa']: no such methods among these runs; there are gnn, in_domain"),
         (["methods=[]"], "nothing to study"),
         (["output=runs"], "output=runs: is a folder; expected a file's name, such as runs/study.md"),
     ],

@@ -142,7 +142,8 @@ def test_threads_hide_no_reference(make_metrics: Any) -> None:
         return made
 
     (pair,) = grouped([run("lisa", "a", 1), run("source_only", "a", 0), run("source_only", "b", 1)])
-    lisa, mine, _ = pair.methods
+    mine, _, lisa = pair.methods
+    assert lisa.name == "lisa"
     assert reference(pair, lisa, "source_only") is mine
 
 
