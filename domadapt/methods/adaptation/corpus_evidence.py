@@ -5,11 +5,14 @@ domain uses the word, and what the tagger says of it elsewhere. To the log-odds 
 term, of type t met n times in the unlabelled target, is added
 
 .. math:: d_i = \lambda (\ell_t - \bar\ell)
-          + \mu \frac{n}{n + k} (\bar a_t - a_i) + c,
+          + \mu \frac{n}{n + k} (\bar a_t - a_i) + h_t + c,
 
 where :math:`\ell_t` is the log-odds of being a term at the type's rank among the domain's nouns
 (:mod:`domadapt.methods.term_types`), learnt on the source and centred on the target, and :math:`\bar a_t` the mean of
-the type's log-odds over the target. The constant c is zero, unless more than ``cap`` times as many terms are found in
+the type's log-odds over the target. For words that name the product itself, :math:`h_t` is as far below zero as it
+takes for them to be found no more often, beside other nouns, than the source's annotation has its own products
+(:mod:`domadapt.methods.products`); zero for others, and where another method has seen that enough terms are found as it
+is. The constant c is zero, unless more than ``cap`` times as many terms are found in
 the unlabelled text as the source's rates let expect,
 
 .. math:: \sum_{\text{target texts}} E_{source}[\text{terms} \mid \text{is another span, such as an opinion, found?}],
@@ -30,7 +33,8 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.term_rates import PerText, expected_terms, found_terms, read_words, terms_per_text
+from domadapt.methods.products import ARE_TERMS, held_back, product_rate, products
+from domadapt.methods.term_rates import ENOUGH_TERMS, PerText, expected_terms, found_terms, read_words, terms_per_text
 from domadapt.methods.term_types import term_kinds, term_labels, term_types
 from domadapt.models.encoder import Output
 from domadapt.syntax.nouns import is_noun
@@ -46,6 +50,7 @@ class CorpusEvidence(Method):
         rank: weight of a noun's rank, lambda.
         pooled: weight of what the model says of a type elsewhere, mu.
         cap: how many times the expected number of terms may be found.
+        products: whether products are held back.
         texts: target texts that are read after each epoch; a fixed sample.
         batch_size: of these.
     """
@@ -53,18 +58,23 @@ class CorpusEvidence(Method):
     reads = frozenset({"target", "corpus_parses"})
     used_at_prediction = True
 
-    def __init__(self, rank: float, pooled: float, cap: float, texts: int, batch_size: int) -> None:
+    def __init__(
+        self, rank: float, pooled: float, cap: float, texts: int, batch_size: int, products: bool = False
+    ) -> None:
         super().__init__()
         in_range("corpus_evidence.cap", cap, 1.0, 1e6)
         in_range("corpus_evidence.rank", rank, 0.0, 10.0)
         in_range("corpus_evidence.pooled", pooled, 0.0, 1.0)
         in_range("corpus_evidence.texts", texts, 1)
         in_range("corpus_evidence.batch_size", batch_size, 1)
-        self.rank, self.pooled, self.cap = rank, pooled, cap
+        if not isinstance(products, bool):
+            raise ValueError(f"corpus_evidence.products={products!r}: expected true or false")
+        self.rank, self.pooled, self.cap, self.holds_back = rank, pooled, cap, products
         self.texts, self.batch_size = texts, batch_size
         self.types: dict[str, int] = {}
         self.terms: list[int] = []  # labels of terms
-        self.prior, self.mean, self.count = torch.zeros(0), torch.zeros(0), torch.zeros(0)
+        self.prior, self.mean, self.count, self.held = (torch.zeros(0) for _ in range(4))  # (types,)
+        self.noun, self.product, self.product_rate = torch.zeros(0), torch.zeros(0), 1.0
         self.constant = 0.0
         self.rates = PerText(0.0, 0.0)
         self.silent = False
@@ -88,8 +98,14 @@ class CorpusEvidence(Method):
         centre = sum(ranked.counts[word] * value for word, value in found.items()) / max(1.0, total)
         mostly = {word for word in found if nouns[word] > uses[word] / 2}
         self.prior = torch.tensor([found[w] - centre if w in mostly else 0.0 for w in self.types])
-        self.mean, self.count = torch.zeros(len(self.types)), torch.zeros(len(self.types))
-        return {"corpus_evidence/types": len(self.types), "corpus_evidence/nouns": len(mostly)}
+        self.mean, self.count, self.held = (torch.zeros(len(self.types)) for _ in range(3))
+        named = products(texts, setting.corpus_parses("target")) & mostly if self.holds_back else frozenset()
+        self.noun, self.product = (torch.tensor([w in some for w in self.types]) for some in (mostly, named))
+        told: dict[str, Any] = {"corpus_evidence/types": len(self.types), "corpus_evidence/nouns": len(mostly)}
+        if named:
+            self.product_rate = product_rate(records, setting.corpus_parses("source"), term_kinds(setting))
+            told |= {"corpus_evidence/products": len(named), "corpus_evidence/product_rate": self.product_rate}
+        return told
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``types``: (nodes,) number of each word's type, -1 for one that the target has not."""
@@ -105,7 +121,7 @@ class CorpusEvidence(Method):
         pieces, types = batch.node_first_piece[read], self.own(batch, "types")[read]
         logits = output.logits.float().clone()  # bfloat16 would round away what is added
         flat = logits.view(-1, logits.shape[-1])
-        shift = self.shift(self.log_odds(flat[pieces]), types) + self.constant
+        shift = self.shift(self.log_odds(flat[pieces]), types) + self.held_of(types) + self.constant
         rows = flat[pieces]
         rows[:, self.terms] += shift.unsqueeze(1).to(rows.dtype)
         flat[pieces] = rows
@@ -137,6 +153,10 @@ class CorpusEvidence(Method):
         trust = self.pooled * count.clamp(min=0) / (count.clamp(min=0) + KNOWN)
         return prior + trust * (mean - own) * known
 
+    def held_of(self, types: Tensor) -> Tensor:
+        """(rows,) what is added to the log-odds of products."""
+        return self.held.to(types.device)[types.clamp(min=0)] * (types >= 0) if len(self.held) else types * 0.0
+
     def after_epoch(self, epoch: int) -> None:
         """Read the target with the model as it is now, and count again."""
         if not self.terms or not len(self.types):
@@ -156,7 +176,13 @@ class CorpusEvidence(Method):
         size = len(self.types)
         self.count = torch.zeros(size).index_add(0, types[known], torch.ones(int(known.sum())))
         self.mean = torch.zeros(size).index_add(0, types[known], own[known]) / self.count.clamp(min=1)
-        self.constant = self.capped(logits, self.shift(odds, types, apart=True), first)
+        shift = self.shift(odds, types, apart=True)
+        told = self.setting.counted
+        noun = known & self.noun[types.clamp(min=0)]
+        free = told.get(ENOUGH_TERMS) or told.get(ARE_TERMS)
+        amount = 0.0 if free else held_back((odds + shift)[noun], self.product[types[noun]], self.product_rate)
+        self.held = amount * self.product
+        self.constant = self.capped(logits, shift + self.held_of(types), first)
 
     def capped(self, logits: Tensor, shift: Tensor, begins: Tensor) -> float:
         """The constant that keeps the number of terms below the cap: zero where it is."""
@@ -180,10 +206,11 @@ class CorpusEvidence(Method):
     def memory(self) -> dict[str, Any]:
         """The table."""
         numbers = {"prior": self.prior, "mean": self.mean, "count": self.count, "constant": self.constant}
-        return {"words": list(self.types), "terms": self.terms, **numbers}
+        return {"words": list(self.types), "terms": self.terms, "held": self.held, **numbers}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Take the table back."""
         self.types = {word: place for place, word in enumerate(memory["words"])}
         self.terms, self.constant = list(memory["terms"]), float(memory["constant"])
         self.prior, self.mean, self.count = memory["prior"], memory["mean"], memory["count"]
+        self.held = memory.get("held", torch.zeros(len(self.types)))  # models of before have none

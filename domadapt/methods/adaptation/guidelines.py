@@ -18,12 +18,11 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method
+from domadapt.methods.products import ARE_TERMS, products
 from domadapt.methods.term_rates import NEED_OPINION
 from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.models.encoder import Output
-from domadapt.syntax.noun_features import owned_nouns
 
-OWNED = 0.25  # share of uses from which on a noun is what the text is about
 NEVER = -30.0  # added to logits
 
 
@@ -31,7 +30,8 @@ class Guidelines(Method):
     """Switches at decoding.
 
     Args:
-        entity_is_term: False takes the product itself out of the terms; None leaves it.
+        entity_is_term: False takes the product itself out of the terms; True lets no other method hold it back; None
+            leaves it.
         terms_need_opinion: True drops terms from texts in which no span of another type is found; None leaves them.
 
     Raises:
@@ -64,7 +64,8 @@ class Guidelines(Method):
                 f"({', '.join(sorted(kinds))}), which the source has not; leave it null"
             )
         setting.counted[NEED_OPINION] = bool(self.terms_need_opinion)
-        self.products = owned_nouns(setting.domains.unlabeled.texts, setting.corpus_parses("target"), OWNED)
+        setting.counted[ARE_TERMS] = bool(self.entity_is_term)
+        self.products = products(setting.domains.unlabeled.texts, setting.corpus_parses("target"))
         return {"guidelines/products": sorted(self.products)[:50]}
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
