@@ -59,9 +59,9 @@ def held_back(odds: Tensor, product: Tensor, rate: float) -> float:
     >>> import torch
     >>> odds, product = torch.tensor([3.0, 1.0, 2.0, -2.0]), torch.tensor([True, True, False, False])
     >>> held_back(odds, product, 1.0), held_back(odds, product, 2.0)
-    (-2.0, 0.0)
+    (-1.0, 0.0)
     """
     own, most = odds[product], rate * (odds[~product] > 0).float().mean().item()
     if not len(own) or len(own) == len(odds) or (own > 0).float().mean().item() <= most:
         return 0.0
-    return -float(own.quantile(1.0 - most))
+    return -own.sort(descending=True).values[int(most * len(own))].item()

@@ -1,0 +1,91 @@
+"""What a text is about as a whole is found no more often than the source's annotation has its own."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domadapt.data.records import Record, Span
+from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
+from domadapt.methods.products import ARE_TERMS, held_back, product_rate
+from domadapt.methods.term_rates import ENOUGH_TERMS, PerText
+from domadapt.syntax.parser import Parse
+from tests.adaptation.test_target_labels import Fixed
+from tests.support import setting_of, tiny_encoder
+
+
+def record(owner: str, noun: str, aspect: bool) -> tuple[Record, Parse]:
+    """Two words, 'my laptop' or 'good lens', the second of them a noun."""
+    words = np.array([[0, len(owner)], [len(owner) + 1, len(owner) + 1 + len(noun)]])
+    spans = (Span(int(words[1, 0]), int(words[1, 1]), "aspect"),) if aspect else ()
+    parse = Parse(words, np.array([1, 1]), ("poss", "ROOT"), ("PRP$", "NN"))
+    return Record("1", "x", f"{owner} {noun}", spans=spans), parse
+
+
+@pytest.mark.parametrize(("annotated", "low", "high"), [(0, 0.0, 0.3), (10, 0.45, 0.55), (20, 0.99, 1.01)])
+def test_the_rate_is_counted_in_the_sources_annotation(annotated: int, low: float, high: float) -> None:
+    mine = [record("my", "laptop", place < annotated) for place in range(20)]
+    others = [record("good", "lens", aspect=True) for _ in range(20)]
+    records, parses = zip(*mine, *others, strict=True)
+    rate = product_rate(records, parses, frozenset({"aspect"}))
+    expected = (annotated + 5.0) / 25  # five more uses that are as other nouns', all of which are terms
+    assert rate == pytest.approx(expected)
+    assert low <= (rate - 0.2) / 0.8 <= high
+
+
+def test_without_terms_or_products_nothing_is_told() -> None:
+    records, parses = zip(*[record("good", "lens", aspect=False)] * 9, strict=True)
+    assert product_rate(records, parses, frozenset({"aspect"})) == product_rate([], [], frozenset()) == 1.0
+
+
+@given(
+    st.lists(st.tuples(st.floats(-20, 20, width=32), st.booleans()), max_size=40, unique_by=lambda pair: pair[0]),
+    st.floats(0, 3),
+)
+def test_no_product_is_found_more_often_than_asked_and_none_is_lowered_without_need(
+    words: list[tuple[float, bool]], rate: float
+) -> None:
+    odds = torch.tensor([value for value, _ in words])
+    product = torch.tensor([own for _, own in words], dtype=torch.bool)
+    amount = held_back(odds, product, rate)
+    own = odds[product]
+    if not len(own) or product.all():
+        assert amount == 0.0
+        return
+    most = rate * float((odds[~product] > 0).float().mean())
+    found, held = float((own > 0).float().mean()), float((own + amount > 1e-4).float().mean())
+    assert amount <= 0.0 and held <= max(0.0, most) + 1e-6
+    assert (amount == 0.0) == (found <= most)
+    # the first that is held back would have been one too many
+    assert amount == 0.0 or held + 1.0 / len(own) + 1e-6 >= min(1.0, most)
+
+
+@pytest.mark.parametrize(("seen", "held"), [(None, True), (ENOUGH_TERMS, False), (ARE_TERMS, False)])
+def test_evidence_holds_products_back_and_nothing_else(seen: str | None, held: bool) -> None:
+    """Not where enough is found as it is, and not where the user says that they are terms."""
+    encoder = tiny_encoder()
+    method = CorpusEvidence(rank=0.0, pooled=0.0, cap=1e6, texts=100, batch_size=4, products=True)
+    setting = setting_of(encoder, method)
+    setting.encoder = Fixed(encoder, [0.0, 1.0, 0.0, -9.0, -9.0])  # type: ignore[assignment]
+    words = sorted({e.text[s:t].lower() for e in setting.target for s, t in e.words.tolist()})
+    method.types, method.terms = {word: place for place, word in enumerate(words)}, [1, 2]
+    method.prior, method.mean, method.count, method.held = (torch.zeros(len(words)) for _ in range(4))
+    method.noun = torch.ones(len(words), dtype=torch.bool)
+    method.product = torch.arange(len(words)) == 0
+    method.product_rate, method.rates = 0.0, PerText(9.0, 9.0)
+    if seen:
+        setting.counted[seen] = True
+    method.after_epoch(0)
+    assert bool(method.held[0] < 0) == held
+    assert not method.held[1:].any()
+    if held:
+        assert method.held_of(torch.tensor([0, 1, -1])).tolist() == [method.held[0], 0.0, 0.0]
+        again = CorpusEvidence(rank=0.0, pooled=0.0, cap=1e6, texts=100, batch_size=4, products=True)
+        again.recall(method.memory())
+        assert torch.equal(again.held, method.held)
+
+
+def test_a_setting_out_of_range() -> None:
+    with pytest.raises(ValueError, match="corpus_evidence.products='no': expected true or false"):
+        CorpusEvidence(rank=0.0, pooled=0.0, cap=1.5, texts=1, batch_size=1, products="no")  # type: ignore[arg-type]
