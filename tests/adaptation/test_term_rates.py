@@ -1,5 +1,6 @@
 """Is the model starved of recall on the target? Seen without a label, and what follows from it."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,8 @@ def test_what_was_seen_is_remembered_and_rules_what_is_replaced() -> None:
     record = Record("1", "x", "a lens and a strap", spans=(Span(2, 6, "aspect"),))
     method.looks, method.ranks = True, TermTypes({}, {}, {}, np.full(41, 0.5))
     method.places = {"1": [Place(2, 6, True, False, "lens"), Place(13, 18, False, False, "strap")]}
-    method.pools = {(False, single): Pool({"hinge": 1}, 1.0, {}) for single in (False, True)}
+    keys = itertools.product([False], (False, True), (None, False))
+    method.pools = {key: Pool({"hinge": 1}, 1.0, {}) for key in keys}
     method.kept, method.full, method.heads = 1.0, [], []
     random = np.random.default_rng(0)
     assert method.augment([record], 0, random) == [record], "nothing is rewritten before anybody has looked"

@@ -6,6 +6,10 @@ one of its single nouns; labels stay where they are. Phrases are drawn by :math:
 So a model learns that *where* a term stands makes it one, not which word it is: the shift between reviews is mostly one
 of vocabulary (only 7 to 12 % of aspect terms are shared). Akin to CDRG (Yu et al. 2021), without a generator.
 
+Words that name the product itself ('this laptop') stand for the source's products ('this restaurant'), and for nothing
+else: whether they are terms is a matter of guidelines, and is learnt so from the source's
+(:mod:`domadapt.methods.products`).
+
 The ratio of the two is the knob: ``terms`` alone raises recall at the cost of precision (a target noun becomes a sign
 of a term); ``others`` as often as ``terms`` keeps precision.
 
@@ -18,11 +22,11 @@ Where texts are classified there are no terms: nouns that do not go with a class
 changed, a few percent of a run. Fails where the domains differ in what is annotated rather than in words.
 """
 
+import itertools
 import logging
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +34,7 @@ import numpy as np
 from domadapt.data.edits import Edit, edited
 from domadapt.data.records import Record, Span
 from domadapt.methods.method import Method, in_range
+from domadapt.methods.products import products
 from domadapt.methods.term_rates import ENOUGH_TERMS, found_of_expected
 from domadapt.methods.term_types import term_kinds, term_types
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases
@@ -60,6 +65,7 @@ class TermSubstitution(Method):
             aspect, too), where an empty sentence may hold terms that nobody marked.
         enough: share of the terms to expect from which on others are replaced as often as terms; None does not look,
             and rewrites from the first epoch on.
+        products: whether products stand for products alone, where the model finds too few terms.
 
     Raises:
         ValueError: a share is not one.
@@ -77,8 +83,12 @@ class TermSubstitution(Method):
         window: float,
         empties: float | None,
         enough: float | None = None,
+        products: bool = False,
     ) -> None:
         super().__init__()
+        if not isinstance(products, bool):
+            raise ValueError(f"term_substitution.products={products!r}: expected true or false")
+        self.told_apart, self.products = products, frozenset[str]()
         settings = {"share": share, "terms": terms, "others": others, "power": power, "window": window}
         for name, value in (settings | ({} if empties is None else {"empties": empties})).items():
             in_range(f"term_substitution.{name}", value, 0.0, 1.0)
@@ -94,17 +104,21 @@ class TermSubstitution(Method):
         setting, domains = self.setting, self.setting.domains
         texts, records = domains.unlabeled.texts, domains.source_train
         self.ranks = term_types(setting)
-        parses = setting.corpus_parses("source")
-        counts = phrases(texts, setting.corpus_parses("target"))
-        self.pools = {
-            (plural, single): Pool(
-                {p: n for (p, s), n in counts.items() if s == plural and not (single and " " in p)},
-                self.power,
-                self.ranks.target,
-            )
-            for plural in (False, True)
-            for single in (False, True)
-        }
+        parses, own = setting.corpus_parses("source"), setting.corpus_parses("target")
+        counts = phrases(texts, own)
+        named = frozenset[str]()
+        if self.told_apart:
+            self.products, named = products(records, parses), products(texts, own)
+
+        def pool(plural: bool, single: bool, product: bool | None) -> Pool:
+            some = {
+                phrase: count
+                for (phrase, many), count in counts.items()
+                if many == plural and not (single and " " in phrase) and product in (None, phrase.split()[-1] in named)
+            }
+            return Pool(some, self.power, self.ranks.target)
+
+        self.pools = {key: pool(*key) for key in itertools.product((False, True), (False, True), (None, False, True))}
         kinds = term_kinds(setting)
         self.looks = self.enough is not None and bool(kinds)
         telling = telling_nouns(records, parses)
@@ -175,7 +189,9 @@ class TermSubstitution(Method):
                 rank = self.ranks.source.get(place.head)
                 if rank is None and self.heads:  # a term that ends in no noun
                     rank = self.heads[int(random.integers(len(self.heads)))]
-                phrase = self.pools[place.plural, not place.term].draw(rank, self.window, random)
+                product = place.head in self.products if self.starved else None
+                pool = self.pools[place.plural, not place.term, product]
+                phrase = pool.draw(rank, 1.0 if product else self.window, random)
                 if phrase is not None:
                     capital = record.text[place.start].isupper() and place.start == 0
                     edits.append(Edit(place.start, place.end, phrase.capitalize() if capital else phrase))
@@ -205,7 +221,7 @@ class Pool:
         by_rank = sorted((ranks.get(phrase.split()[-1], 0.5), phrase) for phrase in counts)
         self.ranks = [rank for rank, _ in by_rank]
         self.phrases = [phrase for _, phrase in by_rank]
-        self.sums = list(accumulate(counts[phrase] ** power for phrase in self.phrases))
+        self.sums = list(itertools.accumulate(counts[phrase] ** power for phrase in self.phrases))
 
     def draw(self, rank: float | None, window: float, random: np.random.Generator) -> str | None:
         """One of them; None if there is none.
