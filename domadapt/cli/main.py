@@ -214,6 +214,7 @@ def _run(verb: str, arguments: list[str]) -> None:
     from domadapt.benchmarking.launching import portable
     from domadapt.benchmarking.search import check_search
     from domadapt.benchmarking.sweep import Sweep, Swept
+    from domadapt.cli.standard_input import kept
     from domadapt.config.overrides import lengthen, positional, quote, several_trackers
     from domadapt.config.own_folder import import_from
     from domadapt.config.resolvers import register
@@ -243,6 +244,8 @@ def _run(verb: str, arguments: list[str]) -> None:
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
     tidy = quote if verb in ("predict", "parse", "serve", "export") else lengthen
+    if verb in ("train", "benchmark", "audit", "bundle"):
+        arguments = [verb, *kept(arguments[1:])]
     words = positional(arguments[1:]) if verb in ("report", "study") else arguments[1:]
     check_words(verb, words)
     given = [tidy(argument) for argument in several_trackers(words)]
