@@ -9,17 +9,21 @@ from dataclasses import dataclass
 from domadapt.auditing.audit import Audit
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.normal import words
+from domadapt.methods.products import ARE_TERMS, products
 from domadapt.methods.setting import Setting
+from domadapt.methods.term_types import term_kinds
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import Kind, Sample, TargetCard
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction
 from domadapt.utils.text import cut
 
+PARSED = "target parses"  # in ``setting.counted``: a method has asked for them
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
 FEW_STEPS, FEW_DEV, CUT = 100, 30, 0.1  # below or above which a warning is due
 UNLIKE = ("vocabulary", "shift", "preparation")  # kinds of an audit's findings that set target and source apart
+PRODUCTS = 0.03  # share of the terms found from which on it is told that they name the product
 ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
 
 
@@ -64,7 +68,7 @@ def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: A
         unsure=round(float((labelled.sure < 0.5).mean()), 4) if len(labelled.sure) else 0.0,
         kinds=kinds,
         samples=tuple(_sample(texts[i], predictions[i]) for i in chosen),
-        warnings=tuple(_warnings(setting, metrics, kinds, empty, audit)),
+        warnings=(*_warnings(setting, metrics, kinds, empty, audit), *product_terms(setting, predictions)),
         expected=metrics.expected,
     )
 
@@ -154,3 +158,25 @@ def _warnings(
         for finding in audit.findings:
             if finding.severity != "note" and finding.kind.endswith(UNLIKE):
                 yield f"target unlike source: {finding.text}"
+
+
+def product_terms(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[str]:
+    """What only the user knows: is the product itself a term? Asked where parses are at hand, and it has been found."""
+    if PARSED not in setting.counted or setting.counted.get(ARE_TERMS):
+        return
+    texts, kinds = setting.domains.unlabeled.texts, term_kinds(setting)
+    terms = Counter(
+        text.text[span.start : span.end].lower().split()[-1]
+        for text, prediction in zip(texts, predictions, strict=True)
+        for span in prediction.spans
+        if span.type in kinds
+    )
+    named = products(texts, setting.corpus_parses("target"))
+    found = Counter({word: count for word, count in terms.items() if word in named})
+    if found and found.total() >= PRODUCTS * terms.total():
+        often = ", ".join(word for word, _ in found.most_common(5))
+        yield (
+            f"{100 * found.total() / terms.total():.0f} % of the terms found name what the texts are about as a whole "
+            f"({often}): if that is none to you, add guidelines to adaptation, and "
+            f"adaptation.guidelines.entity_is_term=false; if it is one, =true"
+        )

@@ -1,8 +1,10 @@
 """What a text is about as a whole is found no more often than the source's annotation has its own."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import domadapt
+from domadapt.data.domains import TargetUnlabeled
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
 from domadapt.methods.adaptation.term_substitution import TermSubstitution
 from domadapt.methods.products import ARE_TERMS, held_back, product_rate
+from domadapt.methods.setting import Setting
 from domadapt.methods.term_rates import ENOUGH_TERMS, PerText
 from domadapt.syntax.parser import Parse
+from domadapt.tasks.task import Prediction
 from domadapt.training.build import build
+from domadapt.training.target_card import product_terms
 from tests.adaptation.test_target_labels import Fixed
 from tests.support import setting_of, tiny_encoder
 
@@ -74,7 +80,7 @@ def test_evidence_holds_products_back_and_nothing_else(seen: str | None, held: b
     encoder = tiny_encoder()
     method = CorpusEvidence(rank=0.0, pooled=0.0, cap=1e6, texts=100, batch_size=4, products=True)
     setting = setting_of(encoder, method)
-    setting.encoder = Fixed(encoder, [0.0, 1.0, 0.0, -9.0, -9.0])  # type: ignore[assignment]
+    setting.encoder = Fixed(encoder, [0.0, 1.0, 0.0, -9.0, -9.0])
     words = sorted({e.text[s:t].lower() for e in setting.target for s, t in e.words.tolist()})
     method.types, method.terms = {word: place for place, word in enumerate(words)}, [1, 2]
     method.prior, method.mean, method.count, method.held = (torch.zeros(len(words)) for _ in range(4))
@@ -93,13 +99,38 @@ def test_evidence_holds_products_back_and_nothing_else(seen: str | None, held: b
         assert torch.equal(again.held, method.held)
 
 
+def test_the_card_asks_what_only_the_user_knows(tmp_path: Path) -> None:
+    """Where terms name the product; not where the user has said so, and not where no method reads parses."""
+    setting = built(tmp_path)
+    texts = setting.domains.unlabeled.texts
+
+    def told(noun: str) -> list[str]:
+        spans = [(Span(t.text.index(noun), t.text.index(noun) + len(noun), "aspect"),) for t in texts if noun in t.text]
+        predictions = [Prediction(spans=own) for own in spans] + [Prediction()] * (len(texts) - len(spans))
+        kept = [t for t in texts if noun in t.text] + [t for t in texts if noun not in t.text]
+        setting.domains = replace(setting.domains, unlabeled=TargetUnlabeled("camera", tuple(kept)))
+        setting.counted.pop("target parses", None)
+        setting.corpus_parses("target")
+        return [*product_terms(setting, predictions)]
+
+    assert told("camera") == [
+        "100 % of the terms found name what the texts are about as a whole (camera): if that is none to you, add "
+        "guidelines to adaptation, and adaptation.guidelines.entity_is_term=false; if it is one, =true"
+    ]
+    assert told("zoom") == []
+    setting.counted[ARE_TERMS] = True
+    assert told("camera") == []
+    del setting.counted[ARE_TERMS], setting.counted["target parses"]
+    assert [*product_terms(setting, [Prediction()] * len(texts))] == []
+
+
 def test_a_setting_out_of_range() -> None:
     with pytest.raises(ValueError, match="corpus_evidence.products='no': expected true or false"):
         CorpusEvidence(rank=0.0, pooled=0.0, cap=1.5, texts=1, batch_size=1, products="no")  # type: ignore[arg-type]
 
 
-def test_products_stand_for_products_alone(tmp_path: Path) -> None:
-    """'this laptop' of the source becomes 'this camera', and no other noun does; where enough is found, any may."""
+def built(tmp_path: Path) -> Setting:
+    """Of a source about laptops and a target about cameras, not trained."""
     words = [
         "the lens of this laptop is great",
         "this laptop has a strap",
@@ -112,13 +143,19 @@ def test_products_stand_for_products_alone(tmp_path: Path) -> None:
         for text in words * 5
         for noun in [next(n for n in ("lens", "strap", "hinge", "lid") if n in text)]
     ]
-    files = {"a.jsonl": lines, "b.jsonl": [{"text": text} for text in owned * 5]}
+    files: dict[str, list[Any]] = {"a.jsonl": lines, "b.jsonl": [{"text": text} for text in owned * 5]}
     for name, rows in files.items():
         (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     given = ["data=my_files", f"source.path={tmp_path}/a.jsonl", f"target.path={tmp_path}/b.jsonl"]
     settings = ["adaptation=term_substitution", "adaptation.term_substitution.share=1", f"paths.cache={tmp_path}/c"]
     more = ["adaptation.term_substitution.terms=1", "adaptation.term_substitution.others=1"]
     setting, _ = build(domadapt.compose("train", [*given, *settings, *more, "adaptation.term_substitution.window=1"]))
+    return setting
+
+
+def test_products_stand_for_products_alone(tmp_path: Path) -> None:
+    """'this laptop' of the source becomes 'this camera', and no other noun does; where enough is found, any may."""
+    setting = built(tmp_path)
     method = setting.methods["term_substitution"]
     assert isinstance(method, TermSubstitution)
     method.prepare()
