@@ -1,5 +1,6 @@
 """A corpus through a pipe: kept under its hash, and the run reads that file."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from domadapt.cli.standard_input import kept
+from domadapt.data.readers import read
 
 ROWS = "".join(json.dumps({"text": f"The {noun} is great.", "label": label}) + "\n" for noun, label in
                [("lens", "good"), ("strap", "bad")] * 20)  # fmt: skip
@@ -21,7 +23,7 @@ def test_train_reads_a_pipe_and_its_command_works_without(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "domadapt", "train", "data=my_files", "target.path=-", *given]
     done = subprocess.run(command, input=b"One text.\nAnother.\n", capture_output=True, cwd=tmp_path, check=True)
     digest = hashlib.sha256(b"One text.\nAnother.\n").hexdigest()[:16]
-    path = tmp_path / "c" / "stdin" / digest / "stdin"
+    path = tmp_path / "c" / "stdin" / digest / "stdin.txt"
     assert f"path: {path}" in done.stdout.decode() and path.read_bytes() == b"One text.\nAnother.\n"
 
 
@@ -54,3 +56,22 @@ def test_a_file_that_was_damaged_is_written_again(monkeypatch: pytest.MonkeyPatc
         assert path.read_bytes() == b"One text."
         path.write_bytes(b"One")
     assert found[0] == found[1] and found[0][0] == "seed=1"
+
+
+@pytest.mark.parametrize(
+    ("columns", "content", "texts"),
+    [
+        ([], b"One text.\nAnother, too.\n", ["One text.", "Another, too."]),
+        ([], b'{"text": "One text."}\n', ["One text."]),
+        ([], gzip.compress(b"One text.\nAnother.\n"), ["One text.", "Another."]),
+        (["target.text=review"], b"review,stars\nOne text.,5\n", ["One text."]),
+    ],
+)
+def test_every_format_comes_through_a_pipe(
+    columns: list[str], content: bytes, texts: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    given = kept(["target.path=-", *columns, f"paths.cache={tmp_path}"])
+    path = Path(given[0].removeprefix("target.path="))
+    found = read(path, domain="camera", labelled=False, columns={"text": ("review",)} if columns else None)
+    assert [record.text for record in found.records] == texts

@@ -15,6 +15,7 @@ from domadapt.data.streams import STDIN
 from domadapt.utils.files import replace_atomic
 
 CORPUS = re.compile(rf"(\+*(?:data\.)?(?:source|target)\.(?:\w+_)?path)={re.escape(STDIN)}")
+COLUMN = re.compile(r"\+*(?:data\.)?(?:source|target)\.text=")
 
 
 def kept(arguments: Sequence[str]) -> list[str]:
@@ -39,7 +40,9 @@ def kept(arguments: Sequence[str]) -> list[str]:
     content = sys.stdin.buffer.read()
     if not content.strip():
         raise ValueError(f"{names[0]}=-: standard input holds nothing; expected texts")
-    path = _cache(arguments) / "stdin" / hashlib.sha256(content).hexdigest()[:16] / "stdin"
+    # The content tells most formats; where it does not, it is lines of text, or with columns a table.
+    name = "stdin.csv" if any(COLUMN.match(argument) for argument in arguments) else "stdin.txt"
+    path = _cache(arguments) / "stdin" / hashlib.sha256(content).hexdigest()[:16] / name
     if not path.is_file() or path.read_bytes() != content:
         replace_atomic(path, lambda part: part.write_bytes(content))
     return [CORPUS.sub(lambda match: f"{match[1]}={path}", argument) for argument in arguments]
