@@ -5,11 +5,15 @@ much less often than other nouns it is annotated can be counted in the source, a
 has not. A model that has learnt terms by heart, or that was shown the target's words as terms, forgets it.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from torch import Tensor
 
 from domadapt.data.records import Record
+from domadapt.methods.setting import Setting
+from domadapt.methods.term_rates import ENOUGH_TERMS
+from domadapt.methods.term_types import term_uses
 from domadapt.syntax.noun_features import owned_nouns
 from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.parser import Parse, Text
@@ -19,30 +23,52 @@ UNKNOWN = 5.0  # uses of products as frequent in terms as other nouns that are c
 ARE_TERMS = "products are terms"  # in ``setting.counted``: the user says so
 
 
-def products(texts: Sequence[Text], parses: Sequence[Parse]) -> frozenset[str]:
-    """Nouns, in lower case, that name what the texts are about as a whole."""
-    return owned_nouns(texts, parses, OWNED)
+def products(setting: Setting, side: str) -> frozenset[str]:
+    """Nouns, in lower case, that name what the texts of a side are about as a whole; counted once a run.
+
+    Args:
+        setting: of the run.
+        side: ``source``, all its training records, or ``target``, its unlabelled texts.
+    """
+    name = f"{side} products"
+    if name not in setting.counted:
+        domains = setting.domains
+        texts: Sequence[Text] = domains.source_train if side == "source" else domains.unlabeled.texts
+        setting.counted[name] = owned_nouns(texts, setting.corpus_parses(side), OWNED)
+    found: frozenset[str] = setting.counted[name]
+    return found
 
 
-def product_rate(records: Sequence[Record], parses: Sequence[Parse], kinds: frozenset[str]) -> float:
+def left_alone(setting: Setting) -> bool:
+    """Whether products are as other nouns: enough terms are found as it is, or the user says that they are terms."""
+    return bool(setting.counted.get(ENOUGH_TERMS) or setting.counted.get(ARE_TERMS))
+
+
+def product_rate(
+    records: Sequence[Record], parses: Sequence[Parse], kinds: frozenset[str], named: frozenset[str]
+) -> float:
     """Share of the products' uses that stand in a term, as a multiple of other nouns'; 1 where nothing tells.
 
     Args:
         records: labelled.
         parses: of these.
         kinds: span types of terms.
+        named: products.
     """
-    named = products(records, parses)
-    uses, inside = [0, 0], [0, 0]
-    for record, parse in zip(records, parses, strict=True):
-        terms = [(span.start, span.end) for span in record.spans or () if span.type in kinds]
-        for word, (start, end) in enumerate(parse.words.tolist()):
-            if is_noun(parse, word, record.text):
-                product = record.text[start:end].lower() in named
-                uses[product] += 1
-                inside[product] += any(first < end and start < last for first, last in terms)
-    other = inside[False] / max(1, uses[False])
-    return (inside[True] + UNKNOWN * other) / (uses[True] + UNKNOWN) / other if other else 1.0
+    uses, inside = noun_counts(records, parses), term_uses(records, parses, kinds)
+    own, own_inside = (sum(counts[word] for word in named) for counts in (uses, inside))
+    other = (inside.total() - own_inside) / max(1, uses.total() - own)
+    return (own_inside + UNKNOWN * other) / (own + UNKNOWN) / other if other else 1.0
+
+
+def noun_counts(texts: Sequence[Text], parses: Sequence[Parse]) -> Counter[str]:
+    """Uses of each noun, in lower case."""
+    return Counter(
+        text.text[start:end].lower()
+        for text, parse in zip(texts, parses, strict=True)
+        for word, (start, end) in enumerate(parse.words.tolist())
+        if is_noun(parse, word, text.text)
+    )
 
 
 def held_back(odds: Tensor, product: Tensor, rate: float) -> float:

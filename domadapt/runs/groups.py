@@ -150,9 +150,8 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[Method, ...], int]:
         for name, same in zip(names, seeds, strict=True)
     )
     # by role and name, not by age: a clone writes its files in any order, and a table must not change with it
-    return tuple(sorted(methods, key=lambda one: (rank(one.role), one.name))), len(runs) - sum(
-        len(same) for same in seeds
-    )
+    ordered = tuple(sorted(methods, key=lambda one: (rank(one.role), one.name)))
+    return ordered, len(runs) - sum(len(same) for same in seeds)
 
 
 def _controls(run: Metrics) -> dict[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from domadapt.auditing.audit import Audit
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.normal import words
-from domadapt.methods.products import ARE_TERMS, products
+from domadapt.methods.products import ARE_TERMS
 from domadapt.methods.setting import Setting
 from domadapt.methods.term_types import term_kinds
 from domadapt.runs.metrics import Metrics
@@ -18,7 +18,6 @@ from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction
 from domadapt.utils.text import cut
 
-PARSED = "target parses"  # in ``setting.counted``: a method has asked for them
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
 FEW_STEPS, FEW_DEV, CUT = 100, 30, 0.1  # below or above which a warning is due
@@ -161,8 +160,9 @@ def _warnings(
 
 
 def product_terms(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[str]:
-    """What only the user knows: is the product itself a term? Asked where parses are at hand, and it has been found."""
-    if PARSED not in setting.counted or setting.counted.get(ARE_TERMS):
+    """What only the user knows: is the product itself a term? Asked where a method knows products, and finds them."""
+    named = setting.counted.get("target products", frozenset())
+    if not named or setting.counted.get(ARE_TERMS):
         return
     texts, kinds = setting.domains.unlabeled.texts, term_kinds(setting)
     terms = Counter(
@@ -171,7 +171,6 @@ def product_terms(setting: Setting, predictions: Sequence[Prediction]) -> Iterat
         for span in prediction.spans
         if span.type in kinds
     )
-    named = products(texts, setting.corpus_parses("target"))
     found = Counter({word: count for word, count in terms.items() if word in named})
     if found and found.total() >= PRODUCTS * terms.total():
         often = ", ".join(word for word, _ in found.most_common(5))

@@ -17,7 +17,7 @@ from domadapt.data.domains import TargetUnlabeled
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
 from domadapt.methods.adaptation.term_substitution import TermSubstitution
-from domadapt.methods.products import ARE_TERMS, held_back, product_rate
+from domadapt.methods.products import ARE_TERMS, held_back, product_rate, products
 from domadapt.methods.setting import Setting
 from domadapt.methods.term_rates import ENOUGH_TERMS, PerText
 from domadapt.syntax.parser import Parse
@@ -41,7 +41,7 @@ def test_the_rate_is_counted_in_the_sources_annotation(annotated: int, low: floa
     mine = [record("my", "laptop", place < annotated) for place in range(20)]
     others = [record("good", "lens", aspect=True) for _ in range(20)]
     records, parses = zip(*mine, *others, strict=True)
-    rate = product_rate(records, parses, frozenset({"aspect"}))
+    rate = product_rate(records, parses, frozenset({"aspect"}), frozenset({"laptop"}))
     expected = (annotated + 5.0) / 25  # five more uses that are as other nouns', all of which are terms
     assert rate == pytest.approx(expected)
     assert low <= (rate - 0.2) / 0.8 <= high
@@ -49,7 +49,10 @@ def test_the_rate_is_counted_in_the_sources_annotation(annotated: int, low: floa
 
 def test_without_terms_or_products_nothing_is_told() -> None:
     records, parses = zip(*[record("good", "lens", aspect=False)] * 9, strict=True)
-    assert product_rate(records, parses, frozenset({"aspect"})) == product_rate([], [], frozenset()) == 1.0
+    nothing = frozenset[str]()
+    assert (
+        product_rate(records, parses, frozenset({"aspect"}), nothing) == product_rate([], [], nothing, nothing) == 1.0
+    )
 
 
 @given(
@@ -109,8 +112,9 @@ def test_the_card_asks_what_only_the_user_knows(tmp_path: Path) -> None:
         predictions = [Prediction(spans=own) for own in spans] + [Prediction()] * (len(texts) - len(spans))
         kept = [t for t in texts if noun in t.text] + [t for t in texts if noun not in t.text]
         setting.domains = replace(setting.domains, unlabeled=TargetUnlabeled("camera", tuple(kept)))
-        setting.counted.pop("target parses", None)
-        setting.corpus_parses("target")
+        for name in ("target parses", "target products"):
+            setting.counted.pop(name, None)
+        assert products(setting, "target") == {"camera"}
         return [*product_terms(setting, predictions)]
 
     assert told("camera") == [
@@ -120,7 +124,7 @@ def test_the_card_asks_what_only_the_user_knows(tmp_path: Path) -> None:
     assert told("zoom") == []
     setting.counted[ARE_TERMS] = True
     assert told("camera") == []
-    del setting.counted[ARE_TERMS], setting.counted["target parses"]
+    del setting.counted[ARE_TERMS], setting.counted["target products"]
     assert [*product_terms(setting, [Prediction()] * len(texts))] == []
 
 
@@ -170,5 +174,8 @@ def test_products_stand_for_products_alone(tmp_path: Path) -> None:
     method.recall({"found": 0.1})
     firsts, drawn = replaced()
     assert firsts == {"camera"} and {"zoom", "photo"} <= drawn
+    setting.counted[ARE_TERMS] = True
+    assert len(replaced()[0]) > 1, "as other nouns, where the user says that they are terms"
+    del setting.counted[ARE_TERMS]
     method.recall({"found": 2.0})
     assert len(replaced()[0]) > 1

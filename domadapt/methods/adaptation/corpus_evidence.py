@@ -33,8 +33,8 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.products import ARE_TERMS, held_back, product_rate, products
-from domadapt.methods.term_rates import ENOUGH_TERMS, PerText, expected_terms, found_terms, read_words, terms_per_text
+from domadapt.methods.products import held_back, left_alone, product_rate, products
+from domadapt.methods.term_rates import PerText, expected_terms, found_terms, read_words, terms_per_text
 from domadapt.methods.term_types import term_kinds, term_labels, term_types
 from domadapt.models.encoder import Output
 from domadapt.syntax.nouns import is_noun
@@ -99,11 +99,12 @@ class CorpusEvidence(Method):
         mostly = {word for word in found if nouns[word] > uses[word] / 2}
         self.prior = torch.tensor([found[w] - centre if w in mostly else 0.0 for w in self.types])
         self.mean, self.count, self.held = (torch.zeros(len(self.types)) for _ in range(3))
-        named = products(texts, setting.corpus_parses("target")) & mostly if self.holds_back else frozenset()
+        named = products(setting, "target") & mostly if self.holds_back else frozenset()
         self.noun, self.product = (torch.tensor([w in some for w in self.types]) for some in (mostly, named))
         told: dict[str, Any] = {"corpus_evidence/types": len(self.types), "corpus_evidence/nouns": len(mostly)}
         if named:
-            self.product_rate = product_rate(records, setting.corpus_parses("source"), term_kinds(setting))
+            own = setting.corpus_parses("source"), term_kinds(setting), products(setting, "source")
+            self.product_rate = product_rate(records, *own)
             told |= {"corpus_evidence/products": len(named), "corpus_evidence/product_rate": self.product_rate}
         return told
 
@@ -155,7 +156,7 @@ class CorpusEvidence(Method):
 
     def held_of(self, types: Tensor) -> Tensor:
         """(rows,) what is added to the log-odds of products."""
-        return self.held.to(types.device)[types.clamp(min=0)] * (types >= 0) if len(self.held) else types * 0.0
+        return self.held.to(types.device)[types.clamp(min=0)] * (types >= 0)
 
     def after_epoch(self, epoch: int) -> None:
         """Read the target with the model as it is now, and count again."""
@@ -177,11 +178,9 @@ class CorpusEvidence(Method):
         self.count = torch.zeros(size).index_add(0, types[known], torch.ones(int(known.sum())))
         self.mean = torch.zeros(size).index_add(0, types[known], own[known]) / self.count.clamp(min=1)
         shift = self.shift(odds, types, apart=True)
-        told = self.setting.counted
         noun = known & self.noun[types.clamp(min=0)]
-        free = told.get(ENOUGH_TERMS) or told.get(ARE_TERMS)
-        amount = 0.0 if free else held_back((odds + shift)[noun], self.product[types[noun]], self.product_rate)
-        self.held = amount * self.product
+        nouns = (odds + shift)[noun], self.product[types[noun]]
+        self.held = (0.0 if left_alone(self.setting) else held_back(*nouns, self.product_rate)) * self.product
         self.constant = self.capped(logits, shift + self.held_of(types), first)
 
     def capped(self, logits: Tensor, shift: Tensor, begins: Tensor) -> float:

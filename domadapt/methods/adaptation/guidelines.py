@@ -30,8 +30,8 @@ class Guidelines(Method):
     """Switches at decoding.
 
     Args:
-        entity_is_term: False takes the product itself out of the terms; True lets no other method hold it back; None
-            leaves it.
+        entity_is_term: False takes the product itself out of the terms; True lets no other method tell it from other
+            nouns; None leaves it.
         terms_need_opinion: True drops terms from texts in which no span of another type is found; None leaves them.
 
     Raises:
@@ -65,7 +65,7 @@ class Guidelines(Method):
             )
         setting.counted[NEED_OPINION] = bool(self.terms_need_opinion)
         setting.counted[ARE_TERMS] = bool(self.entity_is_term)
-        self.products = products(setting.domains.unlabeled.texts, setting.corpus_parses("target"))
+        self.products = products(setting, "target")
         return {"guidelines/products": sorted(self.products)[:50]}
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:

@@ -34,7 +34,7 @@ import numpy as np
 from domadapt.data.edits import Edit, edited
 from domadapt.data.records import Record, Span
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.products import products
+from domadapt.methods.products import left_alone, products
 from domadapt.methods.term_rates import ENOUGH_TERMS, found_of_expected
 from domadapt.methods.term_types import term_kinds, term_types
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases
@@ -104,11 +104,11 @@ class TermSubstitution(Method):
         setting, domains = self.setting, self.setting.domains
         texts, records = domains.unlabeled.texts, domains.source_train
         self.ranks = term_types(setting)
-        parses, own = setting.corpus_parses("source"), setting.corpus_parses("target")
-        counts = phrases(texts, own)
+        parses = setting.corpus_parses("source")
+        counts = phrases(texts, setting.corpus_parses("target"))
         named = frozenset[str]()
         if self.told_apart:
-            self.products, named = products(records, parses), products(texts, own)
+            self.products, named = products(setting, "source"), products(setting, "target")
 
         def pool(plural: bool, single: bool, product: bool | None) -> Pool:
             some = {
@@ -189,7 +189,7 @@ class TermSubstitution(Method):
                 rank = self.ranks.source.get(place.head)
                 if rank is None and self.heads:  # a term that ends in no noun
                     rank = self.heads[int(random.integers(len(self.heads)))]
-                product = place.head in self.products if self.starved else None
+                product = None if left_alone(self.setting) else place.head in self.products
                 pool = self.pools[place.plural, not place.term, product]
                 phrase = pool.draw(rank, 1.0 if product else self.window, random)
                 if phrase is not None:
