@@ -160,7 +160,7 @@ class Domains:
         test: the sealed target test; None where the user has no labels at all.
         ceiling: loads labelled target records for the in-domain ceiling; None where there are none.
         warnings: what readers mended, counted.
-        target_labels: labelled target records among ``source_train``, each counted once.
+        target_records: labelled target records that have joined ``source_train``, each once.
     """
 
     source: str
@@ -172,7 +172,12 @@ class Domains:
     test: SealedTest | None
     ceiling: Callable[[], Ceiling] | None = None
     warnings: Counter[str] = field(default_factory=Counter)
-    target_labels: int = 0
+    target_records: tuple[Record, ...] = ()
+
+    @property
+    def target_labels(self) -> int:
+        """How many target texts' labels training may read."""
+        return len(self.target_records)
 
     def with_target_labels(self, count: int | str, share: float, seed: int) -> "Domains":
         """The problem of a user who has labelled a few target texts: these join the source's training records.
@@ -213,7 +218,7 @@ class Domains:
             for record in drawn
         ]
         joined = (*self.source_train, *added)
-        return replace(self, source_train=joined, test=test or self.test, target_labels=len(drawn))
+        return replace(self, source_train=joined, test=test or self.test, target_records=tuple(drawn))
 
     def in_domain(self) -> "Domains":
         """The ceiling's problem: training and selection on target labels.

@@ -5,7 +5,7 @@ is found in it. These two rates of the source's annotation, applied to what a mo
 of terms to expect that needs no label of the target.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -21,6 +21,7 @@ ENOUGH_TERMS = "enough terms"  # in ``setting.counted``: whether the model finds
 NEED_OPINION = "terms need an opinion"  # there, too: the user says that texts which judge nothing have no terms
 LEARNT = 0.5  # share of the terms to expect in source dev, from which on what is found in the target tells something
 LONGEST = 3  # words of a term, seldom more
+LOWEST = -8.0  # constant
 
 
 class PerText(NamedTuple):
@@ -70,11 +71,35 @@ def expected_terms(logits: Tensor, begins: Tensor, terms: Sequence[int], rates: 
 
 def judged_texts(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> Tensor:
     """(texts,) whether something other than a term is found in a text; arguments as for :func:`expected_terms`."""
-    others = torch.tensor([i for i in range(1, logits.shape[-1]) if i not in terms], dtype=torch.int64)
+    others = [i for i in range(1, logits.shape[-1]) if i not in terms]
     text = begins.long().cumsum(0) - 1
-    judged = torch.zeros(int(text[-1]) + 1, dtype=torch.bool)
-    judged[text[torch.isin(logits.argmax(-1), others)]] = True
+    judged = torch.zeros(int(text[-1]) + 1 if len(text) else 0, dtype=torch.bool, device=logits.device)
+    judged[text[torch.isin(logits.argmax(-1), torch.tensor(others, dtype=torch.int64, device=logits.device))]] = True
     return judged
+
+
+def of_judged_texts(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> Tensor:
+    """(words,) whether they stand in such a text; arguments as for :func:`expected_terms`."""
+    return judged_texts(logits, begins, terms)[begins.long().cumsum(0) - 1]
+
+
+def held_to(most: float, found: Callable[[float], float]) -> float:
+    """The constant, zero or below, that makes what is found be no more than so many.
+
+    Args:
+        most: of them.
+        found: how many, with a constant added to their logits.
+
+    >>> held_to(9, lambda constant: 5), round(held_to(9, lambda constant: 10 + constant), 2)
+    (0.0, -1.0)
+    """
+    if found(0.0) <= most:
+        return 0.0
+    low, high = LOWEST, 0.0
+    for _ in range(16):
+        middle = (low + high) / 2
+        low, high = (low, middle) if found(middle) > most else (middle, high)
+    return low
 
 
 def found_terms(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> int:
@@ -108,8 +133,8 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | 
             return 1.0
         logits, begins = (torch.cat(parts) for parts in zip(*read, strict=True))
         if judged_only:
-            of_judged = judged_texts(logits, begins, terms)[begins.long().cumsum(0) - 1]
-            logits, begins = logits[of_judged], begins[of_judged]
+            judged = of_judged_texts(logits, begins, terms)
+            logits, begins = logits[judged], begins[judged]
         if not len(begins):
             return 0.0
         return found_terms(logits, begins, terms) / max(1.0, expected_terms(logits, begins, terms, rates))
@@ -123,7 +148,12 @@ def read_words(batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:
     """Of a batch's words that have a piece: (words, labels) logits, which begin a text, and which nodes they are."""
     read = batch.node_first_piece >= 0
     rows = output.logits.flatten(0, 1)[batch.node_first_piece[read]].float().cpu()
-    texts = batch.node_places()[0][read].cpu()
-    begins = torch.ones(len(texts), dtype=torch.bool)
+    return rows, text_begins(batch).cpu(), read.cpu()
+
+
+def text_begins(batch: Batch) -> Tensor:
+    """(words,) of a batch's words that have a piece, which begin a text."""
+    texts = batch.node_places()[0][batch.node_first_piece >= 0]
+    begins = torch.ones(len(texts), dtype=torch.bool, device=texts.device)
     begins[1:] = texts[1:] != texts[:-1]
-    return rows, begins, read.cpu()
+    return begins

@@ -26,7 +26,7 @@ NONE = {
     "masked_lm": "a random encoder learns which words keep company in thousands of steps, not in a test's seconds: "
     "tried on all three problems of words below, with 10 to 20 passes, it was no better or worse than none",
 }
-ELSEWHERE = {"term_substitution": "tests/test_learning.py"}
+ELSEWHERE = {"term_substitution": "tests/test_learning.py", "label_rates": "tests/adaptation/test_label_rates.py"}
 
 
 def made(name: str, **settings: object) -> Method:

@@ -34,7 +34,7 @@ from torch import Tensor
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.products import held_back, left_alone, product_rate, products
-from domadapt.methods.term_rates import PerText, expected_terms, found_terms, read_words, terms_per_text
+from domadapt.methods.term_rates import PerText, expected_terms, found_terms, held_to, read_words, terms_per_text
 from domadapt.methods.term_types import term_kinds, term_labels, term_types
 from domadapt.models.encoder import Output
 from domadapt.syntax.nouns import is_noun
@@ -194,13 +194,7 @@ class CorpusEvidence(Method):
             moved[:, self.terms] += (shift + constant).unsqueeze(1)
             return found_terms(moved, begins, self.terms)
 
-        if found(0.0) <= most:
-            return 0.0
-        low, high = -8.0, 0.0
-        for _ in range(16):
-            middle = (low + high) / 2
-            low, high = (low, middle) if found(middle) > most else (middle, high)
-        return low
+        return held_to(most, found)
 
     def memory(self) -> dict[str, Any]:
         """The table."""

@@ -19,7 +19,7 @@ from torch import Tensor
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method
 from domadapt.methods.products import ARE_TERMS, products
-from domadapt.methods.term_rates import NEED_OPINION
+from domadapt.methods.term_rates import NEED_OPINION, of_judged_texts, text_begins
 from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.models.encoder import Output
 
@@ -78,18 +78,14 @@ class Guidelines(Method):
         if self.training or not self.terms:
             return output
         read = batch.node_first_piece >= 0
-        pieces, texts = batch.node_first_piece[read], batch.node_places()[0][read]
+        pieces = batch.node_first_piece[read]
         logits = output.logits.clone()
         flat = logits.view(-1, logits.shape[-1])
         if self.entity_is_term is False:
             barred = pieces[self.own(batch, "products")[read]]
             flat[barred.unsqueeze(1), torch.tensor(self.terms, device=flat.device)] += NEVER
         if self.terms_need_opinion:
-            best = flat[pieces].argmax(-1)
-            others = torch.tensor([i for i in range(1, flat.shape[-1]) if i not in self.terms], device=flat.device)
-            judged = torch.zeros(len(batch.words), dtype=torch.bool, device=flat.device)
-            judged[texts[torch.isin(best, others)]] = True
-            barred = pieces[~judged[texts]]
+            barred = pieces[~of_judged_texts(flat[pieces], text_begins(batch), self.terms)]
             flat[barred.unsqueeze(1), torch.tensor(self.terms, device=flat.device)] += NEVER
         return replace(output, logits=logits)
 
