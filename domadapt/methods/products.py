@@ -19,7 +19,7 @@ from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.parser import Parse, Text
 
 OWNED = 0.25  # share of uses with 'this, my, your, our' from which on a noun is what the texts are about
-UNKNOWN = 5.0  # uses of products as frequent in terms as other nouns that are counted beside those met
+UNKNOWN = 5.0  # uses of products, as frequent in terms as is expected, that are counted beside those met
 ARE_TERMS = "products are terms"  # in ``setting.counted``: the user says so
 
 
@@ -45,20 +45,25 @@ def left_alone(setting: Setting) -> bool:
 
 
 def product_rate(
-    records: Sequence[Record], parses: Sequence[Parse], kinds: frozenset[str], named: frozenset[str]
+    records: Sequence[Record],
+    parses: Sequence[Parse],
+    kinds: frozenset[str],
+    named: frozenset[str],
+    expected: float = 1.0,
 ) -> float:
-    """Share of the products' uses that stand in a term, as a multiple of other nouns'; 1 where nothing tells.
+    """Share of the products' uses that stand in a term, as a multiple of other nouns'.
 
     Args:
         records: labelled.
         parses: of these.
         kinds: span types of terms.
         named: products.
+        expected: the multiple where nothing tells.
     """
     uses, inside = noun_counts(records, parses), term_uses(records, parses, kinds)
     own, own_inside = (sum(counts[word] for word in named) for counts in (uses, inside))
     other = (inside.total() - own_inside) / max(1, uses.total() - own)
-    return (own_inside + UNKNOWN * other) / (own + UNKNOWN) / other if other else 1.0
+    return (own_inside + UNKNOWN * expected * other) / (own + UNKNOWN) / other if other else expected
 
 
 def noun_counts(texts: Sequence[Text], parses: Sequence[Parse]) -> Counter[str]:

@@ -154,7 +154,8 @@ class Setting:
         return found
 
     def corpus_parses(self, side: str) -> list[Parse]:
-        """Real trees of all ``source`` training records, or of all unlabelled ``target`` texts; parsed once a run.
+        """Real trees of all ``source`` training records, of all unlabelled ``target`` texts, or of the few ``labelled
+        target`` ones; parsed once a run.
 
         For a method that declares ``corpus_parses``: of what it counts, not of batches.
         """
@@ -162,6 +163,7 @@ class Setting:
             sides: dict[str, Sequence[Text]] = {
                 "source": self.domains.source_train,
                 "target": self.domains.unlabeled.texts,
+                "labelled target": self.domains.target_records,
             }
             texts = sides[side]
             parser = self.corpus_parser or self.parser

@@ -179,3 +179,13 @@ def test_products_stand_for_products_alone(tmp_path: Path) -> None:
     del setting.counted[ARE_TERMS]
     method.recall({"found": 2.0})
     assert len(replaced()[0]) > 1
+
+
+def test_a_few_target_labels_tell_more_than_the_sources_rate() -> None:
+    """Five uses at the source's rate beside those that are met; without labels the source's rate as it is."""
+    mine = [record("my", "laptop", aspect=False) for _ in range(15)]
+    others = [record("good", "lens", aspect=True) for _ in range(20)]
+    records, parses = zip(*mine, *others, strict=True)
+    kinds, named = frozenset({"aspect"}), frozenset({"laptop"})
+    assert product_rate(records, parses, kinds, named, expected=0.8) == pytest.approx(5 * 0.8 / 20)
+    assert product_rate([], [], kinds, named, expected=0.8) == 0.8

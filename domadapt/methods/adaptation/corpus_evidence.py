@@ -10,10 +10,10 @@ term, of type t met n times in the unlabelled target, is added
 where :math:`\ell_t` is the log-odds of being a term at the type's rank among the domain's nouns
 (:mod:`domadapt.methods.term_types`), learnt on the source and centred on the target, and :math:`\bar a_t` the mean of
 the type's log-odds over the target. For words that name the product itself, :math:`h_t` is as far below zero as it
-takes for them to be found no more often, beside other nouns, than the source's annotation has its own products
-(:mod:`domadapt.methods.products`); zero for others, and where another method has seen that enough terms are found as it
-is. The constant c is zero, unless more than ``cap`` times as many terms are found in
-the unlabelled text as the source's rates let expect,
+takes for them to be found no more often, beside other nouns, than the source's annotation has its own products, or a
+few labelled target texts have theirs (:mod:`domadapt.methods.products`); zero for others, and where another method has
+seen that enough terms are found as it is. The constant c is zero, unless more than ``cap`` times as many terms are
+found in the unlabelled text as the source's rates let expect,
 
 .. math:: \sum_{\text{target texts}} E_{source}[\text{terms} \mid \text{is another span, such as an opinion, found?}],
 
@@ -105,6 +105,9 @@ class CorpusEvidence(Method):
         if named:
             own = setting.corpus_parses("source"), term_kinds(setting), products(setting, "source")
             self.product_rate = product_rate(records, *own)
+            if few := domains.target_records:  # which tell more of the target than the source does
+                theirs = setting.corpus_parses("labelled target"), term_kinds(setting), products(setting, "target")
+                self.product_rate = product_rate(few, *theirs, expected=self.product_rate)
             told |= {"corpus_evidence/products": len(named), "corpus_evidence/product_rate": self.product_rate}
         return told
 
