@@ -70,7 +70,8 @@ def lacking(found: Analysis, subject: Subject) -> list[str]:
 def html(found: Analysis, subject: Subject) -> str:
     """The page."""
     domains = {side: one.domain for side, one in subject.sides().items()}
-    why = subject.unreachable
+    # What the model can do instead is said once, in short.
+    why = f"{subject.backbone} {subject.before.encoder.unreachable}" if subject.unreachable else ""
     sections = [
         against_relations.section(found.heads, domains, subject.backbone)
         if found.heads is not None
