@@ -1,5 +1,6 @@
 """Backbones: which attention can be reached, what is refused, what is trained, whether weights are whole."""
 
+import pickle
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -300,8 +301,9 @@ def test_weights_that_dropout_took_make_no_gradient_that_is_no_number() -> None:
 )
 def test_layers_that_can_not_be_told_apart(tmp_path: Path, kind: str, message: str) -> None:
     encoder = small_encoder(tmp_path, kind).eval()
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         encoder.keep_layer(0)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # as it comes from another process
     with pytest.raises(ValueError, match=message):
         Encoder(encoder.name, "token", ["a", "b"], "top:1")
     frozen = Encoder(encoder.name, "token", ["a", "b"], "none")

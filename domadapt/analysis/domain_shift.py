@@ -49,7 +49,8 @@ class DomainShift:
             numbers are of. Those are left out that one domain lacks.
         lengths: None where a domain has no text.
         layers: their names, the embeddings first.
-        a_distances: by model (``before``, ``after``), of each layer; empty where there are too few texts.
+        a_distances: by model (``before``, ``after``), of each layer; empty where there are too few texts,
+            or layers can't be read.
         texts: by side, how many the distances are of.
         reason: why there are no distances; empty where there are.
     """
@@ -81,7 +82,7 @@ def domain_shift(subject: Subject) -> DomainShift:
         for name, longest in (("opinion-aspect paths", LONGEST), (f"those of up to {SHORT} arcs", SHORT)):
             counted[name] = [[_short(one, longest) for one in side] for side in ways]
     found = {name: compare(*both) for name, both in counted.items()}
-    distances, names = _distances(subject)
+    distances, names = _distances(subject) if not subject.unreadable else ({}, ())
     few = f"fewer than {FEWEST} texts of a domain: too few for a classifier of domains"
     return DomainShift(
         {name: one for name, one in found.items() if one is not None},
@@ -89,7 +90,7 @@ def domain_shift(subject: Subject) -> DomainShift:
         names,
         distances,
         {name: len(side.examples) for name, side in subject.sides().items()},
-        "" if distances else few,
+        "" if distances else subject.unreadable or few,
     )
 
 

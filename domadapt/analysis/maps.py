@@ -15,6 +15,7 @@ from domadapt.analysis.subject import MODELS, Subject
 from domadapt.data.batches import Batch, Example
 from domadapt.data.loaders import in_order
 from domadapt.methods.setting import Setting
+from domadapt.models.trial import UnreadableLayer
 from domadapt.utils.progress import progress
 
 Array = NDArray[np.float64]
@@ -40,12 +41,14 @@ class Change:
     """What fine-tuning did.
 
     Attributes:
-        maps: by side, (layers, heads) mean cosine of a head's map before with that after; 1 is no change.
+        maps: by side, (layers, heads) mean cosine of a head's map before with that after; 1 is no change. None where
+            attention can't be reached.
         weights: by part (embeddings, layers from 0) the size of the change of its weights, relative to theirs before.
+            None where layers have no weights of their own.
     """
 
-    maps: dict[str, tuple[tuple[float, ...], ...]]
-    weights: dict[str, float]
+    maps: dict[str, tuple[tuple[float, ...], ...]] | None
+    weights: dict[str, float] | None
 
 
 def read_maps(subject: Subject) -> tuple[Heads, Patterns, Change]:
@@ -123,9 +126,19 @@ def cosine_of(before: NDArray[np.float32], after: NDArray[np.float32]) -> Array:
     return np.asarray((a * b).sum(1) / np.maximum(norms, 1e-12))
 
 
-def weight_change(before: Setting, after: Setting) -> dict[str, float]:
-    """By part, the Euclidean size of the change of all its weights, divided by their size before."""
-    parts = [list(s.encoder.layers()) for s in (before, after)]
+def weight_change(before: Setting, after: Setting) -> dict[str, float] | None:
+    """By part, the Euclidean size of the change of all its weights, divided by their size before.
+
+    Args:
+        before, after: of the same architecture.
+
+    Returns:
+        None where no layer has weights of its own.
+    """
+    try:
+        parts = [list(s.encoder.layers()) for s in (before, after)]
+    except UnreadableLayer:
+        return None
     found = {
         "embeddings": relative(before.encoder.base.get_input_embeddings(), after.encoder.base.get_input_embeddings())
     }

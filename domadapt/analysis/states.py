@@ -9,7 +9,22 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.setting import Setting
+from domadapt.models.trial import UnreadableLayer, refuse_turned
 from domadapt.syntax.alignment import pool_words
+
+
+def why_unreadable(encoder: Any) -> str:
+    """Why :func:`every_layer` can't read a model; empty if it can.
+
+    Args:
+        encoder: an :class:`~domadapt.models.encoder.Encoder`.
+    """
+    try:
+        for layer in range(len(encoder.layers())):
+            refuse_turned(encoder.base, encoder.tokenizer, encoder.name, layer)
+    except UnreadableLayer as error:
+        return error.why
+    return ""
 
 
 def every_layer(
@@ -18,7 +33,7 @@ def every_layer(
     """States of a model as it predicts, batch by batch, longest first; hooks see them, whatever the architecture.
 
     Args:
-        setting: whose encoder has layers (``encoder.takes_methods``).
+        setting: whose encoder has layers that can be read (:func:`why_unreadable`).
         examples: to read.
         batch_size: texts a batch.
         title: of the progress bar.

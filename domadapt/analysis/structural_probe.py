@@ -57,6 +57,8 @@ def structural_probe(subject: Subject) -> StructuralProbe:
     Args:
         subject: both models, and texts with their parses.
     """
+    if subject.unreadable:
+        return StructuralProbe(reason=subject.unreadable)
     here, there = (_sentences(side.examples) for side in (subject.source, subject.target))
     held_out = np.array([example.index % HELD_OUT == HELD_OUT - 1 for example, _ in here], dtype=bool)
     learnt, home = ([tree for (_, tree), chosen in zip(here, mask) if chosen] for mask in (~held_out, held_out))

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from domadapt.analysis.states import why_unreadable
 from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains
@@ -17,6 +18,7 @@ from domadapt.inference.description import NAME, read_description
 from domadapt.inference.folder import model_folder
 from domadapt.inference.model import load
 from domadapt.methods.setting import Setting
+from domadapt.models.attention import UnreachableAttention
 from domadapt.syntax.parser import SILENT, Parser, Text
 
 T = TypeVar("T")
@@ -54,6 +56,9 @@ class Subject:
         name: of the model's folder.
         backbone: name of its pretrained weights.
         trainable: which of them training changed.
+        unreachable: why the models' attention can't be replaced, so that no part of an analysis may ask for it; empty
+            if it can.
+        unreadable: why the states of their layers can't be read, likewise.
     """
 
     before: Setting
@@ -66,6 +71,8 @@ class Subject:
     name: str = ""
     backbone: str = ""
     trainable: str = "all"
+    unreachable: str = ""
+    unreadable: str = ""
 
     def models(self) -> dict[str, Setting]:
         """By the names of :data:`MODELS`."""
@@ -80,7 +87,7 @@ def refuse_without_attention(model: str) -> None:
     """Before anything large is loaded.
 
     Raises:
-        ValueError: no model folder, or a model without attention.
+        ValueError: no model folder, or a model that has no attention at all.
     """
     description = read_description(model_folder(model))
     if str(description.backbone.get("_target_", "")).endswith("BiLSTM"):
@@ -114,15 +121,14 @@ def subject(
         trust_code: as :func:`domadapt.inference.model.load` takes it.
 
     Raises:
-        ValueError: the model can't be loaded or its attention can't be reached, the data are labelled for another task,
-            or no text has a tree.
+        ValueError: the model can't be loaded or has no attention at all, the data are labelled for another task, or no
+            text has a tree.
     """
     refuse_without_attention(model)
     folder = model_folder(model)
     description = read_description(folder)
     loaded = load(folder, device, "32", trust_code)
     after, task = loaded.setting, loaded.setting.task
-    after.encoder.attention_layers()  # or it is refused before texts are parsed
     torch.manual_seed(seed)  # of weights that no file holds: the head's
     # A post-trained or frozen encoder began as this one, too.
     encoder = make({**description.backbone, "trainable": "all"}, kind=task.kind, labels=task.labels)
@@ -152,7 +158,10 @@ def subject(
     trainable = str(description.backbone.get("trainable", "all"))
     source, other = sides
     backbone = str(description.backbone["name"])
-    found = Subject(before, after, source, other, parser, batch_size, seed, str(model), backbone, trainable)
+    found = Subject(
+        *(before, after, source, other, parser, batch_size, seed, str(model), backbone, trainable),
+        *(_why_unreachable(encoder), why_unreadable(encoder)),
+    )
     if not any(has_tree(example) for side in sides for example in side.examples):
         raise ValueError(
             f"{parser.name}: found no word that depends on another in {domains.source} or {domains.target}, so there "
@@ -183,6 +192,14 @@ def has_tree(example: Example) -> bool:
         int(head) != word and relation != SILENT
         for word, (head, relation) in enumerate(zip(parse.heads, parse.relations, strict=True))
     )
+
+
+def _why_unreachable(encoder: Any) -> str:
+    try:
+        encoder.attention_layers()
+    except UnreachableAttention as error:
+        return str(error)
+    return ""
 
 
 def _annotated(kind: str, records: Sequence[Record]) -> list[Record]:

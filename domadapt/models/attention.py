@@ -249,5 +249,5 @@ def unreachable(base: Any, name: str, why: str) -> UnreachableAttention:
     return UnreachableAttention(
         f"backbone {name!r} ({type(base).__name__}) {why}. It can be adapted, and the injections gnn, gnn_fusion, "
         f"relations and paths, which work on its states, and attention_supervision, if it returns its attention, work "
-        f"with it. All injections and analyze work with: {SUPPORTED}"
+        f"with it. All injections and all parts of analyze work with: {SUPPORTED}"
     )

@@ -44,6 +44,22 @@ def refuse_without_states(base: Any, tokenizer: Any, name: str) -> None:
         raise ValueError(f"backbone {name!r} ({kind}): expected one state a piece, {expected}; it gives {found}")
 
 
+class UnreadableLayer(ValueError):
+    """What a single layer gives can't be read.
+
+    Args:
+        why: what the model does instead.
+        advice: what can be asked for instead, appended to the message; who asks for nothing leaves it out.
+    """
+
+    def __init__(self, why: str, advice: str) -> None:
+        super().__init__(why, advice)  # both, or it would not come back from another process
+        self.why, self.advice = why, advice
+
+    def __str__(self) -> str:
+        return f"{self.why}{self.advice}"
+
+
 def layer_stack(base: Any, name: str) -> nn.ModuleList:
     """The transformer layers: the one list, in no other list, of as many modules as the configuration has layers.
 
@@ -52,7 +68,7 @@ def layer_stack(base: Any, name: str) -> nn.ModuleList:
         name: of the backbone.
 
     Raises:
-        ValueError: there is no such list, as where layers share their weights, or several.
+        UnreadableLayer: there is no such list, as where layers share their weights, or several.
     """
     lists = {place: module for place, module in base.named_modules() if isinstance(module, nn.ModuleList)}
     inner = {place for place in lists if any(place.startswith(f"{other}.") for other in lists)}
@@ -60,9 +76,10 @@ def layer_stack(base: Any, name: str) -> nn.ModuleList:
     found = [module for place, module in lists.items() if place not in inner and len(module) == count]
     if len(found) != 1:
         has = "shares weights between its layers or has none" if not found else "splits its layers into several lists"
-        raise ValueError(
+        raise UnreadableLayer(
             f"backbone {name!r} ({type(base).__name__}) {has}, so no single one of its {count} layers can be read or "
-            f"frozen: expected the last layer (-1), and backbone.trainable=all or none"
+            "frozen",
+            ": expected the last layer (-1), and backbone.trainable=all or none",
         )
     return found[0]
 
@@ -83,7 +100,7 @@ def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
         layer: counted from 0.
 
     Raises:
-        ValueError: naming the layer and the shape.
+        UnreadableLayer: naming the layer and the shape.
     """
     shapes: list[tuple[int, ...]] = []
     handle = layer_stack(base, name)[layer].register_forward_hook(
@@ -95,9 +112,10 @@ def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
         handle.remove()
     expected = (1, pieces, base.config.hidden_size)
     if shapes != [expected]:
-        raise ValueError(
+        raise UnreadableLayer(
             f"layer {layer}: backbone {name!r} ({type(base).__name__}) gives states of shape {shapes} there, expected "
-            f"{expected}; take its last layer, -1"
+            f"{expected}",
+            "; take its last layer, -1",
         )
 
 

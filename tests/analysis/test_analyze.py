@@ -1,13 +1,14 @@
 """`domadapt analyze` from a model to a page, and what it refuses."""
 
 import json
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from domadapt.api import train
-from tests.support import Command, corpora, finished, write_jsonl
+from tests.support import Command, corpora, finished, of_family, records, write_jsonl
 
 HOSTILE = '<script>alert("x")</script>\u202e'
 
@@ -31,6 +32,7 @@ def test_a_page_and_its_numbers(task: str, command: Command) -> None:
     found = json.loads(Path("analysis.json").read_text(encoding="ascii"))
     assert found["sides"]["source"] == {"domain": "source", "texts": 24, "scored": 2}
     assert found["sides"]["target"]["scored"] == 6
+    assert found["unreachable"] is None and found["unreadable"] is None and "can't be had" not in unescape(html) + out
     det = next(r for r in found["heads"]["relations"] if r["name"] == "det")
     assert det["words"]["source"] == 24 and len(det["grid"]["before"]) == 2 and len(det["grid"]["before"][0]) == 4
     for shares in found["patterns"]["shares"].values():
@@ -126,3 +128,63 @@ def test_a_model_without_attention(command: Command, tmp_path: Path) -> None:
     ]
     train([*data, *settings, f"paths.run={tmp_path}/rnn"])
     assert "rnn: a BiLSTM, which has no attention to look at" in refused(command, f"model={tmp_path}/rnn", *data)
+
+
+def analysed(command: Command, folder: Path, kind: str) -> tuple[str, str, dict[str, Any]]:
+    """What the terminal, the page and the file say of a trained model of some architecture."""
+    data = [word for word in corpora(folder) if word.startswith("data")]
+    write_jsonl(folder / "source.jsonl", records("camera", 60))  # enough for probes
+    settings = ["trainer.epochs=1", "trainer.least_steps=0", "trainer.checkpoint_seconds=60", "trainer.precision=32"]
+    train([*data, *of_family(folder / "backbone", kind), *settings, f"paths.run={folder}/run"])
+    code, out, err = command("analyze", f"model={folder}/run", *data, "texts=60", "scored_texts=4")
+    assert code == 0, err
+    found = json.loads(Path("analysis.json").read_text(encoding="ascii"))
+    return out, unescape(Path("analysis.html").read_text(encoding="utf-8")), found
+
+
+NO_HEADS = (
+    "Heads and layers switched off, heads against relations, patterns of attention and change of maps can't be had: "
+)
+
+
+@pytest.mark.parametrize("kind", ["deberta-v2", "mpnet"])
+def test_attention_that_cannot_be_reached_is_left_out_with_the_reason(
+    kind: str, command: Command, tmp_path: Path
+) -> None:
+    out, html, found = analysed(command, tmp_path, kind)
+    why = found["unreachable"]
+    assert "computes its attention in a way of its own" in why and found["unreadable"] is None
+    assert [found[part] for part in ("heads", "patterns", "ablation")] == [None] * 3
+    assert found["change"]["maps"] is None and set(found["change"]["weights"]) == {"embeddings", "layer 0", "layer 1"}
+    assert found["structural_probe"]["reason"] == found["domain_shift"]["reason"] == ""
+    for model in ("before", "after"):
+        probed, apart = found["structural_probe"]["found"][model], found["domain_shift"]["a_distances"][model]
+        assert [len(probed["source"]), len(probed["target"]), len(apart)] == [3] * 3
+    assert set(found["domain_shift"]["compared"]) >= {"words", "relations", "aspect terms", "opinion-aspect paths"}
+    assert f"{NO_HEADS}{why}." in html and f"{NO_HEADS}{why}." in out
+    short = f"{tmp_path / 'backbone'} computes its attention in a way of its own, which can't be replaced."
+    assert html.count(f"This can't be had: {short}") == 3 and f"The change of maps can't be had: {short}" in html
+    assert html.count("<figure>") == 3 and "Of the weights those of " in html
+    for told in ("The pretrained model's trees are clearest in ", "A linear classifier tells the domains apart "):
+        assert told in html and told in out
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("albert", "shares weights between its layers"), ("xlnet", "gives states of shape"), ("xlm", "splits its layers")],
+)
+def test_layers_that_cannot_be_read_are_left_out_with_the_reason(
+    kind: str, words: str, command: Command, tmp_path: Path
+) -> None:
+    out, html, found = analysed(command, tmp_path, kind)
+    why, stack = found["unreadable"], kind == "xlnet"  # whose layers give pieces first, but are there
+    assert words in why and "last layer" not in why  # which nobody asked for
+    assert found["structural_probe"]["reason"] == found["domain_shift"]["reason"] == why
+    assert (found["structural_probe"]["found"], found["domain_shift"]["a_distances"]) == ({}, {})
+    assert found["domain_shift"]["compared"]["words"]["different"] and "Of what is met in " in html
+    assert (found["change"]["weights"] is None) != stack and found["heads"] is None
+    parts = "Structural probes and A-distances" if stack else "Structural probes, A-distances and change of weights"
+    for told in (f"{parts} can't be had: {why}.", f"{NO_HEADS}{found['unreachable']}."):
+        assert told in html and told in out
+    assert f"No probes: {why}." in html and f"No A-distance: {why}." in html
+    assert (f"The change of each layer's weights can't be had: {why}." in html) != stack

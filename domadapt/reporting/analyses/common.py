@@ -2,11 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 
-from domadapt.reporting.blocks import Table
+from domadapt.reporting.blocks import Section, Table, Text
 
 NAMED = {"before": "pretrained", "after": "fine-tuned"}
 COLORS = {"before": "#0072b2", "after": "#d55e00"}  # of Okabe and Ito's palette, as in a report
 Domains = Mapping[str, str]  # names by side
+
+
+def absent(title: str, why: str) -> Section:
+    """The section of what a model does not let be had.
+
+    Args:
+        title: as it would be called.
+        why: names the model.
+    """
+    return Section(title, (without("This", why),))
+
+
+def without(what: str, why: str) -> Text:
+    """A sentence in place of numbers.
+
+    >>> without("Maps", "they are not given").text
+    "Maps can't be had: they are not given."
+    """
+    return Text(f"{what} can't be had: {why}.")
 
 
 def percent(value: float | None) -> str:

@@ -31,7 +31,7 @@ def section(found: DomainShift, domains: Domains) -> Section:
         blocks.append(Text(_lengths(found, domains)))
     if not found.a_distances:
         return Section(TITLE, (*blocks, Text(f"No A-distance: {found.reason}.")))
-    caption = _distance_sentence(found)
+    caption = sentence(found)
     panels = {"proxy A-distance": {model: {"": values} for model, values in found.a_distances.items()}}
     levels = {"proxy A-distance": {"told apart without fault": 2.0}}
     svg = lines_svg(panels, found.layers, f"Proxy A-distance by layer. {caption}", levels)
@@ -94,7 +94,8 @@ def _lengths(found: DomainShift, domains: Domains) -> str:
     )
 
 
-def _distance_sentence(found: DomainShift) -> str:
+def sentence(found: DomainShift) -> str:
+    """The least that A-distances say, of those that there are."""
     told = []
     for model, values in found.a_distances.items():
         low, high = int(np.argmin(values)), int(np.argmax(values))

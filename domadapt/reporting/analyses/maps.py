@@ -1,5 +1,7 @@
 """Patterns of attention maps before and after fine-tuning, and what fine-tuning changed in maps and weights."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure as Drawing
 from matplotlib.patches import Patch
@@ -8,7 +10,7 @@ from numpy.typing import NDArray
 from domadapt.analysis.heads import head_name
 from domadapt.analysis.maps import Change, Patterns
 from domadapt.analysis.patterns import BLOCK, EACH, LINES, PATTERNS, SHORTEST
-from domadapt.reporting.analyses.common import NAMED, Domains, grid, percent, shade
+from domadapt.reporting.analyses.common import NAMED, Domains, grid, percent, shade, without
 from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text, listed
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.utils.text import visible
@@ -23,14 +25,14 @@ RULES = (
     "heterogeneous if not."
 )
 Shares = NDArray[np.float64]
+PATTERNS_TITLE, CHANGE_TITLE = "Patterns of attention", "What fine-tuning changed"
 
 
 def patterns_section(found: Patterns, domains: Domains) -> Section:
     """Shares of the patterns by layer."""
-    title = "Patterns of attention"
     sides = [side for side in domains if found.texts[side]]
     if not sides:
-        return Section(title, (Text(f"No text has {SHORTEST} pieces."),))
+        return Section(PATTERNS_TITLE, (Text(f"No text has {SHORTEST} pieces."),))
     shares = {side: {m: np.array(found.shares[side][m]) for m in NAMED} for side in sides}
     caption = _pattern_sentence(shares[sides[0]], domains[sides[0]])
     with drawing():
@@ -42,7 +44,7 @@ def patterns_section(found: Patterns, domains: Domains) -> Section:
         Folded("Shares by layer", (_pattern_table(shares, domains),)),
         Text(_block_sentence(found, domains), "soft"),
     ]
-    return Section(title, tuple(blocks))
+    return Section(PATTERNS_TITLE, tuple(blocks))
 
 
 def _bars(shares: dict[str, dict[str, Shares]], domains: Domains) -> Drawing:
@@ -111,17 +113,30 @@ def _block_sentence(found: Patterns, domains: Domains) -> str:
     return f"Only texts of several sentences can show blocks: {several}."
 
 
-def change_section(found: Change, domains: Domains) -> Section:
-    """What fine-tuning changed."""
-    maps = {side: np.array(rows) for side, rows in found.maps.items() if rows}
-    title = "What fine-tuning changed"
-    if not maps:
-        return Section(title, (Text("There were no texts."),))
-    caption = _change_sentence(maps, found.weights, domains)
+def change_section(found: Change, domains: Domains, no_maps: str = "", no_weights: str = "") -> Section:
+    """What fine-tuning changed.
+
+    Args:
+        found: of it, maps and weights, as far as the model lets them be had.
+        domains: names by side.
+        no_maps, no_weights: why there are none.
+    """
+    maps = {side: np.array(rows) for side, rows in (found.maps or {}).items() if rows}
+    weights = found.weights or {}
+    lacking = [without("The change of maps", no_maps)] if found.maps is None else []
+    lacking += [without("The change of each layer's weights", no_weights)] if found.weights is None else []
+    if found.maps is not None and not maps:
+        return Section(CHANGE_TITLE, (Text("There were no texts."), *lacking))
+    if not maps and not weights:
+        return Section(CHANGE_TITLE, tuple(lacking))
+    caption = _change_sentence(maps, weights, domains)
     with drawing():
-        svg = element(_panels(maps, found.weights, domains), f"Change by layer. {caption}")
-    source = next(iter(maps))
-    lowest = float(min(rows.min() for rows in maps.values()))
+        svg = element(_panels(maps, weights, domains), f"Change by layer. {caption}")
+    return Section(CHANGE_TITLE, (Figure(svg, caption), *_map_tables(maps, domains), *lacking))
+
+
+def _map_tables(maps: dict[str, Shares], domains: Domains) -> list[Block]:
+    lowest = min((float(rows.min()) for rows in maps.values()), default=1.0)
     tables: list[Block] = []
     for side, rows in maps.items():
         cells = [[f"{x:.3f}" for x in row] for row in rows]
@@ -136,55 +151,71 @@ def change_section(found: Change, domains: Domains) -> Section:
             Text(_most_changed(rows)),
         ]
     first, rest = tables[:2], tables[2:]
-    folded = [Folded(f"The same on {domains['target']} text", tuple(rest))] if rest and source == "source" else []
-    return Section(title, (Figure(svg, caption), *first, *folded))
+    folded = [Folded(f"The same on {domains['target']} text", tuple(rest))] if rest and "source" in maps else []
+    return [*first, *folded]
 
 
 def _panels(maps: dict[str, Shares], weights: dict[str, float], domains: Domains) -> Drawing:
     figure = Drawing(figsize=(WIDTH, 2.5), layout="constrained", facecolor="none")
-    left, right = figure.subplots(1, 2)
-    layers = len(next(iter(maps.values())))
-    width = 0.8 / len(maps)
-    for place, (side, rows) in enumerate(maps.items()):
-        at = np.arange(layers) + (place - (len(maps) - 1) / 2) * width
-        left.bar(
-            at,
-            1 - rows.mean(1),
-            width,
-            color=SIDE_COLORS[side],
-            alpha=0.85,
-            label=wrapped(visible(domains[side]), 14, 1),
-        )
-    left.set_ylabel("1 − cosine of maps")
-    left.set_xlabel("layer")
-    left.set_xticks(range(layers))
-    left.legend(frameon=False, labelcolor=INK, fontsize=8)
-    names = ["emb." if name == "embeddings" else name.removeprefix("layer ") for name in weights]
-    right.bar(range(len(weights)), [100 * value for value in weights.values()], 0.75, color="#009e73", alpha=0.85)
-    right.set_xticks(range(len(weights)), names)
-    right.set_ylabel("change of weights, %")
-    right.set_xlabel("layer")
-    for axes in (left, right):
+    panels = figure.subplots(1, bool(maps) + bool(weights), squeeze=False)[0]
+    if maps:
+        _map_bars(panels[0], maps, domains)
+    if weights:
+        _weight_bars(panels[-1], weights)
+    for axes in panels:
         plain(axes, INK)
     return figure
 
 
+def _map_bars(axes: Any, maps: dict[str, Shares], domains: Domains) -> None:
+    layers = len(next(iter(maps.values())))
+    width = 0.8 / len(maps)
+    for place, (side, rows) in enumerate(maps.items()):
+        at = np.arange(layers) + (place - (len(maps) - 1) / 2) * width
+        name = wrapped(visible(domains[side]), 14, 1)
+        axes.bar(at, 1 - rows.mean(1), width, color=SIDE_COLORS[side], alpha=0.85, label=name)
+    axes.set_ylabel("1 − cosine of maps")
+    axes.set_xlabel("layer")
+    axes.set_xticks(range(layers))
+    axes.legend(frameon=False, labelcolor=INK, fontsize=8)
+
+
+def _weight_bars(axes: Any, weights: dict[str, float]) -> None:
+    names = ["emb." if name == "embeddings" else name.removeprefix("layer ") for name in weights]
+    axes.bar(range(len(weights)), [100 * value for value in weights.values()], 0.75, color="#009e73", alpha=0.85)
+    axes.set_xticks(range(len(weights)), names)
+    axes.set_ylabel("change of weights, %")
+    axes.set_xlabel("layer")
+
+
 def _change_sentence(maps: dict[str, Shares], weights: dict[str, float], domains: Domains) -> str:
-    side, rows = next(iter(maps.items()))
-    layers = rows.mean(1)
-    heaviest = max(weights, key=lambda name: weights[name])
-    told = (
-        f"On {domains[side]} text the maps of layer {layers.argmin()} changed most (mean cosine {layers.min():.3f}) "
-        f"and those of layer {layers.argmax()} least ({layers.max():.3f}); of the weights those of {heaviest} changed "
-        f"most, by {percent(weights[heaviest])} % of their size"
-    )
+    """Of maps, of weights, or of both."""
+    told, more = [], ""
+    if maps:
+        side, rows = next(iter(maps.items()))
+        layers = rows.mean(1)
+        more = _last_two(layers)
+        told.append(
+            f"On {domains[side]} text the maps of layer {layers.argmin()} changed most (mean cosine "
+            f"{layers.min():.3f}) and those of layer {layers.argmax()} least ({layers.max():.3f})"
+        )
+    if weights:
+        heaviest = max(weights, key=lambda name: weights[name])
+        share = percent(weights[heaviest])
+        told.append(
+            f"{'of' if maps else 'Of'} the weights those of {heaviest} changed most, by {share} % of their size"
+        )
+    return f"{'; '.join(told)}.{more}"
+
+
+def _last_two(layers: Shares) -> str:
     if len(layers) < 3:
-        return f"{told}."
+        return ""
     last, others = float((1 - layers[-2:]).mean()), float((1 - layers[:-2]).mean())
     verb = "more than" if last > others * 1.05 else "less than" if last < others * 0.95 else "as much as"
     return (
-        f"{told}. The last two layers' maps changed {verb} the others' ({last:.3f} against {others:.3f} of 1 − "
-        "cosine); in BERT-base it was more (Kovaleva et al. 2019)."
+        f" The last two layers' maps changed {verb} the others' ({last:.3f} against {others:.3f} of 1 − cosine); in "
+        "BERT-base it was more (Kovaleva et al. 2019)."
     )
 
 

@@ -18,7 +18,7 @@ HEADER = ["layer", *(f"{NAMED[model]}: {what}" for model in NAMED for what in ("
 def section(found: StructuralProbe, domains: Domains) -> Section:
     """UUAS and root accuracy by layer, and every score as a table."""
     if found.reason:
-        return Section(TITLE, (Text(f"{found.reason}."),))
+        return Section(TITLE, (Text(f"No probes: {found.reason}."),))
     about = (
         f"Linear maps of rank {found.rank} (Hewitt & Manning 2019), learnt from {found.learnt:,} parsed sentences of "
         f"{domains['source']}, tried on {found.linear['source'].trees:,} held-out ones and on "
@@ -26,7 +26,7 @@ def section(found: StructuralProbe, domains: Domains) -> Section:
         f"the spanning tree of predicted distances; distances and depths are rank correlations. The embeddings know "
         f"words and places alone: what a layer finds beyond them, the encoder has added."
     )
-    caption = _sentence(found, domains)
+    caption = sentence(found, domains)
     panels = {
         "UUAS, %": _lines(found, domains, "uuas"),
         "root found, %": _lines(found, domains, "root"),
@@ -51,7 +51,8 @@ def best(layers: Sequence[Known]) -> int:
     return 1 + int(np.argmax([one.uuas for one in layers[1:]]))
 
 
-def _sentence(found: StructuralProbe, domains: Domains) -> str:
+def sentence(found: StructuralProbe, domains: Domains) -> str:
+    """The least that probes say, of those that there are."""
     before = found.found["before"]
     place = best(before["source"])
     at_home, away, bare = before["source"][place], before["target"][place], before["target"][0]
