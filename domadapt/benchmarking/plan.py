@@ -12,6 +12,7 @@ from omegaconf import DictConfig, ListConfig
 
 from domadapt.config.compose import compose
 from domadapt.config.overrides import lengthen, quoted
+from domadapt.config.resolvers import with_labels
 from domadapt.runs.key import cell_key, folder_of, run_folder
 from domadapt.runs.metrics import read_metrics
 from domadapt.runs.status import read_results, read_status
@@ -120,8 +121,8 @@ def _called(name: str, own: tuple[str, ...], config: DictConfig) -> tuple[tuple[
 
     Unless the matrix, or the user, names it by ``method=``.
     """
-    labels = f"+{config.target_labels}_labels" if config.target_labels else ""
-    name = name if name.endswith(labels) else name + labels
+    labelled = with_labels(name, config.target_labels)
+    name = name if name.endswith(labelled.removeprefix(name)) else labelled
     if config.method == name or any(override.startswith("method=") for override in own):
         return own, config
     config.method = name

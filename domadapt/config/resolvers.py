@@ -77,8 +77,17 @@ def method_name(
         added = ["rnn_from_scratch", *added]
     if train_on == "target":
         added = ["in_domain", *added]
-    labels = f"+{target_labels}_labels" if target_labels else ""
-    return "@".join([("+".join(str(name) for name in added) or "source_only") + labels, *map(str, control or {})])
+    called = with_labels("+".join(str(name) for name in added) or "source_only", target_labels)
+    return "@".join([called, *map(str, control or {})])
+
+
+def with_labels(name: str, target_labels: int | str) -> str:
+    """A method's name, and how many target labels it was given.
+
+    >>> with_labels("best", 32), with_labels("best", "all"), with_labels("best", 0)
+    ('best+32_labels', 'best+all_labels', 'best')
+    """
+    return f"{name}+{target_labels}_labels" if target_labels else name
 
 
 def role(config: dict[str, Any]) -> str:
@@ -99,3 +108,4 @@ def register() -> None:
     OmegaConf.register_new_resolver("plain", lambda text: bytes.fromhex(text[1:]).decode("utf-8"), replace=True)
     OmegaConf.register_new_resolver("pair_name", pair_name, replace=True)
     OmegaConf.register_new_resolver("method_name", method_name, replace=True)
+    OmegaConf.register_new_resolver("with_labels", with_labels, replace=True)
