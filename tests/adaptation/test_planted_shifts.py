@@ -167,6 +167,7 @@ CASES = [  # the second learns from the first one's run
     ("distil", planted_words, []),
     ("corpus_evidence", planted_words, ["rank=5.0"]),
     ("self_training", planted_company, ["start=5"]),
+    ("lexical_view", planted_company, ["start=5", "weight=5.0"]),
     ("infomax", planted_company, ["weight=1.0"]),
     ("guidelines", planted_guideline, ["entity_is_term=false"]),
 ]

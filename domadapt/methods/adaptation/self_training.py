@@ -19,7 +19,8 @@ learnt from; the run says so and counts it. Costs a pass over the sample after e
 beside each on the source.
 
 Where texts are classified, the labels have collapsed if a class that is common in the source is found less than a
-quarter as often.
+quarter as often; and a label counts by its class, so that all of them together are of the source's classes
+(:mod:`domadapt.methods.class_shares`).
 """
 
 import logging
@@ -32,6 +33,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
+from domadapt.methods.class_shares import to_source_shares
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.term_rates import ENOUGH_TERMS
 from domadapt.methods.units import logits_of, rows_by_text
@@ -83,6 +85,7 @@ class SelfTraining(Method):
         self.texts, self.batch_size, self.agreement = texts, batch_size, agreement
         self.labels: dict[str, Tensor] = {}  # by text: (rows, classes) log-probabilities
         self.tilt = torch.zeros(())  # (classes,) what sharpened log-probabilities are lowered by
+        self.counts = torch.ones(())  # (classes,) what a label of each counts for
         self.refused = 0
 
     def after_epoch(self, epoch: int) -> None:
@@ -118,6 +121,7 @@ class SelfTraining(Method):
             labels = {text: own for text, own in labels.items() if torch.equal(own.argmax(-1), other[text].argmax(-1))}
         shares = classes.bincount(minlength=len(self.setting.task.labels)) / len(classes)
         self.tilt = self.balance * shares.clamp(min=1 / len(classes)).log()
+        self.counts = torch.ones(()) if self.token else to_source_shares(classes, self.setting)
         self.labels = labels
 
     def labelled(self, alone: bool) -> dict[str, Tensor]:
@@ -167,17 +171,18 @@ class SelfTraining(Method):
         labels = self.own(step.target.batch, "labels")
         logits = logits_of(step.target.output, step.target.batch, self.token).float()
         labelled = labels.exp().sum(-1) < 1.5  # zeros are no log-probabilities
-        tilt = self.tilt.to(logits.device)
-        loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.sure, tilt)
+        tilt, counts = self.tilt.to(logits.device), self.counts.to(logits.device)
+        loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.sure, tilt, counts)
         return {"self_training": step.target.weight * loss}
 
     def memory(self) -> dict[str, Any]:
         """The labels."""
-        return {"labels": self.labels, "tilt": self.tilt, "refused": self.refused}
+        return {"labels": self.labels, "tilt": self.tilt, "counts": self.counts, "refused": self.refused}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Take the labels back."""
         self.labels, self.tilt, self.refused = dict(memory["labels"]), memory["tilt"], int(memory["refused"])
+        self.counts = memory.get("counts", torch.ones(()))  # runs of before have none
 
 
 def split_rows(output: Output, batch: Batch, token: bool) -> list[Tensor]:
@@ -191,7 +196,12 @@ def split_rows(output: Output, batch: Batch, token: bool) -> list[Tensor]:
 
 
 def soft_cross_entropy(
-    logits: Tensor, labels: Tensor, temperature: float, sure: float, tilt: Tensor | float = 0.0
+    logits: Tensor,
+    labels: Tensor,
+    temperature: float,
+    sure: float,
+    tilt: Tensor | float = 0.0,
+    counts: Tensor | None = None,
 ) -> Tensor:
     """Of sharpened labels, weighted by how sure they are; zero without any.
 
@@ -201,6 +211,7 @@ def soft_cross_entropy(
         temperature: of the labels.
         sure: probability from which on a row counts fully.
         tilt: (classes,) what sharpened log-probabilities are lowered by.
+        counts: (classes,) what a row counts for, by its likeliest class; as much as any other without.
 
     >>> labels = torch.tensor([[0.9, 0.1]]).log()
     >>> right, wrong = torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 2.0]])
@@ -210,5 +221,7 @@ def soft_cross_entropy(
     if not len(logits):
         return logits.sum()
     weight = torch.where(labels.exp().amax(-1) > sure, 1.0, UNSURE)
+    if counts is not None and counts.ndim:
+        weight = weight * counts[labels.argmax(-1)]
     losses = -((labels / temperature - tilt).softmax(-1) * F.log_softmax(logits, -1)).sum(-1)
     return (weight * losses).sum() / weight.sum()
