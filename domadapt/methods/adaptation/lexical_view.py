@@ -131,6 +131,10 @@ class LexicalView(Method):
         for fold in range(FOLDS):
             own = self._regression(rows, classes, weight * (folds != fold), self.inverse_penalty)
             self.coefficients[fold], self.constants[fold] = own
+        self.calibrate(texts, classes, weight)
+
+    def calibrate(self, texts: Sequence[str], classes: Any, weight: Any) -> None:
+        """Fit what all folds say, each of the texts that it has not learnt from, to those texts' labels."""
         matrix, constants = self._regression(self.opinion(texts).numpy(), classes, weight, 1.0)
         self.constants = self.constants @ matrix.T + constants
         self.coefficients = torch.einsum("cd,fdw->fcw", matrix, self.coefficients)
