@@ -8,7 +8,8 @@ calling everything nothing: so of words only those count that could be something
 What the model has wholly given up for nothing is out of reach of such a loss.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -27,6 +28,22 @@ def logits_of(output: Output, batch: Batch, token: bool) -> Tensor:
     if not token:
         return output.logits
     return output.logits.flatten(0, 1)[batch.node_first_piece[batch.node_first_piece >= 0]]
+
+
+def with_word_logits(output: Output, batch: Batch, changed: Callable[[Tensor], Tensor]) -> Output:
+    """The output with other logits of its words.
+
+    Args:
+        output: where words are classified; left as it is.
+        batch: that it is of.
+        changed: of (words with a piece, classes) logits in float32, as bfloat16 would round away what is added; it may
+            write to them.
+    """
+    pieces = batch.node_first_piece[batch.node_first_piece >= 0]
+    logits = output.logits.float().clone()
+    flat = logits.view(-1, logits.shape[-1])
+    flat[pieces] = changed(flat[pieces])
+    return replace(output, logits=logits)
 
 
 def rows_by_text(known: Mapping[str, Tensor], examples: Sequence[Example], counts: Sequence[int], width: int) -> Tensor:

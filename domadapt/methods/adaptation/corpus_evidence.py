@@ -25,7 +25,6 @@ needs no parser. Nothing for tasks without terms. Fails where what counts as a t
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -36,6 +35,7 @@ from domadapt.methods.method import Method, in_range
 from domadapt.methods.products import held_back, left_alone, product_rate, products
 from domadapt.methods.term_rates import PerText, expected_terms, found_terms, held_to, read_words, terms_per_text
 from domadapt.methods.term_types import term_kinds, term_labels, term_types
+from domadapt.methods.units import with_word_logits
 from domadapt.models.encoder import Output
 from domadapt.syntax.nouns import is_noun
 
@@ -121,15 +121,14 @@ class CorpusEvidence(Method):
         """The shift, in scoring and prediction."""
         if self.training or self.silent or not self.terms or not len(self.types):
             return output
-        read = batch.node_first_piece >= 0
-        pieces, types = batch.node_first_piece[read], self.own(batch, "types")[read]
-        logits = output.logits.float().clone()  # bfloat16 would round away what is added
-        flat = logits.view(-1, logits.shape[-1])
-        shift = self.shift(self.log_odds(flat[pieces]), types) + self.held_of(types) + self.constant
-        rows = flat[pieces]
-        rows[:, self.terms] += shift.unsqueeze(1).to(rows.dtype)
-        flat[pieces] = rows
-        return replace(output, logits=logits)
+        types = self.own(batch, "types")[batch.node_first_piece >= 0]
+
+        def shifted(rows: Tensor) -> Tensor:
+            shift = self.shift(self.log_odds(rows), types) + self.held_of(types) + self.constant
+            rows[:, self.terms] += shift.unsqueeze(1)
+            return rows
+
+        return with_word_logits(output, batch, shifted)
 
     def log_odds(self, logits: Tensor) -> Tensor:
         """(rows,) of being part of a term."""

@@ -10,7 +10,6 @@ their uses, each word of a compound counted ('my MacBook Pro'), and their plural
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from domadapt.methods.method import Method
 from domadapt.methods.products import ARE_TERMS, products
 from domadapt.methods.term_rates import NEED_OPINION, of_judged_texts, text_begins
 from domadapt.methods.term_types import term_kinds, term_labels
+from domadapt.methods.units import with_word_logits
 from domadapt.models.encoder import Output
 
 NEVER = -30.0  # added to logits
@@ -77,17 +77,17 @@ class Guidelines(Method):
         """In scoring and prediction: terms that the guidelines rule out are none."""
         if self.training or not self.terms:
             return output
-        read = batch.node_first_piece >= 0
-        pieces = batch.node_first_piece[read]
-        logits = output.logits.clone()
-        flat = logits.view(-1, logits.shape[-1])
-        if self.entity_is_term is False:
-            barred = pieces[self.own(batch, "products")[read]]
-            flat[barred.unsqueeze(1), torch.tensor(self.terms, device=flat.device)] += NEVER
-        if self.terms_need_opinion:
-            barred = pieces[~of_judged_texts(flat[pieces], text_begins(batch), self.terms)]
-            flat[barred.unsqueeze(1), torch.tensor(self.terms, device=flat.device)] += NEVER
-        return replace(output, logits=logits)
+
+        def barred(rows: Tensor) -> Tensor:
+            if self.entity_is_term is False:
+                named = self.own(batch, "products")[batch.node_first_piece >= 0]
+                rows[:, self.terms] += (NEVER * named).unsqueeze(1)
+            if self.terms_need_opinion:
+                judged = of_judged_texts(rows, text_begins(batch), self.terms)
+                rows[:, self.terms] += (NEVER * ~judged).unsqueeze(1)
+            return rows
+
+        return with_word_logits(output, batch, barred)
 
     def memory(self) -> dict[str, Any]:
         """The products, and which labels are terms."""

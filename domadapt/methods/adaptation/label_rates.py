@@ -17,7 +17,6 @@ annotated. Costs a pass over target text after each epoch. Fails where the label
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,6 +26,7 @@ from domadapt.data.batches import Batch
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.term_rates import found_terms, held_to, of_judged_texts, read_words, terms_per_text, text_begins
 from domadapt.methods.term_types import term_kinds, term_labels
+from domadapt.methods.units import with_word_logits
 from domadapt.models.encoder import Output
 
 UNJUDGED = "terms where nothing judges"  # beside the types, in ``most`` and ``held``
@@ -112,17 +112,16 @@ class LabelRates(Method):
         """In scoring and prediction: first what judges, then terms where nothing does."""
         if self.training or not any(self.held.values()):
             return output
-        pieces = batch.node_first_piece[batch.node_first_piece >= 0]
-        logits = output.logits.float().clone()  # bfloat16 would round away what is added
-        flat = logits.view(-1, logits.shape[-1])
-        rows, begins = flat[pieces], text_begins(batch)
-        for kind, constant in self.held.items():
-            if kind != UNJUDGED:
-                rows[:, self.labels(kind)] += constant
-        silent = ~of_judged_texts(rows, begins, self.terms)
-        rows[:, self.terms] += (self.held.get(UNJUDGED, 0.0) * silent).unsqueeze(1)
-        flat[pieces] = rows
-        return replace(output, logits=logits)
+
+        def held(rows: Tensor) -> Tensor:
+            for kind, constant in self.held.items():
+                if kind != UNJUDGED:
+                    rows[:, self.labels(kind)] += constant
+            silent = ~of_judged_texts(rows, text_begins(batch), self.terms)
+            rows[:, self.terms] += (self.held.get(UNJUDGED, 0.0) * silent).unsqueeze(1)
+            return rows
+
+        return with_word_logits(output, batch, held)
 
     def memory(self) -> dict[str, Any]:
         """The constants."""
