@@ -32,7 +32,7 @@ def prepared(method: LexicalView, texts: Sequence[str], source: Sequence[int], c
     setting = SimpleNamespace(
         task=Classification([str(i) for i in range(classes)]),
         source=[SimpleNamespace(label=label) for label in source],
-        domains=SimpleNamespace(unlabeled=SimpleNamespace(texts=[SimpleNamespace(text=text) for text in texts])),
+        target_sample=lambda count, seed: [SimpleNamespace(text=text) for text in texts],
     )
     method.attach(setting)  # type: ignore[arg-type]
     method.prepare()

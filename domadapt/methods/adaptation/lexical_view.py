@@ -42,6 +42,9 @@ from domadapt.models.encoder import Output
 log = logging.getLogger(__name__)
 FOLDS = 5
 LEAST = 3  # texts that a word must be met in
+COUNTED = (
+    10  # times as many texts as it learns from tell which words there are: pairs of words of all would fill memory
+)
 
 
 class LexicalView(Method):
@@ -90,7 +93,7 @@ class LexicalView(Method):
             return {"lexical_view/features": 0}
         vectorizer = self._vectorizer(max_features=self.features, min_df=LEAST)
         try:
-            vectorizer.fit(text.text for text in self.setting.domains.unlabeled.texts)
+            vectorizer.fit(example.text for example in self.setting.target_sample(COUNTED * self.texts, seed=1))
         except ValueError:  # nothing is met so often
             log.warning("lexical_view: no word is met in %d texts of the unlabelled target: it stays silent", LEAST)
             return {"lexical_view/features": 0}
