@@ -3,12 +3,13 @@ r"""A second reader of the target's texts, which knows nothing but their words, 
 A network that was trained on books says of a kitchen review what it makes of words that both domains share; 'rusts' and
 'dishwasher' tell it little. A linear classifier over words and pairs of words that learns the network's labels of the
 unlabelled target finds out which of *its* words go with which class, and reads texts to their end, where the network
-reads ``max_pieces``. The two err on different texts, so their log-odds are added when the model predicts,
+reads ``max_pieces``. The two err on different texts, so what it finds is added when the model predicts,
 
-.. math:: \log p(c \mid x) + w \, (\theta_c^\top \phi(x) + b_c) \quad \text{(up to a constant)},
+.. math:: \log p(c \mid x) + w \, (\theta_c^\top \phi(x) + b_c - \log \pi_c) \quad \text{(up to a constant)},
 
-with :math:`\phi` the tf-idf of what the unlabelled target has at least three times, and :math:`\theta` by logistic
-regression on the network's labels, each weighted by how sure the network is. Akin to co-training (Blum & Mitchell 1998;
+with :math:`\phi` the tf-idf of what the unlabelled target has at least three times, :math:`\theta` and b by logistic
+regression on the network's labels, each weighted by how sure the network is, and :math:`\pi_c` class c's share of
+those weights: how frequent a class is, the network has said already. Akin to co-training (Blum & Mitchell 1998;
 across domains, Chen et al. 2011); ``self_training`` beside it teaches the network what both say.
 
 Unlabelled text is often of other classes than the source: most reviews are kind ones, and a classifier that learns so
@@ -51,7 +52,7 @@ class LexicalView(Method):
     """Words of the target's texts as a second opinion at decoding.
 
     Args:
-        weight: of its log-odds beside the network's.
+        weight: of its evidence beside the network's log-odds.
         words: longest run of words that is looked up as one.
         features: how many of these runs are kept, the commonest first.
         inverse_penalty: of the regression, scikit-learn's C.
@@ -137,9 +138,12 @@ class LexicalView(Method):
         self.calibrate(texts, classes, weight)
 
     def calibrate(self, texts: Sequence[str], classes: Any, weight: Any) -> None:
-        """Fit what all folds say, each of the texts that it has not learnt from, to those texts' labels."""
+        """Fit what all folds say, each of the texts that it has not learnt from, to their labels; take shares away."""
         matrix, constants = self._regression(self.opinion(texts).numpy(), classes, weight, 1.0)
-        self.constants = self.constants @ matrix.T + constants
+        shares = torch.from_numpy(np.bincount(classes, weight, self.constants.shape[1])).float()
+        prior = shares.log().where(shares > 0, 0.0)  # of classes that are found
+        prior = (prior - prior.sum() / max(1, int((shares > 0).sum()))).where(shares > 0, 0.0)
+        self.constants = self.constants @ matrix.T + constants - prior
         self.coefficients = torch.einsum("cd,fdw->fcw", matrix, self.coefficients)
 
     def _regression(self, rows: Any, classes: Any, weight: Any, inverse_penalty: float) -> tuple[Tensor, Tensor]:
@@ -157,7 +161,7 @@ class LexicalView(Method):
         return coefficients, constants
 
     def opinion(self, texts: Sequence[str]) -> Tensor:
-        """(texts, classes) log-odds, each by the fold that has not learnt from the text."""
+        """(texts, classes) evidence, in log-odds, each by the fold that has not learnt from the text."""
         assert self.vectorizer is not None
         rows, folds = self.vectorizer.transform(texts), folds_of(texts)
         said = torch.zeros(len(texts), self.constants.shape[1])
@@ -173,7 +177,7 @@ class LexicalView(Method):
         return {"opinion": self.opinion([example.text for example in examples])}
 
     def transform(self, output: Output, batch: Batch) -> Output:
-        """Both readers' log-odds, in scoring and prediction."""
+        """What both readers find, in scoring and prediction."""
         if self.training or f"{self.name}/opinion" not in batch.extra:
             return output
         return replace(output, logits=output.logits.float() + self.weight * self.own(batch, "opinion"))
