@@ -12,7 +12,8 @@ FOUND = $(shell for p in $(PYTHONS); do t=$$($$p -c '$(TELL)' 2>/dev/null) && ec
 NONE = needs CPython 3.11 to 3.14, 64 bit, with venv; found $(or $(FOUND),no Python); install one, or make PYTHON=FILE
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
+# Wheels of everything, even by an old pip without the package `wheel`.
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --use-pep517 -c constraints.txt
 # Where `make parser` finds UD English EWT, and where it writes.
 TREEBANK ?= ../shared/data/treebank_ewt
 PARSER ?= build/parser

@@ -47,15 +47,36 @@ def carried() -> list[Distribution]:
 
 
 def _is_pure(library: Distribution) -> bool:
-    return not any(str(file).endswith(COMPILED) for file in library.files or ())
+    return not any(str(file).endswith(COMPILED) for file in files_of(library))
+
+
+def files_of(library: Distribution) -> list[Path]:
+    """An installed library's files, below the folder that it is installed in.
+
+    Raises:
+        ValueError: neither its list of files nor its modules are to be found.
+    """
+    home = Path(str(library.locate_file("")))
+    if library.read_text("RECORD") is not None:
+        return [Path(file) for file in library.files or () if ".." not in file.parts]
+    # An old pip without `wheel` leaves no such list, but the names of top-level modules.
+    names = (library.read_text("top_level.txt") or "").split()
+    modules = [path for name in names for path in (home / name, home / f"{name}.py")]
+    found = [path for module in modules for path in (module, *module.rglob("*")) if path.is_file()]
+    if not found:
+        raise ValueError(
+            f"{library.name}: installed in {home} without a list of its files, so it can't be carried along; install "
+            f"it again: pip install --force-reinstall --no-deps --use-pep517 {library.name}=={library.version}"
+        )
+    return [path.relative_to(home) for path in found]
 
 
 def copy_libraries(site: Path) -> None:
     """Copy the carried libraries, so that the folder on Python's path makes them importable."""
     for library in carried():
-        for file in library.files or ():
+        for file in files_of(library):
             source = Path(str(library.locate_file(file)))
-            if ".." not in file.parts and "__pycache__" not in file.parts and source.is_file():
+            if "__pycache__" not in file.parts and source.is_file():
                 _copy(source, site / file)
 
 

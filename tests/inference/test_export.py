@@ -68,7 +68,7 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
     wanted = expected(tiny_run)
     kind = "sequence" if "label" in wanted[0] else "token"
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(TEXTS)],
+        [sys.executable, "-B", "-c", code, json.dumps(TEXTS)],
         capture_output=True, text=True, cwd=tmp_path, check=True,
     )  # fmt: skip
     found = json.loads(done.stdout)
@@ -108,7 +108,7 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
         assert not {"torch", "transformers", "domadapt"} & set(sys.modules)
     """
     done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(TEXTS)],
+        [sys.executable, "-B", "-c", code, json.dumps(TEXTS)],
         capture_output=True, text=True, cwd=tmp_path / "out", check=True,
     )  # fmt: skip
     found = json.loads(done.stdout)
