@@ -61,7 +61,7 @@ def files_of(library: Distribution) -> list[Path]:
         return [Path(file) for file in library.files or () if ".." not in file.parts]
     # An old pip without `wheel` leaves no such list, but the names of top-level modules.
     names = (library.read_text("top_level.txt") or "").split()
-    modules = [path for name in names for path in (home / name, home / f"{name}.py")]
+    modules = [path for name in names for path in (home / name, *home.glob(f"{name}.*"))]
     found = [path for module in modules for path in (module, *module.rglob("*")) if path.is_file()]
     if not found:
         raise ValueError(

@@ -8,6 +8,13 @@ from domadapt.methods.setting import Setting
 MOST = 4.0  # that a class's labels may count for
 
 
+def class_shares(labels: Tensor, setting: Setting) -> tuple[Tensor, Tensor]:
+    """(classes,) shares of the labels that were found in the target, and of the source's; arguments as below."""
+    own = torch.tensor([example.label for example in setting.source if example.label is not None], dtype=torch.int64)
+    count = len(setting.task.labels)
+    return labels.bincount(minlength=count) / max(1, len(labels)), own.bincount(minlength=count) / max(1, len(own))
+
+
 def to_source_shares(labels: Tensor, setting: Setting) -> Tensor:
     """(classes,) what a label of each class counts for, so that all together are of the source's classes.
 
@@ -19,7 +26,5 @@ def to_source_shares(labels: Tensor, setting: Setting) -> Tensor:
         labels: (texts,) classes that were found in the target.
         setting: of the run, where texts are classified.
     """
-    count = len(setting.task.labels)
-    own = torch.tensor([example.label for example in setting.source if example.label is not None])
-    found, wanted = (classes.bincount(minlength=count) / max(1, len(classes)) for classes in (labels, own))
+    found, wanted = class_shares(labels, setting)
     return (wanted / found.clamp(min=1e-8)).clamp(max=MOST)

@@ -33,7 +33,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
-from domadapt.methods.class_shares import to_source_shares
+from domadapt.methods.class_shares import class_shares, to_source_shares
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.term_rates import ENOUGH_TERMS
 from domadapt.methods.units import logits_of, rows_by_text
@@ -85,7 +85,7 @@ class SelfTraining(Method):
         self.texts, self.batch_size, self.agreement = texts, batch_size, agreement
         self.labels: dict[str, Tensor] = {}  # by text: (rows, classes) log-probabilities
         self.tilt = torch.zeros(())  # (classes,) what sharpened log-probabilities are lowered by
-        self.counts = torch.ones(())  # (classes,) what a label of each counts for
+        self.counts = torch.ones(0)  # (classes,) what a label of each counts for
         self.refused = 0
 
     def after_epoch(self, epoch: int) -> None:
@@ -121,7 +121,7 @@ class SelfTraining(Method):
             labels = {text: own for text, own in labels.items() if torch.equal(own.argmax(-1), other[text].argmax(-1))}
         shares = classes.bincount(minlength=len(self.setting.task.labels)) / len(classes)
         self.tilt = self.balance * shares.clamp(min=1 / len(classes)).log()
-        self.counts = torch.ones(()) if self.token else to_source_shares(classes, self.setting)
+        self.counts = torch.ones(len(shares)) if self.token else to_source_shares(classes, self.setting)
         self.labels = labels
 
     def labelled(self, alone: bool) -> dict[str, Tensor]:
@@ -141,8 +141,7 @@ class SelfTraining(Method):
     def lost(self, classes: Tensor) -> list[str]:
         """Classes of texts that are found less than a quarter as often as in the source, where they are not rare."""
         labels = self.setting.task.labels
-        own = torch.tensor([example.label for example in self.setting.source if example.label is not None])
-        found, wanted = (torch.bincount(c, minlength=len(labels)) / max(1, len(c)) for c in (classes, own))
+        found, wanted = class_shares(classes, self.setting)
         common = wanted >= 0.5 / len(labels)
         return [
             label for label, gone in zip(labels, (common & (found < wanted / FACTOR)).tolist(), strict=True) if gone
@@ -182,7 +181,7 @@ class SelfTraining(Method):
     def recall(self, memory: dict[str, Any]) -> None:
         """Take the labels back."""
         self.labels, self.tilt, self.refused = dict(memory["labels"]), memory["tilt"], int(memory["refused"])
-        self.counts = memory.get("counts", torch.ones(()))  # runs of before have none
+        self.counts = memory.get("counts", torch.ones_like(self.tilt))  # runs of before have none
 
 
 def split_rows(output: Output, batch: Batch, token: bool) -> list[Tensor]:
@@ -221,7 +220,7 @@ def soft_cross_entropy(
     if not len(logits):
         return logits.sum()
     weight = torch.where(labels.exp().amax(-1) > sure, 1.0, UNSURE)
-    if counts is not None and counts.ndim:
+    if counts is not None:
         weight = weight * counts[labels.argmax(-1)]
     losses = -((labels / temperature - tilt).softmax(-1) * F.log_softmax(logits, -1)).sum(-1)
-    return (weight * losses).sum() / weight.sum()
+    return (weight * losses).sum() / weight.sum().clamp(min=1e-8)  # a class that training's source has not counts for 0
