@@ -8,6 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from domadapt.config.resolvers import side_name
 from domadapt.data.columns import OURS
 from domadapt.data.detokenise import detokenised
@@ -61,6 +63,7 @@ def aspect_opinion(
     lowercase: bool = False,
     folder: str = "aspect_opinion",
     dev_by: str = "text",
+    source_texts: int | None = None,
 ) -> Domains:
     """Aspect and opinion terms over devices, laptops and restaurants (Pereg et al. 2020), without its leak.
 
@@ -77,9 +80,10 @@ def aspect_opinion(
         lowercase: lower-case all text of both domains.
         folder: the corpus's, in ``root``.
         dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
+        source_texts: how many of the source's sentences are labelled, dev included, drawn at random; None for all.
 
     Raises:
-        ValueError: the folder is missing, or there is no such pair, split or choice.
+        ValueError: the folder is missing, or there is no such pair, split or choice, or too few sentences.
     """
     home = benchmark_folder(root, folder)
     splits = json.loads((home / "splits.json").read_text(encoding="utf-8"))
@@ -112,6 +116,8 @@ def aspect_opinion(
         annotated = tuple(r for r in labelled if r.spans)
         warnings["source sentence with neither aspect nor opinion, dropped"] += len(labelled) - len(annotated)
         labelled = annotated
+    if source_texts is not None:
+        labelled = drawn(labelled, source_texts, split)
     train, dev = hold_out(labelled, dev_share, split, dev_by, warnings)
     unlabeled = set(ids["target_unlabeled"])
     if repeated == "drop":
@@ -279,6 +285,19 @@ def part_reader(folder: Path, warnings: Counter[str]) -> Callable[[str, str, boo
         return corpus.records
 
     return part
+
+
+def drawn(records: tuple[Record, ...], count: int, seed: int) -> tuple[Record, ...]:
+    """Some of the records, in their order; the same seed draws the same ones and more.
+
+    Raises:
+        ValueError: there are not so many.
+    """
+    if type(count) is not int or not 2 <= count <= len(records):
+        raise ValueError(
+            f"data.source_texts={count!r}: expected a whole number from 2 to {len(records)}, or null for all"
+        )
+    return tuple(records[i] for i in sorted(np.random.default_rng(seed).permutation(len(records))[:count]))
 
 
 def check_switches(**settings: object) -> None:

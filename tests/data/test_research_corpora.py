@@ -88,6 +88,23 @@ def test_sentences_without_a_term_are_dropped_from_the_source_and_counted(tmp_pa
         assert sum(map(len, (domains.in_domain().source_train, domains.in_domain().source_dev))) == 8
 
 
+def test_a_few_of_the_source_s_sentences_are_drawn_and_the_target_is_whole(tmp_path: Path) -> None:
+    root = str(aspect_corpus(tmp_path))
+
+    def problem(count: int | None) -> Domains:
+        return aspect_opinion(root, "device_to_laptops", 1, 0.25, "keep", source_texts=count)
+
+    def labelled(domains: Domains) -> set[str]:
+        return {r.id for r in (*domains.source_train, *domains.source_dev)}
+
+    whole, some, fewer = map(problem, (None, 8, 4))
+    assert list(map(len, map(labelled, (whole, some, fewer)))) == [12, 8, 4]
+    assert labelled(fewer) < labelled(some) < labelled(whole)
+    assert some.source_dev
+    assert [t.text for t in some.unlabeled.texts] == [t.text for t in whole.unlabeled.texts]
+    assert labelled(some.in_domain()) == labelled(whole.in_domain())
+
+
 def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
     root = str(aspect_corpus(tmp_path))
     as_is, lower = (aspect_opinion(root, "device_to_laptops", 1, 0.25, "keep", "keep", on) for on in (False, True))
@@ -112,6 +129,12 @@ def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
         (
             lambda root: aspect_opinion(str(aspect_corpus(Path(root))), "device_to_laptops", 1, 0.1, "keep", "some"),
             "data.empty='some': expected keep or drop",
+        ),
+        (
+            lambda root: aspect_opinion(
+                str(aspect_corpus(Path(root))), "device_to_laptops", 1, 0.1, "keep", source_texts=13
+            ),
+            "data.source_texts=13: expected a whole number from 2 to 12, or null for all",
         ),
         (lambda root: amazon_reviews(root, "books", 0.2, 0.2, "all"), "two of books, dvd, electronics, kitchen"),
         (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, 0.2, "half"), "data.test='half': expected all or"),
