@@ -179,6 +179,11 @@ class Domains:
         """How many target texts' labels training may read."""
         return len(self.target_records)
 
+    def drawn(self, count: int) -> str:
+        """A checksum of the first so many labelled target texts, in the order that they were drawn in."""
+        texts = "\n".join(repr(record.text) for record in self.target_records[:count])
+        return hashlib.sha256(texts.encode()).hexdigest()[:16]
+
     def with_target_labels(self, count: int | str, share: float, seed: int) -> "Domains":
         """The problem of a user who has labelled a few target texts: these join the source's training records.
 

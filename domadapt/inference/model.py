@@ -1,14 +1,14 @@
 """A trained model on anybody's text: save, load, predict."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from domadapt.config.instantiate import make
-from domadapt.data.batches import Collator
+from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.data.lowercase import lower_in_place
 from domadapt.inference.description import NAME, Description, read_description, refuse_foreign
@@ -64,10 +64,20 @@ def _write(setting: Setting, config: dict[str, Any], folder: Path) -> None:
         max_pieces=setting.max_pieces,
         source=setting.domains.source,
         target=setting.domains.target,
-        lowercase=bool(config["data"].get("lowercase", False)),
+        lowercase=_lowercase(config["data"]),
         checksums=CHECKSUMS,
     ).write(folder)
     write_checksums(folder)
+
+
+def _lowercase(data: Mapping[str, Any]) -> bool:
+    """Whether target text was lower-cased: of several problems the first one's.
+
+    >>> _lowercase({"lowercase": True}), _lowercase({"problems": {"bars": {"lowercase": True}}}), _lowercase({})
+    (True, True, False)
+    """
+    problems = list((data.get("problems") or {}).values())
+    return bool((problems[0] if problems else data).get("lowercase", False))
 
 
 def _labels(setting: Setting) -> dict[str, Any]:
@@ -97,10 +107,13 @@ class Model:
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
-        if self.lowercase:  # as it was trained; spans are where they are in the text as given
+        return evaluate(self.examples(texts), self.setting, batch_size, "predict").predictions
+
+    def examples(self, texts: Sequence[UnlabelledText]) -> list[Example]:
+        """Texts as the model reads them: lower-cased if it was trained so, in place, and spans stay where they are."""
+        if self.lowercase:
             texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
-        examples = self.setting.examples(texts, "prediction", self.parses, labelled=False)
-        return evaluate(examples, self.setting, batch_size, "predict").predictions
+        return self.setting.examples(texts, "prediction", self.parses, labelled=False)
 
     def probabilities(self, texts: Iterable[str], batch_size: int = 64) -> FloatArray:
         """(texts, classes) of classification, the classes in the order of ``setting.task.labels``.
@@ -111,8 +124,7 @@ class Model:
         task = self.setting.task
         if task.kind != "sequence":
             raise ValueError("this model finds spans: each has its own confidence; probabilities are of whole texts")
-        examples = self.setting.examples(list(unlabelled(texts)), "prediction", self.parses, labelled=False)
-        rows = evaluate(examples, self.setting, batch_size, "predict").rows
+        rows = evaluate(self.examples(list(unlabelled(texts))), self.setting, batch_size, "predict").rows
         return rows.probabilities[rows.texts.argsort()]
 
     @property

@@ -49,7 +49,7 @@ class SavedRuns:
         model = load(Path(run) / "model", device, "32")
         model.setting.precision = precision
         setting, token = model.setting, model.setting.task.kind == "token"
-        examples = setting.examples(texts, "prediction", model.parses, labelled=False)
+        examples = model.examples(texts)
         logits: dict[int, Tensor] = {}
         for batch, output in setting.outputs(examples, batch_size, f"{Path(run).name} labels"):
             rows, counts = output.logits.float().cpu(), torch.ones_like(batch.index)
@@ -63,7 +63,7 @@ class SavedRuns:
         """What the run's metrics.json says of whose labels it has read.
 
         Returns:
-            ``role``, ``source``, ``seed``, ``validator``, and ``target_labels``, how many it was given.
+            ``role``, ``source``, ``validator``, ``target_labels``, how many, and ``drawn``, their checksum.
 
         Raises:
             ValueError: there is no finished run in the folder.
@@ -71,8 +71,9 @@ class SavedRuns:
         path = Path(run) / "metrics.json"
         try:
             metrics = json.loads(path.read_text(encoding="utf-8"))
-            told = {name: metrics[name] for name in ("role", "source", "seed")}
+            told = {name: metrics[name] for name in ("role", "source")}
             told["target_labels"] = metrics["counts"].get("target_labels") or 0
+            told["drawn"] = metrics["counts"].get("target_labels_drawn")
             return {**told, "validator": metrics["selection"]["validator"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path}: expected a finished run's ({type(error).__name__}: {error})") from error

@@ -124,8 +124,9 @@ class Epochs(Callback):
                 f"lower trainer.learning_rate, or the weight of the loss that grew"
             )
         epoch = trainer.current_epoch + 1
-        # What changes outputs counts first: pseudo-labels are made with it.
-        methods = sorted(self.setting.methods.values(), key=lambda method: not method.used_at_prediction)
+        # What rewrites the source looks first, at the network alone, and tells the others what it sees. What changes
+        # outputs counts before pseudo-labels are made with it.
+        methods = sorted(self.setting.methods.values(), key=lambda one: (not one.augments, not one.used_at_prediction))
         with final_weights(self.setting):
             for method in methods:
                 method.after_epoch(trainer.current_epoch)

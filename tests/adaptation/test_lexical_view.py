@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -149,6 +150,7 @@ def test_it_is_silent_where_there_is_nothing_to_learn(caplog: pytest.LogCaptureF
         method = prepared(made(), ["one", "two"], [0, 1])
     assert "no word is met in 3 texts" in caplog.text
     assert method.memory() == {"words": []} and method.collate([]) == {}
+    assert not method.used_at_prediction  # a stock model is left
     texts = reviews([0] * 20)
     method = prepared(made(), texts, [0, 1])
     method.teach(texts, sure_of([0] * 20))  # all of one class
@@ -168,6 +170,8 @@ def test_a_runs_network_teaches_it_and_a_saved_model_says_the_same(tmp_path: Pat
     alone = np.log(model.probabilities([text])[0])
     moved = (odds - alone) - (odds - alone).mean()
     np.testing.assert_allclose(moved, opinion - opinion.mean(), atol=1e-4)
+    whispered = replace(model, lowercase=True)
+    assert (whispered.probabilities([text.upper()]) == whispered.probabilities([text.lower()])).all()
     again = made()
     again.recall(method.memory())
     torch.testing.assert_close(again.opinion([text])[0], torch.from_numpy(opinion))

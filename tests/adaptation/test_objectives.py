@@ -22,6 +22,7 @@ from domadapt.runs.key import cell_key
 from domadapt.syntax.double_propagation import double_propagation
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
+from domadapt.training.problem import read_problem
 from tests.support import METHODS, corpora, finished, of_family, of_yaml, setting_of, tiny_encoder, tiny_step
 
 ADAPTATIONS = [method.partition("=")[2] for method in METHODS if method.startswith("adaptation=")]
@@ -123,6 +124,24 @@ def test_distances_of_samples_against_loops() -> None:
     difference = np.cov(x.numpy().T) - np.cov(y.numpy().T)
     assert float(coral(x, y)) == pytest.approx((difference**2).sum() / 36, rel=1e-4)
     assert mmd(x[:1], y) == coral(x, y[:0]) == 0.0
+
+
+def test_rows_that_are_much_alike_are_told_apart_in_halves() -> None:
+    torch.manual_seed(0)
+    middle = 3 * torch.randn(384)
+    x, y = (middle + 0.2 * torch.randn(n, 384) + shift for n, shift in ((32, 0.0), (16, 0.05)))
+    whole = float(mmd(x, y))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert float(mmd(x, y)) == pytest.approx(whole, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["coral", "dann", "mmd"])
+def test_a_text_that_fills_an_empty_share_of_a_step_counts_for_nothing(every: Setting, name: str) -> None:
+    """Where several devices train along, one may have nothing of its own to read."""
+    step = tiny_step(every)
+    assert all(float(loss.detach()) for loss in every.methods[name].losses(step).values())
+    step.source.weight = step.target.weight = 0.0
+    assert not any(float(loss.detach()) for loss in every.methods[name].losses(step).values())
 
 
 def test_a_mean_of_samples_from_one_distribution_is_zero() -> None:
@@ -232,7 +251,7 @@ def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(tmp_path: Path)
 def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(tmp_path: Path) -> None:
     overrides = [*corpora(tmp_path), "task=extraction", f"paths.cache={tmp_path}/cache"]
 
-    def prepared(*teachers: object, **told: str) -> dict[str, object]:
+    def prepared(*teachers: object, **told: object) -> dict[str, object]:
         chosen = [f"adaptation.distil.teachers=[{','.join(map(str, teachers))}]"]
         setting, _ = build(domadapt.compose("train", [*overrides, "adaptation=distil", *chosen]))
         method = setting.methods["distil"]
@@ -249,9 +268,17 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(t
         ({"role": "in_domain"}, "it was trained on target labels"),
         ({"validator": "oracle"}, "its epoch was chosen by target labels"),
         ({"source": "hotel+target"}, "its labelled source is this run's target, target"),
+        ({"target_labels": 8, "drawn": "of another split"}, "it was given 8 target labels that this run is not"),
     ):
         with pytest.raises(ValueError, match=reason):
             prepared(one, **told)
+    overrides += ["target_labels=8"]
+    drawn = read_problem(domadapt.compose("train", overrides)).domains.drawn
+    assert prepared(one, target_labels=8, drawn=drawn(8)) == prepared(one, target_labels=4, drawn=drawn(4))
+    for others in ({"target_labels": 4, "drawn": drawn(5)}, {"target_labels": 9, "drawn": drawn(9)}):
+        with pytest.raises(ValueError, match=r"it was given \d target labels that this run is not"):
+            prepared(one, **others)
+    overrides.pop()
     with pytest.raises(ValueError, match="tells negative, positive; expected the labels of this run, O, B-aspect"):
         prepared(finished("classification"))
     with pytest.raises(ValueError, match=r"metrics\.json: expected a finished run's"):

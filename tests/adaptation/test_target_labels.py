@@ -14,7 +14,7 @@ from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.self_training import SelfTraining, soft_cross_entropy
 from domadapt.methods.method import Method
-from domadapt.methods.term_rates import PerText
+from domadapt.methods.term_rates import ENOUGH_TERMS, PerText
 from domadapt.models.encoder import Output
 from domadapt.training.build import build
 from tests.support import corpora, setting_of, tiny_encoder, tiny_step
@@ -113,6 +113,16 @@ def test_texts_that_two_labellers_label_alike_are_learnt_from_alone() -> None:
     assert method.tilt.argmax() == found.mode().values, "the commonest class is lowered most"
 
 
+def test_labels_are_dropped_when_enough_turns_out_to_be_found() -> None:
+    method = self_training()
+    setting = setting_of(tiny_encoder(), method)
+    method.after_epoch(0)
+    assert method.labels
+    setting.counted[ENOUGH_TERMS] = True
+    method.after_epoch(1)
+    assert not method.labels
+
+
 def evidence() -> CorpusEvidence:
     return CorpusEvidence(rank=0.5, pooled=0.5, cap=1.5, texts=100, batch_size=4)
 
@@ -132,6 +142,21 @@ def test_a_words_type_moves_it_where_its_sentence_does_not(tmp_path: Path) -> No
     again = evidence()
     again.recall(method.memory())
     assert torch.equal(again.shift(odds, types), method.shift(odds, types))
+
+
+def test_evidence_is_of_the_network_whatever_other_methods_add() -> None:
+    found = []
+    for others in ([], [Contrary()]):
+        method = evidence()
+        setting = setting_of(tiny_encoder(), method, *others)
+        method.terms, method.rates = [1, 2], PerText(0.0, 1.0)
+        words = sorted({e.text[s:t].lower() for e in setting.target for s, t in e.words.tolist()})
+        method.types = {word: place for place, word in enumerate(words)}
+        method.prior, method.noun = torch.zeros(len(words)), torch.ones(len(words), dtype=torch.bool)
+        method.product = torch.zeros(len(words), dtype=torch.bool)
+        method.after_epoch(0)
+        found.append(method.mean)
+    assert found[0].any() and torch.equal(*found)
 
 
 def test_the_cap_takes_terms_away_only_where_there_are_too_many() -> None:

@@ -57,7 +57,7 @@ class Averaging(Method):
 
     def memory(self) -> dict[str, Any]:
         """The mean so far."""
-        return {"mean": self.mean, "steps": self.steps}
+        return {"mean": {name: mean.cpu() for name, mean in self.mean.items()}, "steps": self.steps}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Take it back."""

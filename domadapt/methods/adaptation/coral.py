@@ -48,7 +48,8 @@ class Coral(Method):
         """Between the states of both batches."""
         if step.target is None or (self.only_starved and self.setting.counted.get(ENOUGH_TERMS)):
             return {}
-        return {"coral": coral(states_of(step.source, self.at), states_of(step.target, self.at), self.means)}
+        weight = step.source.weight * step.target.weight
+        return {"coral": weight * coral(states_of(step.source, self.at), states_of(step.target, self.at), self.means)}
 
 
 def coral(source: Tensor, target: Tensor, means: bool = False) -> Tensor:

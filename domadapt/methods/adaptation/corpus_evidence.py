@@ -77,12 +77,12 @@ class CorpusEvidence(Method):
         self.noun, self.product, self.product_rate = torch.zeros(0), torch.zeros(0), 1.0
         self.constant = 0.0
         self.rates = PerText(0.0, 0.0)
-        self.silent = False
 
     def prepare(self) -> dict[str, Any]:
         """Rank the nouns; find which labels are terms."""
         setting, domains = self.setting, self.setting.domains
-        if setting.task.kind != "token":
+        self.used_at_prediction = setting.task.kind == "token"
+        if not self.used_at_prediction:
             return {"corpus_evidence/types": 0}
         records, texts = domains.source_train, domains.unlabeled.texts
         self.terms, self.rates = term_labels(setting), terms_per_text(records, term_kinds(setting))
@@ -119,7 +119,7 @@ class CorpusEvidence(Method):
 
     def transform(self, output: Output, batch: Batch) -> Output:
         """The shift, in scoring and prediction."""
-        if self.training or self.silent or not self.terms or not len(self.types):
+        if self.training or not self.terms or not len(self.types):
             return output
         types = self.own(batch, "types")[batch.node_first_piece >= 0]
 
@@ -165,14 +165,11 @@ class CorpusEvidence(Method):
         if not self.terms or not len(self.types):
             return
         examples = self.setting.target_sample(self.texts, seed=0)
-        self.silent = True
-        try:
-            found = []
-            for batch, output in self.setting.outputs(examples, self.batch_size, "evidence"):
-                rows, begins, read = read_words(batch, output)
-                found.append((rows, self.own(batch, "types").cpu()[read], begins))
-        finally:
-            self.silent = False
+        found = []
+        # Of the network alone, as its words are shifted before other methods speak: theirs is no evidence of a word.
+        for batch, output in self.setting.outputs(examples, self.batch_size, "evidence", alone=True):
+            rows, begins, read = read_words(batch, output)
+            found.append((rows, self.own(batch, "types").cpu()[read], begins))
         logits, types, first = (torch.cat(parts) for parts in zip(*found, strict=True))
         odds, known = self.log_odds(logits), types >= 0
         own = (odds + self.rank * self.prior[types.clamp(min=0)] * known).clamp(-CLIP, CLIP)

@@ -83,17 +83,14 @@ class Distillation(Method):
         return {"distil/teachers": len(self.teachers), "distil/texts": len(examples)}
 
     def _check(self, run: str) -> None:
-        told, target, own = (
-            self.setting.saved_runs.told(run),
-            self.setting.domains.target,
-            self.setting.domains.target_labels,
-        )
-        among = told["target_labels"] <= own and told["seed"] == self.setting.seed  # the same draw, or part of it
+        told, domains = self.setting.saved_runs.told(run), self.setting.domains
+        target, given = domains.target, told["target_labels"]
+        # The same draw, or its beginning: of another split they may be among the texts that this run is tested on.
+        among = given <= domains.target_labels and told["drawn"] == domains.drawn(given)
         reasons = {
             "it was trained on target labels": told["role"] == "in_domain",
             "its epoch was chosen by target labels (selection=oracle)": told["validator"] == "oracle",
-            f"it was given {told['target_labels']} target labels that this run is not": told["target_labels"]
-            and not among,
+            f"it was given {given} target labels that this run is not": given and not among,
             f"its labelled source is this run's target, {target}": target in str(told["source"]).split("+"),
         }
         for reason, holds in reasons.items():

@@ -96,6 +96,7 @@ class LexicalView(Method):
         try:
             vectorizer.fit(example.text for example in self.setting.target_sample(COUNTED * self.texts, seed=1))
         except ValueError:  # nothing is met so often
+            self.used_at_prediction = False
             log.warning("lexical_view: no word is met in %d texts of the unlabelled target: it stays silent", LEAST)
             return {"lexical_view/features": 0}
         self._take(vectorizer.get_feature_names_out().tolist(), vectorizer.idf_)

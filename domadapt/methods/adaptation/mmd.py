@@ -48,7 +48,8 @@ class MMD(Method):
         """Between the states of both batches."""
         if step.target is None:
             return {}
-        return {"mmd": mmd(states_of(step.source, self.at), states_of(step.target, self.at))}
+        weight = step.source.weight * step.target.weight
+        return {"mmd": weight * mmd(states_of(step.source, self.at), states_of(step.target, self.at))}
 
 
 def mmd(source: Tensor, target: Tensor) -> Tensor:
@@ -67,6 +68,7 @@ def mmd(source: Tensor, target: Tensor) -> Tensor:
     if min(n, m) < 2:
         return 0.0 * (source.sum() + target.sum())
     rows = torch.cat([source, target])
+    rows = rows - rows.detach().mean(0)  # distances stay; of rows that are much alike, halves would lose them
     squares = rows.pow(2).sum(1)
     distances = (squares[:, None] + squares[None] - 2 * rows @ rows.T).clamp(min=0)
     others = ~torch.eye(n + m, dtype=torch.bool, device=rows.device)

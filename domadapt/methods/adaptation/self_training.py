@@ -90,9 +90,13 @@ class SelfTraining(Method):
 
     def after_epoch(self, epoch: int) -> None:
         """Label the target, unless the labels have collapsed."""
+        if self.setting.counted.get(ENOUGH_TERMS):
+            self.labels = {}  # of an epoch before that was known
         if epoch + 1 < self.start or self.setting.counted.get(ENOUGH_TERMS):
             return
         labels = self.labelled(alone=False)
+        if not labels:
+            return
         classes = torch.cat(list(labels.values())).argmax(-1)
         if not self.token and (lost := self.lost(classes)):
             self.refused += 1
