@@ -19,6 +19,7 @@ from domadapt.statistics.scored import ScoredPair
 
 NO_GAP = "in_domain is not better than source_only, so there is no gap to close"
 FARTHEST = 1e6  # a share beyond is none
+LEAST = 0.01  # of a gap without an interval, that a share is told of
 
 
 def parts(one: ScoredPair, method: Method, name: str) -> tuple[Sample, Sample] | str:
@@ -59,6 +60,9 @@ def share(name: str, found: Sequence[tuple[Sample, Sample] | str]) -> Share:
     behind = interval(gap)
     if gap.mean <= 0:
         return Share(name, None, behind, len(known), NO_GAP)
+    if behind.low is None and gap.mean < LEAST:
+        points = f"in_domain − source_only is {100 * gap.mean:.1f} points"
+        return Share(name, None, behind, len(known), f"{points}, too few for a share of them: {behind.reason}")
     if behind.low is None:
         value = Interval(gain.mean / gap.mean, None, None, "", behind.reason)
         return Share(name, value, behind, len(known), f"no interval stands behind this share: {behind.reason}")

@@ -58,6 +58,12 @@ def test_two_seeds_say_that_no_interval_stands_behind_it(tmp_path: Path) -> None
     assert found.reason.startswith("no interval stands behind this share: fewer than 3 seeds")
 
 
+def test_half_a_point_without_an_interval_is_no_gap_to_share(tmp_path: Path) -> None:
+    found = headline(pair(tmp_path, {"source_only": (0.4,), "lisa": (0.5,), "in_domain": (0.405,)}))
+    assert found.value is None and found.gap is not None
+    assert found.reason.startswith("in_domain − source_only is 0.5 points, too few for a share of them: fewer than 3")
+
+
 @pytest.mark.parametrize(
     ("scores", "reason"),
     [
