@@ -38,6 +38,7 @@ TASKS = ("extraction", "classification")
 # The bounds turn away NaN and infinity, too: one such score makes every p-value 0.
 Share = Annotated[float, Interval(ge=0, le=1)]
 Number = Annotated[float, Interval(ge=-3.5e38, le=3.5e38)]  # of float32
+Positive = Annotated[float, Interval(gt=0, le=3.5e38)]
 Whole = Annotated[int, Interval(ge=0, le=2**53)]
 First = Annotated[int, Interval(ge=1, le=2**53)]
 Score = Annotated[float, Interval(ge=0, le=2**53)]  # a share; only a class's support counts more
@@ -113,10 +114,10 @@ class Calibration:
 
     error: Share | None = None
     bins: tuple[Bin, ...] = ()
-    scaled_error: float | None = None
-    source_dev_error: float | None = None
-    source_dev_scaled_error: float | None = None
-    temperature: float | None = None
+    scaled_error: Share | None = None
+    source_dev_error: Share | None = None
+    source_dev_scaled_error: Share | None = None
+    temperature: Positive | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +134,13 @@ class Expected:
         estimates: name → scores by name, uncorrected.
     """
 
-    score: float
-    low: float
-    high: float
+    score: Share
+    low: Share
+    high: Share
     estimate: str = ""
-    usual_error: float | None = None
-    temperature: float | None = None
-    texts: int = 0
+    usual_error: Share | None = None
+    temperature: Positive | None = None
+    texts: Whole = 0
     estimates: dict[str, Scores] = field(default_factory=dict)
 
 
