@@ -123,6 +123,21 @@ def test_labels_are_dropped_when_enough_turns_out_to_be_found() -> None:
     assert not method.labels
 
 
+def test_a_target_without_texts_is_not_learnt_from() -> None:
+    method = self_training()
+    setting = setting_of(tiny_encoder(), method)
+    setting.target = []
+    method.after_epoch(0)
+    assert not method.labels
+
+
+def test_evidence_of_whole_texts_is_no_part_of_the_model(tmp_path: Path) -> None:
+    overrides = [*corpora(tmp_path), "task=classification", "adaptation=corpus_evidence", f"paths.cache={tmp_path}/c"]
+    setting, _ = build(domadapt.compose("train", overrides))
+    method = setting.methods["corpus_evidence"]
+    assert method.prepare() == {"corpus_evidence/types": 0} and not method.used_at_prediction
+
+
 def evidence() -> CorpusEvidence:
     return CorpusEvidence(rank=0.5, pooled=0.5, cap=1.5, texts=100, batch_size=4)
 
