@@ -179,7 +179,7 @@ class Domains:
         """How many target texts' labels training may read."""
         return len(self.target_records)
 
-    def drawn(self, count: int) -> str:
+    def labels_checksum(self, count: int) -> str:
         """A checksum of the first so many labelled target texts, in the order that they were drawn in."""
         texts = "\n".join(repr(record.text) for record in self.target_records[:count])
         return hashlib.sha256(texts.encode()).hexdigest()[:16]

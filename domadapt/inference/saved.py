@@ -63,7 +63,7 @@ class SavedRuns:
         """What the run's metrics.json says of whose labels it has read.
 
         Returns:
-            ``role``, ``source``, ``validator``, ``target_labels``, how many, and ``drawn``, their checksum.
+            ``role``, ``source``, ``validator``, ``target_labels``, how many, and ``checksum``, of these.
 
         Raises:
             ValueError: there is no finished run in the folder.
@@ -73,7 +73,7 @@ class SavedRuns:
             metrics = json.loads(path.read_text(encoding="utf-8"))
             told = {name: metrics[name] for name in ("role", "source")}
             told["target_labels"] = metrics["counts"].get("target_labels") or 0
-            told["drawn"] = metrics["counts"].get("target_labels_drawn")
+            told["checksum"] = metrics["counts"].get("target_labels_checksum")
             return {**told, "validator": metrics["selection"]["validator"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path}: expected a finished run's ({type(error).__name__}: {error})") from error

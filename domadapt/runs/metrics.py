@@ -160,7 +160,7 @@ class Counts:
     source_dev: Whole | None = None
     target_unlabelled: Whole | None = None
     target_labels: Whole | None = None
-    target_labels_drawn: str | None = None
+    target_labels_checksum: str | None = None
     parameters: Whole | None = None
     truncated: dict[str, Cut] = field(default_factory=dict)
     warnings: dict[str, Whole] = field(default_factory=dict)

@@ -284,7 +284,7 @@ def _about(config: dict[str, Any], domains: Domains, task: Task) -> dict[str, An
             "source_dev": len(domains.source_dev),
             "target_unlabelled": len(domains.unlabeled.texts),
             "target_labels": domains.target_labels,
-            "target_labels_drawn": domains.drawn(domains.target_labels) if domains.target_labels else None,
+            "target_labels_checksum": domains.labels_checksum(domains.target_labels) if domains.target_labels else None,
             "warnings": dict(domains.warnings),
         },
         "config": redacted(config),

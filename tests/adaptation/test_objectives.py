@@ -268,14 +268,16 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(t
         ({"role": "in_domain"}, "it was trained on target labels"),
         ({"validator": "oracle"}, "its epoch was chosen by target labels"),
         ({"source": "hotel+target"}, "its labelled source is this run's target, target"),
-        ({"target_labels": 8, "drawn": "of another split"}, "it was given 8 target labels that this run is not"),
+        ({"target_labels": 8, "checksum": "of another split"}, "it was given 8 target labels that this run is not"),
     ):
         with pytest.raises(ValueError, match=reason):
             prepared(one, **told)
     overrides += ["target_labels=8"]
-    drawn = read_problem(domadapt.compose("train", overrides)).domains.drawn
-    assert prepared(one, target_labels=8, drawn=drawn(8)) == prepared(one, target_labels=4, drawn=drawn(4))
-    for others in ({"target_labels": 4, "drawn": drawn(5)}, {"target_labels": 9, "drawn": drawn(9)}):
+    checksum_of = read_problem(domadapt.compose("train", overrides)).domains.labels_checksum
+    assert prepared(one, target_labels=8, checksum=checksum_of(8)) == prepared(
+        one, target_labels=4, checksum=checksum_of(4)
+    )
+    for others in ({"target_labels": 4, "checksum": checksum_of(5)}, {"target_labels": 9, "checksum": checksum_of(9)}):
         with pytest.raises(ValueError, match=r"it was given \d target labels that this run is not"):
             prepared(one, **others)
     overrides.pop()

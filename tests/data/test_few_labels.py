@@ -53,7 +53,7 @@ def test_the_run_says_so_and_other_target_labels_change_nothing(tmp_path: Path) 
     assert weights(tmp_path / "true" / "run") == weights(tmp_path / "scrambled" / "run")
     assert metrics[0]["target_test"] != metrics[1]["target_test"]
     assert metrics[0]["counts"]["target_labels"] == 14
-    assert len(metrics[0]["counts"]["target_labels_drawn"]) == 16
+    assert len(metrics[0]["counts"]["target_labels_checksum"]) == 16
     assert (metrics[0]["method"], metrics[0]["role"]) == ("source_only+all_labels", "adapted")
     told = json.loads((tmp_path / "true" / "run" / "metrics.json").read_text(encoding="utf-8"))
     assert told["config"]["target_labels"] == "all"

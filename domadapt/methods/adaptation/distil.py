@@ -86,7 +86,7 @@ class Distillation(Method):
         told, domains = self.setting.saved_runs.told(run), self.setting.domains
         target, given = domains.target, told["target_labels"]
         # The same draw, or its beginning: of another split they may be among the texts that this run is tested on.
-        among = given <= domains.target_labels and told["drawn"] == domains.drawn(given)
+        among = given <= domains.target_labels and told["checksum"] == domains.labels_checksum(given)
         reasons = {
             "it was trained on target labels": told["role"] == "in_domain",
             "its epoch was chosen by target labels (selection=oracle)": told["validator"] == "oracle",

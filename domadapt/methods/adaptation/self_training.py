@@ -92,7 +92,8 @@ class SelfTraining(Method):
         """Label the target, unless the labels have collapsed."""
         if self.setting.counted.get(ENOUGH_TERMS):
             self.labels = {}  # of an epoch before that was known
-        if epoch + 1 < self.start or self.setting.counted.get(ENOUGH_TERMS):
+            return
+        if epoch + 1 < self.start:
             return
         labels = self.labelled(alone=False)
         if not labels:
