@@ -22,6 +22,7 @@ NEED_OPINION = "terms need an opinion"  # there, too: the user says that texts w
 LEARNT = 0.5  # share of the terms to expect in source dev, from which on what is found in the target tells something
 LONGEST = 3  # words of a term, seldom more
 LOWEST = -8.0  # constant
+ALMOST = 1 - 1e-6  # certain
 
 
 class PerText(NamedTuple):
@@ -110,11 +111,42 @@ def found_terms(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> int:
     return max(spans, int(inside.sum()) // LONGEST)  # where all words are inside, few spans are much
 
 
-def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | None:
-    """Terms that the model finds in target texts, as a share of those to expect, beside the same share in source dev.
+def share_of_expected(logits: Tensor, begins: Tensor, terms: Sequence[int], rates: PerText) -> float:
+    r"""Terms that a model means to find, as a share of those that the source's rates let expect.
 
-    Below 1 it is starved of recall: the target's words are strange to it. At 1 or above there is nothing to be had from
-    making it bolder. That it finds too few or too many everywhere, early in training, cancels out.
+    Both are expectations under its probabilities, because a model that is unsure, as it is of strange words early in
+    training, labels fewer words than it means to:
+
+    .. math:: \frac{\sum_w P(w \text{ begins a term})}{\sum_t J_t r_{\text{judged}} + (1 - J_t) r_{\text{without}}},
+        \qquad J_t = 1 - \prod_{w \in t} P(w \text{ judges nothing})
+
+    over words and texts, with the source's mean number of terms in a text that judges something, and without.
+
+    Args:
+        logits: (words, labels).
+        begins: (words,) True where a text begins.
+        terms: labels of terms, odd ones beginning them; the others, but for the first, are of spans that judge.
+        rates: of the source.
+
+    >>> logits = torch.tensor([[0.0, 0.0, 0.0, 99.0], [99.0, 0.0, 0.0, 0.0], [0.0, 0.0, -99.0, -99.0]])
+    >>> round(share_of_expected(logits, torch.tensor([True, False, True]), [1, 2], PerText(0.5, 2.0)), 3)
+    0.2
+    """
+    probabilities = logits.float().softmax(-1)
+    judging = probabilities[:, [i for i in range(1, logits.shape[-1]) if i not in terms]].sum(-1)
+    silent = torch.zeros(int(begins.sum())).index_add(
+        0, begins.long().cumsum(0) - 1, torch.log1p(-judging.clamp(max=ALMOST))
+    )
+    judged = 1 - silent.exp()
+    expected = float((judged * rates.judged + (1 - judged) * rates.without).sum())
+    return float(probabilities[:, [i for i in terms if i % 2]].sum()) / max(1.0, expected)
+
+
+def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | None:
+    """Terms that the model means to find in target texts, as a share of those to expect, beside that in source dev.
+
+    Clearly below 1 it is starved of recall: the target's words are strange to it. Near 1 or above there is nothing to
+    be had from making it bolder. That it finds too few or too many everywhere, early in training, cancels out.
 
     Args:
         setting: of the run.
@@ -127,21 +159,19 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | 
     terms, judged_only = term_labels(setting), setting.counted.get(NEED_OPINION, False)
     rates = terms_per_text(setting.domains.source_train, term_kinds(setting))
 
-    def share(examples: Sequence[Example]) -> float:
+    def words(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
         read = [read_words(*both)[:2] for both in setting.outputs(examples, batch_size, "count terms", alone=True)]
-        if not read:
-            return 1.0
         logits, begins = (torch.cat(parts) for parts in zip(*read, strict=True))
-        if judged_only:
-            judged = of_judged_texts(logits, begins, terms)
-            logits, begins = logits[judged], begins[judged]
-        if not len(begins):
-            return 0.0
-        return found_terms(logits, begins, terms) / max(1.0, expected_terms(logits, begins, terms, rates))
+        judged = of_judged_texts(logits, begins, terms) if judged_only else torch.ones_like(begins)
+        return logits[judged], begins[judged]
 
-    if (dev := share(setting.dev)) < LEARNT:
+    target = setting.target_sample(texts, seed=0) or setting.validation
+    if not setting.dev or not target:
+        return 1.0
+    logits, begins = words(setting.dev)
+    if found_terms(logits, begins, terms) < LEARNT * max(1.0, expected_terms(logits, begins, terms, rates)):
         return None
-    return share(setting.target_sample(texts, seed=0) or setting.validation) / dev
+    return share_of_expected(*words(target), terms, rates) / share_of_expected(logits, begins, terms, rates)
 
 
 def read_words(batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:

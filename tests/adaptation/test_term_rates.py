@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import domadapt
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.term_substitution import Place, Pool, TermSubstitution
-from domadapt.methods.term_rates import PerText, expected_terms, found_of_expected, found_terms
+from domadapt.methods.term_rates import PerText, expected_terms, found_of_expected, found_terms, share_of_expected
 from domadapt.methods.term_types import TermTypes
 from tests.support import corpora, setting_of, tiny_encoder
 
@@ -35,6 +38,36 @@ def test_spans_are_counted_as_they_are_decoded_and_end_with_their_text() -> None
 def test_where_all_words_are_inside_few_spans_are_much() -> None:
     logits, begins = words([BEGIN, *[INSIDE] * 29])
     assert found_terms(logits, begins, [BEGIN, INSIDE]) == 10
+
+
+@given(
+    arrays(np.float32, (12, 5), elements=st.floats(-60, 60, width=32)),
+    arrays(np.bool_, 12),
+    st.tuples(st.floats(0, 3), st.floats(0, 3)),
+)
+def test_what_a_model_means_to_find_is_counted_text_by_text(
+    numbers: np.ndarray, starts: np.ndarray, rates: tuple[float, float]
+) -> None:
+    """Beside the sums as the formula has them, one word after the other."""
+    starts[0] = True
+    found = expected = 0.0
+    for text in np.split(np.arange(12), np.flatnonzero(starts)[1:]):
+        silent = 1.0
+        for word in text:
+            likely = np.exp(numbers[word].astype(float) - numbers[word].max())
+            likely /= likely.sum()
+            found += likely[1]
+            silent *= max(1e-6, 1 - likely[3] - likely[4])
+        expected += (1 - silent) * rates[1] + silent * rates[0]
+    share = share_of_expected(torch.from_numpy(numbers), torch.from_numpy(starts), [1, 2], PerText(*rates))
+    assert share == pytest.approx(found / max(1.0, expected), rel=1e-3, abs=1e-5)
+
+
+def test_a_model_that_is_unsure_of_strange_words_is_not_starved_by_that_alone() -> None:
+    """It labels none of them, and means to find as many as there are."""
+    unsure, begins = torch.tensor([[0.6, 0.4, 0.0, 0.0]]).log().repeat(10, 1), torch.ones(10, dtype=torch.bool)
+    assert found_terms(unsure, begins, [BEGIN, INSIDE]) == 0
+    assert share_of_expected(unsure, begins, [BEGIN, INSIDE], PerText(0.4, 2.0)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("found", "starved"), [(0.4, True), (1.0, False)])
