@@ -70,7 +70,7 @@ def test_a_model_that_is_unsure_of_strange_words_is_not_starved_by_that_alone() 
     assert share_of_expected(unsure, begins, [BEGIN, INSIDE], PerText(0.4, 2.0)) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("found", "starved"), [(0.4, True), (1.0, False)])
+@pytest.mark.parametrize(("found", "starved"), [(0.4, True), (0.85, True), (0.95, False), (1.0, False)])
 def test_a_model_that_finds_enough_is_taught_evenly_and_does_not_teach_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: float, starved: bool
 ) -> None:
