@@ -66,9 +66,8 @@ def grid(
     heads = max(map(len, rows), default=0)
     return Table(
         title,
-        ["layer", *(f"head {head}" for head in range(heads))],
+        ["layer, head", *map(str, range(heads))],
         [[str(layer), *row, *[""] * (heads - len(row))] for layer, row in enumerate(rows)],
         list(notes),
         {(r, c + 1): value for r, row in enumerate(shades) for c, value in enumerate(row)},
-        narrow=True,
     )
