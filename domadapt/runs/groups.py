@@ -109,11 +109,13 @@ def settings(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def flat(value: Any, name: str = "") -> dict[str, str]:
-    """Nested mappings as dotted names.
+    """Nested mappings as dotted names; without what is null, lest a setting that came later part runs from older ones.
 
-    >>> flat({"a": {"b": 1, "c": "x"}})
+    >>> flat({"a": {"b": 1, "c": "x", "d": None}})
     {'a.b': '1', 'a.c': 'x'}
     """
+    if value is None:
+        return {}
     if isinstance(value, Mapping) and value:
         parts = (flat(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
         return {key: text for part in parts for key, text in part.items()}
