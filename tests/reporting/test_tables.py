@@ -135,6 +135,18 @@ def test_what_no_cell_key_counts_splits_no_runs(make_metrics: Any) -> None:
     assert (one.name, other.name) == ("camera → laptop (data.root=/one)", "camera → laptop (data.root=/other)")
 
 
+def test_a_setting_that_came_later_parts_no_runs(make_metrics: Any) -> None:
+    """It is null in newer runs, and not there in older ones."""
+    old, new = {"source": "camera"}, {"source": "camera", "source_texts": None}
+    runs = [
+        make_metrics("lisa", seed, 0.5, config={"seed": seed, "trainer": trainer, "data": data})
+        for seed, trainer, data in ((1, {"epochs": 2}, old), (2, {"epochs": 2, "least_steps": None}, new))
+    ]
+    (pair,) = grouped(runs)
+    (method,) = pair.methods
+    assert method.name == "lisa" and method.seeds == (1, 2)
+
+
 def test_threads_hide_no_reference(make_metrics: Any) -> None:
     def run(method: str, backbone: str, threads: int) -> dict[str, Any]:
         config = {"backbone": {"name": backbone}, "trainer": {"epochs": 2, "threads": threads}}
