@@ -5,13 +5,24 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
+
+
+def test_the_oldest_python_can_install_what_is_pinned() -> None:
+    """A pin that it can't, as of a package that leaves 3.11.2 behind, sends an old pip on an endless search."""
+    oldest = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
+    oldest = f"{oldest.removeprefix('>=').partition(',')[0]}.0"
+    needed = {one.metadata["Name"]: one.metadata["Requires-Python"] for one in distributions()}
+    assert {name: python for name, python in needed.items() if python and oldest not in SpecifierSet(python)} == {}
 
 
 @pytest.fixture(scope="module")
