@@ -68,6 +68,7 @@ biaffine: setup  ## train the parser of parser=biaffine: make biaffine TREEBANK=
 	$(BIN)/python -m domadapt.models.train_biaffine --treebank $(TREEBANK) --output $(BIAFFINE)
 
 constraints: setup-dev $(VENV)/.installed-docs  ## pin what .venv holds; best from a fresh one (make clean first)
+	$(BIN)/python -m pytest -q tests/test_packaging.py -k oldest_python
 	$(BIN)/python -m pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//' > constraints.txt
 
 clean:  ## remove what was built and installed; runs/ stays

@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_oldest_python_can_install_what_is_pinned() -> None:
-    """A pin that it can't, as of a package that leaves 3.11.2 behind, sends an old pip on an endless search."""
+    """A pin that it can't, as of a package that leaves 3.11.2 behind, sends an old pip on an endless search.
+
+    What is pinned for docs/ alone is not installed here: ``make constraints`` asks again where it is.
+    """
     oldest = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
     oldest = f"{oldest.removeprefix('>=').partition(',')[0]}.0"
     needed = {one.metadata["Name"]: one.metadata["Requires-Python"] for one in distributions()}
