@@ -62,8 +62,29 @@ def product_rate(
     """
     uses, inside = noun_counts(records, parses), term_uses(records, parses, kinds)
     own, own_inside = (sum(counts[word] for word in named) for counts in (uses, inside))
-    other = (inside.total() - own_inside) / max(1, uses.total() - own)
-    return (own_inside + UNKNOWN * expected * other) / (own + UNKNOWN) / other if other else expected
+    return _multiple(own_inside, own, inside.total() - own_inside, uses.total() - own, expected)
+
+
+def found_rate(odds: Tensor, product: Tensor, expected: float) -> float:
+    """The same of what a model finds.
+
+    Args:
+        odds: (uses,) log-odds of nouns to be in a term.
+        product: (uses,) which of them name products.
+        expected: the multiple where nothing tells.
+
+    >>> import torch
+    >>> odds, product = torch.tensor([3.0, -1.0, 2.0, -2.0]), torch.tensor([True, True, False, False])
+    >>> found_rate(odds, product, 1.0), found_rate(-odds.abs(), product, 0.5)
+    (1.0, 0.5)
+    """
+    own, other = odds[product] > 0, odds[~product] > 0
+    return _multiple(int(own.sum()), len(own), int(other.sum()), len(other), expected)
+
+
+def _multiple(own_inside: int, own: int, other_inside: int, other: int, expected: float) -> float:
+    rate = other_inside / max(1, other)
+    return (own_inside + UNKNOWN * expected * rate) / (own + UNKNOWN) / rate if rate else expected
 
 
 def noun_counts(texts: Sequence[Text], parses: Sequence[Parse]) -> Counter[str]:

@@ -111,12 +111,15 @@ def noun_uses(text: str, parse: Parse) -> Iterator[tuple[str, NDArray[np.float64
 
 
 def owned_nouns(texts: Sequence[Text], parses: Sequence[Parse], share: float) -> frozenset[str]:
-    """Nouns, in lower case, that go with 'this, my, these, your, our' in more than a share of their uses, and plurals.
+    """Nouns, in lower case, that name what one owns in more than a share of their uses, and plurals of these.
 
-    In 'my laptop bag' the bag is owned, and what it is called by with it: of 'my MacBook Pro', every word.
-    Shares are shrunk towards the domain's own, as if every noun had been met three times more.
+    What goes with 'this, my, these, your, our' is owned; in 'my laptop bag' the bag, and what it is called by with it:
+    of 'my MacBook Pro', every word. What names an owned noun is a name of what is owned, whosever it is: 'a Dell
+    laptop', so that 'the Dell' is one. Shares are shrunk towards the domain's own, as if every noun had been met three
+    times more.
     """
-    owned, counts = Counter[str](), Counter[str]()
+    uses: list[tuple[str, bool, str]] = []  # of each noun: itself, whether with an owner, what it names if not itself
+    counts, plurals = Counter[str](), Counter[str]()
     for text, parse in zip(texts, parses, strict=True):
         words = [text.text[start:end].lower() for start, end in parse.words.tolist()]
         heads = parse.heads.tolist()
@@ -126,8 +129,15 @@ def owned_nouns(texts: Sequence[Text], parses: Sequence[Parse], share: float) ->
                 root = i
                 while parse.relations[root] == "compound" and heads[root] > root:
                     root = heads[root]
+                uses.append((word, root in with_owner, words[root] if root != i else ""))
                 counts[word] += 1
-                owned[word] += root in with_owner
-    mean = owned.total() / max(1, counts.total())
-    found = {noun for noun in counts if (owned[noun] + 3 * mean) / (counts[noun] + 3) > share}
-    return frozenset(found | {f"{noun}s" for noun in found if f"{noun}s" in counts})
+                plurals[word] += parse.tags[i] in PLURALS
+    mean = sum(owned for _, owned, _ in uses) / max(1, len(uses))
+    found = frozenset[str]()
+    while True:
+        owned = Counter(word for word, own, named in uses if own or named in found)
+        more = found | {noun for noun in counts if (owned[noun] + 3 * mean) / (counts[noun] + 3) > share}
+        more |= {f"{noun}s" for noun in more if plurals[f"{noun}s"] > counts[f"{noun}s"] / 2}
+        if more == found:
+            return found
+        found = more

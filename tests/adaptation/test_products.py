@@ -17,7 +17,7 @@ from domadapt.data.domains import TargetUnlabeled
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
 from domadapt.methods.adaptation.term_substitution import TermSubstitution
-from domadapt.methods.products import ARE_TERMS, held_back, product_rate, products
+from domadapt.methods.products import ARE_TERMS, found_rate, held_back, product_rate, products
 from domadapt.methods.setting import Setting
 from domadapt.methods.term_rates import ENOUGH_TERMS, PerText
 from domadapt.syntax.parser import Parse
@@ -77,21 +77,27 @@ def test_no_product_is_found_more_often_than_asked_and_none_is_lowered_without_n
     assert amount == 0.0 or held + 1.0 / len(own) + 1e-6 >= min(1.0, most)
 
 
-@pytest.mark.parametrize(("seen", "held"), [(None, True), (ENOUGH_TERMS, False), (ARE_TERMS, False)])
-def test_evidence_holds_products_back_and_nothing_else(seen: str | None, held: bool) -> None:
-    """Not where enough is found as it is, and not where the user says that they are terms."""
+def reading(found: list[float], products: bool = True) -> CorpusEvidence:
+    """In a setting whose network says the same of every word, and whose first word in the alphabet is the product."""
     encoder = tiny_encoder()
-    method = CorpusEvidence(rank=0.0, pooled=0.0, cap=1e6, texts=100, batch_size=4, products=True)
+    method = CorpusEvidence(rank=1.0, pooled=0.5, cap=1e6, texts=100, batch_size=4, products=products)
     setting = setting_of(encoder, method)
-    setting.encoder = Fixed(encoder, [0.0, 1.0, 0.0, -9.0, -9.0])
+    setting.encoder = Fixed(encoder, found)
     words = sorted({e.text[s:t].lower() for e in setting.target for s, t in e.words.tolist()})
     method.types, method.terms = {word: place for place, word in enumerate(words)}, [1, 2]
     method.prior, method.mean, method.count, method.held = (torch.zeros(len(words)) for _ in range(4))
     method.noun = torch.ones(len(words), dtype=torch.bool)
     method.product = torch.arange(len(words)) == 0
     method.product_rate, method.rates = 0.0, PerText(9.0, 9.0)
+    return method
+
+
+@pytest.mark.parametrize(("seen", "held"), [(None, True), (ENOUGH_TERMS, False), (ARE_TERMS, False)])
+def test_evidence_holds_products_back_and_nothing_else(seen: str | None, held: bool) -> None:
+    """Not where enough is found as it is, and not where the user says that they are terms."""
+    method = reading([0.0, 1.0, 0.0, -9.0, -9.0])
     if seen:
-        setting.counted[seen] = True
+        method.setting.counted[seen] = True
     method.after_epoch(0)
     assert bool(method.held[0] < 0) == held
     assert not method.held[1:].any()
@@ -100,6 +106,51 @@ def test_evidence_holds_products_back_and_nothing_else(seen: str | None, held: b
         again = CorpusEvidence(rank=0.0, pooled=0.0, cap=1e6, texts=100, batch_size=4, products=True)
         again.recall(method.memory())
         assert torch.equal(again.held, method.held)
+
+
+@pytest.mark.parametrize("enough", [False, True])
+def test_where_enough_is_found_evidence_says_nothing(enough: bool) -> None:
+    method = reading([0.0, 1.0, 0.0, -9.0, -9.0])
+    method.prior = torch.linspace(-1.0, 1.0, len(method.types))
+    method.setting.counted[ENOUGH_TERMS] = enough
+    method.after_epoch(0)
+    types = torch.arange(len(method.types))
+    assert bool(method.shift(torch.zeros(len(types)), types).any()) != enough
+
+
+def test_products_are_held_to_what_the_network_finds_before_it_reads_them_as_terms() -> None:
+    """Asked once, when it is known whether enough is found; by few labels of the target, not at all; and remembered."""
+    method = reading([0.0, 1.0, 0.0, -9.0, -9.0])  # of all words alike
+    method.product_rate = 3.0
+    method.after_epoch(0)
+    assert method.product_rate == 3.0, "too early to tell"
+    method.setting.counted[ENOUGH_TERMS] = False
+    again = CorpusEvidence(rank=0.0, pooled=0.0, cap=1e6, texts=100, batch_size=4, products=True)
+    again.recall(method.memory())
+    assert not again.asked
+    method.after_epoch(1)
+    uses = int(method.count[0])
+    assert method.product_rate == pytest.approx((uses + 5 * 3.0) / (uses + 5))
+    again.recall(method.memory())
+    assert again.asked and again.product_rate == method.product_rate
+    method.product_rate = 9.0
+    method.after_epoch(2)
+    assert method.product_rate == 9.0, "by then it has read them"
+    labelled = reading([0.0, 1.0, 0.0, -9.0, -9.0])
+    few = replace(labelled.setting.domains, target_records=labelled.setting.domains.source_train[:1])
+    labelled.setting.domains, labelled.product_rate = few, 3.0
+    labelled.setting.counted[ENOUGH_TERMS] = False
+    labelled.after_epoch(0)
+    assert labelled.product_rate == 3.0
+
+
+def test_what_is_found_is_counted_as_what_is_annotated() -> None:
+    mine = [record("my", "laptop", place < 3) for place in range(20)]
+    others = [record("good", "lens", place < 15) for place in range(20)]
+    records, parses = zip(*mine, *others, strict=True)
+    annotated = product_rate(records, parses, frozenset({"aspect"}), frozenset({"laptop"}))
+    odds = torch.tensor([1.0 if r.spans else -1.0 for r in records])
+    assert found_rate(odds, torch.arange(40) < 20, 1.0) == pytest.approx(annotated)
 
 
 def test_the_card_asks_what_only_the_user_knows(tmp_path: Path) -> None:

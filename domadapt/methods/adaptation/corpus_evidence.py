@@ -10,10 +10,11 @@ term, of type t met n times in the unlabelled target, is added
 where :math:`\ell_t` is the log-odds of being a term at the type's rank among the domain's nouns
 (:mod:`domadapt.methods.term_types`), learnt on the source and centred on the target, and :math:`\bar a_t` the mean of
 the type's log-odds over the target. For words that name the product itself, :math:`h_t` is as far below zero as it
-takes for them to be found no more often, beside other nouns, than the source's annotation has its own products, or a
-few labelled target texts have theirs (:mod:`domadapt.methods.products`); zero for others, and where another method has
-seen that enough terms are found as it is. The constant c is zero, unless more than ``cap`` times as many terms are
-found in the unlabelled text as the source's rates let expect,
+takes for them to be found no more often, beside other nouns, than the source's annotation has its own products, nor
+than the network found them when it had read the source alone; or than a few labelled target texts have theirs, if there
+are some (:mod:`domadapt.methods.products`). Where another method has seen that enough terms are found as it is, all of
+this is zero: what the source taught holds there. The constant c is zero, unless more than ``cap`` times as many terms
+are found in the unlabelled text as the source's rates let expect,
 
 .. math:: \sum_{\text{target texts}} E_{source}[\text{terms} \mid \text{is another span, such as an opinion, found?}],
 
@@ -32,8 +33,16 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.products import held_back, left_alone, product_rate, products
-from domadapt.methods.term_rates import PerText, expected_terms, found_terms, held_to, read_words, terms_per_text
+from domadapt.methods.products import found_rate, held_back, left_alone, product_rate, products
+from domadapt.methods.term_rates import (
+    ENOUGH_TERMS,
+    PerText,
+    expected_terms,
+    found_terms,
+    held_to,
+    read_words,
+    terms_per_text,
+)
 from domadapt.methods.term_types import term_kinds, term_labels, term_types
 from domadapt.methods.units import with_word_logits
 from domadapt.models.encoder import Output
@@ -76,6 +85,7 @@ class CorpusEvidence(Method):
         self.prior, self.mean, self.count, self.held = (torch.zeros(0) for _ in range(4))  # (types,)
         self.noun, self.product, self.product_rate = torch.zeros(0), torch.zeros(0), 1.0
         self.constant = 0.0
+        self.asked = False  # whether it was seen how often the network finds products
         self.rates = PerText(0.0, 0.0)
 
     def prepare(self) -> dict[str, Any]:
@@ -172,13 +182,20 @@ class CorpusEvidence(Method):
             found.append((rows, self.own(batch, "types").cpu()[read], begins))
         logits, types, first = (torch.cat(parts) for parts in zip(*found, strict=True))
         odds, known = self.log_odds(logits), types >= 0
+        noun = known & self.noun[types.clamp(min=0)]
+        product = self.product[types[noun]]
+        if ENOUGH_TERMS in self.setting.counted and not self.asked:  # before products stand in terms' places
+            self.asked = True
+            if not self.setting.domains.target_records:
+                self.product_rate = min(self.product_rate, found_rate(odds[noun], product, self.product_rate))
+        if self.setting.counted.get(ENOUGH_TERMS):
+            self.prior, known = torch.zeros_like(self.prior), torch.zeros_like(known)
         own = (odds + self.rank * self.prior[types.clamp(min=0)] * known).clamp(-CLIP, CLIP)
         size = len(self.types)
         self.count = torch.zeros(size).index_add(0, types[known], torch.ones(int(known.sum())))
         self.mean = torch.zeros(size).index_add(0, types[known], own[known]) / self.count.clamp(min=1)
         shift = self.shift(odds, types, apart=True)
-        noun = known & self.noun[types.clamp(min=0)]
-        nouns = (odds + shift)[noun], self.product[types[noun]]
+        nouns = (odds + shift)[noun], product
         self.held = (0.0 if left_alone(self.setting) else held_back(*nouns, self.product_rate)) * self.product
         self.constant = self.capped(logits, shift + self.held_of(types), first)
 
@@ -198,7 +215,8 @@ class CorpusEvidence(Method):
     def memory(self) -> dict[str, Any]:
         """The table."""
         numbers = {"prior": self.prior, "mean": self.mean, "count": self.count, "constant": self.constant}
-        return {"words": list(self.types), "terms": self.terms, "held": self.held, **numbers}
+        seen = {"asked": self.asked, "product_rate": self.product_rate}  # for a run that is resumed
+        return {"words": list(self.types), "terms": self.terms, "held": self.held, **numbers, **seen}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Take the table back."""
@@ -206,3 +224,4 @@ class CorpusEvidence(Method):
         self.terms, self.constant = list(memory["terms"]), float(memory["constant"])
         self.prior, self.mean, self.count = memory["prior"], memory["mean"], memory["count"]
         self.held = memory.get("held", torch.zeros(len(self.types)))  # models of before have none
+        self.asked, self.product_rate = bool(memory.get("asked")), float(memory.get("product_rate", self.product_rate))
