@@ -15,7 +15,14 @@ from hypothesis.extra.numpy import arrays
 import domadapt
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.term_substitution import Place, Pool, TermSubstitution
-from domadapt.methods.term_rates import PerText, expected_terms, found_of_expected, found_terms, share_of_expected
+from domadapt.methods.term_rates import (
+    ENOUGH_TERMS,
+    PerText,
+    expected_terms,
+    found_of_expected,
+    found_terms,
+    share_of_expected,
+)
 from domadapt.methods.term_types import TermTypes
 from tests.support import corpora, setting_of, tiny_encoder
 
@@ -70,7 +77,7 @@ def test_a_model_that_is_unsure_of_strange_words_is_not_starved_by_that_alone() 
     assert share_of_expected(unsure, begins, [BEGIN, INSIDE], PerText(0.4, 2.0)) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(("found", "starved"), [(0.4, True), (0.85, True), (0.95, False), (1.0, False)])
+@pytest.mark.parametrize(("found", "starved"), [(0.4, True), (0.84, True), (1.05, False), (1.0, False)])
 def test_a_model_that_finds_enough_is_taught_evenly_and_does_not_teach_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: float, starved: bool
 ) -> None:
@@ -115,6 +122,31 @@ def test_what_was_seen_is_remembered_and_rules_what_is_replaced() -> None:
     method.recall({"found": 1.3})
     assert method.setting.counted["enough terms"]
     assert "a lens and a hinge" in {method._rewritten(record, random).text for _ in range(50)}
+
+
+@pytest.mark.parametrize(
+    ("looks", "taken"),
+    [
+        ([0.84], 0.84),
+        ([1.0], 1.0),
+        ([0.86, 0.5], 0.5),  # the first look of what is starved was too near to tell
+        ([0.99, 0.86, 1.1], 1.1),
+        ([0.95, 0.95, 0.91], 0.91),  # no epoch is left: a tenth less than enough is enough
+        ([0.95, 0.95, 0.89], 0.89),
+        ([None, 0.9, 0.9], 0.9),
+        ([None, None, None], 0.0),
+    ],
+)
+def test_it_looks_until_it_is_clear(looks: list[float | None], taken: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    method, left = TermSubstitution(0.5, 0.7, 0.0, 0.75, 1.0, None, enough=1.0), iter(looks)
+    setting = setting_of(tiny_encoder(), method)
+    method.looks = True
+    monkeypatch.setattr("domadapt.methods.adaptation.term_substitution.found_of_expected", lambda *of: next(left))
+    for epoch in range(5):
+        method.after_epoch(epoch)
+        assert (ENOUGH_TERMS in setting.counted) == (epoch + 1 >= len(looks))
+    assert method.memory() == {"found": taken} and next(left, "none") == "none"
+    assert setting.counted[ENOUGH_TERMS] == (taken >= 0.9)
 
 
 def test_a_model_that_has_learnt_nothing_tells_nothing() -> None:

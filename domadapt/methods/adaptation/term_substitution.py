@@ -15,7 +15,8 @@ of a term); ``others`` as often as ``terms`` keeps precision.
 
 Where the model finds enough terms as it is, there is precision to be lost. So the first epoch reads the source as it
 is (up to three do, until the model finds half of the terms in source dev), and what it then finds in the target is
-compared with what the source's rates let expect (:mod:`domadapt.methods.term_rates`). With ``enough`` of it, nouns
+compared with what the source's rates let expect (:mod:`domadapt.methods.term_rates`); where that is a little less than
+``enough``, another epoch reads the source as it is, and tells. With ``enough`` of it, nouns
 outside terms are replaced as often as terms, and ``self_training`` is told to leave the target alone.
 
 Where texts are classified there are no terms: nouns that do not go with a class are replaced. Costs tokenising what was
@@ -46,7 +47,8 @@ MET = 5
 FEWEST = 5  # phrases to draw from
 TEXTS, BATCH = 1500, 64  # of the target, that are read after the first epoch
 PATIENCE = 3  # epochs on the source as it is, at most
-NEARLY = 0.1  # what a look differs by between seeds: so much less than enough is enough
+UNSURE = 0.15  # so much less than enough, or less than that, may be too few or enough: the next epoch tells them apart
+NEARLY = 0.1  # what a look differs by between seeds: so much less than enough is enough, where no epoch is left
 PAIRED, PAIRED_KEEP = 0.95, 0.2  # from which share on a source is annotated in pairs; empty sentences kept then
 
 
@@ -159,16 +161,18 @@ class TermSubstitution(Method):
         """After the first that has taught the model something: is it starved of recall?"""
         if not self.looks or self.found is not None:
             return
-        found = found_of_expected(self.setting, TEXTS, BATCH)
-        if found is None and epoch + 1 >= PATIENCE:
+        found, last = found_of_expected(self.setting, TEXTS, BATCH), epoch + 1 >= PATIENCE
+        if found is None and last:
             found = 0.0  # what learns so slowly is starved of all
-        if found is not None:
-            self._know(found)
-            log.info(
-                "term_substitution: the model finds %.2f times the terms in the target that the source lets expect: %s",
-                found,
-                "recall is to be gained" if self.starved else "nearly enough or more, so precision is to be kept",
-            )
+        if found is None:
+            return
+        told = f"the model finds {found:.2f} times the terms in the target that the source lets expect"
+        if not last and -UNSURE <= found - float(self.enough or 0.0) < 0:
+            log.info("term_substitution: %s: too near to tell, so it looks again after another epoch", told)
+            return
+        self._know(found)
+        starved = "recall is to be gained" if self.starved else "nearly enough or more, so precision is to be kept"
+        log.info("term_substitution: %s: %s", told, starved)
 
     def _know(self, found: float) -> None:
         self.found = found
