@@ -64,4 +64,5 @@ def _bars(pair: Pair, bars: list[tuple[Row, Interval]]) -> Figure:
     axes.set_xlim(0, 1.14 * top)
     axes.set_xlabel(f"{visible(pair.headline)}, target test, %")
     plain(axes, PRINT_INK, "x")
+    axes.grid(visible=False)  # every bar has its number
     return figure

@@ -8,8 +8,10 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
+from benchmarks.expected import known as known_runs
+from benchmarks.expected import record
 from domadapt.analysis.counts import counts, scores
-from domadapt.analysis.expected import ESTIMATES, KNOWN, RESAMPLES, Sides, expected_score, interval
+from domadapt.analysis.expected import ESTIMATES, KNOWN, RESAMPLES, Known, Sides, expected_score, interval
 from domadapt.analysis.temperature import calibration_under_shift, temperature, tempered
 from domadapt.data.records import Record, Span
 from domadapt.runs.metrics import Calibration
@@ -74,6 +76,16 @@ def test_the_expected_score_is_corrected_by_what_is_known_and_its_interval_holds
     assert found["high"] - found["low"] > 2 * 1.6 * known.spread
     assert found["texts"] == 100
     assert expected_score(dev, dev.where(slice(0, 0)), task(kind)) is None
+
+
+def test_what_is_known_of_spans_is_what_results_show() -> None:
+    """The estimate with the least error on corpora that its bias was not learnt on."""
+    runs = known_runs()
+    found = {name: record(name, runs) for name in ESTIMATES}
+    estimate = min(found, key=lambda name: found[name].error)
+    own = found[estimate]
+    numbers = [round(number, 3) for number in (own.bias, own.spread, own.error)]
+    assert KNOWN["token"] == Known(estimate, *numbers, own.runs)
 
 
 @pytest.mark.parametrize("kind", ["token", "sequence"])

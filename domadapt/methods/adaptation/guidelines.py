@@ -5,8 +5,8 @@ opinion counts: in some corpora a sentence is annotated only where it judges. Wh
 the product itself, is a term. Unset, both leave predictions as they are. Results with a switch set are results of a
 user who knows it, and say so by the method's name.
 
-Products are found in the unlabelled target: nouns that go with 'this', 'my', 'your', 'our' in more than a quarter of
-their uses, each word of a compound counted ('my MacBook Pro'), and their plurals.
+Products are found in the unlabelled target: nouns that go with 'this', 'my', 'your', 'our', or name what does ('a Dell
+laptop'), in more than a quarter of their uses (:func:`domadapt.syntax.noun_features.owned_nouns`).
 """
 
 from collections.abc import Sequence
