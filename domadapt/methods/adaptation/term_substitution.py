@@ -16,8 +16,8 @@ of a term); ``others`` as often as ``terms`` keeps precision.
 Where the model finds enough terms as it is, there is precision to be lost. So the first epoch reads the source as it
 is (up to three do, until the model finds half of the terms in source dev), and what it then finds in the target is
 compared with what the source's rates let expect (:mod:`domadapt.methods.term_rates`); where that is a little less than
-``enough``, another epoch reads the source as it is, and tells. With ``enough`` of it, nouns
-outside terms are replaced as often as terms, and ``self_training`` is told to leave the target alone.
+``enough``, another epoch reads the source as it is, and tells. With ``enough`` of it, nouns outside terms are replaced
+as often as terms; ``self_training`` is told to leave the target alone, and ``corpus_evidence`` to be silent.
 
 Where texts are classified there are no terms: nouns that do not go with a class are replaced. Costs tokenising what was
 changed, a few percent of a run. Fails where the domains differ in what is annotated rather than in words.
@@ -66,8 +66,8 @@ class TermSubstitution(Method):
         empties: share of sentences without a span that are kept in an epoch, others standing in for the rest; None
             keeps all, but for a source that is annotated in pairs (nearly every sentence with an opinion has an
             aspect, too), where an empty sentence may hold terms that nobody marked.
-        enough: share of the terms to expect from which on, or from a tenth less, others are replaced as often as terms;
-            None does not look, and rewrites from the first epoch on.
+        enough: share of the terms to expect from which on others are replaced as often as terms, or from a tenth less
+            where three looks did not make it clear; None does not look, and rewrites from the first epoch on.
         products: whether products stand for products alone, where the model finds too few terms.
 
     Raises:
