@@ -20,6 +20,7 @@ from domadapt.models.load_report import refuse_non_finite
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.parser import Parse, Text
+from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction
 from domadapt.utils import checkpoint
@@ -81,8 +82,8 @@ def _lowercase(data: Mapping[str, Any]) -> bool:
 
 
 def _labels(setting: Setting) -> dict[str, Any]:
-    types = getattr(setting.task, "types", None)
-    return {"types": types} if types is not None else {"labels": setting.task.labels}
+    task = setting.task
+    return {"types": task.types, "joined": task.joined} if isinstance(task, Extraction) else {"labels": task.labels}
 
 
 @dataclass(frozen=True, slots=True)
