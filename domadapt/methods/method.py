@@ -74,6 +74,7 @@ class Method(nn.Module):
             ``parses_at_prediction``; ``corpus_parses`` (of whole corpora, outside of batches). Where no method reads
             ``target`` or ``corpus_parses``, runs with other targets take the network that one of them has trained.
         augments: it changes the source's text from epoch to epoch (:meth:`augment`).
+        transforms_last: its :meth:`transform` comes after that of all others.
         used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
         rate: learning rate of its own parameters, times the run's.
         name: what the configuration calls it.
@@ -82,6 +83,7 @@ class Method(nn.Module):
 
     reads: frozenset[str] = frozenset()
     augments: bool = False
+    transforms_last: bool = False
     used_at_prediction: bool = False
     rate: float = 1.0
     name: str = ""

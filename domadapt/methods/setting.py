@@ -199,7 +199,7 @@ class Setting:
 
     def transformed(self, output: Output, batch: Batch) -> Output:
         """What the methods make of an encoder's output before the task reads it."""
-        for method in self.methods.values():
+        for method in sorted(self.methods.values(), key=lambda method: method.transforms_last):
             output = method.transform(output, batch)
         return output
 

@@ -134,7 +134,8 @@ def _read_parts(setting: Setting, validation_texts: int) -> None:
     setting.source = setting.examples(domains.source_train, "source train", parses, labelled=True)
     setting.dev = setting.examples(domains.source_dev, "source dev", at_prediction, labelled=True)
     if setting.reads_target:
-        setting.target = setting.examples(domains.unlabeled.texts, "target unlabelled", parses, labelled=False)
+        parsed = parses or at_prediction  # for what labels it as the model predicts
+        setting.target = setting.examples(domains.unlabeled.texts, "target unlabelled", parsed, labelled=False)
     texts = domains.unlabeled.texts
     if len(texts) > validation_texts:  # the same sample for every seed and method
         chosen = np.random.default_rng(0).choice(len(texts), validation_texts, replace=False)
