@@ -73,6 +73,7 @@ class Method(nn.Module):
         reads: what it needs: ``parses`` (in training's batches), ``target`` (text in every step),
             ``parses_at_prediction``; ``corpus_parses`` (of whole corpora, outside of batches). Where no method reads
             ``target`` or ``corpus_parses``, runs with other targets take the network that one of them has trained.
+        tasks: kinds of task that it does something for (``token``, ``sequence``); for others nothing is read for it.
         augments: it changes the source's text from epoch to epoch (:meth:`augment`).
         transforms_last: its :meth:`transform` comes after that of all others.
         used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
@@ -82,6 +83,7 @@ class Method(nn.Module):
     """
 
     reads: frozenset[str] = frozenset()
+    tasks: frozenset[str] = frozenset({"token", "sequence"})
     augments: bool = False
     transforms_last: bool = False
     used_at_prediction: bool = False

@@ -118,7 +118,7 @@ class Setting:
         return self._read_by_some("target")
 
     def _read_by_some(self, what: str) -> bool:
-        return any(what in method.reads for method in self.methods.values())
+        return any(what in m.reads and self.task.kind in m.tasks for m in self.methods.values())
 
     def examples(
         self, texts: Sequence[Text], part: str, parses: bool, labelled: bool, cached: bool = True

@@ -38,7 +38,8 @@ from tests.support import (
     without_checksums,
 )
 
-READING = [c for c in INJECTIONS if any("parses_at_prediction" in m.reads for m in made_of(c).values())]
+# What learns to read them, in training; modifiers, which learns nothing, has tests of its own.
+READING = [c for c in INJECTIONS if any({"parses", "parses_at_prediction"} <= m.reads for m in made_of(c).values())]
 CONTROLS = [path.stem for path in sorted((CONF / "control").glob("*.yaml")) if path.stem != "none"]
 CLOSED = {"key.bias"}  # adds the same to all scores of a piece
 

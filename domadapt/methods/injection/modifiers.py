@@ -45,6 +45,7 @@ class Modifiers(Method):
     """
 
     reads = frozenset({"parses_at_prediction"})
+    tasks = frozenset({"token"})
     used_at_prediction = True
     transforms_last = True
 
