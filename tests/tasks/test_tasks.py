@@ -60,10 +60,10 @@ def test_the_source_says_which_types_never_adjoin() -> None:
     text = "hot dogs and very good beer"
     spans = (Span(0, 8, "aspect"), Span(13, 17, "opinion"), Span(18, 22, "opinion"), Span(23, 27, "aspect"))
     task = Extraction()
-    task.learn_labels([Record("1", "d", text, spans=spans)] * 97)
+    task.learn_labels([Record("1", "d", text, spans=spans)] * 72)
     assert task.joined == ["aspect"]
     few = Extraction()
-    few.learn_labels([Record("1", "d", text, spans=spans)] * 96)
+    few.learn_labels([Record("1", "d", text, spans=spans)] * 71)
     assert few.joined == []
     told = Extraction(joined=[])
     told.learn_labels([Record("1", "d", text, spans=spans)])

@@ -1,8 +1,8 @@
 r"""Where a span begins, by the parse: words that the source's annotation takes in with their head.
 
 A network in a new domain finds 'drive' where 'dvd drive' is the term, having met neither word; that one is a compound
-of the other the parser sees in any domain. On the source it is counted, for each span type k and relation r, how often a
-word that stands before its head, which is in a span of the type, is in the span as well:
+of the other the parser sees in any domain. On the source it is counted, for each span type k and relation r, how often
+a word that stands before its head, which is in a span of the type, is in the span as well:
 
 .. math:: \text{share}_{k,r} = \frac{\#\{\text{inside}\}}{\#\{\text{inside}\} + \#\{\text{directly before the span}\}}.
 
