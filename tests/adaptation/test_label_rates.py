@@ -142,7 +142,7 @@ def test_the_recipe_with_a_few_labels_is_saved_and_predicts_what_was_scored(tmp_
     recipe = ["experiment=best", "adaptation.term_substitution.enough=null", "adaptation.self_training.start=1"]
     metrics = domadapt.train([*recipe, *paths, *few, f"paths.cache={tmp_path}/c", f"paths.run={tmp_path}/run"])
     model = domadapt.load(tmp_path / "run" / "model", precision="32")
-    assert [*model.setting.methods] == ["corpus_evidence", "label_rates"]
+    assert [*model.setting.methods] == ["modifiers", "corpus_evidence", "label_rates"]
     records = domadapt.read(tmp_path / "test.jsonl", domain="laptop").records
     again = model.predict([record.text for record in records])
     assert model.setting.task.score(records, again) == metrics["target_test"]

@@ -218,6 +218,6 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     labelled = domadapt.read(tmp_path / "test.jsonl", domain="laptop").records
     again = model.predict([record.text for record in labelled])
     assert model.setting.task.score(labelled, again) == metrics["target_test"]
-    assert [*model.setting.methods] == ["corpus_evidence"]
+    assert [*model.setting.methods] == ["modifiers", "corpus_evidence"]
     setting, _ = build(domadapt.compose("train", [*recipe, *corpora(tmp_path)]))
     assert setting.augments and setting.reads_target
