@@ -20,7 +20,6 @@ from domadapt.models.load_report import refuse_non_finite
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.parser import Parse, Text
-from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction
 from domadapt.utils import checkpoint
@@ -82,8 +81,8 @@ def _lowercase(data: Mapping[str, Any]) -> bool:
 
 
 def _labels(setting: Setting) -> dict[str, Any]:
-    task = setting.task
-    return {"types": task.types, "joined": task.joined} if isinstance(task, Extraction) else {"labels": task.labels}
+    learnt = {name: getattr(setting.task, name) for name in ("types", "joined") if hasattr(setting.task, name)}
+    return learnt or {"labels": setting.task.labels}
 
 
 @dataclass(frozen=True, slots=True)

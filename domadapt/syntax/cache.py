@@ -126,7 +126,8 @@ class ParseCache:
         """
         for attempt in range(3):
             try:
-                self._connect()
+                with one_at_a_time(self.path):  # of two that make a new file's log, SQLite refuses one without waiting
+                    self._connect()
                 return
             except sqlite3.Error as error:
                 self._set_aside(error, last=attempt == 2)

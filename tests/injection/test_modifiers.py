@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record, Span
-from domadapt.methods.injection.modifiers import Modifiers, extent, in_one, modifier_counts
+from domadapt.methods.injection.modifiers import Modifiers, extent, modifier_counts
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Output
 from domadapt.syntax.controls.linear import Linear
@@ -133,10 +133,3 @@ def test_every_extension_is_one_by_the_definition(made: tuple[list[int], list[in
     more = start - 1
     if start and not begins[start]:
         assert not (free[more] and taken[more] and start <= heads[more] <= last)
-
-
-def test_spans_of_a_joined_type_are_one_and_texts_end_them() -> None:
-    begins = np.array([True, False, False, True])
-    spans = [(0, 0, 0), (1, 1, 0), (2, 2, 1), (3, 3, 1)]
-    assert in_one(spans, begins, {0, 1}) == [(0, 1, 0), (2, 2, 1), (3, 3, 1)]
-    assert in_one(spans, begins, set()) == spans

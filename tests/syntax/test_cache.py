@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -234,6 +236,19 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     cache = ParseCache(parser, tmp_path)
     assert len(list(cache.parse([text(f"word number {i}") for i in range(600)]))) == 600
     assert (parser.seen, cache.damaged) == (0, 0)
+
+
+def test_several_open_a_new_file_at_once(tmp_path: Path) -> None:
+    for attempt in range(40):
+        together = Barrier(4)
+
+        def opened(folder: Path = tmp_path / str(attempt), together: Barrier = together) -> None:
+            together.wait()
+            ParseCache(ChainParser(), folder).close()
+
+        with ThreadPoolExecutor(4) as pool:
+            for future in [pool.submit(opened) for _ in range(4)]:
+                future.result()
 
 
 def test_a_stream_is_read_as_it_is_parsed(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ take in, and where the parser fails. Ours.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,6 @@ from domadapt.methods.units import with_word_logits
 from domadapt.models.encoder import Output
 from domadapt.syntax.parser import Parse
 from domadapt.tasks.tagged import tagged
-
-Spans = list[tuple[int, int, int]]  # first word, last word, type
 
 
 class Modifiers(Method):
@@ -70,16 +68,10 @@ class Modifiers(Method):
         return {f"modifiers/{kind} {name}": shares[kind, name] for kind, names in self.taken.items() for name in names}
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
-        """``heads``: (nodes,) number of each word's head in its text. ``relations``: (nodes, types) whether it is taken
-        in by a span of the type; by none without a parse."""
-        kinds = self.kinds
-        heads = [e.parse.heads if e.parse else np.arange(len(e.words)) for e in examples]
+        """``taken``: (nodes, types) whether spans of the type take in a word of its relation; never without a parse."""
         names = [name for e in examples for name in (e.parse.relations if e.parse else [""] * len(e.words))]
-        wanted = [[name in self.taken.get(kind, ()) for kind in kinds] for name in names]
-        return {
-            "heads": torch.from_numpy(np.concatenate([*heads, np.empty(0)]).astype(np.int64)),
-            "relations": torch.tensor(wanted, dtype=torch.bool).view(len(names), len(kinds)),
-        }
+        taken = [[name in self.taken.get(kind, ()) for kind in self.kinds] for name in names]
+        return {"taken": torch.tensor(taken, dtype=torch.bool).view(len(names), len(self.kinds))}
 
     @property
     def kinds(self) -> list[str]:
@@ -88,20 +80,19 @@ class Modifiers(Method):
 
     def transform(self, output: Output, batch: Batch) -> Output:
         """Spans extended, in scoring and prediction."""
-        if self.training or not self.taken:
+        if self.training or not self.taken or batch.word_heads is None:
             return output
-        read = (batch.node_first_piece >= 0).cpu()
-        texts, numbers = (x.cpu()[read].numpy() for x in batch.node_places())
-        heads, relations = (self.own(batch, name).cpu()[read].numpy() for name in ("heads", "relations"))
-        row = {place: i for i, place in enumerate(zip(texts.tolist(), numbers.tolist(), strict=True))}
-        above = np.array([row.get(place, -1) for place in zip(texts.tolist(), heads.tolist(), strict=True)], dtype=int)
+        read = batch.node_first_piece >= 0
+        row = torch.where(read, read.cumsum(0) - 1, -1)  # of each word among those with a piece
+        texts, above = batch.node_places()[0][read].cpu().numpy(), row[batch.word_heads[read]].cpu().numpy()
+        taken = self.own(batch, "taken")[read].cpu().numpy()
         begins = np.diff(texts, prepend=-1) > 0
         joined = {self.kinds.index(kind) for kind in getattr(self.setting.task, "joined", None) or ()}
 
         def extended(rows: Tensor) -> Tensor:
             tags = rows.argmax(-1).cpu().numpy()
-            for first, last, kind in in_one(tagged(tags, begins), begins, joined):
-                start = extent(first, last, tags == 0, begins, above, relations[:, kind])
+            for first, last, kind in tagged(tags, begins, joined):
+                start = extent(first, last, tags == 0, begins, above, taken[:, kind])
                 if start < first:
                     own = rows[first].clone()
                     inner = own.clone()
@@ -122,21 +113,6 @@ class Modifiers(Method):
     def recall(self, memory: dict[str, Any]) -> None:
         """Take them back."""
         self.taken = {str(kind): [*map(str, names)] for kind, names in memory["taken"].items()}
-
-
-def in_one(spans: Spans, begins: NDArray[np.bool_], joined: Collection[int]) -> Spans:
-    """Spans, those of a joined type side by side as one, as the task reads them.
-
-    >>> in_one([(0, 0, 0), (1, 1, 0), (2, 2, 0)], np.array([True, False, True]), {0})
-    [(0, 1, 0), (2, 2, 0)]
-    """
-    found: Spans = []
-    for first, last, kind in spans:
-        if found and kind in joined and found[-1][1:] == (first - 1, kind) and not begins[first]:
-            found[-1] = (found[-1][0], last, kind)
-        else:
-            found.append((first, last, kind))
-    return found
 
 
 def extent(
