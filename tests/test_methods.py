@@ -140,7 +140,8 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path, task: str, at_predictio
     again = model.predict_texts([UnlabelledText(r.id, "", r.text) for r in corpus.records])
     assert model.setting.task.score(corpus.records, again) == metrics["target_test"]
     kind = "token" if task == "extraction" else "sequence"
-    reading = {name for name, m in made.items() if "parses_at_prediction" in m.reads and kind in m.tasks}
+    parsing = {"parses_at_prediction", "parser_at_prediction"}
+    reading = {name for name, m in made.items() if parsing & m.reads and kind in m.tasks}
     assert model.setting.methods.keys() == reading
     assert ("lisa" in reading) == (at_prediction == "parser")
     for text, prediction in zip(TEXTS, model.predict(TEXTS), strict=True):

@@ -99,7 +99,7 @@ class Packing:
             self._check(config["data"], self.texts[data])
         if parser not in self.parsers:
             self.parsers[parser] = make(config["parser"])
-        reads = {"parses", "parses_at_prediction", "corpus_parses"}
+        reads = {"parses", "parses_at_prediction", "parser_at_prediction", "corpus_parses"}
         parses = bool(cell.floor) or any(reads & m.reads for m in make_methods(cell).values())
         self.work[parser, data] = self.work.get((parser, data), False) or parses
         copy_foreign(config, self.folder / "own")  # apart from libraries, which are no neighbours of it

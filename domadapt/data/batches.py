@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from domadapt.data.spans import Words
 from domadapt.syntax.alignment import IGNORED, Alignment, IntArray, align, first_words
 from domadapt.syntax.graphs import UNKNOWN, tree_edges
 from domadapt.syntax.parser import Parse
@@ -28,6 +29,7 @@ class Example:
         parse: whose words are ``words``.
         label: its class, for sequence tasks.
         word_tags: (words,) class of each word, for token tasks.
+        given: ranges of its owner's words; None where ``words`` are the parser's.
     """
 
     index: int
@@ -39,6 +41,7 @@ class Example:
     parse: Parse | None = None
     label: int | None = None
     word_tags: IntArray | None = None
+    given: Words | None = None
 
     def word(self, number: int) -> str:
         """One word's characters."""
@@ -65,6 +68,7 @@ class Batch:
         relations: (nodes,) relation id of each word. None without parses.
         edge_index: (2, edges) between nodes. None without parses.
         edge_type: (edges,) see :func:`domadapt.syntax.graphs.tree_edges`. None without parses.
+        examples: that it was made of.
         extra: the methods' own tensors, by ``method/name`` (:meth:`domadapt.methods.method.Method.collate`).
     """
 
@@ -82,6 +86,7 @@ class Batch:
     relations: Tensor | None = None
     edge_index: Tensor | None = None
     edge_type: Tensor | None = None
+    examples: tuple[Example, ...] = ()
     extra: dict[str, Tensor] = field(default_factory=dict)
 
     def node_places(self) -> tuple[Tensor, Tensor]:
@@ -112,8 +117,8 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "extra"}
-        moved = {name: value.to(device) for name, value in values.items() if value is not None}
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        moved: dict[str, Any] = {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
         return replace(self, **moved, extra={name: value.to(device) for name, value in self.extra.items()})
 
 
@@ -134,6 +139,7 @@ def encode(
     labels: Sequence[int] | None = None,
     word_tags: Sequence[IntArray] | None = None,
     domains: Sequence[str] | None = None,
+    given: Sequence[Words | None] | None = None,
 ) -> tuple[list[Example], Truncation]:
     """Tokenise texts and align their pieces with words.
 
@@ -146,6 +152,7 @@ def encode(
         labels: per text its class.
         word_tags: per text (words,) class of each word.
         domains: per text its domain.
+        given: per text ranges of its owner's words, None where ``words`` are the parser's.
 
     Returns:
         Examples in order, and what was cut off.
@@ -170,6 +177,7 @@ def encode(
                 parses[i] if parses is not None else None,
                 labels[i] if labels is not None else None,
                 word_tags[i] if word_tags is not None else None,
+                given[i] if given is not None else None,
             )
         )
     return examples, cut
@@ -225,7 +233,8 @@ class Collator:
         if all(e.parse is not None for e in examples):
             arrays |= self._syntax(examples, starts, width)
         extra = {f"{owner}/{name}": x for owner, make in self.extras.items() for name, x in make(examples).items()}
-        return Batch(**{name: torch.from_numpy(value) for name, value in arrays.items()}, extra=extra)
+        tensors = {name: torch.from_numpy(value) for name, value in arrays.items()}
+        return Batch(**tensors, examples=tuple(examples), extra=extra)
 
     def _syntax(self, examples: Sequence[Example], starts: IntArray, width: int) -> dict[str, IntArray]:
         parses = [e.parse for e in examples if e.parse is not None]

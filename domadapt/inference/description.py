@@ -40,6 +40,7 @@ class Description:
         left_behind: methods that only trained: told of, never made, so whatever they name is not trusted either.
         relations: ids of relation names, from 1.
         parser_name: whose parses the model was trained on; they matter where ``parses_at_prediction``.
+        parses_at_prediction: the model reads parses when it predicts, of all texts or of some.
         max_pieces: longest sequence.
         source, target: names of the domains.
         lowercase: it was trained on lower-cased text, and reads all text so.

@@ -60,7 +60,7 @@ def _write(setting: Setting, config: dict[str, Any], folder: Path) -> None:
         parser={**config["parser"]},
         control={**config["control"]},
         parser_name=setting.parser.name,
-        parses_at_prediction=setting.parses_at_prediction,
+        parses_at_prediction=setting.parser_at_prediction,
         max_pieces=setting.max_pieces,
         source=setting.domains.source,
         target=setting.domains.target,
@@ -216,7 +216,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     )
     with blamed(path, "methods"):
         setting.attach()
-    if setting.parses_at_prediction != description.parses_at_prediction:
+    if setting.parser_at_prediction != description.parses_at_prediction:
         raise ValueError(
             f"{path}: damaged: parses_at_prediction={description.parses_at_prediction}, but its methods say otherwise; "
             f"{AGAIN}"
@@ -227,7 +227,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
             method.load_state_dict(kept[name]["weights"])
             method.recall(kept[name]["memory"])
         method.to(target_device).eval()
-    return Model(setting, description.parses_at_prediction, description.lowercase)
+    return Model(setting, setting.parses_at_prediction, description.lowercase)
 
 
 def _miss_checksums(folder: Path, description: Description) -> None:

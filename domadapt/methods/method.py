@@ -71,8 +71,10 @@ class Method(nn.Module):
 
     Attributes:
         reads: what it needs: ``parses`` (in training's batches), ``target`` (text in every step),
-            ``parses_at_prediction``; ``corpus_parses`` (of whole corpora, outside of batches). Where no method reads
-            ``target`` or ``corpus_parses``, runs with other targets take the network that one of them has trained.
+            ``parses_at_prediction`` (of every text); ``parser_at_prediction`` (for the texts that it asks for, by
+            :meth:`~domadapt.methods.setting.Setting.parsed`); ``corpus_parses`` (of whole corpora, outside of batches).
+            Where no method reads ``target`` or ``corpus_parses``, runs with other targets take the network that one of
+            them has trained.
         tasks: kinds of task that it does something for (``token``, ``sequence``); for others nothing is read for it.
         augments: it changes the source's text from epoch to epoch (:meth:`augment`).
         transforms_last: its :meth:`transform` comes after that of all others.

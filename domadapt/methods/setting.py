@@ -18,7 +18,7 @@ from domadapt.models.attention import UnreachableAttention
 from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.doubtful import count_doubts
-from domadapt.syntax.parser import Parse, Parser, Text, word_ranges
+from domadapt.syntax.parser import Parse, Parser, Plain, Text, word_ranges
 from domadapt.tasks.task import Task
 from domadapt.utils.dice import undisturbed
 from domadapt.utils.progress import progress, quiet
@@ -109,8 +109,13 @@ class Setting:
 
     @property
     def parses_at_prediction(self) -> bool:
-        """Whether scoring and prediction read parses."""
+        """Whether texts come to scoring and prediction with their parses."""
         return self._read_by_some("parses_at_prediction")
+
+    @property
+    def parser_at_prediction(self) -> bool:
+        """Whether scoring and prediction read parses, of all texts or of some."""
+        return self.parses_at_prediction or self._read_by_some("parser_at_prediction")
 
     @property
     def reads_target(self) -> bool:
@@ -148,10 +153,25 @@ class Setting:
         domains = [getattr(t, "domain", "") for t in texts]
         tokenizer = self.encoder.tokenizer
         found, cut = encode(
-            [t.text for t in texts], words, tokenizer, self.max_pieces, trees, **targets, domains=domains
+            [t.text for t in texts],
+            words,
+            tokenizer,
+            self.max_pieces,
+            trees,
+            **targets,
+            domains=domains,
+            given=[t.words for t in texts],
         )
         self.truncation[part] = cut
         return found
+
+    def parsed(self, examples: Sequence[Example]) -> list[Parse]:
+        """Parses of examples that may have come without, for a method that reads ``parser_at_prediction``."""
+        without = [e for e in examples if e.parse is None]
+        # A parser that is loaded only now draws random numbers; none is made to be run in half precision.
+        with undisturbed(), torch.autocast(self.device.type, enabled=False):
+            found = iter(list(self.parser.parse([Plain(e.text, e.given) for e in without])))
+        return [e.parse or next(found) for e in examples]
 
     def corpus_parses(self, side: str) -> list[Parse]:
         """Real trees of all ``source`` training records, of all unlabelled ``target`` texts, or of the few ``labelled

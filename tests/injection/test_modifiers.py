@@ -1,5 +1,7 @@
 """Spans that take in their modifiers: counting by hand, extension against the definition, trees of controls."""
 
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,13 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domadapt.data.domains import Domains
+from domadapt.data.domains import Domains, UnlabelledText
 from domadapt.data.records import Record, Span
 from domadapt.methods.injection.modifiers import Modifiers, extent, modifier_counts
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Output
 from domadapt.syntax.controls.linear import Linear
-from domadapt.syntax.parser import Parse, SpacyParser
+from domadapt.syntax.parser import Parse, SpacyParser, Text
 from tests.support import made_of, setting_of, tiny_encoder
 
 TEXT = "The battery life of my old dvd drive amazed me."
@@ -87,10 +89,47 @@ def test_a_span_takes_in_compounds_and_what_others_have_stays_theirs() -> None:
     assert decoded(setting, {"drive": "B-aspect"}) == ["drive"]
 
 
-def test_texts_without_a_parse_are_left_as_they_are() -> None:
-    setting, _ = with_modifiers(TEXT, aspect=["compound"])
+class Counting(SpacyParser):
+    """The shipped parser; keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        texts = list(texts)
+        self.asked.extend(text.text for text in texts)
+        yield from super().parse(texts, processes)
+
+
+def test_only_texts_with_something_to_ask_are_parsed() -> None:
+    setting, method = with_modifiers(TEXT, aspect=["compound"])
+    parser = Counting()
+    setting.parser = parser
     setting.source = [replace(example, parse=None) for example in setting.source]
-    assert decoded(setting, {"drive": "B-aspect"}) == ["drive"]
+    for tags, found in (
+        ({"my": "B-aspect"}, ["my"]),  # the word before it is asked for, and is no compound
+        ({"drive": "B-aspect"}, ["dvd drive"]),
+        ({"drive": "B-opinion"}, ["drive"]),  # of a type that takes nothing in
+        ({"The": "B-aspect"}, ["The"]),  # nothing before it
+        ({"drive": "B-aspect", "dvd": "B-opinion"}, ["dvd", "drive"]),  # that is another's
+        ({}, []),
+    ):
+        parser.asked.clear()
+        assert decoded(setting, tags) == found
+        assert parser.asked == ([TEXT] if found in (["my"], ["dvd drive"]) else [])
+    method.never = {"of", "dvd"}
+    assert decoded(setting, {"my": "B-aspect", "drive": "B-aspect"}) == ["my", "drive"]
+    assert parser.asked == []
+
+
+def test_an_owners_words_are_the_ones_that_are_parsed() -> None:
+    setting, _ = with_modifiers(TEXT, aspect=["compound"])
+    words = [(match.start(), match.end()) for match in re.finditer(r"\S+", TEXT)]  # "me." is one
+    texts = [UnlabelledText("1", "d", TEXT, tuple(words))]
+    setting.source = setting.examples(texts, "test", parses=False, labelled=False)
+    assert decoded(setting, {"drive": "B-aspect"}) == ["dvd drive"]
+    assert setting.parsed(setting.source)[0].words.tolist() == [list(word) for word in words]
 
 
 def test_it_learns_from_the_source_what_is_taken_in() -> None:
@@ -100,7 +139,7 @@ def test_it_learns_from_the_source_what_is_taken_in() -> None:
     setting.domains = Domains("a", "b", tuple(records), (), (), setting.domains.unlabeled, None)
     method.least = 3
     told = method.prepare()
-    assert method.memory() == {"taken": {"aspect": ["compound"]}}
+    assert method.memory() == {"taken": {"aspect": ["compound"]}, "never": [".", "died", "my", "of", "old", "the"]}
     assert told == {"modifiers/aspect compound": 1.0}
     method.taken, method.least = {}, 7  # of six
     assert (method.prepare(), method.taken) == ({}, {})
@@ -127,9 +166,15 @@ def test_every_extension_is_one_by_the_definition(made: tuple[list[int], list[in
     heads, tags, begins, taken = made
     first, last = next(((i, i) for i, tag in enumerate(tags) if tag), (0, 0))
     free = [tag == 0 for tag in tags]
-    start = extent(first, last, np.array(free), np.array(begins), np.array(heads), np.array(taken))
-    inside = range(start, first)
-    assert all(free[i] and taken[i] and i < heads[i] <= last and not begins[i + 1] for i in inside)
-    more = start - 1
-    if start and not begins[start]:
-        assert not (free[more] and taken[more] and start <= heads[more] <= last)
+    texts = np.cumsum(begins) - 1
+    numbers = np.concatenate([np.arange(n) for n in np.bincount(texts)])
+    names = tuple("compound" if one else "amod" for one in taken)  # by number in the text, as the heads are
+    parse = Parse(np.zeros((len(heads), 2), np.int64), np.array(heads), names, ("",) * len(heads))
+    start = extent(first, last, parse, ["compound"], np.array(free), texts, numbers)
+
+    def fits(row: int, low: int) -> bool:
+        word = numbers[row]
+        return texts[row] == texts[last] and free[row] and taken[word] and low <= heads[word] <= numbers[last]
+
+    assert all(fits(row, numbers[row] + 1) for row in range(start, first))
+    assert not (start and fits(start - 1, numbers[start]))
