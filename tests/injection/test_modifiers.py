@@ -17,6 +17,7 @@ from domadapt.methods.injection.modifiers import Modifiers, extent, modifier_cou
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Output
 from domadapt.syntax.controls.linear import Linear
+from domadapt.syntax.controls.word_classes import WordClasses
 from domadapt.syntax.parser import Parse, SpacyParser, Text
 from tests.support import made_of, setting_of, tiny_encoder
 
@@ -130,6 +131,13 @@ def test_an_owners_words_are_the_ones_that_are_parsed() -> None:
     setting.source = setting.examples(texts, "test", parses=False, labelled=False)
     assert decoded(setting, {"drive": "B-aspect"}) == ["dvd drive"]
     assert setting.parsed(setting.source)[0].words.tolist() == [list(word) for word in words]
+
+
+def test_nouns_before_a_span_by_the_control_of_word_classes() -> None:
+    setting, _ = with_modifiers(TEXT, aspect=["NN"])
+    assert decoded(setting, {"drive": "B-aspect"}, WordClasses(SpacyParser())) == ["dvd drive"]
+    setting, _ = with_modifiers(TEXT, aspect=["NN", "JJ"])
+    assert decoded(setting, {"drive": "B-aspect"}, WordClasses(SpacyParser())) == ["old dvd drive"]
 
 
 def test_it_learns_from_the_source_what_is_taken_in() -> None:
