@@ -8,8 +8,8 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
+from benchmarks.expected import WHOLE_TEXTS, record, record_with
 from benchmarks.expected import known as known_runs
-from benchmarks.expected import record
 from domadapt.analysis.counts import counts, scores
 from domadapt.analysis.expected import ESTIMATES, KNOWN, RESAMPLES, Known, Sides, expected_score, interval
 from domadapt.analysis.temperature import calibration_under_shift, temperature, tempered
@@ -86,6 +86,12 @@ def test_what_is_known_of_spans_is_what_results_show() -> None:
     own = found[estimate]
     numbers = [round(number, 3) for number in (own.bias, own.spread, own.error)]
     assert KNOWN["token"] == Known(estimate, *numbers, own.runs)
+
+
+def test_what_is_known_of_whole_texts_is_what_results_show() -> None:
+    known = KNOWN["sequence"]
+    own = record_with(known.bias, known.estimate, known_runs(WHOLE_TEXTS))
+    assert known == Known("doc", 0.028, round(own.spread, 3), round(own.error, 3), own.runs)
 
 
 @pytest.mark.parametrize("kind", ["token", "sequence"])
