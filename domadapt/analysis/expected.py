@@ -54,8 +54,8 @@ class Known:
 KNOWN = {
     # MiniLM, source_only and best on 16 pairs of results/: `python -m benchmarks.expected`.
     "token": Known("counts", bias=0.196, spread=0.091, error=0.081, runs=80),
-    # The bias is that of linear models of words on pairs of amazon_reviews and amazon_reviews_fdu; what is left is that of
-    # MiniLM on eleven pairs of results/.
+    # The bias is that of linear models of words on pairs of amazon_reviews and amazon_reviews_fdu; what is left is
+    # MiniLM's, on eleven pairs of results/.
     "sequence": Known("doc", bias=0.028, spread=0.059, error=0.047, runs=20),
 }
 
