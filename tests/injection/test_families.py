@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import transformers
 from domadapt.methods.injection.attention_supervision import AttentionSupervision
 from domadapt.methods.injection.gnn import GraphSupervision
 from domadapt.methods.injection.lisa import Lisa
+from domadapt.methods.injection.paths import OpinionPaths
 from domadapt.methods.injection.relations import Relations
 from domadapt.methods.method import Method, Step
 from domadapt.training.fit import final_weights
@@ -25,10 +27,21 @@ from tests.support import (
 )
 
 HEADS = [{"layer": 0, "head": 1, "target": "child"}, {"layer": 1, "head": 3, "target": "sibling"}]
+
+
+class KnownPaths(OpinionPaths):
+    """Its opinions and paths are given: the texts here have no labels to learn them from."""
+
+    def prepare(self) -> dict[str, Any]:
+        self.opinions, self.numbers = frozenset({"sharp", "great"}), {("nsubj",): 1, ("^amod",): 2}
+        return {}
+
+
 SUPERVISING: dict[str, Callable[[], Method]] = {
     "attention_supervision": lambda: AttentionSupervision("auto", ["nsubj", "det"], 1.0),
     "gnn": lambda: GraphSupervision("gcn", 16, 1, 0.5, 0.1, 1.0, 1.0, 1.0),
     "lisa": lambda: Lisa(0, 0, "predicted", 1.0, heads=[*HEADS, {"layer": 1, "head": 2, "target": "parent"}]),
+    "paths": lambda: KnownPaths(10, 3, 8, 1.0),
     "relations": lambda: Relations(0, 8, 4, 1.0, 1.0, 1.0),
 }
 

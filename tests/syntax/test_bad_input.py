@@ -15,7 +15,7 @@ from domadapt.syntax.conllu import ConlluParser, conllu, read_conllu
 from domadapt.syntax.doubtful import count_doubts, doubt
 from domadapt.syntax.parser import Parse, Parser, SpacyParser
 from domadapt.training.build import build
-from tests.support import corpora, parsed_batch, records, tiny_encoder, write_jsonl
+from tests.support import corpora, parsed_batch, records, setting_of, tiny_encoder, write_jsonl
 from tests.syntax.test_parser import ROWS
 
 GERMAN = "Die Kamera ist sehr gut, aber der Akku reicht leider nur einen Tag lang."
@@ -89,6 +89,15 @@ def test_a_run_with_odd_texts_counts_them_and_stays_finite(tmp_path: Path) -> No
     losses = [value for point in metrics["curve"] for value in point["losses"].values()]
     assert losses and np.isfinite(losses).all()
     assert metrics["counts"]["warnings"]["parse kept that may mean little: no Latin letter in the text"] >= 5
+
+
+def test_words_that_no_piece_covers_are_counted() -> None:
+    setting = setting_of(tiny_encoder(), max_pieces=16)
+    words = ((0, 3), (4, 5), (6, 10), (10, 11))
+    texts = [UnlabelledText(str(i), "d", text, words) for i, text in enumerate(("The \u200b lens.", "The a lens."))]
+    cut = UnlabelledText("2", "d", "long " * 40)
+    setting.examples([*texts, cut], "target", parses=False, labelled=False)
+    assert dict(setting.warnings) == {"word left out: the backbone has no piece of it (a control character, say)": 1}
 
 
 def test_a_word_that_no_piece_covers_is_in_no_loss() -> None:
