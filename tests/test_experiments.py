@@ -61,6 +61,20 @@ def test_a_control_differs_from_its_method_in_the_trees_alone(name: str) -> None
             assert [*block.methods[control]] == [*block.methods[method], f"control={control.partition('@')[2]}"]
 
 
+# What is classified takes no modifiers in; what asks which syntax helps the recipe leaves its own out.
+WITHOUT_MODIFIERS = {"amazon_reviews", "camera_laptop_sentences", "syntax_finalists"}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_recipe_is_one_everywhere(name: str) -> None:
+    methods = compose("benchmark", [f"experiment={name}"]).benchmark.methods
+    for method, overrides in methods.items():
+        if method == "best" or method.startswith("best+"):
+            chosen = {key: value for key, _, value in (one.partition("=") for one in overrides)}
+            assert chosen["selection"] == "last" and "best" in chosen["adaptation"]
+            assert ("modifiers" in chosen.get("injection", "")) == (name not in WITHOUT_MODIFIERS), method
+
+
 def test_my_matrix_runs_as_soon_as_paths_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = records("camera", 16)
     lines = ["text,label", *(f'"{row["text"]}",{row["label"]}' for row in rows)]
