@@ -54,6 +54,7 @@ check: setup-dev  ## style and types
 
 bench: setup-dev  ## speed, as ratios measured in alternation
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.costs
 
 tables: setup  ## the blocks of README.md and docs/ that quote results, from results/
 	$(BIN)/python -m benchmarks.readme

@@ -1,0 +1,89 @@
+"""What each injection costs in training and in prediction, over none: `python -m benchmarks.costs`.
+
+A step is one of the optimizer's on 32 labelled sentences, and on as many of the target where the method reads them; a
+prediction begins at raw text, parses included where the method reads them. Both in alternation with a plain model's.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from benchmarks.speed import paired, stepper
+from domadapt.config.compose import compose
+from domadapt.data.domains import UnlabelledText
+from domadapt.data.loaders import StepBatches
+from domadapt.inference.evaluate import evaluate
+from domadapt.methods.setting import Setting
+from domadapt.runs.provenance import processor
+from domadapt.training.build import build
+from domadapt.training.run import train
+from domadapt.utils.progress import progress
+
+INJECTIONS = Path(__file__).parents[1] / "conf" / "injection"
+ROUNDS, STEPS, BATCH, TEXTS = 5, 6, 32, 400
+
+
+def cost(injection: str, encoder: Path, cache: Path) -> dict[str, float]:
+    """Ratios of a training step and of a prediction, medians.
+
+    Args:
+        injection: as the configuration calls it.
+        encoder: folder of a trained one, so that spans are found where there are some.
+        cache: of training's parses.
+    """
+    ours, plain = made(encoder, cache, f"injection={injection}"), made(encoder, cache)
+    own, other = stepper(ours, ours.methods, steps(ours)), stepper(plain, {}, steps(plain))
+    predicted = paired(predicting(ours), predicting(plain), ROUNDS)
+    return {"step": paired(own, other, ROUNDS)["median"], "prediction": predicted["median"]}
+
+
+def made(encoder: Path, cache: Path, *overrides: str) -> Setting:
+    """What a run on hotel → laptop works with, its methods prepared."""
+    given = ["experiment=hotel_laptop", f"backbone.name={encoder}", f"paths.cache={cache}", *overrides]
+    setting, _ = build(compose("train", given))
+    for method in setting.methods.values():
+        method.prepare()
+    return setting
+
+
+def steps(setting: Setting) -> list[StepBatches]:
+    """Batches of a few steps, the same sentences for all."""
+    found = []
+    for start in range(0, BATCH * STEPS, BATCH):
+        part = slice(start, start + BATCH)
+        target = setting.collator(setting.target[part]) if setting.reads_target else None
+        found.append(StepBatches(setting.collator(setting.source[part]), target))
+    return found
+
+
+def predicting(setting: Setting) -> Callable[[], None]:
+    """A function that labels raw texts, none of which has been parsed before."""
+    texts = [UnlabelledText(str(i), "", text.text) for i, text in enumerate(setting.domains.unlabeled.texts[:TEXTS])]
+    setting.parser = setting.uncached
+
+    def run() -> None:
+        examples = setting.examples(texts, "prediction", setting.parses_at_prediction, labelled=False)
+        evaluate(examples, setting, 64, "predict")
+
+    return run
+
+
+def main() -> None:
+    """Measure all injections, or those that are named, and print each as a JSON object."""
+    names = sys.argv[1:] or sorted(path.stem for path in INJECTIONS.glob("*.yaml") if path.stem != "none")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        short = ["experiment=hotel_laptop", "trainer.epochs=4", f"paths.cache={folder}/cache"]
+        train(compose("train", [*short, f"paths.run={folder}/run"]))
+        print(f"on {processor()}, {torch.get_num_threads()} threads", flush=True)
+        for injection in progress(names, "costs", len(names), "injection"):
+            found = cost(injection, folder / "run" / "model" / "encoder", folder / "cache")
+            print(json.dumps({injection: {name: round(ratio, 2) for name, ratio in found.items()}}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
