@@ -60,6 +60,8 @@ def harmless(text: str) -> str:
 
     >>> harmless("camera → laptop by lisa_x: <b>hi</b> @all")
     'camera → laptop by lisa_x: `<b>hi</b> @all`'
+    >>> harmless("gnn is above gnn@linear.")
+    'gnn is above `gnn@linear`.'
     """
     parts: list[tuple[bool, list[str]]] = []
     for word in visible(text).split():
@@ -68,7 +70,12 @@ def harmless(text: str) -> str:
         if not parts or parts[-1][0] != plain:
             parts.append((plain, []))
         parts[-1][1].append(word)
-    return " ".join(" ".join(words) if plain else code(" ".join(words)) for plain, words in parts)
+    return " ".join(" ".join(words) if plain else _coded(" ".join(words)) for plain, words in parts)
+
+
+def _coded(text: str) -> str:
+    core = text.rstrip(".,") or text  # a sentence's mark is no part of the word before it
+    return code(core) + text[len(core) :]
 
 
 def code(text: str) -> str:

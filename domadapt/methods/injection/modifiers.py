@@ -15,7 +15,7 @@ after all that other methods add; so what learns from the model's own labels (``
 Parses at prediction, and only texts where there is something to ask: where the word before a span is in no other and
 not one that the source has often and never as a noun or in such a relation ('the', 'great'): one text in eight.
 Nothing for tasks without spans. Fails where source and target differ in what they take in, and where the parser fails.
-Ours.
+A tagger would do: under ``control=word_classes`` the nouns before a term are taken in, and as much is gained. Ours.
 """
 
 from collections import Counter
