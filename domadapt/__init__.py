@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 # torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+# numpy's threads wait for torch's, and the parser's matrices are small: prediction that parses took twice as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
     from domadapt.api import audit as audit
