@@ -18,6 +18,7 @@ from domadapt.bundling.corpora import Files, read_all
 from domadapt.bundling.libraries import copy_foreign, copy_libraries, copy_package
 from domadapt.bundling.run import FORMAT
 from domadapt.config.instantiate import make, plain
+from domadapt.methods.method import TREES
 from domadapt.runs.content import files_named
 from domadapt.runs.key import folder_of
 from domadapt.syntax.cache import ParseCache
@@ -99,8 +100,7 @@ class Packing:
             self._check(config["data"], self.texts[data])
         if parser not in self.parsers:
             self.parsers[parser] = make(config["parser"])
-        reads = {"parses", "parses_at_prediction", "parser_at_prediction", "corpus_parses"}
-        parses = bool(cell.floor) or any(reads & m.reads for m in make_methods(cell).values())
+        parses = bool(cell.floor) or any({*TREES, "corpus_parses"} & m.reads for m in make_methods(cell).values())
         self.work[parser, data] = self.work.get((parser, data), False) or parses
         copy_foreign(config, self.folder / "own")  # apart from libraries, which are no neighbours of it
         rest = {k: v for k, v in config.items() if k not in ("data", "parser", "backbone", "paths", "benchmark")}

@@ -13,6 +13,9 @@ from domadapt.data.records import Record
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Output
 
+# Of what a method reads (:attr:`Method.reads`), what takes a parser's trees of the texts of batches.
+TREES = frozenset({"parses", "parses_at_prediction", "parser_at_prediction"})
+
 
 class View:
     """One side of a step: a batch, and what the model says of it, computed when somebody first asks.

@@ -163,9 +163,8 @@ class Setting:
             given=[t.words for t in texts],
         )
         self.truncation[part] = cut
-        whole = [
-            e.alignment for e in found if len(e.input_ids) < self.max_pieces
-        ]  # the rest may be cut, and is counted
+        # Texts that may have been cut are counted as such.
+        whole = [e.alignment for e in found if len(e.input_ids) < self.max_pieces]
         if bare := sum(int((alignment.word_first_pieces() < 0).sum()) for alignment in whole):
             self.warnings["word left out: the backbone has no piece of it (a control character, say)"] += bare
         return found

@@ -10,7 +10,7 @@ from domadapt.config.instantiate import make
 from domadapt.data.batches import Collator
 from domadapt.data.domains import SealedTest
 from domadapt.inference.saved import SavedRuns
-from domadapt.methods.method import Method
+from domadapt.methods.method import TREES, Method
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import EncoderLike
 from domadapt.runs.key import folder_of
@@ -54,9 +54,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         )
     if methods and not encoder.takes_methods:
         raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is the bar without them")
-    if cfg.control and not any(
-        {"parses", "parses_at_prediction", "parser_at_prediction"} & m.reads for m in methods.values()
-    ):
+    if cfg.control and not any(TREES & m.reads for m in methods.values()):
         raise ValueError(
             f"control={next(iter(cfg.control))}: no method of this run reads parses, so there is nothing to control; "
             f"add one (injection=lisa, injection=gnn) or leave the control out"

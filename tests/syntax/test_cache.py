@@ -242,13 +242,15 @@ def test_several_open_a_new_file_at_once(tmp_path: Path) -> None:
     for attempt in range(40):
         together = Barrier(4)
 
-        def opened(folder: Path = tmp_path / str(attempt), together: Barrier = together) -> None:
+        def opened(folder: Path = tmp_path / str(attempt), together: Barrier = together) -> int:
             together.wait()
-            ParseCache(ChainParser(), folder).close()
+            cache = ParseCache(ChainParser(), folder)
+            cache.close()
+            return cache.damaged
 
         with ThreadPoolExecutor(4) as pool:
-            for future in [pool.submit(opened) for _ in range(4)]:
-                future.result()
+            opening = [pool.submit(opened) for _ in range(4)]
+        assert [one.result() for one in opening] == [0] * 4
 
 
 def test_a_stream_is_read_as_it_is_parsed(tmp_path: Path) -> None:
