@@ -42,6 +42,33 @@ def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> 
     return rows
 
 
+def read_layers(name: str, layers: Any) -> list[int]:
+    """A setting that is ``all``, or lists layers.
+
+    Args:
+        name: of the setting, as the user writes it.
+        layers: as given.
+
+    Returns:
+        Their numbers; none for all.
+
+    Raises:
+        ValueError: neither of the two.
+
+    >>> read_layers("tree_bias.layers", "all"), read_layers("tree_bias.layers", [0, 3])
+    ([], [0, 3])
+    >>> read_layers("tree_bias.layers", "top")
+    Traceback (most recent call last):
+    ValueError: tree_bias.layers='top': expected all, or different numbers of layers, such as [0,3]
+    """
+    numbers = [*layers] if isinstance(layers, list) and all(type(layer) is int for layer in layers) else []
+    if layers != "all" and (not numbers or len({*numbers}) < len(numbers)):
+        raise ValueError(f"{name}={layers!r}: expected all, or different numbers of layers, such as [0,3]")
+    for layer in numbers:
+        in_range(name, layer, 0)
+    return numbers
+
+
 def check_head(name: str, head: int, encoder: Any) -> None:
     """Refuse a head that a model has not: ``ValueError`` as :func:`check_layer` raises it."""
     _check(name, head, "heads", encoder.attention_shape[1], encoder)

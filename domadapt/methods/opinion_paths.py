@@ -7,20 +7,97 @@ paths are those that lead most often from one of them to a noun.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from domadapt.data.batches import Example
 from domadapt.data.records import Record
-from domadapt.methods.weak_evidence import leaning
+from domadapt.methods.method import Method, in_range
+from domadapt.methods.term_types import noun_kinds
+from domadapt.methods.weak_evidence import judging_words, leaning
 from domadapt.syntax.double_propagation import words_of
+from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.parser import Parse, Text
 from domadapt.syntax.path_rules import Rule, Words, learn_rules, linked
-from domadapt.syntax.paths import Path
+from domadapt.syntax.paths import Path, paths_from
 
 LEANING = 0.3  # of a word that stands for a class
 TELLS = ("JJ", "VB", "RB")  # tags of words that may
+LEAST, SHARE = 1, 0.3  # uses of an opinion word in the source, and share of them that judge: those of floor=path_rules
+
+
+class PathMethod(Method):
+    """What methods share that learn opinion words and paths from the source, and look for both in every text.
+
+    Args:
+        name: the method's, as the configuration calls it.
+        paths: K, how many are told apart.
+        longest: arcs of a path.
+        weights: of the method's losses.
+
+    Attributes:
+        opinions: words, in lower case, that a path may begin at.
+        numbers: of the paths, from 1; the most telling one first.
+    """
+
+    def __init__(self, name: str, paths: int, longest: int, weights: dict[str, float] | None = None) -> None:
+        super().__init__(weights)
+        in_range(f"{name}.paths", paths, 1)
+        in_range(f"{name}.longest", longest, 1)
+        self.most, self.longest = paths, longest
+        self.opinions: frozenset[str] = frozenset()
+        self.numbers: dict[Path, int] = {}
+
+    def prepare(self) -> dict[str, Any]:
+        """Learn opinion words and paths from the source, under the trees of training: a control's twin has its own.
+
+        Raises:
+            ValueError: the source has no terms, or no parts of speech are known.
+        """
+        task, records = self.setting.task, self.setting.domains.source_train
+        parses = [example.parse for example in self.setting.source if example.parse is not None]
+        if task.kind == "token":
+            kinds = noun_kinds(records, parses)
+            if not kinds:
+                raise ValueError(
+                    f"{self.name}: expected spans that are mostly nouns, as terms are, and a parser that tags parts of "
+                    "speech; the source has none; leave the method out"
+                )
+            self.opinions = judging_words(records, parses, kinds, LEAST, SHARE)
+            rules = path_rules(records, parses, kinds, self.opinions, self.most, self.longest)
+            paths, told = [rule.path for rule in rules], [str(rule) for rule in rules]
+        else:
+            self.opinions = leaning_words(records, parses, task.labels)
+            if not self.opinions:
+                raise ValueError(
+                    f"{self.name}: no adjective, verb or adverb of the source leans to a class; expected a parser that "
+                    "tags parts of speech as JJ, VB, RB; leave the method out"
+                )
+            paths = frequent_paths(records, parses, self.opinions, self.most, self.longest)
+            told = [" ".join(path) for path in paths]
+        self.numbers = {path: number for number, path in enumerate(paths, start=1)}
+        return {f"{self.name}/opinions": len(self.opinions), f"{self.name}/paths": told}
+
+    def found(self, example: Example) -> Iterator[tuple[int, int, int]]:
+        """Opinion word, another word near it in the tree, number of the path; 0 of one that leads to no noun."""
+        if (parse := example.parse) is None:
+            return
+        opinions = {i for i in range(len(example.words)) if example.word(i).lower() in self.opinions}
+        for start, end, path in paths_from(parse, sorted(opinions), self.longest):
+            is_term = end not in opinions and is_noun(parse, end, example.text)
+            yield start, end, self.numbers.get(path, 0) if is_term else 0
+
+    def memory(self) -> dict[str, Any]:
+        """The words, and the paths by their numbers."""
+        return {"opinions": sorted(self.opinions), "paths": [list(path) for path in self.numbers]}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Take them back."""
+        self.opinions = frozenset(map(str, memory["opinions"]))
+        self.numbers = {tuple(map(str, path)): number for number, path in enumerate(memory["paths"], start=1)}
 
 
 def places(text: Text, parse: Parse, words: Collection[str]) -> list[int]:

@@ -51,12 +51,15 @@ class Parse(NamedTuple):
         heads: (words,) index of each word's head; a root is its own head.
         relations: (words,) name of the arc to the head.
         tags: (words,) part-of-speech tag, empty where the parser gives none.
+        antecedents: coreference, where the parser tells it: the head word of a mention, and that of the mention before it
+            that names the same.
     """
 
     words: IntArray
     heads: IntArray
     relations: tuple[str, ...]
     tags: tuple[str, ...]
+    antecedents: tuple[tuple[int, int], ...] = ()
 
     def within(self, start: int, end: int) -> tuple[int, int] | None:
         """First word and end of a range of characters; None where it covers no word.
@@ -94,18 +97,23 @@ class SpacyParser:
         name: ``shipped`` for the small English pipeline that travels with the package, else the name of an installed
             pipeline (``en_core_web_trf``) or a folder.
         batch_size: texts a batch of ``nlp.pipe``.
+        coreference: what the names of the span groups begin with in which the pipeline says which mentions name the
+            same (``coref_clusters`` of spaCy's own resolver); None where it says nothing of it.
 
     Raises:
         ValueError: the pipeline is not installed, or has no dependency parser; the batch size is none.
     """
 
-    def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
+    def __init__(self, name: str = SHIPPED, batch_size: int = 256, coreference: str | None = None) -> None:
         if type(batch_size) is not int or batch_size < 1:  # spaCy would give no parses, and no error
             raise ValueError(f"parser.batch_size={batch_size!r}: expected a whole number from 1")
         self.pipeline = name
         self.batch_size = batch_size
         # Where the cache holds every text, a run never loads spaCy: the shipped pipeline's name is told by its files.
         self.name = shipped_name() if name == SHIPPED else pipeline_name(self._nlp)
+        self.coreference = coreference
+        if coreference:  # other parses than without
+            self.name += f"/{coreference}"
 
     @property
     def _nlp(self) -> "Language":
@@ -129,7 +137,7 @@ class SpacyParser:
                 return
             stream = iter(head)
         docs = (piece for text in stream for piece in self._docs(text))
-        yield from whole(self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size))
+        yield from whole(self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size), self.coreference)
 
     def _in_processes(self, stream: Iterator[Text], processes: int) -> Iterator[Parse]:
         batches = iter(lambda: [Plain(t.text, t.words) for t in islice(stream, self.batch_size)], [])
@@ -248,17 +256,39 @@ def word_ranges(words: Sequence[tuple[int, int]]) -> IntArray:
     return np.asarray(words, dtype=np.int64).reshape(-1, 2)
 
 
-def from_doc(doc: "Doc") -> Parse:
+def from_doc(doc: "Doc", coreference: str | None = None) -> Parse:
     """Read a parsed Doc: HEAD is stored as a relative offset in unsigned integers, hence the cast."""
     heads = doc.to_array("HEAD").astype(np.int64) + np.arange(len(doc))
-    return Parse(doc_words(doc), heads, tuple(t.dep_ for t in doc), tuple(t.tag_ for t in doc))
+    links = () if coreference is None else antecedents(doc, coreference)
+    return Parse(doc_words(doc), heads, tuple(t.dep_ for t in doc), tuple(t.tag_ for t in doc), links)
 
 
-def whole(docs: Iterable[tuple["Doc", Piece]]) -> Iterator[Parse]:
+def antecedents(doc: "Doc", prefix: str) -> tuple[tuple[int, int], ...]:
+    """Head words of mentions, each with that of the mention before it in the same group of spans.
+
+    Args:
+        doc: parsed.
+        prefix: of the groups' names.
+
+    >>> import spacy
+    >>> doc = spacy.blank("en")("Ann says she likes her")
+    >>> doc.spans["coref_clusters_1"] = [doc[4:5], doc[0:1], doc[2:3]]
+    >>> antecedents(doc, "coref_clusters")
+    ((2, 0), (4, 2))
+    """
+    found = set[tuple[int, int]]()
+    for name, spans in doc.spans.items():
+        if name.startswith(prefix):
+            mentions = sorted({span.root.i for span in spans})
+            found.update(zip(mentions[1:], mentions, strict=False))
+    return tuple(sorted(found))
+
+
+def whole(docs: Iterable[tuple["Doc", Piece]], coreference: str | None = None) -> Iterator[Parse]:
     """Parses of whole texts from parsed Docs of their pieces; each piece keeps its own roots."""
     parts: list[tuple[int, Parse]] = []
     for doc, (start, last, words) in docs:
-        parse = from_doc(doc)
+        parse = from_doc(doc, coreference)
         parts.append((start, parse if words is None else parse._replace(words=word_ranges(words))))
         if last:
             yield together(parts)
@@ -281,6 +311,11 @@ def together(parts: Sequence[tuple[int, Parse]]) -> Parse:
         np.concatenate([parse.heads + before for (_, parse), before in zip(parts, first, strict=False)]),
         tuple(relation for _, parse in parts for relation in parse.relations),
         tuple(tag for _, parse in parts for tag in parse.tags),
+        tuple(
+            (int(word + before), int(earlier + before))
+            for (_, parse), before in zip(parts, first, strict=False)
+            for word, earlier in parse.antecedents
+        ),
     )
 
 

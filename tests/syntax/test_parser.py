@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.conllu import ConlluParser
-from domadapt.syntax.parser import SpacyParser, load_pipeline
+from domadapt.syntax.parser import Parse, SpacyParser, load_pipeline, together
 
 ROWS = """# text = The lens is  sharp.
 1\tThe\t_\tDET\tDT\t_\t2\tdet\t_\t_
@@ -58,6 +59,12 @@ def test_a_text_longer_than_the_pipeline_takes_is_parsed_in_pieces(monkeypatch: 
     assert cut[1].relations[:6] == whole[1].relations[:6]
     assert all(0 <= head < len(cut[1].words) for head in cut[1].heads)
     assert abs(cut[1].heads - range(len(cut[1].heads))).max() < 50
+
+
+def test_antecedents_of_a_text_in_pieces_are_its_own_words() -> None:
+    words, pair = np.array([[0, 2], [3, 5]]), ((1, 0),)
+    one = Parse(words, np.array([0, 0]), ("ROOT", "dep"), ("", ""), pair)
+    assert together([(0, one), (6, one), (12, one)]).antecedents == ((1, 0), (3, 2), (5, 4))
 
 
 def test_conllu_is_placed_in_the_text_as_written(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ and learns that the first piece of a word attends to the first pieces S(i) of th
 
 on source and target text, for it needs parses and no labels; the loss is the mean over heads. A word has one head, so
 from dependents to heads this is plain cross entropy; a head may have several dependents. Attention is left as it is,
-queries and keys learn, and there are no parameters: the model left behind is a stock one.
+queries and keys learn, and there are no parameters: the model left behind is a stock one. Where the user's
+pipeline tells coreference (``parser.coreference``), ``coref`` is a relation, too: from a mention to the one before it
+that names the same.
 
 Where attention can be replaced, A is read before dropout. Other models, such as DeBERTa, return theirs, in training
 after dropout: of what it has taken nothing is learned in that step, and the rest is divided up among what it has left.
@@ -39,6 +41,7 @@ from domadapt.syntax.controls import linear, self_loops
 from domadapt.syntax.graphs import is_kind_of, relation_links
 
 TO_HEAD, TO_DEPENDENT = "to_head", "to_dependent"
+COREFERENCE = "coref"  # a relation from a mention to the one before it
 DIRECTIONS = (TO_HEAD, TO_DEPENDENT)
 log = logging.getLogger(__name__)
 ANY = (linear.RELATION, self_loops.RELATION)  # the one relation of a control's trees
@@ -88,6 +91,8 @@ class AttentionSupervision(Method):
         encoder.keep_scores(self._wanted)
         wanted = [*dict.fromkeys(relation for relation, _ in self.kinds)]
         names = [name for name in setting.relations if name not in ANY]  # the real trees', under a control, too
+        if COREFERENCE in wanted and tells_coreference(setting):
+            names.append(COREFERENCE)
         absent = [r for r in wanted if names and not any(is_kind_of(name, r) for name in names)]
         if absent:
             there = ", ".join(names)
@@ -178,6 +183,12 @@ class AttentionSupervision(Method):
         return {"attention_supervision/heads": torch.stack(losses).mean()}
 
 
+def tells_coreference(setting: Setting) -> bool:
+    """Whether the pipeline names an antecedent somewhere in the source, whatever control its trees are under."""
+    parser = setting.corpus_parser or setting.parser
+    return any(parse.antecedents for parse in parser.parse(setting.domains.source_train))
+
+
 def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> IntArray:
     """(links, 4) of one text: number of the kind, row, first piece of a word, first piece of one it is related with."""
     assert example.parse is not None
@@ -185,6 +196,8 @@ def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> 
     for number, (relation, direction) in enumerate(kinds):
         names = [relation if name in ANY else name for name in example.parse.relations]
         arcs = relation_links(example.parse.heads, names, relation)
+        if relation == COREFERENCE and example.parse.antecedents:
+            arcs = np.array(example.parse.antecedents)
         pairs = example.alignment.link_pieces(arcs if direction == TO_HEAD else arcs[:, ::-1], every=False)
         found.append(np.insert(pairs, 0, [[number], [row]], axis=1))
     return np.concatenate(found)

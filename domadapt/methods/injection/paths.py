@@ -15,8 +15,7 @@ words that lean to a class are the opinion words. The loss needs no labels, only
 Nothing of it is needed to predict: the model left behind is a stock one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -24,21 +23,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch, Example
-from domadapt.methods.method import Method, Step, both_sides, in_range
-from domadapt.methods.opinion_paths import frequent_paths, leaning_words, path_rules
+from domadapt.methods.method import Step, both_sides, in_range
+from domadapt.methods.opinion_paths import PathMethod
 from domadapt.methods.setting import Setting
-from domadapt.methods.term_types import noun_kinds
-from domadapt.methods.weak_evidence import judging_words
 from domadapt.models.encoder import Output
 from domadapt.syntax.alignment import pool_words
-from domadapt.syntax.nouns import is_noun
-from domadapt.syntax.parser import Parse
-from domadapt.syntax.paths import Path, paths_from
-
-LEAST, SHARE = 1, 0.3  # uses of an opinion word in the source, and share of them that judge: those of floor=path_rules
 
 
-class OpinionPaths(Method):
+class OpinionPaths(PathMethod):
     """Auxiliary prediction of paths from opinion words.
 
     Args:
@@ -51,13 +43,9 @@ class OpinionPaths(Method):
     reads = frozenset({"parses", "target"})
 
     def __init__(self, paths: int, longest: int, width: int, weight: float) -> None:
-        super().__init__({"paths": weight})
-        in_range("paths.paths", paths, 1)
-        in_range("paths.longest", longest, 1)
+        super().__init__("paths", paths, longest, {"paths": weight})
         in_range("paths.width", width, 1)
-        self.most, self.longest, self.width = paths, longest, width
-        self.opinions: frozenset[str] = frozenset()
-        self.numbers: dict[Path, int] = {}  # from 1
+        self.width = width
 
     def attach(self, setting: Setting) -> None:
         """Make the scorer."""
@@ -66,51 +54,14 @@ class OpinionPaths(Method):
         self.end = nn.Linear(setting.encoder.width, self.width)
         self.score = nn.Linear(3 * self.width, self.most + 1)
 
-    def prepare(self) -> dict[str, Any]:
-        """Learn opinion words and paths from the source, under the trees of training: a control's twin has its own.
-
-        Raises:
-            ValueError: the source has no terms, or no parts of speech are known.
-        """
-        task, records = self.setting.task, self.setting.domains.source_train
-        parses = [example.parse for example in self.setting.source if example.parse is not None]
-        if task.kind == "token":
-            kinds = noun_kinds(records, parses)
-            if not kinds:
-                raise ValueError(
-                    "paths: expected spans that are mostly nouns, as terms are, and a parser that tags parts of "
-                    "speech; the source has none; leave the method out"
-                )
-            self.opinions = judging_words(records, parses, kinds, LEAST, SHARE)
-            rules = path_rules(records, parses, kinds, self.opinions, self.most, self.longest)
-            paths, told = [rule.path for rule in rules], [str(rule) for rule in rules]
-        else:
-            self.opinions = leaning_words(records, parses, task.labels)
-            if not self.opinions:
-                raise ValueError(
-                    "paths: no adjective, verb or adverb of the source leans to a class; expected a parser that tags "
-                    "parts of speech as JJ, VB, RB; leave the method out"
-                )
-            paths = frequent_paths(records, parses, self.opinions, self.most, self.longest)
-            told = [" ".join(path) for path in paths]
-        self.numbers = {path: number for number, path in enumerate(paths, start=1)}
-        return {"paths/opinions": len(self.opinions), "paths/paths": told}
-
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``pairs``: (3, pairs) node of the opinion word, node of the other word, number of the path."""
         found: list[tuple[int, int, int]] = []
         first = 0
         for example in examples:
-            if example.parse is not None:
-                found += [(first + i, first + j, number) for i, j, number in self._pairs(example, example.parse)]
+            found += [(first + i, first + j, number) for i, j, number in self.found(example)]
             first += example.alignment.words
         return {"pairs": torch.from_numpy(np.array(found, dtype=np.int64).reshape(-1, 3).T.copy())}
-
-    def _pairs(self, example: Example, parse: Parse) -> Iterator[tuple[int, int, int]]:
-        opinions = {i for i in range(len(example.words)) if example.word(i).lower() in self.opinions}
-        for start, end, path in paths_from(parse, sorted(opinions), self.longest):
-            is_term = end not in opinions and is_noun(parse, end, example.text)
-            yield start, end, self.numbers.get(path, 0) if is_term else 0
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """On both sides."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
-from domadapt.methods.heads import check_layer
+from domadapt.methods.heads import check_layer, read_layers
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
@@ -47,14 +47,8 @@ class TreeBias(Method):
         in_range("tree_bias.rate", rate, 0.0, 1e6)
         if mask is not False and (type(mask) is not int or not 1 <= mask <= max_distance):
             raise ValueError(f"tree_bias.mask={mask!r}: expected false, or a whole number from 1 to {max_distance}")
-        numbers = [*layers] if isinstance(layers, list) and all(type(layer) is int for layer in layers) else []
-        if layers != "all" and (not numbers or len({*numbers}) < len(numbers)):
-            raise ValueError(
-                f"tree_bias.layers={layers!r}: expected all, or different numbers of layers, such as [0,3]"
-            )
-        for layer in numbers:
-            in_range("tree_bias.layers", layer, 0)
-        self.layers, self.max_distance, self.mask, self.rate = numbers, max_distance, mask, rate
+        self.layers = read_layers("tree_bias.layers", layers)
+        self.max_distance, self.mask, self.rate = max_distance, mask, rate
 
     def attach(self, setting: Setting) -> None:
         """Make the biases, and hook into the layers."""

@@ -34,4 +34,4 @@ def chain(parse: Parse) -> Parse:
     ([0, 0, 1], ('previous', 'previous', 'previous'))
     """
     words = len(parse.heads)
-    return parse._replace(heads=np.maximum(np.arange(words) - 1, 0), relations=(RELATION,) * words)
+    return parse._replace(heads=np.maximum(np.arange(words) - 1, 0), relations=(RELATION,) * words, antecedents=())

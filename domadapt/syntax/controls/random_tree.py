@@ -4,7 +4,7 @@ import numpy as np
 
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls.control import Control
-from domadapt.syntax.controls.shuffled import drawn_from
+from domadapt.syntax.controls.shuffled import drawn_from, moved
 from domadapt.syntax.parser import Parse, Parser
 
 
@@ -33,7 +33,8 @@ class RandomTree(Control):
         first = int(roots.argmax())
         rest = random.permutation(np.delete(np.arange(words), first))
         dealt = np.insert(rest, int((heads == np.arange(words)).argmax()), first)
-        return parse._replace(heads=heads, relations=tuple(parse.relations[i] for i in dealt.tolist()))
+        relations = tuple(parse.relations[i] for i in dealt.tolist())
+        return parse._replace(heads=heads, relations=relations, antecedents=moved(parse, random.permutation(words)))
 
 
 def random_heads(words: int, random: np.random.Generator) -> IntArray:

@@ -31,4 +31,4 @@ def alone(parse: Parse) -> Parse:
     ([0, 1], ('self', 'self'))
     """
     words = len(parse.heads)
-    return parse._replace(heads=np.arange(words), relations=(RELATION,) * words)
+    return parse._replace(heads=np.arange(words), relations=(RELATION,) * words, antecedents=())

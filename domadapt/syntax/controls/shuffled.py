@@ -51,4 +51,9 @@ def shuffle(parse: Parse, order: IntArray) -> Parse:
     relations = [""] * len(order)
     for word, place in enumerate(order.tolist()):
         relations[place] = parse.relations[word]
-    return parse._replace(heads=heads, relations=tuple(relations))
+    return parse._replace(heads=heads, relations=tuple(relations), antecedents=moved(parse, order))
+
+
+def moved(parse: Parse, order: IntArray) -> tuple[tuple[int, int], ...]:
+    """Antecedents, word ``order[i]`` in the place of word ``i``."""
+    return tuple((int(order[word]), int(order[earlier])) for word, earlier in parse.antecedents)

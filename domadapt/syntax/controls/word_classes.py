@@ -35,4 +35,4 @@ def chain(parse: Parse) -> Parse:
     """
     words = len(parse.heads)
     heads = np.minimum(np.arange(words) + 1, words - 1)
-    return parse._replace(heads=heads, relations=tuple(tag[:2] for tag in parse.tags))
+    return parse._replace(heads=heads, relations=tuple(tag[:2] for tag in parse.tags), antecedents=())
