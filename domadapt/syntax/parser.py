@@ -51,8 +51,8 @@ class Parse(NamedTuple):
         heads: (words,) index of each word's head; a root is its own head.
         relations: (words,) name of the arc to the head.
         tags: (words,) part-of-speech tag, empty where the parser gives none.
-        antecedents: coreference, where the parser tells it: the head word of a mention, and that of the mention before it
-            that names the same.
+        antecedents: coreference, where the parser tells it: the head word of a mention, and that of the mention
+            before it that names the same.
     """
 
     words: IntArray

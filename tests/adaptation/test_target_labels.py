@@ -5,17 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import domadapt
 from domadapt.data.batches import Batch
+from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.self_training import SelfTraining, soft_cross_entropy
 from domadapt.methods.method import Method
+from domadapt.methods.opinion_paths import arcs_to_opinions
 from domadapt.methods.term_rates import ENOUGH_TERMS, PerText
 from domadapt.models.encoder import Output
+from domadapt.syntax.parser import Parse
+from domadapt.syntax.paths import path
 from domadapt.training.build import build
 from tests.support import corpora, setting_of, tiny_encoder, tiny_step
 
@@ -186,11 +191,12 @@ def test_the_cap_takes_terms_away_only_where_there_are_too_many() -> None:
     assert method.capped(logits, torch.zeros(16), begins) == 0.0
 
 
-def test_a_switch_drops_terms_from_texts_that_judge_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arcs", [1, 2, 9])
+def test_a_switch_drops_terms_that_no_opinion_is_near(arcs: int) -> None:
     encoder = tiny_encoder()
     method = Guidelines(entity_is_term=None, terms_need_opinion=True)
     setting = setting_of(encoder, method)
-    method.terms = [1, 2]
+    method.terms, method.arcs = [1, 2], arcs
     method.eval()
     batch = setting.collator(setting.target)
     read = batch.node_first_piece[batch.node_first_piece >= 0]
@@ -200,7 +206,42 @@ def test_a_switch_drops_terms_from_texts_that_judge_nothing(tmp_path: Path) -> N
     first_text = batch.node_places()[0][batch.node_first_piece >= 0] == 0
     flat[read[first_text][0], 3] = 5.0  # and in the first text one opinion
     best = method.transform(Output(torch.zeros(1), logits), batch).logits.view(-1, 5)[read].argmax(-1)
-    assert (best[first_text] > 0).all() and (best[~first_text] == 0).all()
+    (parse,) = setting.parsed([batch.examples[0]])
+    for word, label in enumerate(best[first_text].tolist()):
+        way = path(parse, 0, word)
+        assert label == (3 if word == 0 else int(way is not None and len(way) <= arcs))
+    assert (best[~first_text] == 0).all()
+
+
+def test_how_near_opinions_are_is_read_off_the_source() -> None:
+    words = np.array([(0, 3), (4, 7), (8, 11), (12, 15), (16, 19)])
+    chain = Parse(words, np.array([0, 0, 1, 2, 3]), ("ROOT", *["dep"] * 4), ("NN",) * 5)
+
+    def record(*terms: int, opinion: bool = True) -> Record:
+        spans = [Span(*words[word].tolist(), "aspect") for word in terms]
+        return Record("1", "x", "a" * 19, spans=(*spans, *([Span(0, 3, "opinion")] if opinion else [])))
+
+    def arcs(*records: Record, share: float = 0.9) -> int:
+        return arcs_to_opinions(records, [chain] * len(records), {"aspect"}, share, 6)
+
+    assert [arcs(record(n)) for n in (1, 2, 4)] == [1, 2, 4]
+    assert arcs(record(1), record(3)) == 3 and arcs(record(1), record(3), share=0.5) == 1
+    assert arcs(record(1), record(4, opinion=False)) == 1  # it has none that could be near
+    assert arcs(record(3, opinion=False)) == arcs() == 6
+
+
+def test_what_is_stated_is_saved_with_the_parser_that_it_reads(tmp_path: Path) -> None:
+    stated = ["adaptation=guidelines", "adaptation.guidelines.terms_need_opinion=true", "trainer.precision=32"]
+    metrics = domadapt.train([*corpora(tmp_path), *stated, f"paths.run={tmp_path}/run"])
+    assert metrics["stages"]["guidelines/arcs"] == 1  # "The lens of number 3 is sharp."
+    model = domadapt.load(tmp_path / "run" / "model", precision="32")
+    labelled = domadapt.read(tmp_path / "test.jsonl", domain="laptop").records
+    again = model.predict([record.text for record in labelled])
+    assert model.setting.task.score(labelled, again) == metrics["target_test"]
+    assert model.setting.parser_at_prediction and model.setting.methods["guidelines"].arcs == 1
+    plain = domadapt.train([*corpora(tmp_path), "adaptation=guidelines", f"paths.run={tmp_path}/plain"])
+    assert "guidelines/arcs" not in plain["stages"]
+    assert not domadapt.load(tmp_path / "plain" / "model").setting.parser_at_prediction
 
 
 def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path) -> None:

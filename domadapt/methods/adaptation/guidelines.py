@@ -1,9 +1,14 @@
 """What the user knows of how the target would be annotated: switches, stated and never learnt.
 
-Guidelines are part of the shift between corpora, and no unlabelled text tells them. Whether an aspect without an
-opinion counts: in some corpora a sentence is annotated only where it judges. Whether what the text is about as a whole,
-the product itself, is a term. Unset, both leave predictions as they are. Results with a switch set are results of a
+Guidelines are part of the shift between corpora, and no unlabelled text tells them. Whether a term counts on which no
+opinion is given: in some corpora only what is judged is annotated. Whether what the text is about as a whole, the
+product itself, is a term. Unset, both leave predictions as they are. Results with a switch set are results of a
 user who knows it, and say so by the method's name.
+
+An opinion is given on a term that few arcs of the dependency tree part from it: as few as hold nine in ten of the
+source's terms, of those in texts with an opinion (three arcs in reviews of devices, laptops and restaurants alike). So
+texts in which both are found are parsed at prediction. Costs that and a count of the source; training is as without.
+Fails where what is stated does not hold: terms that need no opinion lose 4 to 8 points of F1 by it. Ours.
 
 Products are found in the unlabelled target: nouns that go with 'this', 'my', 'your', 'our', or name what does ('a Dell
 laptop'), in more than a quarter of their uses (:func:`domadapt.syntax.noun_features.owned_nouns`).
@@ -12,18 +17,22 @@ laptop'), in more than a quarter of their uses (:func:`domadapt.syntax.noun_feat
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method
+from domadapt.methods.opinion_paths import arcs_to_opinions, near
 from domadapt.methods.products import ARE_TERMS, products
-from domadapt.methods.term_rates import NEED_OPINION, of_judged_texts, text_begins
+from domadapt.methods.term_rates import NEED_OPINION
 from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.methods.units import with_word_logits
 from domadapt.models.encoder import Output
+from domadapt.tasks.tagged import tagged
 
 NEVER = -30.0  # added to logits
+SHARE, MOST = 0.9, 6  # of the source's terms that have an opinion so near; arcs
 
 
 class Guidelines(Method):
@@ -32,7 +41,7 @@ class Guidelines(Method):
     Args:
         entity_is_term: False takes the product itself out of the terms; True lets no other method tell it from other
             nouns; None leaves it.
-        terms_need_opinion: True drops terms from texts in which no span of another type is found; None leaves them.
+        terms_need_opinion: True drops terms that no span of another type is near in the tree; None leaves them.
 
     Raises:
         ValueError: a switch is neither true, false nor null, or (by :meth:`prepare`) nothing in the source judges.
@@ -50,6 +59,9 @@ class Guidelines(Method):
         self.entity_is_term, self.terms_need_opinion = entity_is_term, terms_need_opinion
         self.products: frozenset[str] = frozenset()
         self.terms: list[int] = []
+        self.arcs = MOST
+        if terms_need_opinion:
+            self.reads = self.reads | {"parser_at_prediction"}
 
     def prepare(self) -> dict[str, Any]:
         """Find the products, and which labels are terms."""
@@ -66,7 +78,12 @@ class Guidelines(Method):
         setting.counted[NEED_OPINION] = bool(self.terms_need_opinion)
         setting.counted[ARE_TERMS] = bool(self.entity_is_term)
         self.products = products(setting, "target")
-        return {"guidelines/products": sorted(self.products)[:50]}
+        told: dict[str, Any] = {"guidelines/products": sorted(self.products)[:50]}
+        if self.terms_need_opinion:
+            records = setting.domains.source_train
+            self.arcs = arcs_to_opinions(records, list(setting.parser.parse(records)), kinds, SHARE, MOST)
+            told["guidelines/arcs"] = self.arcs
+        return told
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``products``: (nodes,) True for words that name the product."""
@@ -83,16 +100,35 @@ class Guidelines(Method):
                 named = self.own(batch, "products")[batch.node_first_piece >= 0]
                 rows[:, self.terms] += (NEVER * named).unsqueeze(1)
             if self.terms_need_opinion:
-                judged = of_judged_texts(rows, text_begins(batch), self.terms)
-                rows[:, self.terms] += (NEVER * ~judged).unsqueeze(1)
+                rows[:, self.terms] += (NEVER * self.unjudged(rows, batch)).unsqueeze(1)
             return rows
 
         return with_word_logits(output, batch, barred)
 
+    def unjudged(self, rows: Tensor, batch: Batch) -> Tensor:
+        """(words with a piece,) True for words of terms that no opinion is near, by the likeliest labels."""
+        read = batch.node_first_piece >= 0
+        texts, numbers = (places[read].tolist() for places in batch.node_places())
+        begins = np.diff(texts, prepend=-1) > 0
+        spans = tagged(rows.argmax(-1).cpu().numpy(), begins)
+        opinions: dict[int, list[int]] = {}
+        for first, last, kind in spans:
+            if 2 * kind + 1 not in self.terms:
+                opinions.setdefault(texts[first], []).extend(numbers[first : last + 1])
+        terms = [(first, last + 1) for first, last, kind in spans if 2 * kind + 1 in self.terms]
+        asked = sorted({texts[first] for first, _ in terms} & opinions.keys())
+        parses = self.setting.parsed([batch.examples[text] for text in asked])
+        judged = {t: near(parse, opinions[t], self.arcs) for t, parse in zip(asked, parses, strict=True)}
+        found = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+        for first, end in terms:
+            found[first:end] = judged.get(texts[first], set()).isdisjoint(numbers[first:end])
+        return found
+
     def memory(self) -> dict[str, Any]:
-        """The products, and which labels are terms."""
-        return {"products": sorted(self.products), "terms": self.terms}
+        """The products, which labels are terms, and how near opinions are."""
+        return {"products": sorted(self.products), "terms": self.terms, "arcs": self.arcs}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Take them back."""
         self.products, self.terms = frozenset(memory["products"]), list(memory["terms"])
+        self.arcs = int(memory["arcs"])
