@@ -159,8 +159,9 @@ def arcs_to_opinions(
     for record, parse in zip(records, parses, strict=True):
         places = [(s.type in kinds, parse.within(s.start, s.end) or (0, 0)) for s in record.spans or ()]
         opinions = {word for is_term, words in places if not is_term for word in range(*words)}
-        apart = {end: len(path) for _, end, path in reversed([*paths_from(parse, sorted(opinions), most)])}
-        apart |= dict.fromkeys(opinions, 0)
+        apart = dict.fromkeys(opinions, 0)
+        for _, end, path in paths_from(parse, sorted(opinions), most):
+            apart[end] = min(len(path), apart.get(end, most))
         if opinions:
             terms = [range(*words) for is_term, words in places if is_term]
             counts.update(min((apart.get(word, most + 1) for word in term), default=most + 1) for term in terms)

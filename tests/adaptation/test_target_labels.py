@@ -228,6 +228,8 @@ def test_how_near_opinions_are_is_read_off_the_source() -> None:
     assert arcs(record(1), record(3)) == 3 and arcs(record(1), record(3), share=0.5) == 1
     assert arcs(record(1), record(4, opinion=False)) == 1  # it has none that could be near
     assert arcs(record(3, opinion=False)) == arcs() == 6
+    nearest = Record("1", "x", "a" * 19, spans=(Span(0, 3, "opinion"), Span(12, 15, "opinion"), Span(16, 19, "aspect")))
+    assert arcs(nearest) == 1
 
 
 def test_what_is_stated_is_saved_with_the_parser_that_it_reads(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from domadapt.models.encoder import Output
 from domadapt.tasks.tagged import tagged
 
 NEVER = -30.0  # added to logits
-SHARE, MOST = 0.9, 6  # of the source's terms that have an opinion so near; arcs
+SHARE, MOST = 0.9, 20  # of the source's terms that have an opinion so near; arcs
 
 
 class Guidelines(Method):
