@@ -133,46 +133,6 @@ def path_rules(
     return learn_rules(records, parses, opinions, terms, most, longest)
 
 
-def near(parse: Parse, words: Collection[int], arcs: int) -> set[int]:
-    """Words that at most so many arcs part from one of these, and these.
-
-    >>> parse = Parse(np.array([[0, 3], [4, 8], [9, 14]]), np.array([1, 2, 2]), ("det", "nsubj", "ROOT"), ("",) * 3)
-    >>> near(parse, [2], 1)
-    {1, 2}
-    """
-    return {*words, *(reached.end for reached in paths_from(parse, words, arcs))}
-
-
-def arcs_to_opinions(
-    records: Sequence[Record], parses: Sequence[Parse], kinds: Collection[str], share: float, most: int
-) -> int:
-    """The fewest arcs within which that share of terms has an opinion, of the terms in texts that have one.
-
-    Args:
-        records: annotated.
-        parses: of them.
-        kinds: span types of terms; the others are opinions.
-        share: of the terms.
-        most: arcs, where a share is reached by none.
-    """
-    counts = Counter[int]()
-    for record, parse in zip(records, parses, strict=True):
-        places = [(s.type in kinds, parse.within(s.start, s.end) or (0, 0)) for s in record.spans or ()]
-        opinions = {word for is_term, words in places if not is_term for word in range(*words)}
-        apart = dict.fromkeys(opinions, 0)
-        for _, end, path in paths_from(parse, sorted(opinions), most):
-            apart[end] = min(len(path), apart.get(end, most))
-        if opinions:
-            terms = [range(*words) for is_term, words in places if is_term]
-            counts.update(min((apart.get(word, most + 1) for word in term), default=most + 1) for term in terms)
-    reached = 0
-    for arcs in range(most):
-        reached += counts[arcs]
-        if reached and reached >= share * counts.total():
-            return arcs
-    return most
-
-
 def leaning_words(records: Sequence[Record], parses: Sequence[Parse], labels: Sequence[str]) -> frozenset[str]:
     """Words that stand for a class, in lower case.
 

@@ -24,6 +24,7 @@ from domadapt.utils.dice import undisturbed
 from domadapt.utils.progress import progress, quiet
 
 SAMPLE = 128  # training texts that validators see
+RECENT = 512  # parses that are kept for the next method that asks
 
 
 @dataclass(slots=True)
@@ -46,6 +47,7 @@ class Setting:
         saved_runs: asks the models of finished runs (:class:`domadapt.inference.saved.SavedRuns`); None where nothing
             is trained.
         corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
+        recent: parses that a method has asked for at prediction, for the next method that asks.
     """
 
     domains: Domains
@@ -69,6 +71,7 @@ class Setting:
     warnings: Counter[str] = field(default_factory=Counter)
     counted: dict[str, Any] = field(default_factory=dict)
     corpus_parser: Parser | None = None
+    recent: dict[Plain, Parse] = field(default_factory=dict)
     task_config: dict[str, Any] = field(default_factory=dict)
     saved_runs: Any = None
 
@@ -171,11 +174,15 @@ class Setting:
 
     def parsed(self, examples: Sequence[Example]) -> list[Parse]:
         """Parses of examples that may have come without, for a method that reads ``parser_at_prediction``."""
-        without = [e for e in examples if e.parse is None]
-        # A parser that is loaded only now draws random numbers; none is made to be run in half precision.
-        with undisturbed(), torch.autocast(self.device.type, enabled=False):
-            found = iter(list(self.parser.parse([Plain(e.text, e.given) for e in without])))
-        return [e.parse or next(found) for e in examples]
+        without = [Plain(e.text, e.given) for e in examples if e.parse is None]
+        if new := [text for text in dict.fromkeys(without) if text not in self.recent]:
+            if len(self.recent) > RECENT:
+                self.recent = {text: self.recent[text] for text in without if text in self.recent}
+            # A parser that is loaded only now draws random numbers; none is made to be run in half precision.
+            with undisturbed(), torch.autocast(self.device.type, enabled=False):
+                self.recent |= zip(new, self.parser.parse(new), strict=True)
+        found = iter(without)
+        return [e.parse or self.recent[next(found)] for e in examples]
 
     def corpus_parses(self, side: str) -> list[Parse]:
         """Real trees of all ``source`` training records, of all unlabelled ``target`` texts, or of the few ``labelled

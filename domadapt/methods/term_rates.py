@@ -18,7 +18,9 @@ from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.models.encoder import Output
 
 ENOUGH_TERMS = "enough terms"  # in ``setting.counted``: whether the model finds as many terms as it should as it is
-NEED_OPINION = "terms need an opinion"  # there, too: the user says that texts which judge nothing have no terms
+NEED_OPINION = (
+    "terms need an opinion"  # there, too: the user says so; of texts that judge nothing no terms are expected
+)
 LEARNT = 0.5  # share of the terms to expect in source dev, from which on what is found in the target tells something
 LONGEST = 3  # words of a term, seldom more
 LOWEST = -8.0  # constant

@@ -98,7 +98,7 @@ class SpacyParser:
             pipeline (``en_core_web_trf``) or a folder.
         batch_size: texts a batch of ``nlp.pipe``.
         coreference: what the names of the span groups begin with in which the pipeline says which mentions name the
-            same (``coref_clusters`` of spaCy's own resolver); None where it says nothing of it.
+            same (``coref_clusters`` of spaCy's resolvers); None where it says nothing of it.
 
     Raises:
         ValueError: the pipeline is not installed, or has no dependency parser; the batch size is none.
@@ -107,12 +107,16 @@ class SpacyParser:
     def __init__(self, name: str = SHIPPED, batch_size: int = 256, coreference: str | None = None) -> None:
         if type(batch_size) is not int or batch_size < 1:  # spaCy would give no parses, and no error
             raise ValueError(f"parser.batch_size={batch_size!r}: expected a whole number from 1")
+        if coreference is not None and (not isinstance(coreference, str) or not coreference):
+            raise ValueError(
+                f"parser.coreference={coreference!r}: expected what span groups' names begin with, or null"
+            )
         self.pipeline = name
         self.batch_size = batch_size
         # Where the cache holds every text, a run never loads spaCy: the shipped pipeline's name is told by its files.
         self.name = shipped_name() if name == SHIPPED else pipeline_name(self._nlp)
         self.coreference = coreference
-        if coreference:  # other parses than without
+        if coreference is not None:  # other parses than without
             self.name += f"/{coreference}"
 
     @property

@@ -1,5 +1,6 @@
 """Dependency paths from one word to another: up to heads, then down to dependents."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -67,6 +68,34 @@ def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Re
             edge = list({one.end: one for one in reversed(reached)}.values())[::-1]
             known |= {one.end for one in edge}
             yield from edge
+
+
+def arcs_from(parse: Parse, starts: Iterable[int]) -> dict[int, int]:
+    """Words in the trees of some, with the number of arcs to the nearest of these.
+
+    Args:
+        parse: of the text.
+        starts: words.
+
+    >>> import numpy as np
+    >>> parse = Parse(np.array([[0, 3], [4, 8], [9, 14], [15, 16]]), np.array([1, 2, 2, 3]), ("",) * 4, ("",) * 4)
+    >>> arcs_from(parse, [2])
+    {2: 0, 1: 1, 0: 2}
+    """
+    beside: list[list[int]] = [[] for _ in parse.relations]
+    for word, head in enumerate(parse.heads.tolist()):
+        if head != word:
+            beside[word].append(head)
+            beside[head].append(word)
+    apart = dict.fromkeys(starts, 0)
+    waiting = deque(apart)
+    while waiting:
+        word = waiting.popleft()
+        for other in beside[word]:
+            if other not in apart:
+                apart[other] = apart[word] + 1
+                waiting.append(other)
+    return apart
 
 
 def _to_root(parse: Parse, word: int) -> list[int]:

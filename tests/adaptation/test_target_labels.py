@@ -13,10 +13,9 @@ import domadapt
 from domadapt.data.batches import Batch
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
-from domadapt.methods.adaptation.guidelines import Guidelines
+from domadapt.methods.adaptation.guidelines import Guidelines, arcs_to_opinions
 from domadapt.methods.adaptation.self_training import SelfTraining, soft_cross_entropy
 from domadapt.methods.method import Method
-from domadapt.methods.opinion_paths import arcs_to_opinions
 from domadapt.methods.term_rates import ENOUGH_TERMS, PerText
 from domadapt.models.encoder import Output
 from domadapt.syntax.parser import Parse
@@ -191,26 +190,36 @@ def test_the_cap_takes_terms_away_only_where_there_are_too_many() -> None:
     assert method.capped(logits, torch.zeros(16), begins) == 0.0
 
 
-@pytest.mark.parametrize("arcs", [1, 2, 9])
-def test_a_switch_drops_terms_that_no_opinion_is_near(arcs: int) -> None:
+@pytest.mark.parametrize("joined", [[], ["aspect"]])
+@pytest.mark.parametrize("judged", [0, 1])
+@pytest.mark.parametrize("arcs", [1, 2, 9, None])
+def test_a_switch_drops_terms_that_no_opinion_is_near(arcs: int | None, judged: int, joined: list[str]) -> None:
     encoder = tiny_encoder()
     method = Guidelines(entity_is_term=None, terms_need_opinion=True)
     setting = setting_of(encoder, method)
+    setting.task.joined = joined
     method.terms, method.arcs = [1, 2], arcs
     method.eval()
     batch = setting.collator(setting.target)
     read = batch.node_first_piece[batch.node_first_piece >= 0]
     logits = torch.zeros(*batch.input_ids.shape, 5)
     flat = logits.view(-1, 5)
-    flat[read, 1] = 2.0  # every word a term
-    first_text = batch.node_places()[0][batch.node_first_piece >= 0] == 0
-    flat[read[first_text][0], 3] = 5.0  # and in the first text one opinion
+    flat[read, 1] = 2.0  # every word a term of its own, or all of them one
+    own = batch.node_places()[0][batch.node_first_piece >= 0] == judged
+    middle = 1
+    flat[read[own][middle], 3] = 5.0  # and in one text one opinion
     best = method.transform(Output(torch.zeros(1), logits), batch).logits.view(-1, 5)[read].argmax(-1)
-    (parse,) = setting.parsed([batch.examples[0]])
-    for word, label in enumerate(best[first_text].tolist()):
-        way = path(parse, 0, word)
-        assert label == (3 if word == 0 else int(way is not None and len(way) <= arcs))
-    assert (best[~first_text] == 0).all()
+    (parse,) = setting.parsed([batch.examples[judged]])
+
+    def is_near(word: int) -> bool:
+        way = path(parse, middle, word)
+        return arcs is None or (way is not None and len(way) <= arcs)
+
+    for word, label in enumerate(best[own].tolist()):
+        beside = range(middle) if word < middle else range(middle + 1, int(own.sum()))
+        expected = any(map(is_near, beside)) if joined and word != middle else is_near(word)
+        assert label == (3 if word == middle else int(expected))
+    assert (best[~own] == 0).all()
 
 
 def test_how_near_opinions_are_is_read_off_the_source() -> None:
@@ -221,13 +230,16 @@ def test_how_near_opinions_are_is_read_off_the_source() -> None:
         spans = [Span(*words[word].tolist(), "aspect") for word in terms]
         return Record("1", "x", "a" * 19, spans=(*spans, *([Span(0, 3, "opinion")] if opinion else [])))
 
-    def arcs(*records: Record, share: float = 0.9) -> int:
-        return arcs_to_opinions(records, [chain] * len(records), {"aspect"}, share, 6)
+    def arcs(*records: Record, share: float = 0.9) -> int | None:
+        return arcs_to_opinions(records, [chain] * len(records), {"aspect"}, share)
 
     assert [arcs(record(n)) for n in (1, 2, 4)] == [1, 2, 4]
     assert arcs(record(1), record(3)) == 3 and arcs(record(1), record(3), share=0.5) == 1
     assert arcs(record(1), record(4, opinion=False)) == 1  # it has none that could be near
-    assert arcs(record(3, opinion=False)) == arcs() == 6
+    assert arcs(record(3, opinion=False)) is arcs() is None
+    apart = chain._replace(heads=np.array([0, 0, 1, 3, 3]))  # two sentences
+    assert arcs_to_opinions([record(4), record(1)], [apart] * 2, {"aspect"}, 0.9) is None
+    assert arcs_to_opinions([record(4), record(1)], [apart] * 2, {"aspect"}, 0.5) == 1
     nearest = Record("1", "x", "a" * 19, spans=(Span(0, 3, "opinion"), Span(12, 15, "opinion"), Span(16, 19, "aspect")))
     assert arcs(nearest) == 1
 

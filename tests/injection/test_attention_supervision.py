@@ -10,7 +10,7 @@ from spacy.tokens import Doc
 
 import domadapt
 from domadapt.methods.injection.attention_supervision import AttentionSupervision, best_heads, kind_links
-from domadapt.syntax.parser import shipped_folder
+from domadapt.syntax.parser import SpacyParser, shipped_folder
 from domadapt.training.build import build
 from tests.support import corpora, of_yaml, setting_of, tiny_encoder, tiny_step, without_dropout
 
@@ -166,3 +166,9 @@ def test_a_head_is_found_for_coreference_where_the_pipeline_tells_it(
 def test_settings_out_of_range(heads: object, relations: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         setting_of(tiny_encoder(), AttentionSupervision(heads, relations, 1.0))
+
+
+@pytest.mark.parametrize("value", ["", True, 3])
+def test_groups_of_spans_are_named_or_null(value: object) -> None:
+    with pytest.raises(ValueError, match=f"^parser.coreference={value!r}: expected what span groups' names begin with"):
+        SpacyParser(coreference=value)  # type: ignore[arg-type]

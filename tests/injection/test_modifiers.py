@@ -117,8 +117,13 @@ def test_only_texts_with_something_to_ask_are_parsed() -> None:
         ({}, []),
     ):
         parser.asked.clear()
+        setting.recent.clear()
         assert decoded(setting, tags) == found
         assert parser.asked == ([TEXT] if found in (["my"], ["dvd drive"]) else [])
+    assert decoded(setting, {"drive": "B-aspect"}) == decoded(setting, {"drive": "B-aspect"}) == ["dvd drive"]
+    assert parser.asked == [TEXT]  # once for all that ask
+    parser.asked.clear()
+    setting.recent.clear()
     method.never = {"of", "dvd"}
     assert decoded(setting, {"my": "B-aspect", "drive": "B-aspect"}) == ["my", "drive"]
     assert parser.asked == []

@@ -14,7 +14,8 @@ Products are found in the unlabelled target: nouns that go with 'this', 'my', 'y
 laptop'), in more than a quarter of their uses (:func:`domadapt.syntax.noun_features.owned_nouns`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,19 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
+from domadapt.data.records import Record
 from domadapt.methods.method import Method
-from domadapt.methods.opinion_paths import arcs_to_opinions, near
 from domadapt.methods.products import ARE_TERMS, products
-from domadapt.methods.term_rates import NEED_OPINION
+from domadapt.methods.term_rates import NEED_OPINION, of_judged_texts, text_begins
 from domadapt.methods.term_types import term_kinds, term_labels
-from domadapt.methods.units import with_word_logits
+from domadapt.methods.units import joined_kinds, read_words_of, with_word_logits
 from domadapt.models.encoder import Output
+from domadapt.syntax.parser import Parse
+from domadapt.syntax.paths import arcs_from
 from domadapt.tasks.tagged import tagged
 
 NEVER = -30.0  # added to logits
-SHARE, MOST = 0.9, 20  # of the source's terms that have an opinion so near; arcs
+SHARE = 0.9  # of the source's terms, in texts with an opinion, that have one so near
 
 
 class Guidelines(Method):
@@ -43,12 +46,16 @@ class Guidelines(Method):
             nouns; None leaves it.
         terms_need_opinion: True drops terms that no span of another type is near in the tree; None leaves them.
 
+    Attributes:
+        arcs: how far in the tree an opinion may be; None where its text is all that the source tells.
+
     Raises:
         ValueError: a switch is neither true, false nor null, or (by :meth:`prepare`) nothing in the source judges.
     """
 
     used_at_prediction = True
     reads = frozenset({"corpus_parses"})
+    tasks = frozenset({"token"})
 
     def __init__(self, entity_is_term: bool | None, terms_need_opinion: bool | None) -> None:
         super().__init__()
@@ -59,7 +66,7 @@ class Guidelines(Method):
         self.entity_is_term, self.terms_need_opinion = entity_is_term, terms_need_opinion
         self.products: frozenset[str] = frozenset()
         self.terms: list[int] = []
-        self.arcs = MOST
+        self.arcs: int | None = None
         if terms_need_opinion:
             self.reads = self.reads | {"parser_at_prediction"}
 
@@ -81,8 +88,8 @@ class Guidelines(Method):
         told: dict[str, Any] = {"guidelines/products": sorted(self.products)[:50]}
         if self.terms_need_opinion:
             records = setting.domains.source_train
-            self.arcs = arcs_to_opinions(records, list(setting.parser.parse(records)), kinds, SHARE, MOST)
-            told["guidelines/arcs"] = self.arcs
+            self.arcs = arcs_to_opinions(records, list(setting.parser.parse(records)), kinds, SHARE)
+            told["guidelines/arcs"] = "any" if self.arcs is None else self.arcs
         return told
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
@@ -106,23 +113,24 @@ class Guidelines(Method):
         return with_word_logits(output, batch, barred)
 
     def unjudged(self, rows: Tensor, batch: Batch) -> Tensor:
-        """(words with a piece,) True for words of terms that no opinion is near, by the likeliest labels."""
-        read = batch.node_first_piece >= 0
-        texts, numbers = (places[read].tolist() for places in batch.node_places())
-        begins = np.diff(texts, prepend=-1) > 0
-        spans = tagged(rows.argmax(-1).cpu().numpy(), begins)
+        """(words with a piece,) True in texts without an opinion, and in terms far from any; by likeliest labels."""
+        judged = of_judged_texts(rows, text_begins(batch), self.terms)
+        if self.arcs is None:
+            return ~judged
+        (texts, numbers, begins), kept = read_words_of(batch), judged.cpu().numpy()
         opinions: dict[int, list[int]] = {}
-        for first, last, kind in spans:
+        terms: dict[int, list[slice]] = {}
+        for first, last, kind in tagged(rows.argmax(-1).cpu().numpy(), begins, joined_kinds(self.setting.task)):
+            text, words = int(texts[first]), slice(first, last + 1)
             if 2 * kind + 1 not in self.terms:
-                opinions.setdefault(texts[first], []).extend(numbers[first : last + 1])
-        terms = [(first, last + 1) for first, last, kind in spans if 2 * kind + 1 in self.terms]
-        asked = sorted({texts[first] for first, _ in terms} & opinions.keys())
-        parses = self.setting.parsed([batch.examples[text] for text in asked])
-        judged = {t: near(parse, opinions[t], self.arcs) for t, parse in zip(asked, parses, strict=True)}
-        found = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
-        for first, end in terms:
-            found[first:end] = judged.get(texts[first], set()).isdisjoint(numbers[first:end])
-        return found
+                opinions.setdefault(text, []).extend(numbers[words].tolist())
+            elif kept[first]:
+                terms.setdefault(text, []).append(words)
+        for text, parse in zip(terms, self.setting.parsed([batch.examples[text] for text in terms]), strict=True):
+            near = {word for word, arcs in arcs_from(parse, opinions[text]).items() if arcs <= self.arcs}
+            for words in terms[text]:
+                kept[words] = not near.isdisjoint(numbers[words].tolist())
+        return ~torch.from_numpy(kept).to(rows.device)
 
     def memory(self) -> dict[str, Any]:
         """The products, which labels are terms, and how near opinions are."""
@@ -131,4 +139,30 @@ class Guidelines(Method):
     def recall(self, memory: dict[str, Any]) -> None:
         """Take them back."""
         self.products, self.terms = frozenset(memory["products"]), list(memory["terms"])
-        self.arcs = int(memory["arcs"])
+        self.arcs = memory.get("arcs")  # models of before have none
+
+
+def arcs_to_opinions(
+    records: Sequence[Record], parses: Sequence[Parse], kinds: Collection[str], share: float
+) -> int | None:
+    """The fewest arcs within which that share of terms has an opinion, of the terms in texts that have one.
+
+    Args:
+        records: annotated.
+        parses: of them.
+        kinds: span types of terms; the others are opinions.
+        share: of the terms.
+
+    Returns:
+        None where too many have theirs in another tree, another sentence perhaps.
+    """
+    apart: list[float] = []
+    for record, parse in zip(records, parses, strict=True):
+        spans = [
+            (span.type in kinds, range(*(parse.within(span.start, span.end) or (0, 0)))) for span in record.spans or ()
+        ]
+        if near := arcs_from(parse, [word for is_term, words in spans if not is_term for word in words]):
+            terms = [words for is_term, words in spans if is_term]
+            apart += [min((near[word] for word in words if word in near), default=inf) for words in terms]
+    most = float(np.quantile(apart, share, method="inverted_cdf")) if apart else inf
+    return int(most) if most < inf else None

@@ -29,7 +29,7 @@ from torch import Tensor
 from domadapt.data.batches import Batch
 from domadapt.data.records import Record
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.units import with_word_logits
+from domadapt.methods.units import joined_kinds, read_words_of, with_word_logits
 from domadapt.models.encoder import Output
 from domadapt.syntax.parser import Parse
 from domadapt.tasks.tagged import tagged
@@ -81,10 +81,8 @@ class Modifiers(Method):
         """Spans extended, in scoring and prediction."""
         if self.training or not self.taken:
             return output
-        read = batch.node_first_piece >= 0
-        texts, numbers = (places[read].cpu().numpy() for places in batch.node_places())
-        begins, kinds = np.diff(texts, prepend=-1) > 0, self.kinds
-        joined = {kinds.index(kind) for kind in getattr(self.setting.task, "joined", None) or ()}
+        texts, numbers, begins = read_words_of(batch)
+        kinds, joined = self.kinds, joined_kinds(self.setting.task)
 
         def asked(first: int, kind: int, tags: NDArray[np.int64]) -> bool:
             if kinds[kind] not in self.taken or begins[first] or tags[first - 1]:
