@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from math import isnan, nan
 from pathlib import Path
 
 from domadapt.reporting.blocks import Table, Text, listed, numbered
@@ -85,6 +86,31 @@ def table(folder: Path) -> str:
     return _markdown(parts)
 
 
+def beside_twins(folder: Path) -> str:
+    """Mean headline score of each method beside its twins (``method@control``), and its mean gain over each."""
+    pairs, statistics = _read(folder)
+    found = {(pair.name, row.method.name): row.target for pair in pairs for row in rows(pair, statistics)}
+    scores = {key: 100 * target.mean for key, target in found.items() if target}
+    controls = list(dict.fromkeys(name.split("@")[1] for _, name in sorted(scores, reverse=True) if "@" in name))
+    own = sorted({name for _, name in scores if "@" not in name}, key=lambda name: (name == "in_domain", name))
+
+    def gain(name: str, other: str) -> str:
+        gains = [scores[pair.name, name] - scores.get((pair.name, other), nan) for pair in pairs]
+        return "-" if name == other or isnan(sum(gains)) else f"{sum(gains) / len(gains):+.1f}"
+
+    cells = []
+    for name in own:
+        names = [name, *(f"{name}@{control}" for control in controls)]
+        line = [scores.get((pair.name, one)) for pair in pairs for one in names]
+        others = ["source_only", *names[1:]]
+        cells.append([name, *("-" if x is None else f"{x:.1f}" for x in line), *(gain(name, o) for o in others)])
+    header = ["method", *(title for pair in pairs for title in (pair.name, *(f"@{control}" for control in controls)))]
+    header += [f"mean over {other}" for other in ("source_only", *(f"@{control}" for control in controls))]
+    seeds = listed(sorted({str(len(method.seeds)) for pair in pairs for method in pair.methods}))
+    title = f"{listed(sorted({pair.headline for pair in pairs}))} on the target test, percent; seeds: {seeds}"
+    return _markdown([Table(title, header, cells)])
+
+
 def by_type(folder: Path) -> str:
     """Mean F1 of each span type on each pair and over the pairs, and the mean share of the gap of each type."""
     pairs, statistics = _read(folder)
@@ -157,7 +183,7 @@ def selection(folder: Path) -> str:
 
 KINDS: dict[str, Callable[[Path], str]] = {
     "printed": printed, "table": table, "differences": differences, "by_validator": by_validator,
-    "selection": selection, "by_type": by_type,
+    "selection": selection, "by_type": by_type, "beside_twins": beside_twins,
 }  # fmt: skip
 
 
