@@ -1,7 +1,7 @@
 """The blocks of README.md and docs/ that quote results, written from `results/`: `make tables`.
 
-A block stands between `<!-- KIND: FOLDER -->` and `<!-- end -->`; tests/test_readme.py checks that it is what
-this writes.
+A block stands between `<!-- KIND: FOLDER -->` and `<!-- end -->`, several folders of runs in it with commas between
+them; tests/test_readme.py checks that it is what this writes.
 """
 
 import json
@@ -26,6 +26,7 @@ from domadapt.runs.reselect import ORACLE, reselect
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Interval, OverallDifference, Significance, Statistics
 
+Folders = tuple[Path, ...]
 CLAIMED = ("adapted", "control")
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -51,20 +52,21 @@ def written(text: str, root: Path = ROOT, page: str = "README.md") -> str:
         kind, folder = match[1], match[2]
         if kind not in KINDS:
             raise ValueError(f"{page}: <!-- {kind}: {folder} -->: no such block; there are {', '.join(KINDS)}")
-        return f"<!-- {kind}: {folder} -->\n{_quoted(kind, root / folder)}\n<!-- end -->"
+        folders = tuple(root / one for one in folder.split(","))
+        return f"<!-- {kind}: {folder} -->\n{_quoted(kind, folders)}\n<!-- end -->"
 
     return BLOCK.sub(block, text)
 
 
-def printed(folder: Path) -> str:
+def printed(folders: Folders) -> str:
     """What `domadapt benchmark` prints at its end."""
-    files = sorted(folder.rglob("metrics.json"))
+    files = [file for folder in folders for file in sorted(folder.rglob("metrics.json"))]
     return f"```\n{text_table([json.loads(file.read_text(encoding='utf-8')) for file in files])}\n```"
 
 
-def table(folder: Path) -> str:
+def table(folders: Folders) -> str:
     """Mean headline score of each method on each pair, and the share of the gap that it closes."""
-    pairs, statistics = _read(folder)
+    pairs, statistics = _read(folders)
     lines = {pair.name: {row.method.name: row for row in rows(pair, statistics)} for pair in pairs}
     roles = {name: row.method.role for found in lines.values() for name, row in found.items()}
     names = sorted(roles, key=lambda name: (rank(roles[name]), name))
@@ -86,9 +88,9 @@ def table(folder: Path) -> str:
     return _markdown(parts)
 
 
-def beside_twins(folder: Path) -> str:
+def beside_twins(folders: Folders) -> str:
     """Mean headline score of each method beside its twins (``method@control``), and its mean gain over each."""
-    pairs, statistics = _read(folder)
+    pairs, statistics = _read(folders)
     found = {(pair.name, row.method.name): row.target for pair in pairs for row in rows(pair, statistics)}
     scores = {key: 100 * target.mean for key, target in found.items() if target}
     controls = list(dict.fromkeys(name.split("@")[1] for _, name in sorted(scores, reverse=True) if "@" in name))
@@ -111,9 +113,9 @@ def beside_twins(folder: Path) -> str:
     return _markdown([Table(title, header, cells)])
 
 
-def by_type(folder: Path) -> str:
+def by_type(folders: Folders) -> str:
     """Mean F1 of each span type on each pair and over the pairs, and the mean share of the gap of each type."""
-    pairs, statistics = _read(folder)
+    pairs, statistics = _read(folders)
     types = sorted({name for pair in pairs for name in detail_names(pair)})
     lines = {pair.name: {row.method.name: row for row in rows(pair, statistics)} for pair in pairs}
     names = list(dict.fromkeys(name for found in lines.values() for name in found))
@@ -134,9 +136,9 @@ def by_type(folder: Path) -> str:
     return _markdown(tables)
 
 
-def differences(folder: Path) -> str:
+def differences(folders: Folders) -> str:
     """Every adapted method over the pairs, against source-only and against its controls, and what may be said."""
-    pairs, statistics = _read(folder)
+    pairs, statistics = _read(folders)
     notes = Notes()
     lines = [
         [f"{one.method} − {found.other}", *_difference(found, notes)]
@@ -155,9 +157,9 @@ def differences(folder: Path) -> str:
     return "\n\n".join([_markdown([Table(title, header, lines, [*notes.texts, labels])]), *claims])
 
 
-def by_validator(folder: Path) -> str:
+def by_validator(folders: Folders) -> str:
     """The same differences as each validator would have had them: does a gain hang on who chooses the epoch?"""
-    runs = read_runs(folder).runs
+    runs = read_runs(folders).runs
     names = sorted(set.intersection(*(set(run.selection.choices) for run in runs)) - {ORACLE})
     found = {name: compare(group(reselect(runs, name)[0])).overall for name in names}
     used = {str(run.selection.validator) for run in runs}
@@ -173,28 +175,28 @@ def by_validator(folder: Path) -> str:
     return _markdown([Table("Mean difference over the pairs by validator, points", header, cells)])
 
 
-def selection(folder: Path) -> str:
+def selection(folders: Folders) -> str:
     """What the selection study says, and its tables."""
-    blocks = study_section(_read(folder)[0]).blocks
+    blocks = study_section(_read(folders)[0]).blocks
     soft = {"soft"}
     kept = [b for b in blocks if isinstance(b, Table) or (isinstance(b, Text) and b.kind not in soft)]
     return "\n\n".join(_markdown([b]) if isinstance(b, Table) else harmless(b.text) for b in kept)
 
 
-KINDS: dict[str, Callable[[Path], str]] = {
+KINDS: dict[str, Callable[[Folders], str]] = {
     "printed": printed, "table": table, "differences": differences, "by_validator": by_validator,
     "selection": selection, "by_type": by_type, "beside_twins": beside_twins,
 }  # fmt: skip
 
 
 @cache  # pages may quote the same
-def _quoted(kind: str, folder: Path) -> str:
-    return KINDS[kind](folder)
+def _quoted(kind: str, folders: Folders) -> str:
+    return KINDS[kind](folders)
 
 
 @cache
-def _read(folder: Path) -> tuple[list[Pair], Statistics]:
-    pairs = group(read_runs(folder).runs)
+def _read(folders: Folders) -> tuple[list[Pair], Statistics]:
+    pairs = group(read_runs(folders).runs)
     return pairs, compare(pairs)
 
 

@@ -26,6 +26,21 @@ def test_a_block_is_written_anew_and_the_prose_around_it_is_kept() -> None:
     assert written(found) == found
 
 
+def test_a_method_stands_beside_its_twins_and_folders_are_read_together(tmp_path: Path) -> None:
+    found = written("<!-- beside_twins: results/aspect_opinion_syntax -->\n<!-- end -->\n")
+    (line,) = (line for line in found.splitlines() if line.startswith("| gnn |"))
+    numbers = [float(cell) for cell in line.split("|")[2:-1]]
+    plain = next(one for one in found.splitlines() if one.startswith("| source_only |"))
+    before = [float(cell) for cell in plain.split("|")[2:-1] if cell.strip() != "-"]
+    own, shuffled, linear = numbers[0:6:3], numbers[1:6:3], numbers[2:6:3]
+    for gain, others in zip(numbers[6:], (before, shuffled, linear), strict=True):
+        assert gain == pytest.approx(sum(own) / 2 - sum(others) / 2, abs=0.11)
+    folders = [f"results/aspect_opinion_{name}" for name in ("relations", "small_source")]
+    for kind in ("table", "printed"):
+        both = written(f"<!-- {kind}: {','.join(folders)} -->\n<!-- end -->\n")
+        assert "best_relations" in both and "best+relations" in both
+
+
 def test_a_block_does_not_hang_on_the_order_in_which_a_clone_wrote_its_files(tmp_path: Path) -> None:
     names = sorted((ROOT / "results/aspect_opinion").rglob("metrics.json"))
     pages = []
