@@ -19,11 +19,11 @@ from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
 from domadapt.methods.adaptation.term_substitution import TermSubstitution
 from domadapt.methods.products import ARE_TERMS, found_rate, held_back, product_rate, products
 from domadapt.methods.setting import Setting
-from domadapt.methods.term_rates import ENOUGH_TERMS, PerText
+from domadapt.methods.term_rates import ENOUGH_TERMS, NEED_OPINION, PerText
 from domadapt.syntax.parser import Parse
 from domadapt.tasks.task import Prediction
 from domadapt.training.build import build
-from domadapt.training.target_card import product_terms
+from domadapt.training.target_card import product_terms, questions, unjudged_terms
 from tests.adaptation.test_target_labels import Fixed
 from tests.support import setting_of, tiny_encoder
 
@@ -177,6 +177,26 @@ def test_the_card_asks_what_only_the_user_knows(tmp_path: Path) -> None:
     assert told("camera") == []
     del setting.counted[ARE_TERMS], setting.counted["target products"]
     assert [*product_terms(setting, [Prediction()] * len(texts))] == []
+
+
+def test_the_card_asks_whether_terms_need_an_opinion(tmp_path: Path) -> None:
+    setting = built(tmp_path)
+    setting.task.types = ["aspect", "opinion"]
+    term, opinion = Span(0, 3, "aspect"), Span(4, 6, "opinion")
+    judged, alone = Prediction(spans=(term, opinion)), Prediction(spans=(term,))
+    many, few = [*[judged] * 3, alone], [*[judged] * 19, alone]
+    assert [*unjudged_terms(setting, many)] == []  # no method counts terms
+    products(setting, "target")
+    (told,) = unjudged_terms(setting, many)
+    assert told == (
+        "25 % of the terms found stand in texts without any opinion: if a term counts for you only where one is given "
+        "on it, add guidelines to adaptation, and adaptation.guidelines.terms_need_opinion=true; if not, leave it"
+    )
+    nothing = [Prediction()] * (len(setting.domains.unlabeled.texts) - len(many))
+    assert [*questions(setting, many + nothing)] == [told]
+    assert [*unjudged_terms(setting, few)] == [*unjudged_terms(setting, [Prediction()])] == []
+    setting.counted[NEED_OPINION] = True
+    assert [*unjudged_terms(setting, many)] == []
 
 
 def test_a_setting_out_of_range() -> None:
