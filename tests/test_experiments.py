@@ -38,7 +38,7 @@ def test_the_matrix_composes(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     overrides = [f"experiment={name}", "benchmark.seeds=[1]"]
     matrix = compose("benchmark", overrides)
     assert matrix.benchmark.experiment == name
-    names, pairs = [*matrix.benchmark.methods], matrix.benchmark.get("pairs")
+    names, pairs = [*matrix.benchmark.methods], matrix.benchmark.pairs  # there, so that it can be set
     every_pair = cells(compose("benchmark", [*overrides, f"benchmark.only=[{names[0]}]"]), [])
     assert len({cell.pair for cell in every_pair}) == len(every_pair) == PAIRS.get(name, len(every_pair))
     if pairs:
