@@ -12,7 +12,7 @@ from domadapt.benchmarking.plan import cells
 from domadapt.config.compose import compose
 from domadapt.config.instantiate import make
 from domadapt.config.overrides import lengthen
-from domadapt.config.resolvers import AUTO
+from domadapt.config.resolvers import AUTO, RECIPE
 from tests.support import records, write_jsonl
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -73,6 +73,18 @@ def test_the_recipe_is_one_everywhere(name: str) -> None:
             chosen = {key: value for key, _, value in (one.partition("=") for one in overrides)}
             assert chosen["selection"] == "last" and "best" in chosen["adaptation"]
             assert ("modifiers" in chosen.get("injection", "")) == (name not in WITHOUT_MODIFIERS), method
+
+
+def test_a_recipe_with_something_stated_says_so_by_its_name() -> None:
+    plain = compose("train", ["experiment=best", "data=hotel_laptop"])
+    assert [*plain.injection, *plain.adaptation] == [*RECIPE] and plain.method == "best"
+    for override, name in (
+        ("adaptation=[best,guidelines]", "best+guidelines"),
+        ("injection=none", "best-modifiers"),
+        ("control=shuffled", "best@shuffled"),
+        ("target_labels=8", "best+8_labels"),
+    ):
+        assert compose("train", ["experiment=best", "data=hotel_laptop", override]).method == name
 
 
 def test_my_matrix_runs_as_soon_as_paths_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

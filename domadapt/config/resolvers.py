@@ -6,6 +6,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+# The parts of experiment=best; tests/test_experiments.py checks that they are.
+RECIPE = ("modifiers", "term_substitution", "corpus_evidence", "label_rates", "lexical_view", "self_training")
 AUTO = "domadapt.tasks.auto.auto"  # ``_target_`` of a task that the source's annotation tells; named, not imported
 
 
@@ -90,6 +92,21 @@ def with_labels(name: str, target_labels: int | str) -> str:
     return f"{name}+{target_labels}_labels" if target_labels else name
 
 
+def recipe_name(injection: Any, adaptation: Any, control: Any, target_labels: int | str) -> str:
+    """What a run of the recipe is called: ``best``, what was added to it or taken out, and so what its user stated.
+
+    >>> recipe = dict.fromkeys(RECIPE, {})
+    >>> recipe_name({"modifiers": {}}, {**recipe, "guidelines": {}}, {}, 32)
+    'best+guidelines+32_labels'
+    >>> recipe_name({}, {name: {} for name in recipe if name != "modifiers"}, {}, 0)
+    'best-modifiers'
+    """
+    parts = [*(injection or {}), *(adaptation or {})]
+    changed = [f"-{part}" for part in RECIPE if part not in parts]
+    changed += dict.fromkeys(f"+{part}" for part in parts if part not in RECIPE)
+    return "@".join([with_labels("".join(["best", *changed]), target_labels), *map(str, control or {})])
+
+
 def role(config: dict[str, Any]) -> str:
     """Which bar of the report a run is: those that stand, or one between."""
     if config["train_on"] == "target":
@@ -108,4 +125,4 @@ def register() -> None:
     OmegaConf.register_new_resolver("plain", lambda text: bytes.fromhex(text[1:]).decode("utf-8"), replace=True)
     OmegaConf.register_new_resolver("pair_name", pair_name, replace=True)
     OmegaConf.register_new_resolver("method_name", method_name, replace=True)
-    OmegaConf.register_new_resolver("with_labels", with_labels, replace=True)
+    OmegaConf.register_new_resolver("recipe_name", recipe_name, replace=True)

@@ -69,6 +69,17 @@ def read_layers(name: str, layers: Any) -> list[int]:
     return numbers
 
 
+def layer_rows(name: str, layers: list[int], encoder: Any) -> dict[int, int]:
+    """Chosen layers, each with its place among them: what :func:`read_layers` gave, for a model.
+
+    Raises:
+        ValueError: as :func:`check_layer` raises it.
+    """
+    for layer in layers:
+        check_layer(name, layer, encoder)
+    return {layer: row for row, layer in enumerate(layers or range(encoder.attention_shape[0]))}
+
+
 def check_head(name: str, head: int, encoder: Any) -> None:
     """Refuse a head that a model has not: ``ValueError`` as :func:`check_layer` raises it."""
     _check(name, head, "heads", encoder.attention_shape[1], encoder)

@@ -8,7 +8,8 @@ user who knows it, and say so by the method's name.
 An opinion is given on a term that few arcs of the dependency tree part from it: as few as hold nine in ten of the
 source's terms, of those in texts with an opinion (three arcs in reviews of devices, laptops and restaurants alike). So
 texts in which both are found are parsed at prediction. Costs that and a count of the source; training is as without.
-Fails where what is stated does not hold: terms that need no opinion lose 4 to 8 points of F1 by it. Ours.
+Fails where what is stated does not hold: terms that need no opinion lost 4 to 8 points of F1 where one was asked for
+anywhere in their text. Ours.
 
 Products are found in the unlabelled target: nouns that go with 'this', 'my', 'your', 'our', or name what does ('a Dell
 laptop'), in more than a quarter of their uses (:func:`domadapt.syntax.noun_features.owned_nouns`).

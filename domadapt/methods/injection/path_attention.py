@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch, Example
-from domadapt.methods.heads import check_layer, read_layers
+from domadapt.methods.heads import layer_rows, read_layers
 from domadapt.methods.method import in_range
 from domadapt.methods.opinion_paths import PathMethod
 from domadapt.methods.setting import Setting
@@ -53,12 +53,8 @@ class PathAttention(PathMethod):
         """Make the biases, and hook into the layers."""
         super().attach(setting)
         encoder = setting.encoder
-        for layer in self.layers:
-            check_layer("path_attention.layers", layer, encoder)
-        layers = self.layers or range(len(encoder.attention_layers()))
-        self.row = {layer: row for row, layer in enumerate(layers)}
-        heads = int(encoder.model.config.num_attention_heads)
-        self.bias = nn.Parameter(torch.zeros(len(self.row), 2 * self.most, heads))
+        self.row = layer_rows("path_attention.layers", self.layers, encoder)
+        self.bias = nn.Parameter(torch.zeros(len(self.row), 2 * self.most, encoder.attention_shape[1]))
         for layer in self.row:
             encoder.hook_attention(layer, self._attend)
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
-from domadapt.methods.heads import check_layer, read_layers
+from domadapt.methods.heads import layer_rows, read_layers
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
@@ -54,12 +54,8 @@ class TreeBias(Method):
         """Make the biases, and hook into the layers."""
         super().attach(setting)
         encoder = setting.encoder
-        for layer in self.layers:
-            check_layer("tree_bias.layers", layer, encoder)
-        layers = self.layers or range(len(encoder.attention_layers()))
-        self.row = {layer: row for row, layer in enumerate(layers)}
-        heads = int(encoder.model.config.num_attention_heads)
-        self.bias = nn.Parameter(torch.zeros(len(self.row), self.max_distance + 3, heads))
+        self.row = layer_rows("tree_bias.layers", self.layers, encoder)
+        self.bias = nn.Parameter(torch.zeros(len(self.row), self.max_distance + 3, encoder.attention_shape[1]))
         for layer in self.row:
             encoder.hook_attention(layer, self._attend)
 
