@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 # torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
-# numpy's threads wait for torch's, and the parser's matrices are small: prediction that parses took twice as long.
+# numpy's threads wait for torch's, too. Read once, when numpy is loaded; the parser sees to it where that was earlier.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:

@@ -180,9 +180,12 @@ def load_pipeline(name: str) -> "Language":
     """Load a spaCy pipeline once a process; only what parsing needs is kept."""
     import spacy
     from thinc.api import NumpyOps, get_current_ops, set_current_ops
+    from threadpoolctl import ThreadpoolController
 
     if isinstance(get_current_ops(), NumpyOps):
         set_current_ops(NumpyOps(use_blis=False))  # NumPy's own matrix product is twice as fast here as blis
+        # Of small matrices. Several threads wait for torch's: prediction that parses took twice as long.
+        ThreadpoolController().select(internal_api="openblas").limit(limits=1)
     unneeded = ["ner", "lemmatizer", "attribute_ruler", "entity_linker", "textcat"]
     try:
         if name == SHIPPED:

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domadapt.data.domains import Domains, UnlabelledText
+from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText
 from domadapt.data.records import Record, Span
 from domadapt.methods.injection.modifiers import Modifiers, extent, modifier_counts
 from domadapt.methods.setting import Setting
@@ -152,10 +152,22 @@ def test_it_learns_from_the_source_what_is_taken_in() -> None:
     setting.domains = Domains("a", "b", tuple(records), (), (), setting.domains.unlabeled, None)
     method.least = 3
     told = method.prepare()
-    assert method.memory() == {"taken": {"aspect": ["compound"]}, "never": [".", "died", "my", "of", "old", "the"]}
+    assert method.memory()["taken"] == {"aspect": ["compound"]}
+    assert method.never == set()  # three uses are too few to know a word by
     assert told == {"modifiers/aspect compound": 1.0}
     method.taken, method.least = {}, 7  # of six
     assert (method.prepare(), method.taken) == ({}, {})
+
+
+def test_words_of_source_and_target_that_are_hardly_ever_a_modifier_are_not_asked_for() -> None:
+    texts = [f"The {noun} drive of my old {noun} player died." for noun in ("dvd", "tape", "disk")]
+    records = [record(text, text.split()[1] + " drive", text.split()[6] + " player") for text in texts]
+    setting, method = with_modifiers(TEXT)
+    target = UnlabelledText("1", "b", "The tape drive of my new tape player died. The book died.")
+    setting.domains = Domains("a", "b", tuple(records), (), (), TargetUnlabeled("b", (target, target)), None)
+    method.least = 3
+    method.prepare()
+    assert method.never == {"my", "of", "the", ".", "died"}  # not "old" and "new", of too few uses, and not "tape"
 
 
 @pytest.mark.parametrize(("share", "least"), [(1.5, 10), (0.8, 0)])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController
 
 from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.conllu import ConlluParser
@@ -26,6 +27,13 @@ def test_the_shipped_parser_finds_a_plain_tree() -> None:
     heads = {w: words[h] for w, h in zip(words, parse.heads, strict=True)}
     assert (heads["The"], heads["lens"], heads["sharp"]) == ("lens", "sharp", "sharp")
     assert parse.relations[1].startswith("nsubj")
+
+
+def test_numpys_threads_do_not_wait_for_torchs_whoever_was_imported_first() -> None:
+    blas = ThreadpoolController().select(internal_api="openblas")
+    with blas.limit(limits=2):
+        load_pipeline.__wrapped__("shipped")  # not the one that is loaded already
+        assert all(pool["num_threads"] == 1 for pool in blas.info())
 
 
 def test_owner_tokens_are_kept_with_their_own_offsets() -> None:
