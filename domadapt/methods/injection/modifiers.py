@@ -14,8 +14,8 @@ No weight is learnt: the network is as it was without. Copies the logits of the 
 after all that other methods add; so what learns from the model's own labels (``self_training``) learns from these.
 Parses at prediction, and only texts where there is something to ask: where the word before a span is in no other and
 not one that source and target have often, and hardly ever as a noun or in such a relation ('the', 'great'): one text in
-nine to seventeen. Nothing for tasks without spans. Fails where source and target differ in what they take in, and where the
-parser fails. A tagger would do: under ``control=word_classes`` the nouns before a term are taken in, and as much is
+nine to seventeen. Nothing for tasks without spans. Fails where source and target differ in what they take in, and where
+the parser fails. A tagger would do: under ``control=word_classes`` the nouns before a term are taken in, and as much is
 gained. Ours.
 """
 
