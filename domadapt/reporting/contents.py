@@ -22,6 +22,7 @@ from domadapt.reporting.significance import significance
 from domadapt.reporting.study import study_section
 from domadapt.reporting.summary import overview, summary
 from domadapt.reporting.tables import table
+from domadapt.reporting.tuned import tuned_sections
 from domadapt.reporting.unlabelled import unlabelled
 from domadapt.reporting.verdict import verdict_card
 from domadapt.runs.groups import Pair
@@ -107,7 +108,8 @@ def _pair(pair: Pair, statistics: Statistics) -> Section:
 
 def _compared(pairs: Sequence[Pair], statistics: Statistics, colors: Mapping[str, str]) -> list[Section]:
     """What target scores allow to be said of methods, validators, expectations and costs."""
-    return [significance(pairs, statistics), _selection(pairs), expected(pairs), cost(pairs, colors)]
+    chosen = [_selection(pairs), *tuned_sections(pairs)]
+    return [significance(pairs, statistics), *chosen, expected(pairs), cost(pairs, colors)]
 
 
 def _selection(pairs: Sequence[Pair]) -> Section:

@@ -1,4 +1,7 @@
-"""The selection study: which validator loses least, and what is left of that where the choice can't see the answer."""
+"""The selection study: which validator loses least, and what is left of that where the choice can't see the answer.
+
+Settings of methods, where there are several, are chosen in the same way: :mod:`domadapt.reporting.tuned`.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +17,7 @@ from domadapt.reporting.paths import given, named_file
 from domadapt.reporting.rescored import rescored
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.reporting.tables import as_text
+from domadapt.reporting.tuned import tuned_records, tuned_sections
 from domadapt.runs.groups import Pair, group
 from domadapt.runs.metrics import read_runs
 from domadapt.statistics.choices import ORACLE, choices
@@ -55,21 +59,25 @@ def study(runs: str | Path | Sequence[str | Path], output: str | Path, methods: 
     with files_read() as read:
         read_back = read_runs(given(runs))
         found, lacking = rescored(read_back.runs)
-    studies, messages = _studies(group(found), methods)
+    pairs = group(found)
+    studies, messages = _studies(pairs, methods)
     messages = [*(f"Unreadable, so left out: {message}" for message in read_back.skipped), *messages, *lacking]
     for path in (output, output.with_suffix(".csv"), output.with_suffix(".svg")):
         refuse_overwriting(path, read)
-    if not studies:
+    sections = tuned_sections(pairs)
+    if not studies and not sections:
         raise ValueError("; ".join((f"runs={runs}: nothing to study: {NOTHING}", *messages)))
-    section = _section(studies, messages)
-    write_atomic(output, markdown("Selection study", [section]))
-    write_csv([record for one in studies for record in records(*one)], output.with_suffix(".csv"))
-    with drawing():
-        figure = _dots(*studies[0], PRINT_INK)
-        figure.savefig(output.with_suffix(".svg"), facecolor="white", metadata={"Date": None})
-    texts = [as_text(block) if isinstance(block, Table) else block.text for block in section.blocks
-             if isinstance(block, Table | Text)]  # fmt: skip
-    return "\n\n".join([*texts, f"written: {output}, and the same as .csv and .svg"])
+    sections.insert(0, _section(studies, messages))
+    write_atomic(output, markdown("Selection study", sections))
+    by_validator = [record for one in studies for record in records(*one)]
+    write_csv([*by_validator, *tuned_records(pairs)], output.with_suffix(".csv"))
+    if studies:
+        with drawing():
+            figure = _dots(*studies[0], PRINT_INK)
+            figure.savefig(output.with_suffix(".svg"), facecolor="white", metadata={"Date": None})
+    texts = [as_text(block) if isinstance(block, Table) else block.text for section in sections
+             for block in section.blocks if isinstance(block, Table | Text)]  # fmt: skip
+    return "\n\n".join([*texts, f"written: {output}, and the same as .csv{' and .svg' if studies else ''}"])
 
 
 def study_section(pairs: Sequence[Pair], methods: Sequence[str] | None = None) -> Section:
