@@ -30,6 +30,7 @@ PAIRS = {
     "camera_laptop": 1,
     "my_matrix": 1,
     "tuning": 3,
+    "several_sources": 3,
 }
 
 

@@ -22,7 +22,7 @@ domadapt VERB [overrides]      label one domain, work in another
   audit       what is wrong with the corpora, before you believe a score
   analyze     what a model's heads and layers know, before and after fine-tuning
   report      one HTML file from run folders: domadapt report runs/mine
-  study       which validator should choose checkpoints, from run folders
+  study       which validator should choose checkpoints, and settings chosen on other pairs, from run folders
 
 Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.path=b.txt injection=[lisa,gnn]
   domadapt VERB --help      the verb's settings and what can be chosen
@@ -121,7 +121,7 @@ def report(cfg: Any, overrides: list[str]) -> None:
 
 
 def study(cfg: Any, overrides: list[str]) -> None:
-    """Compare validators on finished runs; prints the tables."""
+    """Compare validators on finished runs, and tune methods on other pairs; prints the tables."""
     from domadapt.reporting.study import study as run
 
     print(run(cfg.runs, cfg.output, [cfg.methods] if isinstance(cfg.methods, str) else cfg.methods))
