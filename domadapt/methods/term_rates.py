@@ -22,6 +22,7 @@ NEED_OPINION = (
     "terms need an opinion"  # there, too: the user says so; of texts that judge nothing no terms are expected
 )
 LEARNT = 0.5  # share of the terms to expect in source dev, from which on what is found in the target tells something
+MUTE = 0.5  # so many texts that judge, as a share of those in source dev, are too few to tell by
 LONGEST = 3  # words of a term, seldom more
 LOWEST = -8.0  # constant
 ALMOST = 1 - 1e-6  # certain
@@ -134,21 +135,27 @@ def share_of_expected(logits: Tensor, begins: Tensor, terms: Sequence[int], rate
     >>> round(share_of_expected(logits, torch.tensor([True, False, True]), [1, 2], PerText(0.5, 2.0)), 3)
     0.2
     """
-    probabilities = logits.float().softmax(-1)
-    judging = probabilities[:, [i for i in range(1, logits.shape[-1]) if i not in terms]].sum(-1)
-    silent = torch.zeros(int(begins.sum())).index_add(
-        0, begins.long().cumsum(0) - 1, torch.log1p(-judging.clamp(max=ALMOST))
-    )
-    judged = 1 - silent.exp()
+    judged = judging(logits, begins, terms)
     expected = float((judged * rates.judged + (1 - judged) * rates.without).sum())
-    return float(probabilities[:, [i for i in terms if i % 2]].sum()) / max(1.0, expected)
+    return float(logits.float().softmax(-1)[:, [i for i in terms if i % 2]].sum()) / max(1.0, expected)
+
+
+def judging(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> Tensor:
+    """(texts,) the probability that a text judges something; arguments as for :func:`share_of_expected`."""
+    others = [i for i in range(1, logits.shape[-1]) if i not in terms]
+    probabilities = logits.float().softmax(-1)[:, others].sum(-1)
+    text = begins.long().cumsum(0) - 1
+    silent = torch.zeros(int(begins.sum())).index_add(0, text, torch.log1p(-probabilities.clamp(max=ALMOST)))
+    return 1 - silent.exp()
 
 
 def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | None:
     """Terms that the model means to find in target texts, as a share of those to expect, beside that in source dev.
 
     Clearly below 1 it is starved of recall: the target's words are strange to it. Near 1 or above there is nothing to
-    be had from making it bolder. That it finds too few or too many everywhere, early in training, cancels out.
+    be had from making it bolder. That it finds too few or too many everywhere, early in training, cancels out. Where
+    less than half as many texts judge as in source dev it is starved of judgements, too, and too few terms are to be
+    expected: then that share is what is told.
 
     Args:
         setting: of the run.
@@ -173,7 +180,11 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | 
     logits, begins = words(setting.dev)
     if found_terms(logits, begins, terms) < LEARNT * max(1.0, expected_terms(logits, begins, terms, rates)):
         return None
-    return share_of_expected(*words(target), terms, rates) / share_of_expected(logits, begins, terms, rates)
+    found = words(target)
+    judged, in_source = judging(*found, terms).mean(), judging(logits, begins, terms).mean()
+    if judged < MUTE * in_source:
+        return float(judged / in_source)
+    return share_of_expected(*found, terms, rates) / share_of_expected(logits, begins, terms, rates)
 
 
 def read_words(batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:

@@ -20,6 +20,7 @@ from domadapt.methods.term_rates import (
     PerText,
     expected_terms,
     found_of_expected,
+    judging,
     found_terms,
     share_of_expected,
 )
@@ -160,3 +161,24 @@ def test_a_model_that_has_learnt_nothing_tells_nothing() -> None:
         assert found_of_expected(setting, 10, 4) is None
         patch.setattr("domadapt.methods.term_rates.found_terms", lambda *of: 80)
         assert found_of_expected(setting, 10, 4) == 1.0
+
+
+@pytest.mark.parametrize(("target", "found"), [(0.1, 0.2), (0.24, 0.48), (0.26, 1.0), (0.9, 1.0)])
+def test_a_model_that_judges_too_seldom_is_starved_whatever_terms_that_lets_expect(target: float, found: float) -> None:
+    setting = setting_of(tiny_encoder(), TermSubstitution(0.5, 0.7, 0.4, 0.75, 1.0, None, enough=1.0))
+    shares = iter((target, 0.5))  # of texts that judge, in the target and in source dev
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("domadapt.methods.term_rates.term_labels", lambda *of: [1, 2])
+        patch.setattr("domadapt.methods.term_rates.term_kinds", lambda *of: frozenset({"aspect"}))
+        patch.setattr("domadapt.methods.term_rates.expected_terms", lambda *of: 1.0)
+        patch.setattr("domadapt.methods.term_rates.found_terms", lambda *of: 1)
+        patch.setattr("domadapt.methods.term_rates.share_of_expected", lambda *of: 0.7)
+        patch.setattr("domadapt.methods.term_rates.judging", lambda *of: torch.full((3,), next(shares)))
+        setting.dev = setting.validation = setting.source
+        assert found_of_expected(setting, 10, 4) == pytest.approx(found)
+
+
+def test_a_text_judges_where_one_of_its_words_does() -> None:
+    logits = torch.tensor([[0.0, 0.0, 0.0, 99.0], [99.0, 0.0, 0.0, 0.0], [9.0, 9.0, -99.0, -99.0]])
+    assert judging(logits, torch.tensor([True, False, True]), [1, 2]).tolist() == pytest.approx([1, 0], abs=1e-5)
+    assert judging(logits[:, :3], torch.tensor([True, False, True]), [1, 2]).tolist() == [0, 0]  # nothing judges
