@@ -79,6 +79,7 @@ class Method(nn.Module):
             Where no method reads ``target`` or ``corpus_parses``, runs with other targets take the network that one of
             them has trained.
         tasks: kinds of task that it does something for (``token``, ``sequence``); for others nothing is read for it.
+        first_epoch: in which it begins, counted from 0.
         augments: it changes the source's text from epoch to epoch (:meth:`augment`).
         transforms_last: its :meth:`transform` comes after that of all others.
         used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
@@ -89,6 +90,7 @@ class Method(nn.Module):
 
     reads: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset({"token", "sequence"})
+    first_epoch: int = 0
     augments: bool = False
     transforms_last: bool = False
     used_at_prediction: bool = False

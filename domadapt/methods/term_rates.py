@@ -22,7 +22,7 @@ NEED_OPINION = (
     "terms need an opinion"  # there, too: the user says so; of texts that judge nothing no terms are expected
 )
 LEARNT = 0.5  # share of the terms to expect in source dev, from which on what is found in the target tells something
-MUTE = 0.5  # so many texts that judge, as a share of those in source dev, are too few to tell by
+MUTE = 0.65  # so many texts that judge, as a share of those in source dev, are too few to tell by
 LONGEST = 3  # words of a term, seldom more
 LOWEST = -8.0  # constant
 ALMOST = 1 - 1e-6  # certain
@@ -154,7 +154,7 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | 
 
     Clearly below 1 it is starved of recall: the target's words are strange to it. Near 1 or above there is nothing to
     be had from making it bolder. That it finds too few or too many everywhere, early in training, cancels out. Where
-    less than half as many texts judge as in source dev it is starved of judgements, too, and too few terms are to be
+    much fewer texts judge than in source dev it is starved of judgements, too, and of these texts too few terms are
     expected: then that share is what is told.
 
     Args:

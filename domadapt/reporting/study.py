@@ -64,13 +64,14 @@ def study(runs: str | Path | Sequence[str | Path], output: str | Path, methods: 
     messages = [*(f"Unreadable, so left out: {message}" for message in read_back.skipped), *messages, *lacking]
     for path in (output, output.with_suffix(".csv"), output.with_suffix(".svg")):
         refuse_overwriting(path, read)
-    sections = tuned_sections(pairs)
-    if not studies and not sections:
+    sections, by_setting = tuned_sections(pairs, methods), tuned_records(pairs, methods)
+    if not studies and not by_setting:
         raise ValueError("; ".join((f"runs={runs}: nothing to study: {NOTHING}", *messages)))
     sections.insert(0, _section(studies, messages))
     write_atomic(output, markdown("Selection study", sections))
     by_validator = [record for one in studies for record in records(*one)]
-    write_csv([*by_validator, *tuned_records(pairs)], output.with_suffix(".csv"))
+    write_csv([*by_validator, *by_setting], output.with_suffix(".csv"))
+    output.with_suffix(".svg").unlink(missing_ok=True)  # of another study
     if studies:
         with drawing():
             figure = _dots(*studies[0], PRINT_INK)

@@ -9,56 +9,57 @@ from domadapt.runs.groups import Pair
 from domadapt.statistics.tuning import Setting, Tuned, tuned
 
 ABOUT = (
-    "Each pair gets the setting with the best mean score on those pairs that share neither its source nor its target: "
-    "no setting has seen the test that it is scored on. Best: the setting that the pair's own test labels would "
-    "choose, which nobody may."
+    "Each pair gets the setting with the best mean score on those pairs that share neither its sources nor its target "
+    "(of several corpora, on the other corpora's): no setting has seen the test that it is scored on. Best: the "
+    "setting that the pair's own test labels would choose, which nobody may."
 )
 
 
-def tuned_sections(pairs: Sequence[Pair]) -> list[Section]:
-    """A section, where a method was run with several settings on several pairs; else none.
+def tuned_sections(pairs: Sequence[Pair], methods: Sequence[str] | None = None) -> list[Section]:
+    """A section, where a method was run with several settings; else none.
 
     Args:
         pairs: of the report.
+        methods: names of those to take; None takes source-only and adapted ones, without controls.
     """
-    found, messages = tuned(pairs)
+    found, messages = tuned(pairs, methods)
     blocks: list[Block] = [Text(f"{message}.", "warning") for message in messages]
-    for task in dict.fromkeys(one.task for one in found):
-        own = [one for one in found if one.task == task]
+    for kind in dict.fromkeys((one.task, one.headline) for one in found):
+        own = [one for one in found if (one.task, one.headline) == kind]
         blocks += [Text(_said(own)), Text(ABOUT, "soft"), _table(own), _by_pair(own)]
     return [Section("Settings chosen on other pairs", tuple(blocks))] if blocks else []
 
 
-def tuned_records(pairs: Sequence[Pair]) -> list[Record]:
+def tuned_records(pairs: Sequence[Pair], methods: Sequence[str] | None = None) -> list[Record]:
     """One record a method and pair.
 
     Args:
         pairs: grouped runs.
+        methods: as above.
     """
     return [
-        {"task": one.task, "method": one.method, "settings": len(one.settings), "pair": choice.pair,
-         "chosen_elsewhere": in_words(choice.setting), "score": choice.score, "best": choice.best}
-        for one in tuned(pairs)[0] for choice in one.choices
+        {"task": one.task, "pair": choice.pair, "method": one.method, "headline": one.headline,
+         "settings": len(one.settings), "setting": in_words(choice.setting), "score": choice.score, "best": choice.best}
+        for one in tuned(pairs, methods)[0] for choice in one.choices
     ]  # fmt: skip
 
 
 def in_words(setting: Setting) -> str:
     """A setting as on a command line.
 
-    >>> in_words((("injection.gnn.depth", "2"), ("trainer.epochs", "3")))
-    'injection.gnn.depth=2, trainer.epochs=3'
+    >>> in_words((("injection.gnn.depth", "2"), ("trainer.epochs", None)))
+    'injection.gnn.depth=2, trainer.epochs not set'
     """
-    return ", ".join(f"{name}={value}" for name, value in setting)
+    return ", ".join(f"{name} not set" if value is None else f"{name}={value}" for name, value in setting) or "-"
 
 
 def _said(found: Sequence[Tuned]) -> str:
-    told = [f"{one.method} has {100 * one.score:.1f} ({100 * one.best:.1f} at best, of {len(one.settings)} settings)"
-            for one in found]  # fmt: skip
     start = f"{found[0].task.capitalize()}, mean {found[0].headline} in percent, settings chosen on other pairs: "
-    text = start + listed(told) + "."
+    scores = [f"{one.method} has {_percent(one.score)} ({_percent(one.best)} at best)" for one in found]
+    text = f"{start}{listed(scores)}."
     if len({len(one.settings) for one in found}) > 1:
         text += " They were not tried with as many settings each, so their budgets are not the same."
-    if len({tuple(choice.pair for choice in one.choices) for one in found}) > 1:
+    if len({frozenset(choice.pair for choice in one.choices) for one in found}) > 1:
         text += " They were not run on the same pairs, so these means do not compare."
     return text
 
@@ -68,16 +69,24 @@ def _table(found: Sequence[Tuned]) -> Table:
     for one in found:
         counts = Counter(in_words(choice.setting) for choice in one.choices).most_common()
         chosen = "; ".join(f"{name} ({counted(count, 'pair')})" for name, count in counts)
-        lines.append([one.method, str(len(one.settings)), f"{100 * one.score:.1f}", f"{100 * one.best:.1f}", chosen])
+        lines.append([one.method, str(len(one.settings)), _percent(one.score), _percent(one.best), chosen])
     header = ["method", "settings", "chosen elsewhere", "best (a bound)", "chosen"]
-    return Table(f"{found[0].task}: mean over the pairs, percent", header, lines, left=frozenset((0, 4)))
+    return Table(f"{_of(found)}, mean over the pairs, percent", header, lines, left=frozenset((0, 4)))
 
 
 def _by_pair(found: Sequence[Tuned]) -> Table:
-    lines = []
-    for one in found:
-        for own in one.choices:
-            scores = [f"{100 * own.score:.1f}", f"{100 * own.best:.1f}"]
-            lines.append([f"{one.method}, {own.pair}", *scores, in_words(own.setting)])
+    lines = [
+        [f"{one.method}, {own.pair}", _percent(own.score), _percent(own.best), in_words(own.setting)]
+        for one in found
+        for own in one.choices
+    ]
     header = ["method and pair", "chosen elsewhere", "best (a bound)", "chosen"]
-    return Table(f"{found[0].task}: by pair, percent", header, lines, left=frozenset((0, 3)))
+    return Table(f"{_of(found)} by pair, percent", header, lines, left=frozenset((0, 3)))
+
+
+def _of(found: Sequence[Tuned]) -> str:
+    return f"{found[0].task}: {found[0].headline}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"

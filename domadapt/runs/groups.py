@@ -165,8 +165,8 @@ def _controls(run: Metrics) -> dict[str, tuple[str, ...]]:
 def _problem(run: Metrics) -> dict[str, str]:
     """What tells a pair from another of the same domains."""
     data = flat(run.config.get("data", {}), "data")
-    if "data.folder" in data:  # names the corpus, wherever the research corpora lie
-        data.pop("data.root", None)
+    for name in [name for name in data if name.endswith(".folder")]:
+        data.pop(f"{name.removesuffix('folder')}root", None)  # wherever the research corpora lie: the folder names them
     return data | {"task": run.task, "headline": run.headline}
 
 

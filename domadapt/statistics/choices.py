@@ -95,9 +95,8 @@ def _choices(pair: Pair, method: Method, run: Metrics) -> Choices | None:
     lines = {
         line.epoch: {name: value for name, value in line.validators.items() if value is not None} for line in run.curve
     }
-    data = run.config.get("data") or {}
     return Choices(
-        corpus=str(data.get("folder") or str(data.get("_target_", "")).rpartition(".")[2]),
+        corpus=corpus(run),
         source=run.source,
         target=run.target,
         task=pair.task,
@@ -109,3 +108,13 @@ def _choices(pair: Pair, method: Method, run: Metrics) -> Choices | None:
         values={name: [line[name] for line in lines.values() if name in line] for name in picks},
         curve=run.selection.target_curve,
     )
+
+
+def corpus(run: Metrics) -> str:
+    """What a run's data are called: a folder of research corpora, or who reads them.
+
+    Args:
+        run: of which.
+    """
+    data = run.config.get("data") or {}
+    return str(data.get("folder") or str(data.get("_target_", "")).rpartition(".")[2])

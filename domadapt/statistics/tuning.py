@@ -1,8 +1,9 @@
 """Settings chosen on other pairs: what a method is worth to those who cannot tune it on the target.
 
 A setting that was chosen by the test score of the pair that it is reported on has seen the answer. Here each pair gets
-the setting with the best mean score on those pairs that share neither its source nor its target. Every method is tuned
-so, source-only as well; how many settings each was tried with is kept, for more tries are more luck.
+the setting with the best mean score on pairs that share neither its sources nor its target; of several corpora, on
+those of the others, which may hold the same texts by other names. Every method is tuned so, source-only as well; how
+many settings each was tried with is kept, for more tries are more luck.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from domadapt.runs.groups import Method, Pair, settings
+from domadapt.statistics.choices import CHOOSING, corpus
 
-TUNED = ("rnn_from_scratch", "source_only", "adapted", "control")  # roles; floors and ceilings are bars
-Setting = tuple[tuple[str, str], ...]  # (name, value) of what differs
+Setting = tuple[tuple[str, str | None], ...]  # (name, value) of what differs; None where a run has no such setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A method that was run with several settings on several pairs.
+    """A method that was run with several settings on several pairs, or with one beside such a method.
 
     Attributes:
         task, headline: the score is of that task, by that name.
@@ -60,64 +61,102 @@ class Tuned:
         return fmean(choice.best for choice in self.choices)
 
 
-def tuned(pairs: Sequence[Pair]) -> tuple[list[Tuned], list[str]]:
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What a pair is made of."""
+
+    corpus: str
+    sources: frozenset[str]
+    target: str
+
+    def apart(self, other: "_Ends", several: bool) -> bool:
+        """Whether none of its networks or test labels has a say in the other's score; of one, or several corpora."""
+        if several:
+            return self.corpus != other.corpus
+        return not self.sources & other.sources and self.target != other.target
+
+
+def tuned(pairs: Sequence[Pair], methods: Sequence[str] | None = None) -> tuple[list[Tuned], list[str]]:
     """Tune every method that was run with several settings.
 
     Args:
         pairs: grouped runs. Settings are those that differ between runs of one method on one pair.
+        methods: names of those to take; None takes source-only and adapted ones, without controls.
 
     Returns:
-        The methods, by task and name; and which could not be tuned, in words.
+        The methods, by task, score and name, with those of one setting beside them; and what was left out, in words.
     """
+    ends = {pair.name: _ends(pair) for pair in pairs}
     families: dict[tuple[str, str, str], dict[str, list[Method]]] = {}
-    ends = {pair.name: (run.source, run.target) for pair in pairs for run in pair.methods[0].runs[:1]}
     for pair in pairs:
         for method in pair.methods:
-            if method.role in TUNED and all(pair.headline in (run.target_test or {}) for run in method.runs):
-                family = families.setdefault((pair.task, pair.headline, method.runs[0].method), {})
-                family.setdefault(pair.name, []).append(method)
+            name = method.runs[0].method
+            wanted = method.role in CHOOSING if methods is None else {name, method.name} & {*methods}
+            if wanted and all(pair.headline in (run.target_test or {}) for run in method.runs):
+                families.setdefault((pair.task, pair.headline, name), {}).setdefault(pair.name, []).append(method)
     found, messages = list[Tuned](), list[str]()
-    for (task, headline, name), by_pair in sorted(families.items()):
-        tried = {pair: methods for pair, methods in by_pair.items() if len(methods) > 1}
-        if not tried:
-            continue
-        scores = _scores(tried, headline)
-        common = [setting for setting in next(iter(scores.values())) if all(setting in own for own in scores.values())]
-        choices = [_choice(pair, scores, common, ends) for pair in scores] if len(common) > 1 else []
-        made = tuple(choice for choice in choices if choice is not None)
-        if made and len(made) == len(choices):
-            found.append(Tuned(task, headline, name, tuple(common), made))
+    for key, by_pair in sorted(families.items()):
+        if any(len(own) > 1 for own in by_pair.values()):
+            made, told = _tuned(key, by_pair, ends)
+            found += [made] if made else []
+            messages += told
+    for key, by_pair in sorted(families.items()):
+        own = {choice.pair for one in found if (one.task, one.headline) == key[:2] for choice in one.choices}
+        if own & by_pair.keys() and all(len(some) == 1 for some in by_pair.values()):
+            scores = {pair: _mean(some[0], key[1], some[0].seeds) for pair, some in by_pair.items() if pair in own}
+            found.append(Tuned(*key, ((),), tuple(Choice(pair, (), score, score) for pair, score in scores.items())))
+    return sorted(found, key=lambda one: (one.task, one.headline, one.method)), messages
+
+
+def _ends(pair: Pair) -> _Ends:
+    run = pair.methods[0].runs[0]
+    return _Ends(corpus(run), frozenset(run.source.split("+")), run.target)
+
+
+def _tuned(
+    key: tuple[str, str, str], by_pair: Mapping[str, Sequence[Method]], ends: Mapping[str, _Ends]
+) -> tuple[Tuned | None, list[str]]:
+    """One method; None where no pair can be tuned."""
+    headline, name = key[1:]
+    tried = {pair: methods for pair, methods in by_pair.items() if len(methods) > 1}
+    lacking = dict.fromkeys(by_pair.keys() - tried.keys(), "run with one setting")
+    named = _settings(tried)
+    every = [setting for own in named.values() for setting in own]
+    common = [setting for setting in dict.fromkeys(every) if all(setting in own for own in named.values())]
+    messages = []
+    if (count := len({*every})) > len(common) > 1:
+        messages.append(f"{name}: {len(common)} of {count} settings were run on every pair, the others are left out")
+    if len(common) < 2:
+        return None, [f"{name}: not tuned: its pairs have {len(common)} settings in common, and two are needed"]
+    scores: dict[str, dict[Setting, float]] = {}
+    for pair, own in named.items():
+        seeds = set.intersection(*(set(own[setting].seeds) for setting in common))
+        if seeds:
+            scores[pair] = {setting: _mean(own[setting], headline, [*seeds]) for setting in common}
         else:
-            why = "no pair is left that shares neither source nor target" if choices else "with one setting in common"
-            messages.append(f"{name}, run with several settings on {', '.join(tried)}, can't be tuned elsewhere: {why}")
-    return found, messages
+            lacking[pair] = "no seed was run with all settings"
+    several, choices = len({ends[pair].corpus for pair in scores}) > 1, []
+    for pair in scores:
+        others = [scores[other] for other in scores if ends[pair].apart(ends[other], several)]
+        if not others:
+            lacking[pair] = "no pair is left that shares neither source nor target"
+            continue
+        chosen = max(common, key=lambda setting: round(fmean(other[setting] for other in others), 12))
+        choices.append(Choice(pair, chosen, scores[pair][chosen], max(scores[pair].values())))
+    messages += [f"{name}: {pair} is left out: {why}" for pair, why in sorted(lacking.items())]
+    return (Tuned(*key, tuple(common), tuple(choices)) if choices else None), messages
 
 
-def _scores(tried: Mapping[str, Sequence[Method]], headline: str) -> dict[str, dict[Setting, float]]:
-    """Pair → setting → mean score, over the seeds that all of the pair's settings have."""
+def _settings(tried: Mapping[str, Sequence[Method]]) -> dict[str, dict[Setting, Method]]:
+    """Pair → what differs between runs of one pair → method."""
     own = {pair: [settings(method.config) for method in methods] for pair, methods in tried.items()}
     names = {name for all_of in own.values() for one in all_of for name in one}
     differ = sorted(n for n in names if any(len({one.get(n) for one in all_of}) > 1 for all_of in own.values()))
-    found: dict[str, dict[Setting, float]] = {}
-    for pair, methods in tried.items():
-        seeds = set.intersection(*(set(method.seeds) for method in methods))
-        for method, values in zip(methods, own[pair], strict=True):
-            tests = [run.target_test or {} for run in method.runs if run.seed in seeds or not seeds]
-            setting = tuple((name, values.get(name, "none")) for name in differ)
-            found.setdefault(pair, {})[setting] = fmean(test[headline] for test in tests)
-    return found
+    return {
+        pair: {tuple((n, one.get(n)) for n in differ): method for one, method in zip(own[pair], methods, strict=True)}
+        for pair, methods in tried.items()
+    }
 
 
-def _choice(
-    pair: str,
-    scores: Mapping[str, Mapping[Setting, float]],
-    common: Sequence[Setting],
-    ends: Mapping[str, tuple[str, str]],
-) -> Choice | None:
-    """None where every other pair has the same source or target."""
-    source, target = ends[pair]
-    others = [scores[other] for other in scores if ends[other][0] != source and ends[other][1] != target]
-    if not others:
-        return None
-    chosen = max(common, key=lambda setting: round(fmean(own[setting] for own in others), 12))
-    return Choice(pair, chosen, scores[pair][chosen], max(scores[pair][setting] for setting in common))
+def _mean(method: Method, headline: str, seeds: Sequence[int]) -> float:
+    return fmean((run.target_test or {})[headline] for run in method.runs if run.seed in seeds)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -180,12 +181,10 @@ def load_pipeline(name: str) -> "Language":
     """Load a spaCy pipeline once a process; only what parsing needs is kept."""
     import spacy
     from thinc.api import NumpyOps, get_current_ops, set_current_ops
-    from threadpoolctl import ThreadpoolController
 
     if isinstance(get_current_ops(), NumpyOps):
         set_current_ops(NumpyOps(use_blis=False))  # NumPy's own matrix product is twice as fast here as blis
-        # Of small matrices. Several threads wait for torch's: prediction that parses took twice as long.
-        ThreadpoolController().select(internal_api="openblas").limit(limits=1)
+        one_thread_for_numpy()
     unneeded = ["ner", "lemmatizer", "attribute_ruler", "entity_linker", "textcat"]
     try:
         if name == SHIPPED:
@@ -199,6 +198,20 @@ def load_pipeline(name: str) -> "Language":
     if "parser" not in nlp.pipe_names:
         raise ValueError(f"parser.name={name!r}: its components {nlp.pipe_names} include no dependency parser")
     return nlp
+
+
+def one_thread_for_numpy() -> None:
+    """Hold numpy's BLAS to one thread, unless the user has asked for more (``OPENBLAS_NUM_THREADS``).
+
+    The parser's matrices are small, and threads that multiply them wait for torch's: prediction that parses took more
+    than twice as long. The variable alone does nothing where numpy was imported before this package.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    if os.environ.get("OPENBLAS_NUM_THREADS") == "1":  # as this package sets it
+        pools = ThreadpoolController()
+        own = [pool["filepath"] for pool in pools.info() if pool["internal_api"] == "openblas"]
+        pools.select(filepath=[path for path in own if "torch" not in Path(path).parts]).limit(limits=1)
 
 
 def shipped_folder() -> Path:

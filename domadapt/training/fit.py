@@ -310,6 +310,12 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
             "all (trainer.least_steps=%d; 0 goes over them once)",
             *(len(setting.source), len(loader) // passes, options.epochs, passes, steps, options.least_steps),
         )
+    for name, method in setting.methods.items():
+        if setting.task.kind in method.tasks and method.first_epoch >= options.epochs:
+            log.warning(
+                "%s.start=%d: it begins after so many epochs, and there are %d (trainer.epochs), so it does nothing",
+                *(name, method.first_epoch, options.epochs),
+            )
     module = AdaptationModule(setting, options, steps)
     resumed = resumable(epochs)
     callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, Bar(leave=False)]

@@ -40,7 +40,8 @@ class Network:
     def __init__(self, cfg: DictConfig, setting: Setting) -> None:
         domains = setting.domains
         self._epochs, self._cache = int(cfg.trainer.epochs), setting.cache
-        read = cfg.train_on == "target" or any(READS_TARGET & method.reads for method in setting.methods.values())
+        working = [method for method in setting.methods.values() if setting.task.kind in method.tasks]
+        read = cfg.train_on == "target" or any(READS_TARGET & method.reads for method in working)
         reads: tuple[object, ...] = (domains.source_train, setting.task.labels)
         reads += (domains.source_dev, domains.unlabeled) if read else ()
         digest, least = hashlib.sha256(repr(reads).encode()).hexdigest(), read_options(cfg).least_steps

@@ -131,6 +131,9 @@ def test_what_no_cell_key_counts_splits_no_runs(make_metrics: Any) -> None:
     here, bundled = ({"root": root, "folder": "joint_absa"} for root in ("/data", "corpora/data"))
     (pair,) = grouped([run("lisa", 1, 0, here), run("lisa", 2, 1, bundled)])
     assert (pair.name, [m.name for m in pair.methods], pair.methods[0].seeds) == ("camera → laptop", ["lisa"], (1, 2))
+    nested = ({"problems": {"first": data}} for data in (here, bundled))
+    (pair,) = grouped([run("lisa", seed, 0, data) for seed, data in enumerate(nested)])
+    assert [m.seeds for m in pair.methods] == [(0, 1)]
     one, other = grouped([run("lisa", 1, 0, {"root": "/one"}), run("lisa", 1, 0, {"root": "/other"})])
     assert (one.name, other.name) == ("camera → laptop (data.root=/one)", "camera → laptop (data.root=/other)")
 

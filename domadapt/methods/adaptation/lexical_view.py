@@ -83,7 +83,8 @@ class LexicalView(Method):
         in_range("lexical_view.texts", texts, 1)
         in_range("lexical_view.batch_size", batch_size, 1)
         self.weight, self.words, self.features, self.inverse_penalty = weight, words, features, inverse_penalty
-        self.start, self.texts, self.batch_size = start, texts, batch_size
+        self.start = self.first_epoch = start
+        self.texts, self.batch_size = texts, batch_size
         self.vectorizer: TfidfVectorizer | None = None
         self.coefficients, self.constants = torch.zeros(0), torch.zeros(0)  # (folds, classes, features), less the last
 

@@ -81,7 +81,8 @@ class SelfTraining(Method):
         in_range("self_training.balance", balance, 0.0, 1.0)
         if not isinstance(agreement, bool):
             raise ValueError(f"self_training.agreement={agreement!r}: expected true or false")
-        self.start, self.temperature, self.sure, self.balance = start, temperature, sure, balance
+        self.start = self.first_epoch = start
+        self.temperature, self.sure, self.balance = temperature, sure, balance
         self.texts, self.batch_size, self.agreement = texts, batch_size, agreement
         self.labels: dict[str, Tensor] = {}  # by text: (rows, classes) log-probabilities
         self.tilt = torch.zeros(())  # (classes,) what sharpened log-probabilities are lowered by
