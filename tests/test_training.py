@@ -54,6 +54,16 @@ def test_a_missing_file_is_told_before_training(tmp_path: Path) -> None:
         run(tmp_path, "run", "data.target.test_path=nope.jsonl")
 
 
+def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The recipe labels the target after three epochs; trainer.epochs=3 would leave that out in silence."""
+    late = "adaptation.self_training.start=1"
+    run(tmp_path, "late", "adaptation=self_training", late, "trainer.epochs=1")
+    assert "self_training.start=1: it begins after so many epochs, and there are 1 (trainer.epochs)" in caplog.text
+    caplog.clear()
+    run(tmp_path, "in_time", "adaptation=self_training", late, "trainer.epochs=2")
+    assert "it begins after" not in caplog.text
+
+
 def test_texts_without_labels_are_counted(tmp_path: Path) -> None:
     overrides = corpora(tmp_path)
     rows = records("camera", 24)

@@ -157,6 +157,29 @@ def test_what_cannot_be_studied_is_one_line(write: Write, command: Command, argu
     assert told in err
 
 
+def test_settings_alone_are_a_study_and_a_section(make_run: Any, tmp_path: Path, command: Command) -> None:
+    def tried(source: str, target: str) -> None:
+        for layer in (1, 2):
+            config = {"data": {"source": source}, "injection": {"lisa": {"layer": layer}}}
+            folder = make_run(f"{source}{layer}", 1, 0.25 * layer, config=config, source=source, target=target)
+            metrics = json.loads((folder / "metrics.json").read_text())
+            (folder / "metrics.json").write_text(json.dumps(metrics | {"method": "lisa", "role": "adapted"}))
+
+    tried("tv", "radio")
+    code, _, err = command("study", "runs")  # no pair to choose on
+    assert code == 2 and "nothing to study" in err
+    tried("radio", "tv")
+    (tmp_path / "study.svg").write_text("of another study")
+    code, out, _ = command("study", "runs")
+    assert code == 0 and "lisa has 50.0 (50.0 at best)." in out
+    assert (tmp_path / "study.md").is_file() and not (tmp_path / "study.svg").exists()
+    with (tmp_path / "study.csv").open(newline="") as file:
+        assert {line["setting"] for line in csv.DictReader(file)} == {"injection.lisa.layer=2"}
+    code, _, err = command("report", "runs", "formats=[markdown]", "attention=false")
+    assert (code, err) == (0, "")
+    assert "Settings chosen on other pairs" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
 def test_the_section_of_a_report_without_choices_says_so(make_run: Any, tmp_path: Path) -> None:
     make_run("gnn", 1, 0.5)
     report(tmp_path / "runs", tmp_path / "report.html", ["markdown"], attention=False)
