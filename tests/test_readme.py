@@ -32,9 +32,10 @@ def test_a_method_stands_beside_its_twins_and_folders_are_read_together(tmp_path
     numbers = [float(cell) for cell in line.split("|")[2:-1]]
     plain = next(one for one in found.splitlines() if one.startswith("| source_only |"))
     before = [float(cell) for cell in plain.split("|")[2:-1] if cell.strip() != "-"]
-    own, shuffled, linear = numbers[0:6:3], numbers[1:6:3], numbers[2:6:3]
-    for gain, others in zip(numbers[6:], (before, shuffled, linear), strict=True):
-        assert gain == pytest.approx(sum(own) / 2 - sum(others) / 2, abs=0.11)
+    scores, gains = numbers[:-3], numbers[-3:]
+    own, shuffled, linear = scores[0::3], scores[1::3], scores[2::3]
+    for gain, others in zip(gains, (before, shuffled, linear), strict=True):
+        assert gain == pytest.approx(sum(own) / len(own) - sum(others) / len(own), abs=0.11)
     folders = [f"results/aspect_opinion_{name}" for name in ("relations", "small_source")]
     for kind in ("table", "printed"):
         both = written(f"<!-- {kind}: {','.join(folders)} -->\n<!-- end -->\n")
