@@ -13,13 +13,14 @@ from functools import cache
 from math import isnan, nan
 from pathlib import Path
 
-from domadapt.reporting.blocks import Table, Text, listed, numbered
+from domadapt.reporting.blocks import Block, Table, Text, listed, numbered
 from domadapt.reporting.claims import claim
 from domadapt.reporting.markdown import harmless, table_lines
 from domadapt.reporting.rows import Row, detail_names, rows, target_scores
 from domadapt.reporting.significance import Notes
 from domadapt.reporting.study import study_section
 from domadapt.reporting.tables import OVER, closed, text_table
+from domadapt.reporting.tuned import tuned_sections
 from domadapt.runs.groups import Pair, group, rank
 from domadapt.runs.metrics import read_runs
 from domadapt.runs.reselect import ORACLE, reselect
@@ -177,7 +178,15 @@ def by_validator(folders: Folders) -> str:
 
 def selection(folders: Folders) -> str:
     """What the selection study says, and its tables."""
-    blocks = study_section(_read(folders)[0]).blocks
+    return _without_asides(study_section(_read(folders)[0]).blocks)
+
+
+def settings(folders: Folders) -> str:
+    """What methods are worth with settings chosen on other pairs."""
+    return _without_asides([block for section in tuned_sections(_read(folders)[0]) for block in section.blocks])
+
+
+def _without_asides(blocks: Sequence[Block]) -> str:
     soft = {"soft"}
     kept = [b for b in blocks if isinstance(b, Table) or (isinstance(b, Text) and b.kind not in soft)]
     return "\n\n".join(_markdown([b]) if isinstance(b, Table) else harmless(b.text) for b in kept)
@@ -185,7 +194,7 @@ def selection(folders: Folders) -> str:
 
 KINDS: dict[str, Callable[[Folders], str]] = {
     "printed": printed, "table": table, "differences": differences, "by_validator": by_validator,
-    "selection": selection, "by_type": by_type, "beside_twins": beside_twins,
+    "selection": selection, "by_type": by_type, "beside_twins": beside_twins, "settings": settings,
 }  # fmt: skip
 
 

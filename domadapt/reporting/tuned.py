@@ -11,7 +11,8 @@ from domadapt.statistics.tuning import Setting, Tuned, tuned
 ABOUT = (
     "Each pair gets the setting with the best mean score on those pairs that share neither its sources nor its target "
     "(of several corpora, on the other corpora's): no setting has seen the test that it is scored on. Best: the "
-    "setting that the pair's own test labels would choose, which nobody may."
+    "setting that the pair's own test labels would choose, which nobody may. Of settings that are equal elsewhere, the "
+    "mean."
 )
 
 
@@ -39,18 +40,19 @@ def tuned_records(pairs: Sequence[Pair], methods: Sequence[str] | None = None) -
     """
     return [
         {"task": one.task, "pair": choice.pair, "method": one.method, "headline": one.headline,
-         "settings": len(one.settings), "setting": in_words(choice.setting), "score": choice.score, "best": choice.best}
+         "settings": len(one.settings), "setting": in_words(*choice.chosen), "score": choice.score, "best": choice.best}
         for one in tuned(pairs, methods)[0] for choice in one.choices
     ]  # fmt: skip
 
 
-def in_words(setting: Setting) -> str:
-    """A setting as on a command line.
+def in_words(*chosen: Setting) -> str:
+    """Settings as on a command line.
 
     >>> in_words((("injection.gnn.depth", "2"), ("trainer.epochs", None)))
     'injection.gnn.depth=2, trainer.epochs not set'
     """
-    return ", ".join(f"{name} not set" if value is None else f"{name}={value}" for name, value in setting) or "-"
+    told = [", ".join(f"{n} not set" if value is None else f"{n}={value}" for n, value in one) for one in chosen]
+    return " or ".join(told) or "-"
 
 
 def _said(found: Sequence[Tuned]) -> str:
@@ -67,7 +69,7 @@ def _said(found: Sequence[Tuned]) -> str:
 def _table(found: Sequence[Tuned]) -> Table:
     lines = []
     for one in found:
-        counts = Counter(in_words(choice.setting) for choice in one.choices).most_common()
+        counts = Counter(in_words(*choice.chosen) for choice in one.choices).most_common()
         chosen = "; ".join(f"{name} ({counted(count, 'pair')})" for name, count in counts)
         lines.append([one.method, str(len(one.settings)), _percent(one.score), _percent(one.best), chosen])
     header = ["method", "settings", "chosen elsewhere", "best (a bound)", "chosen"]
@@ -76,7 +78,7 @@ def _table(found: Sequence[Tuned]) -> Table:
 
 def _by_pair(found: Sequence[Tuned]) -> Table:
     lines = [
-        [f"{one.method}, {own.pair}", _percent(own.score), _percent(own.best), in_words(own.setting)]
+        [f"{one.method}, {own.pair}", _percent(own.score), _percent(own.best), in_words(*own.chosen)]
         for one in found
         for own in one.choices
     ]

@@ -22,13 +22,13 @@ class Choice:
 
     Attributes:
         pair: its name.
-        setting: that was chosen.
-        score: what it has on the pair.
+        chosen: the setting that is best elsewhere; several where they are equal there.
+        score: what it has on the pair; the mean of several.
         best: what the setting that is best by the pair's own labels has: a bound.
     """
 
     pair: str
-    setting: Setting
+    chosen: tuple[Setting, ...]
     score: float
     best: float
 
@@ -104,7 +104,7 @@ def tuned(pairs: Sequence[Pair], methods: Sequence[str] | None = None) -> tuple[
         own = {choice.pair for one in found if (one.task, one.headline) == key[:2] for choice in one.choices}
         if own & by_pair.keys() and all(len(some) == 1 for some in by_pair.values()):
             scores = {pair: _mean(some[0], key[1], some[0].seeds) for pair, some in by_pair.items() if pair in own}
-            found.append(Tuned(*key, ((),), tuple(Choice(pair, (), score, score) for pair, score in scores.items())))
+            found.append(Tuned(*key, ((),), tuple(Choice(pair, ((),), score, score) for pair, score in scores.items())))
     return sorted(found, key=lambda one: (one.task, one.headline, one.method)), messages
 
 
@@ -141,8 +141,10 @@ def _tuned(
         if not others:
             lacking[pair] = "no pair is left that shares neither source nor target"
             continue
-        chosen = max(common, key=lambda setting: round(fmean(other[setting] for other in others), 12))
-        choices.append(Choice(pair, chosen, scores[pair][chosen], max(scores[pair].values())))
+        elsewhere = {setting: round(fmean(other[setting] for other in others), 12) for setting in common}
+        chosen = tuple(setting for setting in common if elsewhere[setting] == max(elsewhere.values()))
+        own_scores = scores[pair]
+        choices.append(Choice(pair, chosen, fmean(own_scores[one] for one in chosen), max(own_scores.values())))
     messages += [f"{name}: {pair} is left out: {why}" for pair, why in sorted(lacking.items())]
     return (Tuned(*key, tuple(common), tuple(choices)) if choices else None), messages
 

@@ -36,7 +36,7 @@ def test_a_pair_is_tuned_on_the_pairs_that_share_neither_its_source_nor_its_targ
     [found], messages = tuned(pairs)
     assert messages == []
     assert found.settings == ((("injection.lisa.layer", "0"),), (("injection.lisa.layer", "1"),))
-    chosen = {choice.pair: (choice.setting[0][1], choice.score, choice.best) for choice in found.choices}
+    chosen = {choice.pair: (choice.chosen[0][0][1], choice.score, choice.best) for choice in found.choices}
     assert chosen == {
         "hotel → laptop": ("1", 0.25, 0.5),  # best on the two into hotels
         "laptop → hotel": ("0", 0.25, 0.5),  # by hotel → laptop alone: camera → hotel has its target
@@ -51,6 +51,15 @@ def test_a_pair_is_tuned_on_the_pairs_that_share_neither_its_source_nor_its_targ
     ]  # fmt: skip
 
 
+def test_of_settings_that_are_equal_elsewhere_none_is_picked_by_its_place() -> None:
+    scores = {("hotel", "laptop"): (0.5, 0.5), ("laptop", "hotel"): (0.25, 0.75)}
+    [found], _ = tuned(grouped([run(*pair, layer, own[layer]) for pair, own in scores.items() for layer in (0, 1)]))
+    into_hotels = next(choice for choice in found.choices if choice.pair == "laptop → hotel")
+    assert (len(into_hotels.chosen), into_hotels.score, into_hotels.best) == (2, 0.5, 0.75)
+    assert any(record["setting"] == "injection.lisa.layer=0 or injection.lisa.layer=1" for record in tuned_records(
+        grouped([run(*pair, layer, own[layer]) for pair, own in scores.items() for layer in (0, 1)])))  # fmt: skip
+
+
 @given(st.lists(st.floats(0, 1), min_size=36, max_size=36))
 def test_the_choice_is_the_best_mean_elsewhere_and_no_own_score_has_a_say(scores: list[float]) -> None:
     given = {(pair, layer): scores[6 * i + layer] for i, pair in enumerate(PAIRS) for layer in range(6)}
@@ -60,12 +69,13 @@ def test_the_choice_is_the_best_mean_elsewhere_and_no_own_score_has_a_say(scores
         own = by_name[choice.pair]
         others = [pair for pair in PAIRS if pair[0] != own[0] and pair[1] != own[1]]
         means = [fmean(given[pair, layer] for pair in others) for layer in range(6)]
-        assert means[int(choice.setting[0][1])] == pytest.approx(max(means), abs=1e-9)
+        assert all(means[int(one[0][1])] == pytest.approx(max(means), abs=1e-9) for one in choice.chosen)
+        assert choice.score == pytest.approx(fmean(given[own, int(one[0][1])] for one in choice.chosen))
         assert choice.best == max(given[own, layer] for layer in range(6))
     moved = {key: 1 - value if key[0] == PAIRS[0] else value for key, value in given.items()}
     [again], _ = tuned(grouped([run(*pair, layer, score) for (pair, layer), score in moved.items()]))
     name = f"{PAIRS[0][0]} → {PAIRS[0][1]}"
-    settings = [next(c.setting for c in one.choices if c.pair == name) for one in (found, again)]
+    settings = [next(c.chosen for c in one.choices if c.pair == name) for one in (found, again)]
     assert settings[0] == settings[1]
 
 
@@ -136,7 +146,7 @@ def test_other_corpora_choose_where_there_are_several() -> None:
     pairs = [("restaurants", "laptops"), ("laptops", "restaurants")]
     runs = [*of("aspects", *pairs[0]), *of("aspects", *pairs[1]), *of("joint", "rest", "laptop")]
     [found], _ = tuned(grouped(runs))
-    assert {choice.pair: choice.setting[0][1] for choice in found.choices} == {
+    assert {choice.pair: choice.chosen[0][0][1] for choice in found.choices} == {
         "restaurants → laptops": "1", "laptops → restaurants": "1", "rest → laptop": "0",
     }  # fmt: skip
 
