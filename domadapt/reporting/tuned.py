@@ -1,9 +1,8 @@
 """What methods are worth with settings that were chosen on other pairs, in a section of its own."""
 
-from collections import Counter
 from collections.abc import Sequence
 
-from domadapt.reporting.blocks import Block, Section, Table, Text, counted, listed
+from domadapt.reporting.blocks import Block, Section, Table, Text, listed
 from domadapt.reporting.exports import Record
 from domadapt.runs.groups import Pair
 from domadapt.statistics.tuning import Setting, Tuned, tuned
@@ -67,23 +66,31 @@ def _said(found: Sequence[Tuned]) -> str:
 
 
 def _table(found: Sequence[Tuned]) -> Table:
-    lines = []
-    for one in found:
-        counts = Counter(in_words(*choice.chosen) for choice in one.choices).most_common()
-        chosen = "; ".join(f"{name} ({counted(count, 'pair')})" for name, count in counts)
-        lines.append([one.method, str(len(one.settings)), _percent(one.score), _percent(one.best), chosen])
-    header = ["method", "settings", "chosen elsewhere", "best (a bound)", "chosen"]
-    return Table(f"{_of(found)}, mean over the pairs, percent", header, lines, left=frozenset((0, 4)))
+    lines = [[one.method, str(len(one.settings)), _percent(one.score), _percent(one.best)] for one in found]
+    header = ["method", "settings", "chosen elsewhere", "best (a bound)"]
+    return Table(f"{_of(found)}, mean over the pairs, percent", header, lines)
 
 
 def _by_pair(found: Sequence[Tuned]) -> Table:
-    lines = [
-        [f"{one.method}, {own.pair}", _percent(own.score), _percent(own.best), in_words(*own.chosen)]
-        for one in found
-        for own in one.choices
-    ]
+    lines, notes = [], dict[str, None]()
+    for one in found:
+        short = _short([name for name, _ in one.settings[0]])
+        notes |= {f"{own}: {name}": None for name, own in short.items() if own != name}
+        for own in one.choices:
+            chosen = in_words(*(tuple((short[name], value) for name, value in setting) for setting in own.chosen))
+            lines.append([f"{one.method}, {own.pair}", _percent(own.score), _percent(own.best), chosen])
     header = ["method and pair", "chosen elsewhere", "best (a bound)", "chosen"]
-    return Table(f"{_of(found)} by pair, percent", header, lines, left=frozenset((0, 3)))
+    return Table(f"{_of(found)} by pair, percent", header, lines, [*notes], left=frozenset((0, 3)))
+
+
+def _short(names: Sequence[str]) -> dict[str, str]:
+    """Settings by their last part, where that names one of them.
+
+    >>> _short(["injection.gnn.depth", "injection.lisa.layer", "injection.gnn.layer"])["injection.gnn.depth"]
+    'depth'
+    """
+    last = {name: name.rpartition(".")[2] for name in names}
+    return {name: own if [*last.values()].count(own) == 1 else name for name, own in last.items()}
 
 
 def _of(found: Sequence[Tuned]) -> str:

@@ -104,7 +104,7 @@ def test_a_setting_that_a_run_lacks_is_another_than_the_word_none() -> None:
     [found], _ = tuned(grouped(runs))
     assert len(found.settings) == 2
     [section] = tuned_sections(grouped(runs))
-    assert "injection.lisa.layer not set" in str(section)
+    assert "layer not set" in str(section)
 
 
 @pytest.mark.parametrize(
