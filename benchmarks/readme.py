@@ -22,7 +22,7 @@ from domadapt.reporting.study import study_section
 from domadapt.reporting.tables import OVER, closed, text_table
 from domadapt.reporting.tuned import tuned_sections
 from domadapt.runs.groups import Pair, group, rank
-from domadapt.runs.metrics import read_runs
+from domadapt.runs.reading import read_runs
 from domadapt.runs.reselect import ORACLE, reselect
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Interval, OverallDifference, Significance, Statistics

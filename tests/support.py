@@ -25,7 +25,7 @@ from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import Pair, group
-from domadapt.runs.metrics import typed
+from domadapt.runs.reading import typed
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import SpacyParser
 from domadapt.tasks.extraction import Extraction

@@ -13,7 +13,7 @@ import pytest
 
 import domadapt
 from domadapt.runs.key import cell_key
-from domadapt.runs.metrics import read_runs
+from domadapt.runs.reading import read_runs
 from domadapt.runs.status import Busy, read_status
 from domadapt.training.run import train
 from domadapt.utils import checkpoint

@@ -13,11 +13,12 @@ import domadapt
 from domadapt.data.batches import Batch
 from domadapt.data.domains import UnlabelledText
 from domadapt.methods.method import Method, Step
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 from domadapt.runs.status import Status
 from domadapt.training import run as training
 from domadapt.training.build import build, make_methods, make_validators
-from domadapt.training.fit import Epochs, fit
+from domadapt.training.epochs import Epochs
+from domadapt.training.fit import fit
 from domadapt.training.options import read_options
 from tests.support import (
     EVERY_INJECTION,

@@ -16,7 +16,8 @@ from domadapt.data.loaders import StepLoader, share_of
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.status import Status
 from domadapt.training.build import build, make_validators
-from domadapt.training.fit import Epochs, fit
+from domadapt.training.epochs import Epochs
+from domadapt.training.fit import fit
 from domadapt.training.options import read_options
 from tests.support import corpora
 

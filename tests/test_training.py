@@ -9,7 +9,7 @@ from domadapt.benchmarking.search import objective
 from domadapt.data.hold_out import hold_out
 from domadapt.data.records import Record
 from domadapt.runs.key import cell_key
-from domadapt.runs.metrics import typed
+from domadapt.runs.reading import typed
 from tests.support import corpora, records, write_jsonl
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from domadapt.runs.key import run_folder
-from domadapt.runs.metrics import load, sound
+from domadapt.runs.reading import load, sound
 from domadapt.utils.files import replace_atomic
 
 FORMAT = 1  # of cells.json

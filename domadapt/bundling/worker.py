@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from domadapt.runs.metrics import typed
+from domadapt.runs.reading import typed
 from domadapt.utils.redact import guard_logs, redact
 
 

@@ -40,7 +40,7 @@ def train(cfg: Any, overrides: list[str]) -> float | None:
     from domadapt.reporting.tables import text_table
     from domadapt.reporting.target_card import as_lines
     from domadapt.runs.key import run_folder
-    from domadapt.runs.metrics import typed
+    from domadapt.runs.reading import typed
     from domadapt.runs.target_card import read_card
     from domadapt.training.run import train as run
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from domadapt.data.domains import UnlabelledText
 from domadapt.inference.model import load
-from domadapt.models.encoder import word_logits
+from domadapt.models.output import word_logits
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record
 from domadapt.methods.setting import Setting
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 
 # Of what a method reads (:attr:`Method.reads`), what takes a parser's trees of the texts of batches.
 TREES = frozenset({"parses", "parses_at_prediction", "parser_at_prediction"})

@@ -15,7 +15,7 @@ from domadapt.data.domains import Domains
 from domadapt.data.loaders import in_order
 from domadapt.data.records import Record
 from domadapt.models.attention import UnreachableAttention
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.doubtful import count_doubts
 from domadapt.syntax.parser import Parse, Parser, Plain, Text, word_ranges

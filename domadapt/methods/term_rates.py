@@ -15,7 +15,7 @@ from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record
 from domadapt.methods.setting import Setting
 from domadapt.methods.term_types import term_kinds, term_labels
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 
 ENOUGH_TERMS = "enough terms"  # in ``setting.counted``: whether the model finds as many terms as it should as it is
 NEED_OPINION = (

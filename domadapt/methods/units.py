@@ -19,7 +19,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import View
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 from domadapt.tasks.rows import MATTERS
 from domadapt.tasks.task import Task
 

@@ -11,14 +11,12 @@ import copy
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor, nn
 from transformers import AutoConfig
-from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from domadapt.data.batches import Batch
 from domadapt.models.attention import (
@@ -34,6 +32,7 @@ from domadapt.models.attention import (
     why_unreachable,
 )
 from domadapt.models.load_report import AGAIN, refuse_partial
+from domadapt.models.output import Output, layer_name, scores_name
 from domadapt.models.pretrained import load_model, load_tokenizer
 from domadapt.models.trial import (
     as_scores,
@@ -46,27 +45,6 @@ from domadapt.models.trial import (
 
 StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]  # states, batch, what this pass keeps -> states
 Heads = Collection[tuple[int, int]]  # layer, head
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What an encoder says about a batch.
-
-    Attributes:
-        states: (batch, pieces, width) last hidden states.
-        logits: (batch, pieces, labels) for token tasks, (batch, labels) for sequence tasks.
-        kept: what hooks of this very forward pass have left for their losses, by method and name.
-    """
-
-    states: Tensor
-    logits: Tensor
-    kept: dict[str, Tensor] = field(default_factory=dict)
-
-
-def word_logits(output: Output, batch: Batch) -> Tensor:
-    """(nodes, labels) logits at each word's first piece; meaningless for words without one."""
-    flat = output.logits.flatten(0, 1)
-    return flat.index_select(0, batch.node_first_piece.clamp(min=0))
 
 
 class Encoder(nn.Module):
@@ -397,37 +375,10 @@ class Encoder(nn.Module):
             raise ValueError(f"{folder / 'config.json'}: labels {stored}, expected {self.labels}; {AGAIN}")
 
 
-def layer_name(layer: int) -> str:
-    """What a layer's output is called among what a pass keeps."""
-    return f"layer/{layer}"
-
-
-def scores_name(layer: int, head: int) -> str:
-    """What a head's scores are called among what a pass keeps."""
-    return f"scores/{layer}/{head}"
-
-
 def _keep_scores(call: AttentionCall, heads: Collection[int]) -> Tensor:
     """A hook that leaves attention as it is."""
     call.kept.update({scores_name(call.layer, head): call.scores(head) for head in heads})
     return call.inner()
-
-
-class EncoderLike(Protocol):
-    """What training needs from an encoder (:class:`Encoder`, :class:`domadapt.models.bilstm.BiLSTM`)."""
-
-    tokenizer: PreTrainedTokenizerBase
-    takes_methods: bool
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def longest(self) -> int: ...
-
-    def __call__(self, batch: Batch) -> Output: ...
-
-    def save(self, folder: Path) -> None: ...
 
 
 def freeze(encoder: Encoder, trainable: str) -> None:

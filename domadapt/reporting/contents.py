@@ -26,7 +26,7 @@ from domadapt.reporting.tuned import tuned_sections
 from domadapt.reporting.unlabelled import unlabelled
 from domadapt.reporting.verdict import verdict_card
 from domadapt.runs.groups import Pair
-from domadapt.runs.metrics import RunSet
+from domadapt.runs.reading import RunSet
 from domadapt.statistics.results import Statistics
 from domadapt.syntax.parser import Parser
 

@@ -14,7 +14,7 @@ from domadapt.reporting.markdown import markdown
 from domadapt.reporting.page import page
 from domadapt.reporting.paths import given, named_file
 from domadapt.runs.groups import ROLES, group
-from domadapt.runs.metrics import read_runs
+from domadapt.runs.reading import read_runs
 from domadapt.runs.reselect import reselect
 from domadapt.statistics.compare import compare
 from domadapt.syntax.parser import SpacyParser

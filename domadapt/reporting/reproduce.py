@@ -6,7 +6,7 @@ from domadapt.reporting.blocks import Block, Listing, Section, Table, Text, coun
 from domadapt.reporting.ran import counted as said
 from domadapt.reporting.ran import ran, shared_settings
 from domadapt.runs.groups import Method, Pair
-from domadapt.runs.metrics import RunSet
+from domadapt.runs.reading import RunSet
 from domadapt.utils.redact import without_given
 
 

@@ -19,7 +19,7 @@ from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.reporting.tables import as_text
 from domadapt.reporting.tuned import tuned_records, tuned_sections
 from domadapt.runs.groups import Pair, group
-from domadapt.runs.metrics import read_runs
+from domadapt.runs.reading import read_runs
 from domadapt.statistics.choices import ORACLE, choices
 from domadapt.statistics.learnt_choice import Learnt, learnt_choice
 from domadapt.statistics.selection_study import FIRST, Fold, Regret, Study, held_out, selection_study

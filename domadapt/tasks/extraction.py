@@ -11,7 +11,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch
 from domadapt.data.records import Record, Span, bio_tags
-from domadapt.models.encoder import Output, word_logits
+from domadapt.models.output import Output, word_logits
 from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.known import check_annotated, check_known
 from domadapt.tasks.rows import Rows, rows

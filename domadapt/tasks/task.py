@@ -9,7 +9,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch
 from domadapt.data.records import Record, Span
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.rows import Rows
 from domadapt.tasks.scores import Scores

@@ -11,7 +11,7 @@ from domadapt.reporting.figures import save_bars
 from domadapt.reporting.rows import rows
 from domadapt.reporting.tables import table
 from domadapt.runs.groups import Pair, group
-from domadapt.runs.metrics import typed
+from domadapt.runs.reading import typed
 from domadapt.tracking.tracker import Content
 from domadapt.utils.text import visible
 

@@ -12,7 +12,7 @@ from domadapt.data.domains import SealedTest
 from domadapt.inference.saved import SavedRuns
 from domadapt.methods.method import TREES, Method
 from domadapt.methods.setting import Setting
-from domadapt.models.encoder import EncoderLike
+from domadapt.models.output import EncoderLike
 from domadapt.runs.key import folder_of
 from domadapt.selection.every import every_validator
 from domadapt.selection.validator import Validator

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.runs.key import cell_key
-from domadapt.runs.metrics import load, sound
+from domadapt.runs.reading import load, sound
 from domadapt.utils.checksums import verify_checksums, write_checksums
 from domadapt.utils.files import one_at_a_time, replace_folder, write_atomic
 

@@ -1,275 +1,23 @@
-"""Train with Lightning; every epoch is scored by all validators and can be gone back to, or gone on from."""
+"""Train with Lightning, from where an earlier attempt was left."""
 
-import copy
 import json
 import logging
-import math
 import shutil
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import Callback, TQDMProgressBar
 from pytorch_lightning.loggers.logger import Logger
-from torch import Tensor
 
 from domadapt.data.loaders import StepLoader
-from domadapt.inference.evaluate import evaluate
 from domadapt.methods.setting import Setting
-from domadapt.runs.status import Status
-from domadapt.selection.choose import best_epoch
-from domadapt.selection.storage import save_evidence
-from domadapt.selection.validator import Comparing, Evidence, Validator
-from domadapt.tasks.rows import Rows
 from domadapt.tracking.tracker import flat
-from domadapt.training.distributed import as_one_process, mean_over_ranks, of_all_ranks, seed_of_rank, trainer_options
+from domadapt.training.distributed import as_one_process, trainer_options
+from domadapt.training.epochs import Epochs
 from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
-from domadapt.utils.dice import random_state, set_random_state
 
 log = logging.getLogger(__name__)
-told = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
-UNTOLD = ("source_dev", "last")  # validators: said already, and of no value
-
-
-class Epochs(Callback):
-    """What is known of the epochs so far: the curve, each one's weights, and a checkpoint to resume from.
-
-    Args:
-        folder: for weights and checkpoint; the caller deletes it when the cell is finished.
-        key: of the cell.
-        setting: what the run works with.
-        validators: the chosen one first.
-        options: of evaluation's batches, and of seconds between checkpoints: a shorter run that is killed starts over.
-        status: told of every step.
-
-    Attributes:
-        curve: what metrics.json says of each epoch.
-        seen: by epoch, rows of the validation sample, for validators that compare epochs.
-        kept: by epoch, what was scored, in memory; what a checkpoint has written stands on disk as well.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        key: str,
-        setting: Setting,
-        validators: Sequence[Validator],
-        options: TrainerOptions,
-        status: Status,
-    ) -> None:
-        self.folder, self.key, self.setting, self.validators = folder, key, setting, validators
-        self.batch_size, self.status = options.evaluation_batch_size, status
-        self.keep_evidence = options.keep_evidence
-        self.every, self.written = 0.0 if options.devices > 1 else options.checkpoint_seconds, time.monotonic()
-        self.curve: list[dict[str, Any]] = []
-        self.kept: dict[int, dict[str, Any]] = {}
-        self.random: list[dict[str, Any]] = []
-        self.seen: dict[int, Rows] = {}
-        self.began = time.monotonic(), 0  # when, and after how many epochs
-
-    @property
-    def last(self) -> Path:
-        """The checkpoint to resume from."""
-        return self.folder / "last.safetensors"
-
-    def best(self, validator: Validator) -> int:
-        """The epoch that a validator chooses."""
-        return best_epoch([line["validators"][validator.name] for line in self.curve])
-
-    def rated(self, validator: Validator) -> bool:
-        """Whether a validator has a number for any epoch; some have none where nothing is found on the target."""
-        return any(not math.isnan(line["validators"].get(validator.name, math.nan)) for line in self.curve)
-
-    def restore(self, epoch: int) -> None:
-        """Put back what was scored after an epoch: the encoder's final weights, the methods', what they remember."""
-        kept = self.weights(epoch)
-        self.setting.encoder.load_state_dict(kept["encoder"])
-        for name, method in self.setting.methods.items():
-            method.load_state_dict(kept["methods"][name])
-            method.recall(kept["memory"][name])
-        for module in (self.setting.encoder, *self.setting.methods.values()):
-            module.to(self.setting.device).eval()
-
-    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Resumed: go on with the random numbers that would have come."""
-        self.began = time.monotonic(), trainer.current_epoch
-        if self.random:
-            set_random_state(self.random[trainer.global_rank])
-        elif trainer.global_rank:
-            pl.seed_everything(seed_of_rank(self.setting.seed, trainer.global_rank), verbose=False)
-
-    def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
-        """Say how far it is."""
-        if trainer.is_global_zero:
-            self.status.note(
-                epoch=trainer.current_epoch + 1,
-                epochs=trainer.max_epochs,
-                step=trainer.global_step,
-                steps=int(trainer.estimated_stepping_batches),
-            )
-
-    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Score, keep what was scored, and write the checkpoint, in this order: a kill in between repeats the epoch."""
-        assert isinstance(module, AdaptationModule)
-        losses = mean_over_ranks(module.mean_losses(), trainer)
-        if not math.isfinite(losses["total"]):
-            raise ValueError(
-                f"the loss is {losses['total']} in epoch {trainer.current_epoch + 1} ({losses}); "
-                f"lower trainer.learning_rate, or the weight of the loss that grew"
-            )
-        epoch = trainer.current_epoch + 1
-        # What rewrites the source looks first, at the network alone, and tells the others what it sees. What changes
-        # outputs counts before pseudo-labels are made with it.
-        methods = sorted(self.setting.methods.values(), key=lambda one: (not one.augments, not one.used_at_prediction))
-        with final_weights(self.setting):
-            for method in methods:
-                method.after_epoch(trainer.current_epoch)
-            if trainer.is_global_zero:
-                self.status.check_folder()
-                with self.status.during("score"):
-                    self.score(epoch, trainer.global_step, losses, trainer.loggers)
-                    self._keep(epoch)
-                headline = self.setting.task.headline
-                module.shown["dev"] = f"{100 * self.curve[-1]['source_dev'][headline]:.1f}"
-                if self.setting.quiet:
-                    since, before = self.began
-                    epochs = trainer.max_epochs or epoch
-                    left = (time.monotonic() - since) / (epoch - before) * (epochs - epoch)
-                    told.info("%s", epoch_line(self.curve[-1], headline, epochs, left))
-        trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
-        if time.monotonic() - self.written >= self.every:
-            with self.status.during("checkpoint"):
-                self._write(trainer)
-
-    def _write(self, trainer: pl.Trainer) -> None:
-        for epoch, kept in self.kept.items():
-            if not self._file(epoch).exists():
-                checkpoint.save({"key": self.key, "epoch": epoch, "weights": kept}, self._file(epoch))
-        trainer.save_checkpoint(self.last)  # by rank 0, but all take part
-        self.written = time.monotonic()
-
-    def score(self, epoch: int, step: int, losses: dict[str, float], loggers: Sequence[Logger]) -> None:
-        """One more line of the curve, of the present weights.
-
-        Args:
-            epoch: that is over, counted from 1.
-            step: how many steps were made by then.
-            losses: their means over the epoch.
-            loggers: hear of it.
-        """
-        evidence = self.evidence(epoch)
-        self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
-        if self.keep_evidence:
-            save_evidence(evidence, self.folder.with_name("evidence") / f"epoch={epoch}.npz")
-        values = {v.name: v(evidence) for v in self.validators if not v.bound}
-        self.curve.append(
-            {
-                "epoch": epoch,
-                "step": step,
-                "losses": losses,
-                "source_dev": evidence.source_dev,
-                "validators": values,
-                "selection": values.get(self.validators[0].name),
-            }
-        )
-        for logger in loggers:
-            logger.log_metrics(flat(self.curve[-1]), step)
-
-    def compare(self) -> None:
-        """Training is over: the values of validators that compare epochs. Those before a resumption are read again."""
-        if not any(isinstance(validator, Comparing) for validator in self.validators):
-            return
-        for epoch in (line["epoch"] for line in self.curve if line["epoch"] not in self.seen):
-            self.restore(epoch)
-            self.seen[epoch] = evaluate(self.setting.validation, self.setting, self.batch_size, f"epoch {epoch}").rows
-        rows = [self.seen[line["epoch"]] for line in self.curve]
-        for validator in self.validators:
-            if isinstance(validator, Comparing):
-                for line, value in zip(self.curve, validator.together(rows), strict=True):
-                    line["validators"][validator.name] = value
-                    if validator is self.validators[0]:
-                        line["selection"] = value
-
-    def _keep(self, epoch: int) -> None:
-        methods = self.setting.methods
-        self.kept[epoch] = {
-            "encoder": copied(self.setting.encoder.state_dict()),
-            "methods": {name: copied(method.state_dict()) for name, method in methods.items()},
-            "memory": copy.deepcopy(self._memory()),
-        }
-
-    def evidence(self, epoch: int) -> Evidence:
-        """What validators see of the present weights, after an epoch counted from 1."""
-        setting, task = self.setting, self.setting.task
-        dev = evaluate(setting.dev, setting, self.batch_size, "source dev")
-        target = evaluate(setting.validation, setting, self.batch_size, "target validation")
-        train = evaluate(setting.source_sample, setting, self.batch_size, "source sample")
-        scores = task.score(setting.domains.source_dev, dev.predictions)
-        return Evidence(scores, task.headline, dev.rows, target.rows, train.rows, epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """For the checkpoint: the curve, and the state of every process's random generators."""
-        return {
-            "key": self.key,
-            "curve": json.dumps(self.curve),
-            "random": of_all_ranks(random_state()),
-            "memory": self._memory(),
-        }
-
-    def _memory(self) -> dict[str, Any]:
-        return {name: method.memory() for name, method in self.setting.methods.items()}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """From the checkpoint."""
-        self.curve, self.random = json.loads(state_dict["curve"]), state_dict["random"]
-        for name, method in self.setting.methods.items():
-            method.recall(state_dict["memory"][name])
-
-    def weights(self, epoch: int) -> dict[str, Any]:
-        """Those after an epoch: ``encoder``, ``methods`` and their ``memory``.
-
-        Raises:
-            ValueError: the file is damaged, or of another epoch or cell.
-        """
-        if epoch in self.kept:
-            return self.kept[epoch]
-        path = self._file(epoch)
-        content = checkpoint.load(path)
-        if (content.get("key"), content.get("epoch")) != (self.key, epoch):
-            raise ValueError(f"{path}: of another run")
-        weights: dict[str, Any] = content["weights"]
-        return weights
-
-    def _file(self, epoch: int) -> Path:
-        return self.folder / f"epoch={epoch}.safetensors"
-
-
-def epoch_line(line: dict[str, Any], headline: str, epochs: int, left: float) -> str:
-    """What a log says of an epoch.
-
-    Args:
-        line: of the curve.
-        headline: name of the dev score.
-        epochs: there are.
-        left: seconds, about.
-
-    >>> line = {"epoch": 2, "losses": {"task": 0.5, "total": 0.61}, "source_dev": {"span_f1": 0.452},
-    ...         "validators": {"source_dev": 0.452, "infomax": 1.25, "ensemble": math.nan}}
-    >>> epoch_line(line, "span_f1", 3, 75.0)
-    'epoch 2 of 3: loss 0.610, dev span_f1 45.2, infomax 1.25, about 1:15 left'
-    """
-    told = {name: value for name, value in line["validators"].items() if name not in UNTOLD}
-    values = [f"{name} {value:.3g}" for name, value in told.items() if not math.isnan(value)]  # none yet: it compares
-    minutes, seconds = divmod(round(left), 60)
-    over = "done" if line["epoch"] == epochs else f"about {minutes}:{seconds:02} left"
-    scores = f"loss {line['losses']['total']:.3f}, dev {headline} {100 * line['source_dev'][headline]:.1f}"
-    return f"epoch {line['epoch']} of {epochs}: {', '.join([scores, *values, over])}"
 
 
 class Bar(TQDMProgressBar):
@@ -343,23 +91,6 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
                 logger.log_metrics(flat(line), line["step"])
 
 
-@contextmanager
-def final_weights(setting: Setting) -> Iterator[None]:
-    """Within it, the encoder has the weights that are scored and saved: averaged, folded, or as they are."""
-    encoder = setting.encoder
-    own = encoder.state_dict()
-    final: dict[str, Tensor] = dict(own)
-    for method in setting.methods.values():
-        final = method.final_weights(final)
-    changed = {name: tensor for name, tensor in final.items() if tensor is not own[name]}
-    kept = {name: own[name].clone() for name in changed}
-    encoder.load_state_dict(changed, strict=False)
-    try:
-        yield
-    finally:
-        encoder.load_state_dict(kept, strict=False)
-
-
 def resumable(epochs: Epochs) -> int:
     """How many epochs an earlier attempt at the same cell has left; anything else there is deleted.
 
@@ -386,8 +117,3 @@ def resumable(epochs: Epochs) -> int:
         return done
     shutil.rmtree(epochs.folder, ignore_errors=True)
     return 0
-
-
-def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A copy on the CPU, where there is more memory."""
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()}

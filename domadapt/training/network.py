@@ -16,7 +16,7 @@ from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.methods.setting import Setting
 from domadapt.runs.key import cell_key
-from domadapt.training.fit import Epochs
+from domadapt.training.epochs import Epochs
 from domadapt.training.options import read_options
 from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time

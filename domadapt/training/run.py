@@ -32,7 +32,8 @@ from domadapt.tracking.tracker import tracking
 from domadapt.training.build import build, make_validators
 from domadapt.training.ceiling import Ceiling
 from domadapt.training.distributed import be_quiet
-from domadapt.training.fit import Epochs, fit
+from domadapt.training.epochs import Epochs
+from domadapt.training.fit import fit
 from domadapt.training.floor import make_floor, run_floor
 from domadapt.training.network import Network
 from domadapt.training.options import TrainerOptions, read_options

@@ -14,7 +14,7 @@ from domadapt.inference.evaluate import Evaluation, evaluate
 from domadapt.methods.setting import Setting
 from domadapt.tasks.scores import Scores
 from domadapt.tasks.task import Prediction, Task
-from domadapt.training.fit import Epochs
+from domadapt.training.epochs import Epochs
 from domadapt.utils.files import write_atomic
 
 

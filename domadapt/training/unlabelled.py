@@ -18,7 +18,7 @@ from domadapt.inference.evaluate import evaluate
 from domadapt.inference.rows import row
 from domadapt.methods.setting import Setting
 from domadapt.reporting.target_card import as_markdown
-from domadapt.runs.metrics import typed
+from domadapt.runs.reading import typed
 from domadapt.runs.target_card import write_card
 from domadapt.tasks.rows import FloatArray, Rows
 from domadapt.tasks.task import Prediction

@@ -14,7 +14,7 @@ from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.label_rates import UNJUDGED, LabelRates
 from domadapt.methods.setting import Setting
 from domadapt.methods.term_rates import found_terms, of_judged_texts
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 from tests.adaptation.test_planted_shifts import run
 from tests.adaptation.test_target_labels import Fixed
 from tests.support import corpora, setting_of, tiny_encoder, write_jsonl

@@ -17,7 +17,7 @@ from domadapt.methods.adaptation.guidelines import Guidelines, arcs_to_opinions
 from domadapt.methods.adaptation.self_training import SelfTraining, soft_cross_entropy
 from domadapt.methods.method import Method
 from domadapt.methods.term_rates import ENOUGH_TERMS, PerText
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 from domadapt.syntax.parser import Parse
 from domadapt.syntax.paths import path
 from domadapt.training.build import build

@@ -13,7 +13,7 @@ import pytest
 
 import domadapt
 from domadapt.bundling import bundle as bundling
-from domadapt.runs.metrics import read_runs, typed
+from domadapt.runs.reading import read_runs, typed
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.deferred import DeferredParser
 from tests.support import corpora

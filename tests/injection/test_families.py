@@ -14,7 +14,7 @@ from domadapt.methods.injection.lisa import Lisa
 from domadapt.methods.injection.paths import OpinionPaths
 from domadapt.methods.injection.relations import Relations
 from domadapt.methods.method import Method, Step
-from domadapt.training.fit import final_weights
+from domadapt.training.epochs import final_weights
 from tests.support import (
     FAMILIES,
     UNREACHABLE,

@@ -14,7 +14,7 @@ from domadapt.methods.method import Step
 from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.syntax.alignment import IGNORED
-from domadapt.training.fit import final_weights
+from domadapt.training.epochs import final_weights
 from tests.support import FAMILIES, parsed_batch, setting_of, small_encoder, tiny_encoder, tiny_step, view_of
 
 

@@ -17,7 +17,8 @@ from domadapt.models.attention import AttentionCall
 from domadapt.runs.status import Status
 from domadapt.syntax.paths import path
 from domadapt.training.build import build, make_validators
-from domadapt.training.fit import Epochs, fit
+from domadapt.training.epochs import Epochs
+from domadapt.training.fit import fit
 from domadapt.training.options import read_options
 from tests.support import corpora, setting_of, tiny_encoder, tiny_step, without_dropout
 

@@ -14,7 +14,7 @@ from domadapt.data.records import Record, Span
 from domadapt.methods.method import Method, Step
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 
 TARGET = frozenset({"target"})
 

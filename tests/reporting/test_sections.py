@@ -21,7 +21,7 @@ from domadapt.reporting.significance import significance
 from domadapt.reporting.tables import text_table
 from domadapt.reporting.verdict import verdict_card
 from domadapt.runs.groups import group
-from domadapt.runs.metrics import read_runs
+from domadapt.runs.reading import read_runs
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Ranking
 from tests.support import grouped

@@ -15,7 +15,8 @@ from domadapt.reporting.report import report
 from domadapt.reporting.rescored import rescored
 from domadapt.reporting.study import study, verdict
 from domadapt.runs.groups import group
-from domadapt.runs.metrics import Calibration, read_runs
+from domadapt.runs.metrics import Calibration
+from domadapt.runs.reading import read_runs
 from domadapt.runs.reselect import reselect
 from domadapt.selection.storage import save_evidence
 from domadapt.selection.validator import Evidence

@@ -14,7 +14,7 @@ import pytest
 from domadapt.reporting.report import report
 from domadapt.reporting.study import study
 from domadapt.runs.groups import group
-from domadapt.runs.metrics import NEEDED, read_metrics, read_runs
+from domadapt.runs.reading import NEEDED, read_metrics, read_runs
 from domadapt.runs.status import read_results, set_aside
 from domadapt.statistics.compare import compare
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from domadapt.runs.groups import group
-from domadapt.runs.metrics import read_runs
+from domadapt.runs.reading import read_runs
 from domadapt.statistics.bootstrap import FEWEST_SEEDS
 from domadapt.statistics.compare import compare
 from domadapt.statistics.permutation import runs_test

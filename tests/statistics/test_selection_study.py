@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domadapt.runs.groups import group
-from domadapt.runs.metrics import typed
+from domadapt.runs.reading import typed
 from domadapt.statistics.choices import Choices, choices
 from domadapt.statistics.selection_study import selection_study
 from tests.statistics.made import run

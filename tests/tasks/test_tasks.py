@@ -146,7 +146,7 @@ def test_classification_scores_macro_f1() -> None:
 
 
 def test_classification_decodes_the_likeliest_class() -> None:
-    from domadapt.models.encoder import Output
+    from domadapt.models.output import Output
 
     task = Classification(["bad", "good"])
     (prediction,) = task.decode(Output(torch.zeros(1, 1, 1), torch.tensor([[0.0, 2.0]])), None, [])  # type: ignore[arg-type]

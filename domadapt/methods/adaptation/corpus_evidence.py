@@ -45,7 +45,7 @@ from domadapt.methods.term_rates import (
 )
 from domadapt.methods.term_types import term_kinds, term_labels, term_types
 from domadapt.methods.units import with_word_logits
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 from domadapt.syntax.nouns import is_noun
 
 CLIP = 8.0  # of log-odds that are pooled

@@ -30,7 +30,7 @@ from domadapt.methods.products import ARE_TERMS, products
 from domadapt.methods.term_rates import NEED_OPINION, of_judged_texts, text_begins
 from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.methods.units import joined_kinds, read_words_of, with_word_logits
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 from domadapt.syntax.parser import Parse
 from domadapt.syntax.paths import arcs_from
 from domadapt.tasks.tagged import tagged

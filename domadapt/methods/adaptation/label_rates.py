@@ -27,7 +27,7 @@ from domadapt.methods.method import Method, in_range
 from domadapt.methods.term_rates import found_terms, held_to, of_judged_texts, read_words, terms_per_text, text_begins
 from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.methods.units import with_word_logits
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 
 UNJUDGED = "terms where nothing judges"  # beside the types, in ``most`` and ``held``
 

@@ -38,7 +38,7 @@ from torch import Tensor
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.class_shares import to_source_shares
 from domadapt.methods.method import Method, in_range
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 
 log = logging.getLogger(__name__)
 FOLDS = 5
@@ -83,7 +83,7 @@ class LexicalView(Method):
         in_range("lexical_view.texts", texts, 1)
         in_range("lexical_view.batch_size", batch_size, 1)
         self.weight, self.words, self.features, self.inverse_penalty = weight, words, features, inverse_penalty
-        self.start = self.first_epoch = start
+        self.first_epoch = start
         self.texts, self.batch_size = texts, batch_size
         self.vectorizer: TfidfVectorizer | None = None
         self.coefficients, self.constants = torch.zeros(0), torch.zeros(0)  # (folds, classes, features), less the last
@@ -112,7 +112,7 @@ class LexicalView(Method):
 
     def after_epoch(self, epoch: int) -> None:
         """Teach it what the network alone says now."""
-        if self.vectorizer is None or epoch + 1 < self.start:
+        if self.vectorizer is None or epoch + 1 < self.first_epoch:
             return
         examples = self.setting.target_sample(self.texts, seed=1)  # those that self_training labels
         said = torch.zeros(len(examples), len(self.setting.task.labels))

@@ -37,7 +37,7 @@ from domadapt.methods.class_shares import class_shares, to_source_shares
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.term_rates import ENOUGH_TERMS
 from domadapt.methods.units import logits_of, rows_by_text
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 
 log = logging.getLogger(__name__)
 UNSURE = 0.1  # weight of words that the model is not sure of
@@ -81,7 +81,7 @@ class SelfTraining(Method):
         in_range("self_training.balance", balance, 0.0, 1.0)
         if not isinstance(agreement, bool):
             raise ValueError(f"self_training.agreement={agreement!r}: expected true or false")
-        self.start = self.first_epoch = start
+        self.first_epoch = start
         self.temperature, self.sure, self.balance = temperature, sure, balance
         self.texts, self.batch_size, self.agreement = texts, batch_size, agreement
         self.labels: dict[str, Tensor] = {}  # by text: (rows, classes) log-probabilities
@@ -94,7 +94,7 @@ class SelfTraining(Method):
         if self.setting.counted.get(ENOUGH_TERMS):
             self.labels = {}  # of an epoch before that was known
             return
-        if epoch + 1 < self.start:
+        if epoch + 1 < self.first_epoch:
             return
         labels = self.labelled(alone=False)
         if not labels:

@@ -35,7 +35,7 @@ from domadapt.data.batches import Example
 from domadapt.methods.heads import check_head, check_layer, mass_loss, read_heads
 from domadapt.methods.method import Method, Step, View, both_sides
 from domadapt.methods.setting import Setting
-from domadapt.models.encoder import scores_name
+from domadapt.models.output import scores_name
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import linear, self_loops
 from domadapt.syntax.graphs import is_kind_of, relation_links

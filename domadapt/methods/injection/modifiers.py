@@ -32,7 +32,7 @@ from domadapt.data.batches import Batch
 from domadapt.data.records import Record
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.units import joined_kinds, read_words_of, with_word_logits
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 from domadapt.syntax.parser import Parse, Text
 from domadapt.tasks.tagged import tagged
 

@@ -26,7 +26,7 @@ from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Step, both_sides, in_range
 from domadapt.methods.opinion_paths import PathMethod
 from domadapt.methods.setting import Setting
-from domadapt.models.encoder import Output
+from domadapt.models.output import Output
 from domadapt.syntax.alignment import pool_words
 
 

@@ -1,0 +1,59 @@
+"""What an encoder gives, by which names it keeps more, and what training needs of one."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from torch import Tensor
+from transformers.tokenization_utils_base import PreTrainedTokenizerBase
+
+from domadapt.data.batches import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What an encoder says about a batch.
+
+    Attributes:
+        states: (batch, pieces, width) last hidden states.
+        logits: (batch, pieces, labels) for token tasks, (batch, labels) for sequence tasks.
+        kept: what hooks of this very forward pass have left for their losses, by method and name.
+    """
+
+    states: Tensor
+    logits: Tensor
+    kept: dict[str, Tensor] = field(default_factory=dict)
+
+
+def word_logits(output: Output, batch: Batch) -> Tensor:
+    """(nodes, labels) logits at each word's first piece; meaningless for words without one."""
+    flat = output.logits.flatten(0, 1)
+    return flat.index_select(0, batch.node_first_piece.clamp(min=0))
+
+
+def layer_name(layer: int) -> str:
+    """What a layer's output is called among what a pass keeps."""
+    return f"layer/{layer}"
+
+
+def scores_name(layer: int, head: int) -> str:
+    """What a head's scores are called among what a pass keeps."""
+    return f"scores/{layer}/{head}"
+
+
+class EncoderLike(Protocol):
+    """What training needs from an encoder (:class:`~domadapt.models.encoder.Encoder`,
+    :class:`~domadapt.models.bilstm.BiLSTM`)."""
+
+    tokenizer: PreTrainedTokenizerBase
+    takes_methods: bool
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def longest(self) -> int: ...
+
+    def __call__(self, batch: Batch) -> Output: ...
+
+    def save(self, folder: Path) -> None: ...
