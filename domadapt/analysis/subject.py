@@ -121,8 +121,8 @@ def subject(
         trust_code: as :func:`domadapt.inference.model.load` takes it.
 
     Raises:
-        ValueError: the model can't be loaded or has no attention at all, the data are labelled for another task, or no
-            text has a tree.
+        ValueError: the model can't be loaded or has no attention at all, it reads other trees than the parser's, the
+            data are labelled for another task, or no text has a tree.
     """
     refuse_without_attention(model)
     folder = model_folder(model)
@@ -136,6 +136,11 @@ def subject(
         raise ValueError(
             f"{folder / NAME}: backbone.name={description.backbone['name']} has another tokenizer than the model that "
             "was made of it; put back the weights that it was trained from"
+        )
+    if after.parser_at_prediction and after.parser.name != parser.name:  # of one text one tree is given to both
+        raise ValueError(
+            f"model={model}: it reads the trees of {after.parser.name} when it predicts, and would be looked at with "
+            f"those of {parser.name}; give the same parser, or a model without a control"
         )
     collator = Collator(after.collator.pad_id, after.relations)
     before = replace(after, encoder=encoder.to(after.device).eval(), methods={}, collator=collator)

@@ -52,7 +52,7 @@ def analyze_model(cfg: DictConfig) -> str:
             )
         for file in files:
             refuse_overwriting(file, late)
-        for message, count in sorted(domains.warnings.items()):
+        for message, count in sorted((domains.warnings + found.after.warnings).items()):
             print(f"warning: {message} ({count} times)", file=sys.stderr)
         analysis = analyse(found, score=cfg.scored_texts > 0)
     finally:

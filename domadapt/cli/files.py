@@ -64,7 +64,7 @@ def predict_file(cfg: DictConfig) -> None:
             done, truncated = done + len(chunk), truncated + model.truncated
 
     _write(cfg.output, written(rows()))
-    _warn(warnings)
+    _warn(warnings + model.setting.warnings)
     if truncated:
         limit = model.setting.max_pieces
         cut = f"{truncated} of {done} texts are longer than the {limit} pieces that the model reads"

@@ -18,8 +18,9 @@ from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
 from domadapt.models.load_report import refuse_non_finite
 from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls.control import controlled
-from domadapt.syntax.parser import Parse, Text
+from domadapt.syntax.parser import Parse, Parser, SpacyParser, Text
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction
 from domadapt.utils import checkpoint
@@ -29,6 +30,7 @@ from domadapt.utils.files import replace_folder
 
 log = logging.getLogger(__name__)
 METHODS = "methods.safetensors"
+LISTED = f"{ConlluParser.__module__}.{ConlluParser.__qualname__}"
 
 
 def save_model(setting: Setting, config: dict[str, Any], folder: Path) -> None:
@@ -191,9 +193,8 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         raise ValueError(f"{stored}: damaged: holds weights of {[*kept]}, expected of {[*methods]}; {AGAIN}")
     target_device = pick_device(device)
     encoder.to(target_device).eval()
-    needed = description.parses_at_prediction or kind == "token"
     with blamed(path, "parser"):
-        parser = controlled(make(description.parser), description.control) if needed else NoParser()
+        parser = parser_of(description, kind)
     if description.parses_at_prediction and parser.name != description.parser_name:
         raise ValueError(
             f"{path}: this model reads the parses of {description.parser_name}, here is {parser.name}; install that "
@@ -228,6 +229,19 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
             method.recall(kept[name]["memory"])
         method.to(target_device).eval()
     return Model(setting, setting.parses_at_prediction, description.lowercase)
+
+
+def parser_of(description: Description, kind: str) -> Parser:
+    """What makes trees, or words alone, of new text.
+
+    Where words are all that is asked for, and those of training were read from a file of parses, which need not lie
+    here any more and knows no other text, they are made as the shipped parser makes them.
+    """
+    if not description.parses_at_prediction and kind == "sequence":
+        return NoParser()
+    if not description.parses_at_prediction and description.parser.get("_target_") == LISTED:
+        return SpacyParser()
+    return controlled(make(description.parser), description.control)
 
 
 def _miss_checksums(folder: Path, description: Description) -> None:

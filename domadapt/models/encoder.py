@@ -84,6 +84,7 @@ class Encoder(nn.Module):
         self.states_hooks: list[StatesHook] = []
         self.kept_layers: set[int] = set()
         self.wanted_scores: list[Callable[[], Heads]] = []
+        self.own_scores: set[tuple[int, int]] = set()  # layers and heads whose scores a hook makes for itself
         freeze(self, trainable)
 
     @property
@@ -192,6 +193,7 @@ class Encoder(nn.Module):
             "states_hooks": [],
             "kept_layers": set(),
             "wanted_scores": [],
+            "own_scores": set(),
         }
         hooks = {name: own[name] for name in empty}
         own.update(empty)  # copied along, they would copy the methods that own them
@@ -302,8 +304,9 @@ class Encoder(nn.Module):
     def keep_scores(self, wanted: Callable[[], Heads]) -> None:
         """Let forward passes keep heads' scores, (batch, pieces, pieces), in ``Output.kept`` by :func:`scores_name`.
 
-        They are what attention uses, after all hooks; of a model whose attention can't be replaced, the logarithms of
-        the weights that it returns, in training what dropout leaves of them (:func:`~domadapt.models.trial.as_scores`).
+        They are what attention uses, after all hooks, but for heads in ``own_scores``; of a model whose attention can't
+        be replaced, the logarithms of the weights that it returns, in training what dropout leaves of them
+        (:func:`~domadapt.models.trial.as_scores`).
 
         Args:
             wanted: asked at each pass for which layers and heads, counted from 0.

@@ -74,7 +74,7 @@ def harmless(text: str) -> str:
 
 
 def _coded(text: str) -> str:
-    core = text.rstrip(".,") or text  # a sentence's mark is no part of the word before it
+    core = text.rstrip(".,;") or text  # a sentence's mark is no part of the word before it
     return code(core) + text[len(core) :]
 
 

@@ -173,11 +173,23 @@ def first_words(pair_pieces: Tensor, pair_words: Tensor, pieces: int) -> Tensor:
     return none.scatter_reduce(0, pair_pieces, pair_words, "amin", include_self=False)
 
 
+def words_read(piece_words: Tensor) -> int:
+    """How many words, from the first, have a piece in some text of a batch; 1 at least.
+
+    Args:
+        piece_words: (batch, pieces) word of each piece, -1 for none.
+
+    >>> words_read(torch.tensor([[-1, 0, 0, -1], [-1, 0, 2, -1]]))
+    3
+    """
+    return 1 + max(0, int(piece_words.max()))
+
+
 def between_pieces(words: Tensor, piece_words: Tensor, otherwise: float) -> Tensor:
     """What holds between two words holds between their pieces.
 
     Args:
-        words: (batch, words, words).
+        words: (batch, words, words); of those that have pieces, at least.
         piece_words: (batch, pieces) word of each piece, -1 for none.
         otherwise: what holds where one of two pieces has no word.
 

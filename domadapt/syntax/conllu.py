@@ -1,8 +1,9 @@
 """Parses as CoNLL-U files: written from any parser, read as a parser."""
 
 import hashlib
+import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +12,7 @@ import numpy as np
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Text, word_ranges
 
+log = logging.getLogger(__name__)
 ID = re.compile(r"[0-9]+([-.][0-9]+)?")
 
 
@@ -62,7 +64,8 @@ class ConlluParser:
         path: a ``.conllu`` file.
 
     Raises:
-        ValueError: a text is not in the file, or a row is malformed; both name the place.
+        ValueError: a text is not in the file, a corpus that came in words has others than the file, or a row is
+            malformed; each names the place.
     """
 
     takes_new_text = False
@@ -74,7 +77,7 @@ class ConlluParser:
         content = self.path.read_bytes()
         self.name = f"conllu/{hashlib.sha256(content).hexdigest()[:16]}"
         try:
-            self._parses = dict(read_conllu(content.decode("utf-8"), str(path)))
+            self._parses = _by_text(read_conllu(content.decode("utf-8-sig"), str(path)), str(path))
         except UnicodeDecodeError as error:
             raise ValueError(f"{path}: byte {error.start} is not UTF-8; re-encode the file with iconv") from None
 
@@ -84,15 +87,44 @@ class ConlluParser:
             found = self._parses.get(" ".join(text.text.split()))
             if found is None:
                 raise ValueError(
-                    f"{self.path}: no parse with '# text = {text.text[:80]}'; "
-                    f"parse these texts too, or use parser=shipped"
+                    f"{self.path}: no parse with '# text = {text.text[:80]}'; a run needs its texts' parses in the "
+                    f"file, and so does a model that reads them when it predicts; parser=shipped parses any text"
                 )
-            yield place_words(text.text, found, str(self.path))
+            placed = place_words(text.text, found)
+            if text.words is not None:
+                _refuse_other_words(text.text, text.words, placed.words, str(self.path))
+            yield placed
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         """Word ranges as the file has them."""
         for parse in self.parse(texts):
             yield parse.words
+
+
+def _by_text(sentences: Iterable[tuple[str, Parse]], where: str) -> dict[str, Parse]:
+    """Parses by text: the first of a text's, and how many it leaves out is told."""
+    parses: dict[str, Parse] = {}
+    others = 0
+    for text, parse in sentences:
+        first = parses.setdefault(text, parse)
+        others += first.relations != parse.relations or not np.array_equal(first.heads, parse.heads)
+    if others:
+        log.warning("%s: %d texts come again with another tree; the first of each is taken", where, others)
+    return parses
+
+
+def _refuse_other_words(text: str, own: Sequence[tuple[int, int]], words: IntArray, where: str) -> None:
+    """Words are looked up by number, so that a tree over other words would be a wrong one."""
+    ranges = [(int(start), int(end)) for start, end in words]
+    if ranges != [(start, end) for start, end in own]:
+        first = next((a for a, b in zip(own, ranges, strict=False) if tuple(a) != b), None)
+        said = f"the corpus has {len(own)} words of it, and the file {len(ranges)}"
+        if first:
+            said = f"{text[slice(*first)]!r} is a word of the corpus and none of the file's"
+        raise ValueError(
+            f"{where}: '# text = {text[:80]}': {said}; write the corpus' own words into the file, or use "
+            f"parser=shipped, which parses them as they are"
+        )
 
 
 def read_conllu(content: str, source: str) -> Iterator[tuple[str, Parse]]:
@@ -141,6 +173,8 @@ def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
             )
         position = start + len(row[1])
         ranges.append((start, position))
+    if left_out := text[position:].strip():
+        raise ValueError(f"{where}: {left_out[:80]!r} after the last word is in '# text' and in no word")
     heads = np.empty(len(rows), dtype=np.int64)
     for index, row in enumerate(rows):
         if not (row[6].isascii() and row[6].isdigit()) or int(row[6]) > len(rows):
@@ -174,7 +208,7 @@ def _check_trees(heads: IntArray, where: str) -> None:
         )
 
 
-def place_words(text: str, parse: Parse, where: str) -> Parse:
+def place_words(text: str, parse: Parse) -> Parse:
     """Move word ranges from the single-spaced text to the text as written, whitespace runs and all."""
     single = " ".join(text.split())
     if single == text:

@@ -1,5 +1,6 @@
 """From a configuration to everything that training needs, built in one place."""
 
+import logging
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -17,6 +18,7 @@ from domadapt.runs.key import folder_of
 from domadapt.selection.every import every_validator
 from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
+from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import Parser, Text
@@ -24,6 +26,8 @@ from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
 from domadapt.training.problem import read_problem
 from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
+
+log = logging.getLogger(__name__)
 
 
 def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
@@ -86,6 +90,12 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         raise ValueError(
             f"{names}: writes new text every epoch, and {made.name} knows only texts that were parsed before; take "
             f"parser=shipped (in a bundle: on the machine that made it)"
+        )
+    if setting.parser_at_prediction and isinstance(made, ConlluParser):
+        log.warning(
+            "%s: this model reads parses when it predicts, and so labels no text that is not in that file; take "
+            "parser=shipped for one that is to be handed over",
+            made.path,
         )
     _read_parts(setting, options.validation_texts)
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not

@@ -118,6 +118,20 @@ def test_models_that_will_not_do(command: Command, tmp_path: Path) -> None:
     assert "found no word that depends on another" in err
 
 
+def test_a_model_that_reads_trees_is_looked_at_with_its_own(command: Command, tmp_path: Path) -> None:
+    settings = [*corpora(tmp_path), "injection=tree_bias", "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
+    data = [word for word in settings if word.startswith("data")]
+    for control in ("none", "shuffled"):
+        train([*settings, f"control={control}", f"paths.run={tmp_path}/{control}"])
+    words = [*data, "texts=4", "scored_texts=0", f"paths.cache={tmp_path}/cache"]
+    err = refused(command, f"model={tmp_path}/shuffled", *words)
+    assert "it reads the trees of shuffled" in err and "would be looked at with those of spacy" in err
+    assert command("analyze", f"model={tmp_path}/none", *words)[0] == 0
+    # Of text that the parser makes no sense of its labels mean little, and that is told.
+    code, out, err = command("predict", f"model={tmp_path}/none", "text=😀😀")
+    assert code == 0 and "parse kept that may mean little: no Latin letter in the text (1 times)" in err, out
+
+
 def test_a_model_without_attention(command: Command, tmp_path: Path) -> None:
     data = [word for word in corpora(tmp_path) if word.startswith("data")]
     settings = [

@@ -10,6 +10,7 @@ from spacy.tokens import Doc
 
 import domadapt
 from domadapt.methods.injection.attention_supervision import AttentionSupervision, best_heads, kind_links
+from domadapt.methods.injection.lisa import Lisa
 from domadapt.syntax.parser import SpacyParser, shipped_folder
 from domadapt.training.build import build
 from tests.support import corpora, of_yaml, setting_of, tiny_encoder, tiny_step, without_dropout
@@ -109,6 +110,30 @@ def test_a_control_is_a_twin_of_as_many_heads(tmp_path: Path, control: str) -> N
         counts.append(len({(row["layer"], row["head"]) for row in method.heads}))
         assert all(torch.isfinite(loss) and loss > 0 for loss in method.losses(tiny_step(setting)).values())
     assert counts == [3, 3]
+
+
+def test_a_twin_without_the_last_relation_s_name_supervises_it_all_the_same(tmp_path: Path) -> None:
+    """A control's own relation takes the place of one of the names, so that the network is as large."""
+    overrides = [*corpora(tmp_path), *of_yaml("injection=attention_supervision"), f"paths.cache={tmp_path}/cache"]
+    real, _ = build(domadapt.compose("train", overrides))
+    last = max(set(real.relations))
+    overrides.append(f"injection.attention_supervision.relations=[{last}]")
+    setting, _ = build(domadapt.compose("train", [*overrides, "control=linear"]))
+    assert last not in setting.relations and len(setting.relations) == len(real.relations)
+    setting.methods["attention_supervision"].prepare()
+    assert len(setting.methods["attention_supervision"].heads) == 1
+
+
+def test_a_head_that_scores_by_itself_is_not_supervised() -> None:
+    """What is kept of it are not the scores that it uses."""
+    lisa = Lisa(GIVEN[0]["layer"], GIVEN[0]["head"], "predicted", 1.0)  # type: ignore[arg-type]
+    auto, given = AttentionSupervision("auto", ["nsubj", "det"], 1.0), AttentionSupervision(GIVEN, [], 1.0)
+    setting_of(tiny_encoder(), auto, lisa)
+    taken = GIVEN[0]["layer"], GIVEN[0]["head"]
+    assert taken not in {(row["layer"], row["head"]) for row in auto.prepare()["attention_supervision/heads"]}
+    setting_of(tiny_encoder(), given, lisa)
+    with pytest.raises(ValueError, match=r"layer 0, head 1 is another injection's \(lisa's\)"):
+        given.prepare()
 
 
 @Language.component("number_is_the_first_word")

@@ -229,6 +229,27 @@ def test_parents_and_children_are_each_others_and_several_heads_add_up() -> None
     torch.testing.assert_close(encoder.twin()(batch).logits, plain)
 
 
+@pytest.mark.parametrize("choice", ["injection=extra_head", "injection=path_attention", "injection=tree_bias"])
+def test_of_a_long_text_only_what_is_read_is_compared(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of its words with each other, for every text of the batch, would not fit into memory."""
+    texts = ["The screen is sharp.", " ".join(["The very sharp screen of it is great, and so it goes on."] * 200)]
+    encoder, method = tiny_encoder(), opened(only(choice))
+    setting = setting_of(encoder, method, texts=texts, max_pieces=12)
+    compared = list[torch.Size]()
+    home = __import__(type(method).__module__, fromlist=["between_pieces"])
+    between = home.between_pieces
+    monkeypatch.setattr(
+        home, "between_pieces", lambda words, *others: compared.append(words.shape) or between(words, *others)
+    )
+    batch = setting.collator(setting.source)
+    method.eval()
+    found = encoder(batch).logits
+    assert compared and max(shape[1] for shape in compared) <= 12 < int(batch.words.max())
+    # Padded as there, the short one is labelled as it is alone.
+    alone = encoder(setting.collator(setting.source[:1])).logits[0]
+    torch.testing.assert_close(found[0, : len(alone)], alone, atol=1e-4, rtol=1e-4)
+
+
 def test_a_family_without_room_beside_its_heads_is_refused(tmp_path: Path) -> None:
     encoder = small_encoder(tmp_path, "mobilebert")
     with pytest.raises(ValueError, match=r"\(MobileBertModel\) has no output projection of its own width") as error:

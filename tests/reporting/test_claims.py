@@ -59,6 +59,11 @@ def test_what_was_not_run_is_said(make_metrics: Any) -> None:
     assert "its control absent was not run" in text
 
 
+def test_a_claim_needs_every_control_that_was_asked_for(make_metrics: Any) -> None:
+    text = said(make_metrics, ["shuffled", "absent"], source_only=0.5, gnn=0.55, shuffled=0.5)
+    assert text.endswith("It is not shown that syntax helps: its control absent was not run, or with several settings.")
+
+
 def test_a_control_is_compared_with_nobody_else(make_metrics: Any) -> None:
     config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": "shuffled"}}}
     runs = [make_metrics(m, 1, 0.5, config=config) for m in ("source_only", "gnn", "shuffled")]

@@ -130,6 +130,10 @@ BAD_TREES = {  # by what is wrong: what is replaced in the good file, and the li
     "no number": (("\n5\t.", "\n²\t."), "ID '²', expected such as 1, 1-2 or 1.1"),
     "a word left out": (("3\tis\t_\tAUX\tVBZ\t_\t4\tcop\t_\t_\n", ""), "word 'sharp' has ID 4, expected 3"),
     "text in no word": (("text = The", "text = All The"), "'All' before word 1 'The' is in '# text' and in no word"),
+    "text after the words": (
+        ("lens is  sharp.", "lens is  sharp. All"),
+        "'All' after the last word is in '# text' and",
+    ),
     "no form": (("5\t.\t", "5\t\t"), "word 5 '' is not in '# text"),
 }
 
@@ -148,13 +152,38 @@ def test_trees_that_are_none_are_refused_in_one_line(name: str, tmp_path: Path) 
     assert str(message) in str(error.value) and "\n" not in str(error.value)
 
 
+def test_trees_of_other_words_than_the_corpus_has_are_refused(tmp_path: Path) -> None:
+    """Words are looked up by number: the third is another one here and there."""
+    path = tmp_path / "gold.conllu"
+    path.write_text(ROWS, encoding="utf-8-sig")  # as Windows marks it
+    parser = ConlluParser(path)
+    text, own = "The lens is sharp.", ((0, 3), (4, 8), (9, 11), (12, 17), (17, 18))
+    [parse] = parser.parse([UnlabelledText("1", "d", text, own)])
+    assert parse.words.tolist() == [list(word) for word in own]
+    message = "gold.conllu: '# text = The lens is sharp.': "
+    with pytest.raises(ValueError, match=f"{message}'sharp.' is a word of the corpus and none of the file's; write"):
+        list(parser.parse([UnlabelledText("1", "d", text, (*own[:3], (12, 18)))]))
+    with pytest.raises(ValueError, match=f"{message}the corpus has 4 words of it, and the file 5; write"):
+        list(parser.parse([UnlabelledText("1", "d", text, own[:4])]))
+
+
+def test_a_text_that_comes_again_with_another_tree_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "gold.conllu"
+    path.write_text(ROWS * 2 + ROWS.replace("\t2\tdet", "\t4\tdet"), encoding="utf-8")
+    [parse] = ConlluParser(path).parse(unlabelled(["The lens is sharp."]))
+    assert parse.heads.tolist() == [1, 3, 3, 3, 3]
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{path}: 1 texts come again with another tree; the first of each is taken"
+    ]
+
+
 def test_sentences_that_follow_one_another_may_share_a_block() -> None:
     rows = ROWS.replace("\t4\tnsubj", "\t0\troot")  # The lens | is sharp.
     [(_, parse)] = read_conllu(rows, "x")
     assert parse.heads.tolist() == [1, 1, 3, 3, 3]
 
 
-def test_a_run_on_gold_trees(tmp_path: Path) -> None:
+def test_a_run_on_gold_trees(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """parser=conllu end to end: what training reads are the file's trees."""
     path = tmp_path / "gold.conllu"
     overrides = [*corpora(tmp_path), "injection=gnn", "trainer.epochs=1", "parser=conllu", f"parser.path={path}"]
@@ -168,3 +197,10 @@ def test_a_run_on_gold_trees(tmp_path: Path) -> None:
     for example in (*setting.source, *setting.target):
         assert example.parse is not None
         assert example.parse.heads.tolist() == [0, *range(len(example.words) - 1)]
+    assert not any("labels no text" in record.getMessage() for record in caplog.records)
+    build(compose("train", [*overrides, "injection=tree_bias"]))
+    assert f"{path}: this model reads parses when it predicts, and so labels no text that is not" in caplog.text
+    path.unlink()  # the network needs words alone, of any text
+    model = domadapt.load(f"{tmp_path}/run")
+    [example] = model.examples(list(unlabelled(["Something new here."])))
+    assert example.words.tolist() == [[0, 9], [10, 13], [14, 18], [18, 19]] and len(model.predict([example.text])) == 1

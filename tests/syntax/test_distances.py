@@ -35,11 +35,11 @@ def searched(heads: list[int], start: int) -> dict[int, int]:
     return found
 
 
-@given(st.lists(forests(), min_size=1, max_size=3))
-def test_distances_and_ancestors_are_those_of_a_search(texts: list[list[int]]) -> None:
+@given(st.lists(forests(), min_size=1, max_size=3), st.integers(1, 5))
+def test_distances_and_ancestors_are_those_of_a_search(texts: list[list[int]], first: int) -> None:
     most = max(1, *map(len, texts))
     heads = torch.tensor([[*own, *range(len(own), most)] for own in texts])
-    apart, above = tree_distances(heads), ancestors(heads)
+    apart, above = tree_distances(heads), ancestors(heads, most)
     for row, own in enumerate(heads.tolist()):
         for word in range(most):
             found = searched(own, word)
@@ -48,6 +48,8 @@ def test_distances_and_ancestors_are_those_of_a_search(texts: list[list[int]]) -
             while own[way[-1]] != way[-1]:
                 way.append(own[way[-1]])
             assert above[row, word].nonzero().flatten().tolist() == sorted(way)
+    first = min(first, most)
+    assert torch.equal(tree_distances(heads, first), apart[:, :first, :first])
 
 
 def test_a_chain_of_a_thousand_words_is_counted_to_its_end() -> None:

@@ -39,6 +39,7 @@ from domadapt.models.output import scores_name
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import linear, self_loops
 from domadapt.syntax.graphs import is_kind_of, relation_links
+from domadapt.syntax.parser import Text
 
 TO_HEAD, TO_DEPENDENT = "to_head", "to_dependent"
 COREFERENCE = "coref"  # a relation from a mention to the one before it
@@ -90,7 +91,7 @@ class AttentionSupervision(Method):
             check_head(f"attention_supervision.heads[{place}].head", row["head"], encoder)
         encoder.keep_scores(self._wanted)
         wanted = [*dict.fromkeys(relation for relation, _ in self.kinds)]
-        names = [name for name in setting.relations if name not in ANY]  # the real trees', under a control, too
+        names = real_relations(setting)
         if COREFERENCE in wanted and tells_coreference(setting):
             names.append(COREFERENCE)
         absent = [r for r in wanted if names and not any(is_kind_of(name, r) for name in names)]
@@ -109,10 +110,22 @@ class AttentionSupervision(Method):
         return {(row["layer"], row["head"]) for row in self.heads} if self.training else set()
 
     def prepare(self) -> dict[str, Any]:
-        """Choose heads where they are not given."""
+        """Choose heads where they are not given.
+
+        Raises:
+            ValueError: a given head makes its own scores, or there is none for any relation.
+        """
+        own = sorted(self.setting.encoder.own_scores)
+        if taken := [row for row in self.heads if (row["layer"], row["head"]) in own and not self.auto]:
+            raise ValueError(
+                f"attention_supervision.heads: layer {taken[0]['layer']}, head {taken[0]['head']} is another "
+                f"injection's (lisa's), which does not look at what is supervised here; give one of them another head"
+            )
         if not self.auto:
             return {}
         affinity = self.affinity()
+        for layer, head in own:
+            affinity[:, layer, head] = -1.0
         self.heads = [
             {"layer": layer, "head": head, "relation": self.kinds[kind][0], "direction": self.kinds[kind][1]}
             for kind, layer, head in best_heads(affinity, [relation for relation, _ in self.kinds])
@@ -181,6 +194,14 @@ class AttentionSupervision(Method):
             for row in self.heads
         ]
         return {"attention_supervision/heads": torch.stack(losses).mean()}
+
+
+def real_relations(setting: Setting) -> list[str]:
+    """Those of the trees that a control stands in for; its own network is told of one or two less."""
+    if setting.corpus_parser is None or setting.corpus_parser is setting.parser:
+        return [name for name in setting.relations if name not in ANY]
+    texts: list[Text] = [*setting.domains.source_train, *setting.domains.unlabeled.texts]
+    return sorted({name for parse in setting.corpus_parser.parse(texts) for name in parse.relations})
 
 
 def tells_coreference(setting: Setting) -> bool:

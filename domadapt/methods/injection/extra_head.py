@@ -23,7 +23,7 @@ from domadapt.methods.heads import check_layer
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import additive_mask
-from domadapt.syntax.alignment import between_pieces
+from domadapt.syntax.alignment import between_pieces, words_read
 
 START = 3.0  # of b: an arc outweighs 20 pieces that are not one
 
@@ -92,8 +92,10 @@ def piece_arcs(batch: Batch, kind: str) -> Tensor:
     Returns:
         (batch, pieces, pieces) True from a word's pieces to those of its parent, its children, or both.
     """
-    heads = batch.tree()
-    parents = F.one_hot(heads, heads.shape[1]).bool()
+    words = batch.piece_words()
+    most = words_read(words)
+    heads = batch.tree()[:, :most].clamp(max=most)  # a parent that was cut off is nobody's
+    parents = F.one_hot(heads, most + 1)[..., :most].bool()
     children = parents.transpose(1, 2)
     arcs = {"parents": parents, "children": children, "both": parents | children}[kind]
-    return between_pieces(arcs, batch.piece_words(), False)
+    return between_pieces(arcs, words, False)

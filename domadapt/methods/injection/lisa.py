@@ -96,6 +96,7 @@ class Lisa(Method):
             check_layer(f"{name}.layer", head.layer, encoder)
             check_head(f"{name}.head", head.head, encoder)
             encoder.hook_attention(head.layer, partial(self._attend, head), beneath=True)
+            encoder.own_scores.add((head.layer, head.head))
         found = [query_projection(encoder, head.layer) for head in self.heads]
         self.projections = [name for name in found if name is not None]
         self.folds = len(self.projections) == len(self.heads) and not self.by_parser

@@ -25,7 +25,7 @@ from domadapt.methods.method import in_range
 from domadapt.methods.opinion_paths import PathMethod
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
-from domadapt.syntax.alignment import between_pieces
+from domadapt.syntax.alignment import between_pieces, words_read
 
 
 class PathAttention(PathMethod):
@@ -86,7 +86,10 @@ def path_kinds(batch: Batch, paths: Tensor) -> Tensor:
     Returns:
         (batch, pieces, pieces): the number, 0 where there is none.
     """
-    heads = batch.tree()
-    kinds = heads.new_zeros(*heads.shape, heads.shape[1])
-    kinds[paths[0], paths[1], paths[2]] = paths[3]
-    return between_pieces(kinds, batch.piece_words(), 0)
+    batch.tree()  # refuses texts without parses
+    words = batch.piece_words()
+    most = words_read(words)
+    rows, ones, others, numbers = paths[:, (paths[1:3] < most).all(0)]
+    kinds = paths.new_zeros(len(words), most, most)
+    kinds[rows, ones, others] = numbers
+    return between_pieces(kinds, words, 0)

@@ -21,7 +21,7 @@ from domadapt.methods.heads import layer_rows, read_layers
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
-from domadapt.syntax.alignment import between_pieces
+from domadapt.syntax.alignment import between_pieces, words_read
 from domadapt.syntax.distances import tree_distances
 
 
@@ -81,6 +81,7 @@ def distance_kinds(batch: Batch, most: int) -> Tensor:
     Returns:
         (batch, pieces, pieces): 0 to ``most``; ``most + 1`` beyond and between trees; ``most + 2`` without a word.
     """
-    apart = tree_distances(batch.tree())
+    words = batch.piece_words()
+    apart = tree_distances(batch.tree(), words_read(words))
     kinds = apart.masked_fill((apart < 0) | (apart > most), most + 1)
-    return between_pieces(kinds, batch.piece_words(), most + 2)
+    return between_pieces(kinds, words, most + 2)
