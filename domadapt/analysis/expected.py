@@ -27,6 +27,7 @@ from domadapt.tasks.tagged import tag_names
 from domadapt.tasks.task import Task
 
 RESAMPLES, COVERED = 200, 0.9
+FEW = 10  # texts of source dev: drawn again, fewer do not tell how others would differ
 Sums = dict[str, Array]
 
 
@@ -91,7 +92,8 @@ def expected_score(dev: Rows, target: Rows, task: Task) -> dict[str, Any] | None
         drawn.append(ESTIMATES[known.estimate](sides, *often))
     score = estimates[known.estimate][task.headline] - known.bias
     sampled = [one[task.headline] - known.bias for one in drawn]
-    low, high = interval(score, sampled, known.spread)
+    few = 0.5 / np.sqrt(texts[0]) if texts[0] < FEW else 0.0
+    low, high = interval(score, sampled, float(np.hypot(known.spread, few)))
     return {
         "score": round(min(max(score, 0.0), 1.0), 6),
         "low": low,
@@ -114,9 +116,12 @@ def interval(score: float, sampled: list[float], spread: float) -> tuple[float, 
 
     >>> interval(0.6, [0.58, 0.6, 0.62], 0.0), interval(0.6, [0.6, 0.6], 0.1)
     ((0.567, 0.633), (0.436, 0.764))
+    >>> interval(-0.18, [-0.18, -0.18], 0.09)
+    (0.0, 0.0)
     """
     half = float(norm.ppf((1 + COVERED) / 2) * np.hypot(np.std(sampled, ddof=1), spread))
-    return round(max(0.0, score - half), 3), round(min(1.0, score + half), 3)
+    low, high = np.clip([score - half, score + half], 0.0, 1.0)  # both: a score to expect may lie below 0 by itself
+    return round(float(low), 3), round(float(high), 3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def predict_file(cfg: DictConfig) -> None:
     warnings = Counter[str]()
     total: int | None = 1
     if cfg.text is None:
-        total, texts = open_texts(str(cfg.input), cfg.format, warnings)
+        total, texts = open_texts(str(cfg.input), cfg.format, warnings, column(cfg))
     else:
         if not str(cfg.text).strip():
             raise ValueError(f"text={str(cfg.text)!r}: blank; expected a text to label")
@@ -90,7 +90,7 @@ def parse_files(cfg: DictConfig) -> None:
     if cfg.output is not None:
         known = [_file(path) for path in (*paths, OmegaConf.select(cfg, "parser.path"))]
         refuse_overwriting(Path(str(cfg.output)), known)
-    files = [open_texts(str(path), cfg.format, warnings) for path in paths]
+    files = [open_texts(str(path), cfg.format, warnings, column(cfg)) for path in paths]
     counts = [count for count, _ in files]
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
     from domadapt.syntax.cache import ParseCache
@@ -117,6 +117,11 @@ def parse_files(cfg: DictConfig) -> None:
     origin = f"{cache.parsed} parsed, {count - cache.parsed} from cache, {cache.damaged} damaged entries"
     told = f"{count} texts: {origin}, {words} words, {words / seconds:.0f} words a second; cache {cache.path}"
     print(told, file=sys.stderr if cfg.output == STDIN else None)
+
+
+def column(cfg: DictConfig) -> str | None:
+    """The column that holds the text, if one is named; a header that is a number comes as one."""
+    return None if cfg.column is None else str(cfg.column)
 
 
 def _file(given: Any) -> Path:

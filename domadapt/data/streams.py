@@ -17,7 +17,7 @@ STDIN: Final = "-"  # the name of standard input, as in most commands
 
 
 def open_texts(
-    source: str | Path, format: str | None, warnings: Counter[str]
+    source: str | Path, format: str | None, warnings: Counter[str], column: str | None = None
 ) -> tuple[int | None, Iterator[UnlabelledText]]:
     """The number of a file's texts (of lines, in plain text) and the texts. Plain text is read as it is used.
 
@@ -25,6 +25,7 @@ def open_texts(
         source: the file or pipe; ``-`` is standard input.
         format: name of a reader; None looks at the file.
         warnings: counts what was mended or left out; complete when the texts are used up.
+        column: of a table or JSON Lines, which one holds the text; None for ``text``.
 
     Returns:
         The number is None where it can't be known ahead: of lines that come through a pipe.
@@ -53,7 +54,8 @@ def open_texts(
         ):  # a pipe gives each byte once: what told the format is a part of what is read
             stack.pop_all()
             return None, _lines(path, head, file, warnings)
-    corpus = read(path, domain="input", labelled=False, format=name, content=head + rest)
+    columns = None if column is None else {"text": (column,)}
+    corpus = read(path, domain="input", labelled=False, format=name, content=head + rest, columns=columns)
     warnings.update(corpus.warnings)
     return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)
 

@@ -2,12 +2,16 @@
 
 How often a text has a term depends on whether it judges something: whether a span of another type, such as an opinion,
 is found in it. These two rates of the source's annotation, applied to what a model finds in target texts, give a number
-of terms to expect that needs no label of the target.
+of terms to expect that needs no label of the target. Where the texts of one domain are more than twice as long as the
+other's, whole reviews beside sentences, what is counted are not texts but their sentences (:func:`by_sentence`).
 """
 
+import re
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,11 +25,14 @@ ENOUGH_TERMS = "enough terms"  # in ``setting.counted``: whether the model finds
 NEED_OPINION = (
     "terms need an opinion"  # there, too: the user says so; of texts that judge nothing no terms are expected
 )
+BY_SENTENCE = "terms are counted by sentence"  # and whether they are
 LEARNT = 0.5  # share of the terms to expect in source dev, from which on what is found in the target tells something
 MUTE = 0.65  # so many texts that judge, as a share of those in source dev, are too few to tell by
 LONGEST = 3  # words of a term, seldom more
 LOWEST = -8.0  # constant
 ALMOST = 1 - 1e-6  # certain
+LONGER = 2.0  # so many times as long texts in one domain as in the other are not of a kind
+SENTENCE = re.compile(r"[.!?]+\s+")  # ends with it
 
 
 class PerText(NamedTuple):
@@ -35,12 +42,31 @@ class PerText(NamedTuple):
     judged: float
 
 
-def terms_per_text(records: Sequence[Record], kinds: frozenset[str]) -> PerText:
+def by_sentence(setting: Setting) -> bool:
+    """Whether sentences are counted for texts: one domain's texts are on average more than twice as long in words."""
+    if BY_SENTENCE not in setting.counted:
+        texts = setting.domains.source_train, setting.domains.unlabeled.texts
+        source, target = (sum(len(t.text.split()) for t in some) / max(1, len(some)) for some in texts)
+        setting.counted[BY_SENTENCE] = bool(source and target) and not 1 / LONGER <= target / source <= LONGER
+    return bool(setting.counted[BY_SENTENCE])
+
+
+def sentence_starts(text: str) -> list[int]:
+    """Where sentences of a text begin, but for the first, by their points alone.
+
+    >>> sentence_starts("It works. Does it? v1.2 does.")
+    [10, 19]
+    """
+    return [end for found in SENTENCE.finditer(text) if (end := found.end()) < len(text)]
+
+
+def terms_per_text(records: Sequence[Record], kinds: frozenset[str], sentences: bool = False) -> PerText:
     """The source's rates; the mean of all texts for a kind of text that there is none of.
 
     Args:
         records: labelled.
         kinds: span types of terms.
+        sentences: count their sentences for texts.
 
     >>> from domadapt.data.records import Span
     >>> judged = Record("1", "x", "good lens", spans=(Span(0, 4, "opinion"), Span(5, 9, "aspect")))
@@ -49,8 +75,12 @@ def terms_per_text(records: Sequence[Record], kinds: frozenset[str]) -> PerText:
     """
     counts: dict[bool, list[int]] = {False: [], True: []}
     for record in records:
-        types = [span.type for span in record.spans or ()]
-        counts[any(kind not in kinds for kind in types)].append(sum(kind in kinds for kind in types))
+        starts = sentence_starts(record.text) if sentences else []
+        texts: list[list[str]] = [[] for _ in range(len(starts) + 1)]
+        for span in record.spans or ():
+            texts[bisect(starts, span.start)].append(span.type)
+        for types in texts:
+            counts[any(kind not in kinds for kind in types)].append(sum(kind in kinds for kind in types))
     every = [*counts[False], *counts[True]]
     overall = sum(every) / max(1, len(every))
     return PerText(*(sum(some) / len(some) if some else overall for some in (counts[False], counts[True])))
@@ -166,10 +196,11 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | 
         None where it is too early to tell: less than half of what is to be expected is found in source dev.
     """
     terms, judged_only = term_labels(setting), setting.counted.get(NEED_OPINION, False)
-    rates = terms_per_text(setting.domains.source_train, term_kinds(setting))
+    rates = terms_per_text(setting.domains.source_train, term_kinds(setting), by_sentence(setting))
 
     def words(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
-        read = [read_words(*both)[:2] for both in setting.outputs(examples, batch_size, "count terms", alone=True)]
+        outputs = setting.outputs(examples, batch_size, "count terms", alone=True)
+        read = [read_words(*both, by_sentence(setting))[:2] for both in outputs]
         logits, begins = (torch.cat(parts) for parts in zip(*read, strict=True))
         judged = of_judged_texts(logits, begins, terms) if judged_only else torch.ones_like(begins)
         return logits[judged], begins[judged]
@@ -187,16 +218,29 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | 
     return share_of_expected(*found, terms, rates) / share_of_expected(logits, begins, terms, rates)
 
 
-def read_words(batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:
-    """Of a batch's words that have a piece: (words, labels) logits, which begin a text, and which nodes they are."""
+def read_words(batch: Batch, output: Output, sentences: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """Of a batch's words that have a piece: (words, labels) logits, which begin a text, and which nodes they are.
+
+    Args:
+        batch: what was read.
+        output: of the encoder.
+        sentences: count their sentences for texts.
+    """
     read = batch.node_first_piece >= 0
     rows = output.logits.flatten(0, 1)[batch.node_first_piece[read]].float().cpu()
-    return rows, text_begins(batch).cpu(), read.cpu()
+    return rows, text_begins(batch, sentences).cpu(), read.cpu()
 
 
-def text_begins(batch: Batch) -> Tensor:
-    """(words,) of a batch's words that have a piece, which begin a text."""
-    texts = batch.node_places()[0][batch.node_first_piece >= 0]
+def text_begins(batch: Batch, sentences: bool = False) -> Tensor:
+    """(words,) of a batch's words that have a piece, which begin a text, or a sentence of it."""
+    read = batch.node_first_piece >= 0
+    texts = batch.node_places()[0][read]
     begins = torch.ones(len(texts), dtype=torch.bool, device=texts.device)
     begins[1:] = texts[1:] != texts[:-1]
+    if sentences:
+        number = np.concatenate(
+            [np.searchsorted(sentence_starts(e.text), e.words[:, 0], side="right") for e in batch.examples]
+        )
+        of_word = torch.from_numpy(number).to(texts.device)[read]
+        begins[1:] |= of_word[1:] != of_word[:-1]
     return begins

@@ -8,7 +8,7 @@ import pytorch_lightning as pl
 from omegaconf import DictConfig
 
 from domadapt.config.instantiate import make
-from domadapt.data.batches import Collator
+from domadapt.data.batches import Collator, Truncation
 from domadapt.data.domains import SealedTest
 from domadapt.inference.saved import SavedRuns
 from domadapt.methods.method import TREES, Method
@@ -28,6 +28,7 @@ from domadapt.training.problem import read_problem
 from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
 
 log = logging.getLogger(__name__)
+MANY = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells
 
 
 def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
@@ -98,6 +99,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
             made.path,
         )
     _read_parts(setting, options.validation_texts)
+    _tell_truncation(setting)
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
     setting.attach()
     return setting, sealed
@@ -159,3 +161,14 @@ def _read_parts(setting: Setting, validation_texts: int) -> None:
         seen |= {*sorted(real - seen)[: max(0, len(real) - len(seen))]}
     setting.relations = relation_vocabulary(seen)
     setting.collator.relations = setting.relations
+
+
+def _tell_truncation(setting: Setting) -> None:
+    for part, examples in (("source train", setting.source), ("target unlabelled", setting.target)):
+        lost = setting.truncation.get(part, Truncation())
+        if lost.texts > MANY * len(examples):
+            log.warning(
+                "%s: %d of %d texts are longer than max_pieces=%d; %d words of them, and their labels, are not read; "
+                "raise it, or give sentences",
+                *(part, lost.texts, len(examples), setting.max_pieces, lost.words),
+            )

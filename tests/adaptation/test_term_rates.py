@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import domadapt
+from domadapt.data.domains import TargetUnlabeled, unlabelled
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.term_substitution import Place, Pool, TermSubstitution
 from domadapt.methods.term_rates import (
     ENOUGH_TERMS,
     PerText,
+    by_sentence,
     expected_terms,
     found_of_expected,
     found_terms,
     judging,
     share_of_expected,
+    terms_per_text,
+    text_begins,
 )
 from domadapt.methods.term_types import TermTypes
 from tests.support import corpora, setting_of, tiny_encoder
@@ -41,6 +46,48 @@ def test_spans_are_counted_as_they_are_decoded_and_end_with_their_text() -> None
     logits, begins = words([NONE, BEGIN, INSIDE, NONE, BEGIN], [BEGIN, NONE], [OTHER])
     assert found_terms(logits, begins, [BEGIN, INSIDE]) == 3
     assert expected_terms(logits, begins, [BEGIN, INSIDE], PerText(without=0.5, judged=2.0)) == 0.5 + 0.5 + 2.0
+
+
+SENTENCES = [
+    ("A good lens.", [(2, 6, "opinion"), (7, 11, "aspect")]),
+    ("It is v1.2!", []),
+    ("The zoom?", [(4, 8, "aspect")]),
+]
+
+
+def joined(times: int) -> list[Record]:
+    """So many of the sentences a record, over and over, with their spans."""
+    records = []
+    for start in range(0, 12, times):
+        text, spans = "", list[Span]()
+        for sentence, own in (SENTENCES[i % 3] for i in range(start, start + times)):
+            spans += [Span(len(text) + first, len(text) + end, kind) for first, end, kind in own]
+            text += f"{sentence} "
+        records.append(Record(str(start), "x", text.strip(), spans=tuple(spans)))
+    return records
+
+
+@pytest.mark.parametrize("times", [1, 2, 4, 6])
+def test_sentences_have_one_rate_however_many_are_in_a_text(times: int) -> None:
+    kinds = frozenset({"aspect"})
+    assert terms_per_text(joined(times), kinds, sentences=True) == terms_per_text(joined(1), kinds) == PerText(0.5, 1.0)
+    encoder = tiny_encoder()
+    setting = setting_of(encoder, texts=[record.text for record in joined(times)], max_pieces=128)
+    batch = setting.collator(setting.source)
+    texts, sentences = (int(text_begins(batch, by).sum()) for by in (False, True))
+    assert (texts, sentences) == (12 // times, 12)
+
+
+@pytest.mark.parametrize(("lengths", "told"), [((1, 1), False), ((1, 2), False), ((1, 3), True), ((3, 1), True)])
+def test_sentences_are_counted_where_one_domain_s_texts_are_longer(lengths: tuple[int, int], told: bool) -> None:
+    setting = setting_of(tiny_encoder(), texts=["It works well."] * 4)
+    source, target = (["It works well. " * times] * 4 for times in lengths)
+    setting.domains = replace(
+        setting.domains,
+        source_train=tuple(Record(str(i), "camera", text, spans=()) for i, text in enumerate(source)),
+        unlabeled=TargetUnlabeled("laptop", tuple(unlabelled(target))),
+    )
+    assert by_sentence(setting) == told
 
 
 def test_where_all_words_are_inside_few_spans_are_much() -> None:

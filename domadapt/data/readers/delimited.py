@@ -48,7 +48,10 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
     columns = {name: tuple(column.strip().lower() for column in found) for name, found in file.columns.items()}
     header = _names(header_line)
     if "text" not in header and not columns:
-        fix = "say which one holds the text: source.text=COLUMN, target.text=COLUMN (and source.label=COLUMN)"
+        fix = (
+            "say which one holds the text: source.text=COLUMN, target.text=COLUMN (and source.label=COLUMN); to "
+            "predict or parse, column=COLUMN"
+        )
         raise DataError(file.where(1), "header", header_line, "a column text", fix)
     if len(set(header)) < len(header):
         raise DataError(file.where(1), "header", header_line, "each column once", "rename one of the two")

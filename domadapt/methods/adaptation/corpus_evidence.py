@@ -37,6 +37,7 @@ from domadapt.methods.products import found_rate, held_back, left_alone, product
 from domadapt.methods.term_rates import (
     ENOUGH_TERMS,
     PerText,
+    by_sentence,
     expected_terms,
     found_terms,
     held_to,
@@ -95,7 +96,8 @@ class CorpusEvidence(Method):
         if not self.used_at_prediction:
             return {"corpus_evidence/types": 0}
         records, texts = domains.source_train, domains.unlabeled.texts
-        self.terms, self.rates = term_labels(setting), terms_per_text(records, term_kinds(setting))
+        self.terms = term_labels(setting)
+        self.rates = terms_per_text(records, term_kinds(setting), by_sentence(setting))
         ranked = term_types(setting)
         uses, nouns = Counter[str](), Counter[str]()
         for text, parse in zip(texts, setting.corpus_parses("target"), strict=True):
@@ -178,7 +180,7 @@ class CorpusEvidence(Method):
         found = []
         # Of the network alone, as its words are shifted before other methods speak: theirs is no evidence of a word.
         for batch, output in self.setting.outputs(examples, self.batch_size, "evidence", alone=True):
-            rows, begins, read = read_words(batch, output)
+            rows, begins, read = read_words(batch, output, by_sentence(self.setting))
             found.append((rows, self.own(batch, "types").cpu()[read], begins))
         logits, types, first = (torch.cat(parts) for parts in zip(*found, strict=True))
         odds, known = self.log_odds(logits), types >= 0
