@@ -48,6 +48,7 @@ class Setting:
             is trained.
         corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
         recent: parses that a method has asked for at prediction, for the next method that asks.
+        epochs: of training; 0 where nothing is trained.
     """
 
     domains: Domains
@@ -74,6 +75,7 @@ class Setting:
     recent: dict[Plain, Parse] = field(default_factory=dict)
     task_config: dict[str, Any] = field(default_factory=dict)
     saved_runs: Any = None
+    epochs: int = 0
 
     @property
     def source_sample(self) -> list[Example]:

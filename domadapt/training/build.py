@@ -84,6 +84,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         cache=folder_of(cfg, "cache"),
         warnings=domains.warnings,
         saved_runs=SavedRuns(),
+        epochs=options.epochs,
     )
     needed = setting.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))
     if setting.augments and needed and not getattr(made, "takes_new_text", True):

@@ -94,7 +94,7 @@ class SelfTraining(Method):
         if self.setting.counted.get(ENOUGH_TERMS):
             self.labels = {}  # of an epoch before that was known
             return
-        if epoch + 1 < self.first_epoch:
+        if epoch + 1 < self.first_epoch or epoch + 1 == self.setting.epochs:  # nothing is learnt after the last
             return
         labels = self.labelled(alone=False)
         if not labels:
