@@ -211,8 +211,8 @@ class Domains:
         known = [r for r in train if r.label is not None or r.spans is not None]
         if not known or (count != "all" and int(count) > len(known)):
             raise ValueError(
-                f"target_labels={count}: there are {len(known)} labelled training records of {self.target!r}, what is "
-                f"held out of them for the ceiling's dev left out; expected as many at most, or all"
+                f"target_labels={count}: there are {len(known)} labelled training records of {self.target!r}; expected "
+                f"as many at most, or all (a part of the file is held out, as the ceiling's dev)"
             )
         order = np.random.default_rng([seed, len(known)]).permutation(len(known))
         drawn = [known[i] for i in (order if count == "all" else order[: int(count)])]

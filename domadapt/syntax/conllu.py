@@ -69,6 +69,7 @@ class ConlluParser:
     """
 
     takes_new_text = False
+    file_alone = True  # a model that reads parses when it predicts labels no text but the file's
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

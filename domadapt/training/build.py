@@ -18,7 +18,6 @@ from domadapt.runs.key import folder_of
 from domadapt.selection.every import every_validator
 from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
-from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import Parser, Text
@@ -93,11 +92,11 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
             f"{names}: writes new text every epoch, and {made.name} knows only texts that were parsed before; take "
             f"parser=shipped (in a bundle: on the machine that made it)"
         )
-    if setting.parser_at_prediction and isinstance(made, ConlluParser):
+    if setting.parser_at_prediction and getattr(made, "file_alone", False):
         log.warning(
             "%s: this model reads parses when it predicts, and so labels no text that is not in that file; take "
             "parser=shipped for one that is to be handed over",
-            made.path,
+            cfg.parser.path,
         )
     _read_parts(setting, options.validation_texts)
     _tell_truncation(setting)
