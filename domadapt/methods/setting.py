@@ -204,6 +204,13 @@ class Setting:
         found: list[Parse] = self.counted[f"{side} parses"]
         return found
 
+    def real_relations(self) -> set[str]:
+        """Relations in all texts that are read, whatever control the batches' trees are under: a twin knows less."""
+        if self.corpus_parser is None or self.corpus_parser is self.parser:
+            return {*self.relations}
+        texts: list[Text] = [*self.domains.source_train, *(self.domains.unlabeled.texts if self.reads_target else ())]
+        return {name for parse in self.corpus_parser.parse(texts) for name in parse.relations}
+
     @property
     def augments(self) -> bool:
         """Whether a method changes the source's text from epoch to epoch."""

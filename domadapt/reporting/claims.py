@@ -24,7 +24,7 @@ def claim(one: Overall, statistics: Statistics) -> str:
     needed, lacking = [one.baseline], list[str]()
     for control in one.controls:
         name = visible(control.other)
-        if control.interval is None:  # of what it was to stand against nothing may be missing
+        if control.interval is None:
             lacking.append(control.reason)
             continue
         text = f"{distance(control.interval)} {name}"
@@ -42,7 +42,7 @@ def claim(one: Overall, statistics: Statistics) -> str:
     unshown = [name for name, difference in zip(names, needed, strict=True) if not gain(difference)]
     if len(needed) == 1:
         lacking.append("no neutral control was run")
-    elif not unshown and not lacking:
+    elif not unshown and not lacking:  # nothing that it was to stand against may be missing
         where = f"on at least one of {len(one.pairs)} pairs" if len(one.pairs) > 1 else "on this pair"
         return f"{listed(sentences)}. So it is shown {where} that syntax helps, against {listed(names)}."
     if unshown:

@@ -20,7 +20,7 @@ from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls.control import controlled
 from domadapt.syntax.graphs import relation_vocabulary
-from domadapt.syntax.parser import Parser, Text
+from domadapt.syntax.parser import Parser
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
 from domadapt.training.problem import read_problem
@@ -156,8 +156,7 @@ def _read_parts(setting: Setting, validation_texts: int) -> None:
     seen = {name for e in [*setting.source, *setting.target] if e.parse for name in e.parse.relations}
     if seen and setting.corpus_parser is not None and setting.corpus_parser is not setting.parser:
         # A control's trees have few relations, one perhaps: others' names are kept, so that it is as large a network.
-        read: list[Text] = [*domains.source_train, *(domains.unlabeled.texts if setting.reads_target else ())]
-        real = {name for parse in setting.corpus_parser.parse(read) for name in parse.relations}
+        real = setting.real_relations()
         seen |= {*sorted(real - seen)[: max(0, len(real) - len(seen))]}
     setting.relations = relation_vocabulary(seen)
     setting.collator.relations = setting.relations

@@ -39,7 +39,6 @@ from domadapt.models.output import scores_name
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import linear, self_loops
 from domadapt.syntax.graphs import is_kind_of, relation_links
-from domadapt.syntax.parser import Text
 
 TO_HEAD, TO_DEPENDENT = "to_head", "to_dependent"
 COREFERENCE = "coref"  # a relation from a mention to the one before it
@@ -91,7 +90,7 @@ class AttentionSupervision(Method):
             check_head(f"attention_supervision.heads[{place}].head", row["head"], encoder)
         encoder.keep_scores(self._wanted)
         wanted = [*dict.fromkeys(relation for relation, _ in self.kinds)]
-        names = real_relations(setting)
+        names = sorted(setting.real_relations() - {*ANY})
         if COREFERENCE in wanted and tells_coreference(setting):
             names.append(COREFERENCE)
         absent = [r for r in wanted if names and not any(is_kind_of(name, r) for name in names)]
@@ -194,14 +193,6 @@ class AttentionSupervision(Method):
             for row in self.heads
         ]
         return {"attention_supervision/heads": torch.stack(losses).mean()}
-
-
-def real_relations(setting: Setting) -> list[str]:
-    """Those of the trees that a control stands in for; its own network is told of one or two less."""
-    if setting.corpus_parser is None or setting.corpus_parser is setting.parser:
-        return [name for name in setting.relations if name not in ANY]
-    texts: list[Text] = [*setting.domains.source_train, *setting.domains.unlabeled.texts]
-    return sorted({name for parse in setting.corpus_parser.parse(texts) for name in parse.relations})
 
 
 def tells_coreference(setting: Setting) -> bool:
