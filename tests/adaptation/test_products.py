@@ -16,7 +16,7 @@ import domadapt
 from domadapt.data.domains import TargetUnlabeled
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
-from domadapt.methods.adaptation.term_substitution import TermSubstitution
+from domadapt.methods.adaptation.term_substitution import TermSubstitution, spellings
 from domadapt.methods.products import ARE_TERMS, found_rate, held_back, product_rate, products
 from domadapt.methods.setting import Setting
 from domadapt.methods.term_rates import ENOUGH_TERMS, NEED_OPINION, PerText
@@ -250,6 +250,30 @@ def test_products_stand_for_products_alone(tmp_path: Path) -> None:
     del setting.counted[ARE_TERMS]
     method.recall({"found": 2.0})
     assert len(replaced()[0]) > 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "written"),
+    [
+        (["runs Windows well", "has Windows", "has windows"], "Windows"),
+        (["Menus are slow", "Menus crash"], "menus"),
+        (["Menus are slow", "has MENUS"], "MENUS"),
+        (["HP is slow"], "HP"),
+        (["Windows crash", "has windows", "Windows hang"], "windows"),
+    ],
+)
+def test_what_is_written_into_the_source_keeps_the_target_s_capitals(texts: list[str], written: str) -> None:
+    """Names stay names for a cased backbone; a capital that only opens a text is none."""
+    noun = written.lower()
+
+    def parse(text: str) -> Parse:
+        ends = np.cumsum([len(word) + 1 for word in text.split()])
+        words = np.stack([np.r_[0, ends[:-1]], ends - 1], axis=1)
+        tags = tuple("NNS" if word.lower() == noun else "VBZ" for word in text.split())
+        return Parse(words, np.zeros(len(words), np.int64), ("dep",) * len(words), tags)
+
+    records = [Record(str(i), "x", text) for i, text in enumerate(texts)]
+    assert spellings(records, [parse(text) for text in texts]) == {noun: written}
 
 
 def test_a_few_target_labels_tell_more_than_the_sources_rate() -> None:

@@ -98,6 +98,29 @@ def test_agreement_is_yes_or_no() -> None:
         self_training(agreement="abc")
 
 
+def test_averaging_beside_it_is_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels are made under the moving average of the weights, not under those of the last step."""
+    seen: list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]] = []
+    made = SelfTraining.labelled
+
+    def watched(self: SelfTraining, alone: bool) -> dict[str, torch.Tensor]:
+        averaging: Any = self.setting.methods["averaging"]
+        own = {name: weight.clone() for name, weight in self.setting.encoder.state_dict().items()}
+        seen.append((own, {name: mean.clone() for name, mean in averaging.mean.items()}))
+        return made(self, alone)
+
+    monkeypatch.setattr(SelfTraining, "labelled", watched)
+    methods = [
+        "adaptation=[self_training,averaging]",
+        "adaptation.self_training.start=1",
+        "adaptation.averaging.start=0",
+    ]
+    domadapt.train([*corpora(tmp_path), *methods, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"], seed=1)
+    assert seen
+    for own, mean in seen:
+        assert mean and all(torch.equal(own[name], weight) for name, weight in mean.items())
+
+
 class Contrary(Method):
     """At decoding, texts of an even number of pieces are labelled otherwise than the network does."""
 

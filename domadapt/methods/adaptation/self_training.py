@@ -10,7 +10,9 @@ of .5 are near BOND's renormalisation), and the target is trained on beside the 
 with weight :math:`v_i = 1` where the model is sure, :math:`\max_c p_{ic} > \tau`, and a tenth elsewhere (as in BOND,
 Liang et al. 2020, softly). With ``agreement`` only texts are learnt from that two labellers of different build label
 alike from the first word to the last: the network alone, and what it predicts with other methods' additions, such as
-the corpus's evidence (the filter of DA2LM's and GCDDA's generators). It costs a second pass.
+the corpus's evidence (the filter of DA2LM's and GCDDA's generators). It costs a second pass. Beside ``averaging`` the
+labels are those of the weights' moving average: a mean teacher (Tarvainen & Valpola 2017,
+https://arxiv.org/abs/1703.01780).
 
 It drives towards what it already believes, right or wrong, and finds ever more. So nothing is learnt where another
 method has seen that enough is found as it is (:mod:`domadapt.methods.term_rates`). And there is a guard: where the

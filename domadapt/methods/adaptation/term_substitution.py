@@ -109,6 +109,7 @@ class TermSubstitution(Method):
         self.ranks = term_types(setting)
         parses = setting.corpus_parses("source")
         counts = phrases(texts, setting.corpus_parses("target"))
+        self.spelled = spellings(texts, setting.corpus_parses("target"))
         named = frozenset[str]()
         if self.told_apart:
             self.products, named = products(setting, "source"), products(setting, "target")
@@ -198,8 +199,9 @@ class TermSubstitution(Method):
                 pool = self.pools[place.plural, not place.term, product]
                 phrase = pool.draw(rank, 1.0 if product else self.window, random)
                 if phrase is not None:
+                    phrase = self.spelled[phrase]
                     capital = record.text[place.start].isupper() and place.start == 0
-                    edits.append(Edit(place.start, place.end, phrase.capitalize() if capital else phrase))
+                    edits.append(Edit(place.start, place.end, phrase[0].upper() + phrase[1:] if capital else phrase))
         return edited(record, edits) if edits else record
 
 
@@ -254,6 +256,20 @@ def phrases(texts: Sequence[Text], parses: Sequence[Parse]) -> Counter[tuple[str
         for text, parse in zip(texts, parses, strict=True)
         for found in noun_phrases(parse, text.text)
     )
+
+
+def spellings(texts: Sequence[Text], parses: Sequence[Parse]) -> dict[str, str]:
+    """How each noun phrase, in lower case, is mostly written; of what opens a text only letters after the first tell."""
+    found: dict[str, Counter[str]] = {}
+    for text, parse in zip(texts, parses, strict=True):
+        for phrase in noun_phrases(parse, text.text):
+            written = " ".join(text.text[s:e] for s, e in parse.words[phrase.first : phrase.end].tolist())
+            known = found.setdefault(written.lower(), Counter())
+            if phrase.first:
+                known[written] += 1
+            elif written[1:] != written[1:].lower():
+                known[written] += 0
+    return {phrase: max(known, key=lambda w: (known[w], w)) if known else phrase for phrase, known in found.items()}
 
 
 def in_pairs(records: Sequence[Record], kinds: frozenset[str]) -> bool:
