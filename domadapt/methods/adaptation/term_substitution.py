@@ -259,7 +259,7 @@ def phrases(texts: Sequence[Text], parses: Sequence[Parse]) -> Counter[tuple[str
 
 
 def spellings(texts: Sequence[Text], parses: Sequence[Parse]) -> dict[str, str]:
-    """How each noun phrase, in lower case, is mostly written; of what opens a text only letters after the first tell."""
+    """How each noun phrase, in lower case, is mostly written; what opens a text tells of letters after its first."""
     found: dict[str, Counter[str]] = {}
     for text, parse in zip(texts, parses, strict=True):
         for phrase in noun_phrases(parse, text.text):
