@@ -24,7 +24,8 @@ from domadapt.models.attention import (
     number_layers,
     why_unreachable,
 )
-from domadapt.models.encoder import Encoder, freeze
+from domadapt.models.encoder import Encoder
+from domadapt.models.freezing import freeze
 from domadapt.models.output import scores_name
 from domadapt.models.pretrained import load_tokenizer, verify
 from domadapt.models.trial import as_scores

@@ -31,6 +31,7 @@ from domadapt.models.attention import (
     unreachable,
     why_unreachable,
 )
+from domadapt.models.freezing import freeze
 from domadapt.models.load_report import AGAIN, refuse_partial
 from domadapt.models.output import Output, layer_name, scores_name
 from domadapt.models.pretrained import load_model, load_tokenizer
@@ -382,23 +383,3 @@ def _keep_scores(call: AttentionCall, heads: Collection[int]) -> Tensor:
     """A hook that leaves attention as it is."""
     call.kept.update({scores_name(call.layer, head): call.scores(head) for head in heads})
     return call.inner()
-
-
-def freeze(encoder: Encoder, trainable: str) -> None:
-    """Fix what should not be trained; the task head always is.
-
-    Raises:
-        ValueError: not ``all``, ``none`` or ``top:N`` with N within the model's layers.
-    """
-    if trainable == "all":
-        return
-    kind, _, count = trainable.partition(":")
-    if trainable != "none" and not (kind == "top" and count.isdigit() and int(count) <= encoder.depth):
-        raise ValueError(
-            f"backbone.trainable={trainable!r}: expected all, none, or top:N with N from 0 to {encoder.depth}"
-        )
-    encoder.base.requires_grad_(False)
-    if count:
-        layers = encoder.layers()
-        for layer in layers[len(layers) - int(count) :]:
-            layer.requires_grad_(True)

@@ -1,0 +1,26 @@
+"""Which of an encoder's weights are trained: all, its upper layers, or the task head alone."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from domadapt.models.encoder import Encoder
+
+
+def freeze(encoder: "Encoder", trainable: str) -> None:
+    """Fix what should not be trained; the task head always is.
+
+    Raises:
+        ValueError: not ``all``, ``none`` or ``top:N`` with N within the model's layers.
+    """
+    if trainable == "all":
+        return
+    kind, _, count = trainable.partition(":")
+    if trainable != "none" and not (kind == "top" and count.isdigit() and int(count) <= encoder.depth):
+        raise ValueError(
+            f"backbone.trainable={trainable!r}: expected all, none, or top:N with N from 0 to {encoder.depth}"
+        )
+    encoder.base.requires_grad_(False)
+    if count:
+        layers = encoder.layers()
+        for layer in layers[len(layers) - int(count) :]:
+            layer.requires_grad_(True)
