@@ -8,7 +8,7 @@ other's, whole reviews beside sentences, what is counted are not texts but their
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
+from domadapt.data.domains import Domains
 from domadapt.data.records import Record
 from domadapt.methods.setting import Setting
 from domadapt.methods.term_types import term_kinds, term_labels
@@ -28,6 +29,7 @@ NEED_OPINION = (
 BY_SENTENCE = "terms are counted by sentence"  # and whether they are
 LEARNT = 0.5  # share of the terms to expect in source dev, from which on what is found in the target tells something
 MUTE = 0.65  # so many texts that judge, as a share of those in source dev, are too few to tell by
+PRIOR = 8  # labelled texts that the source's rates count for
 LONGEST = 3  # words of a term, seldom more
 LOWEST = -8.0  # constant
 ALMOST = 1 - 1e-6  # certain
@@ -49,6 +51,12 @@ def by_sentence(setting: Setting) -> bool:
         source, target = (sum(len(t.text.split()) for t in some) / max(1, len(some)) for some in texts)
         setting.counted[BY_SENTENCE] = bool(source and target) and not 1 / LONGER <= target / source <= LONGER
     return bool(setting.counted[BY_SENTENCE])
+
+
+def of_the_source(domains: Domains) -> list[Record]:
+    """What is trained on, without labelled target texts that have joined it."""
+    known = {record.text for record in domains.target_records}
+    return [record for record in domains.source_train if record.text not in known]
 
 
 def sentence_starts(text: str) -> list[int]:
@@ -74,16 +82,24 @@ def terms_per_text(records: Sequence[Record], kinds: frozenset[str], sentences: 
     PerText(without=0.0, judged=1.0)
     """
     counts: dict[bool, list[int]] = {False: [], True: []}
+    for judged, terms in counted_texts(records, kinds, sentences):
+        counts[judged].append(terms)
+    every = [*counts[False], *counts[True]]
+    overall = sum(every) / max(1, len(every))
+    return PerText(*(sum(some) / len(some) if some else overall for some in (counts[False], counts[True])))
+
+
+def counted_texts(
+    records: Sequence[Record], kinds: frozenset[str], sentences: bool = False
+) -> Iterator[tuple[bool, int]]:
+    """Of each text whether it judges, and its number of terms; arguments as for :func:`terms_per_text`."""
     for record in records:
         starts = sentence_starts(record.text) if sentences else []
         texts: list[list[str]] = [[] for _ in range(len(starts) + 1)]
         for span in record.spans or ():
             texts[bisect(starts, span.start)].append(span.type)
         for types in texts:
-            counts[any(kind not in kinds for kind in types)].append(sum(kind in kinds for kind in types))
-    every = [*counts[False], *counts[True]]
-    overall = sum(every) / max(1, len(every))
-    return PerText(*(sum(some) / len(some) if some else overall for some in (counts[False], counts[True])))
+            yield any(kind not in kinds for kind in types), sum(kind in kinds for kind in types)
 
 
 def expected_terms(logits: Tensor, begins: Tensor, terms: Sequence[int], rates: PerText) -> float:
@@ -144,7 +160,9 @@ def found_terms(logits: Tensor, begins: Tensor, terms: Sequence[int]) -> int:
     return max(spans, int(inside.sum()) // LONGEST)  # where all words are inside, few spans are much
 
 
-def share_of_expected(logits: Tensor, begins: Tensor, terms: Sequence[int], rates: PerText) -> float:
+def share_of_expected(
+    logits: Tensor, begins: Tensor, terms: Sequence[int], rates: PerText, labelled: Sequence[int] = ()
+) -> float:
     r"""Terms that a model means to find, as a share of those that the source's rates let expect.
 
     Both are expectations under its probabilities, because a model that is unsure, as it is of strange words early in
@@ -153,13 +171,16 @@ def share_of_expected(logits: Tensor, begins: Tensor, terms: Sequence[int], rate
     .. math:: \frac{\sum_w P(w \text{ begins a term})}{\sum_t J_t r_{\text{judged}} + (1 - J_t) r_{\text{without}}},
         \qquad J_t = 1 - \prod_{w \in t} P(w \text{ judges nothing})
 
-    over words and texts, with the source's mean number of terms in a text that judges something, and without.
+    over words and texts, with the source's mean number of terms in a text that judges something, and without. Labelled
+    texts of the same domain tell more of it: what is expected of a text is then their mean, the source's rates counting
+    for as much as eight of them.
 
     Args:
         logits: (words, labels).
         begins: (words,) True where a text begins.
         terms: labels of terms, odd ones beginning them; the others, but for the first, are of spans that judge.
         rates: of the source.
+        labelled: terms in each labelled text.
 
     >>> logits = torch.tensor([[0.0, 0.0, 0.0, 99.0], [99.0, 0.0, 0.0, 0.0], [0.0, 0.0, -99.0, -99.0]])
     >>> round(share_of_expected(logits, torch.tensor([True, False, True]), [1, 2], PerText(0.5, 2.0)), 3)
@@ -167,6 +188,8 @@ def share_of_expected(logits: Tensor, begins: Tensor, terms: Sequence[int], rate
     """
     judged = judging(logits, begins, terms)
     expected = float((judged * rates.judged + (1 - judged) * rates.without).sum())
+    if len(judged):
+        expected = len(judged) * (sum(labelled) + PRIOR * expected / len(judged)) / (len(labelled) + PRIOR)
     return float(logits.float().softmax(-1)[:, [i for i in terms if i % 2]].sum()) / max(1.0, expected)
 
 
@@ -185,7 +208,7 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | 
     Clearly below 1 it is starved of recall: the target's words are strange to it. Near 1 or above there is nothing to
     be had from making it bolder. That it finds too few or too many everywhere, early in training, cancels out. Where
     much fewer texts judge than in source dev it is starved of judgements, too, and of these texts too few terms are
-    expected: then that share is what is told.
+    expected: then that share is what is told. Labelled target texts, where there are some, tell how many to expect.
 
     Args:
         setting: of the run.
@@ -195,8 +218,10 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | 
     Returns:
         None where it is too early to tell: less than half of what is to be expected is found in source dev.
     """
-    terms, judged_only = term_labels(setting), setting.counted.get(NEED_OPINION, False)
-    rates = terms_per_text(setting.domains.source_train, term_kinds(setting), by_sentence(setting))
+    terms, kinds, judged_only = term_labels(setting), term_kinds(setting), setting.counted.get(NEED_OPINION, False)
+    few, sentences = setting.domains.target_records, by_sentence(setting)
+    labelled = [count for judges, count in counted_texts(few, kinds, sentences) if judges or not judged_only]
+    rates = terms_per_text(of_the_source(setting.domains), kinds, sentences)
 
     def words(examples: Sequence[Example]) -> tuple[Tensor, Tensor]:
         outputs = setting.outputs(examples, batch_size, "count terms", alone=True)
@@ -215,7 +240,7 @@ def found_of_expected(setting: Setting, texts: int, batch_size: int) -> float | 
     judged, in_source = judging(*found, terms).mean(), judging(logits, begins, terms).mean()
     if judged < MUTE * in_source:
         return float(judged / in_source)
-    return share_of_expected(*found, terms, rates) / share_of_expected(logits, begins, terms, rates)
+    return share_of_expected(*found, terms, rates, labelled) / share_of_expected(logits, begins, terms, rates)
 
 
 def read_words(batch: Batch, output: Output, sentences: bool = False) -> tuple[Tensor, Tensor, Tensor]:

@@ -99,9 +99,10 @@ def test_where_all_words_are_inside_few_spans_are_much() -> None:
     arrays(np.float32, (12, 5), elements=st.floats(-60, 60, width=32)),
     arrays(np.bool_, 12),
     st.tuples(st.floats(0, 3), st.floats(0, 3)),
+    st.lists(st.integers(0, 4), max_size=40),
 )
 def test_what_a_model_means_to_find_is_counted_text_by_text(
-    numbers: np.ndarray, starts: np.ndarray, rates: tuple[float, float]
+    numbers: np.ndarray, starts: np.ndarray, rates: tuple[float, float], labelled: list[int]
 ) -> None:
     """Beside the sums as the formula has them, one word after the other."""
     starts[0] = True
@@ -114,7 +115,10 @@ def test_what_a_model_means_to_find_is_counted_text_by_text(
             found += likely[1]
             silent *= max(1e-6, 1 - likely[3] - likely[4])
         expected += (1 - silent) * rates[1] + silent * rates[0]
-    share = share_of_expected(torch.from_numpy(numbers), torch.from_numpy(starts), [1, 2], PerText(*rates))
+    texts = int(starts.sum())
+    expected = texts * np.mean([*labelled, *[expected / texts] * 8])  # the source's rates count for eight
+    logits, begins = torch.from_numpy(numbers), torch.from_numpy(starts)
+    share = share_of_expected(logits, begins, [1, 2], PerText(*rates), labelled)
     assert share == pytest.approx(found / max(1.0, expected), rel=1e-3, abs=1e-5)
 
 
@@ -223,6 +227,25 @@ def test_a_model_that_judges_too_seldom_is_starved_whatever_terms_that_lets_expe
         patch.setattr("domadapt.methods.term_rates.judging", lambda *of: torch.full((3,), next(shares)))
         setting.dev = setting.validation = setting.source
         assert found_of_expected(setting, 10, 4) == pytest.approx(found)
+
+
+def test_labels_of_the_target_tell_how_many_terms_there_are() -> None:
+    """What is enough by the source's rates is too few where labelled target texts have more."""
+    setting = setting_of(tiny_encoder(), TermSubstitution(0.5, 0.7, 0.4, 0.75, 1.0, None, enough=1.0))
+    setting.dev = setting.validation = setting.source
+
+    def found(*spans: int) -> float | None:
+        few = [Record(f"t{i}", "x", f"text {i}", spans=(Span(0, 1, "aspect"),) * many) for i, many in enumerate(spans)]
+        setting.domains = replace(setting.domains, target_records=tuple(few))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("domadapt.methods.term_rates.term_labels", lambda *of: [1, 2])
+            patch.setattr("domadapt.methods.term_rates.term_kinds", lambda *of: frozenset({"aspect"}))
+            patch.setattr("domadapt.methods.term_rates.terms_per_text", lambda *of: PerText(1.0, 1.0))
+            patch.setattr("domadapt.methods.term_rates.found_terms", lambda *of: 100)
+            return found_of_expected(setting, 10, 4)
+
+    assert found() == 1.0
+    assert found(*[3] * 32) == pytest.approx((8 + 32) / (8 + 3 * 32))
 
 
 def test_a_text_judges_where_one_of_its_words_does() -> None:

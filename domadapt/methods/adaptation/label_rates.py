@@ -24,7 +24,15 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.term_rates import found_terms, held_to, of_judged_texts, read_words, terms_per_text, text_begins
+from domadapt.methods.term_rates import (
+    found_terms,
+    held_to,
+    of_judged_texts,
+    of_the_source,
+    read_words,
+    terms_per_text,
+    text_begins,
+)
 from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output
@@ -66,8 +74,7 @@ class LabelRates(Method):
         self.used_at_prediction = bool(labelled and judging)
         if not self.used_at_prediction:
             return {"label_rates/texts": 0}
-        known = {record.text for record in labelled}
-        source = [record for record in setting.domains.source_train if record.text not in known]
+        source = of_the_source(setting.domains)
         self.terms = term_labels(setting)
         for kind in judging:
             counts = [sum(span.type == kind for span in record.spans or ()) for record in labelled]

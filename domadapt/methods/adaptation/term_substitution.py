@@ -99,6 +99,7 @@ class TermSubstitution(Method):
         self.window, self.empties, self.enough = window, empties, enough
         if enough is not None:
             in_range("term_substitution.enough", enough, 0.0, 1e6)
+        self.spelled: dict[str, str] = {}  # phrases in lower case, as they are mostly written
         self.looks = False  # before it rewrites
         self.found: float | None = None  # share of the terms to expect
 
@@ -199,7 +200,7 @@ class TermSubstitution(Method):
                 pool = self.pools[place.plural, not place.term, product]
                 phrase = pool.draw(rank, 1.0 if product else self.window, random)
                 if phrase is not None:
-                    phrase = self.spelled[phrase]
+                    phrase = self.spelled.get(phrase, phrase)
                     capital = record.text[place.start].isupper() and place.start == 0
                     edits.append(Edit(place.start, place.end, phrase[0].upper() + phrase[1:] if capital else phrase))
         return edited(record, edits) if edits else record
