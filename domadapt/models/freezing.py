@@ -1,16 +1,17 @@
 """Which of an encoder's weights are trained: all, its upper layers, or the task head alone."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from domadapt.models.encoder import Encoder
+from typing import Any
 
 
-def freeze(encoder: "Encoder", trainable: str) -> None:
+def freeze(encoder: Any, trainable: str) -> None:
     """Fix what should not be trained; the task head always is.
 
+    Args:
+        encoder: an :class:`~domadapt.models.encoder.Encoder`.
+        trainable: ``all``, ``top:N`` (the N layers nearest the output) or ``none``.
+
     Raises:
-        ValueError: not ``all``, ``none`` or ``top:N`` with N within the model's layers.
+        ValueError: not one of these, with N within the model's layers.
     """
     if trainable == "all":
         return

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.label_rates import UNJUDGED, LabelRates
+from domadapt.methods.found_terms import found_terms, of_judged_texts
 from domadapt.methods.setting import Setting
-from domadapt.methods.term_rates import found_terms, of_judged_texts
 from domadapt.models.output import Output
 from tests.adaptation.test_planted_shifts import run
 from tests.adaptation.test_target_labels import Fixed

@@ -17,18 +17,9 @@ import domadapt
 from domadapt.data.domains import TargetUnlabeled, unlabelled
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.term_substitution import Place, Pool, TermSubstitution
-from domadapt.methods.term_rates import (
-    ENOUGH_TERMS,
-    PerText,
-    by_sentence,
-    expected_terms,
-    found_of_expected,
-    found_terms,
-    judging,
-    share_of_expected,
-    terms_per_text,
-    text_begins,
-)
+from domadapt.methods.found_terms import expected_terms, found_terms, judging, share_of_expected, text_begins
+from domadapt.methods.look import found_of_expected
+from domadapt.methods.term_rates import ENOUGH_TERMS, PerText, by_sentence, terms_per_text
 from domadapt.methods.term_types import TermTypes
 from tests.support import corpora, setting_of, tiny_encoder
 
@@ -204,13 +195,13 @@ def test_it_looks_until_it_is_clear(looks: list[float | None], taken: float, mon
 def test_a_model_that_has_learnt_nothing_tells_nothing() -> None:
     setting = setting_of(tiny_encoder(), TermSubstitution(0.5, 0.7, 0.4, 0.75, 1.0, None, enough=1.0))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("domadapt.methods.term_rates.term_labels", lambda *of: [1, 2])
-        patch.setattr("domadapt.methods.term_rates.term_kinds", lambda *of: frozenset({"aspect"}))
-        patch.setattr("domadapt.methods.term_rates.expected_terms", lambda *of: 100.0)
-        patch.setattr("domadapt.methods.term_rates.found_terms", lambda *of: 49)
+        patch.setattr("domadapt.methods.look.term_labels", lambda *of: [1, 2])
+        patch.setattr("domadapt.methods.look.term_kinds", lambda *of: frozenset({"aspect"}))
+        patch.setattr("domadapt.methods.look.expected_terms", lambda *of: 100.0)
+        patch.setattr("domadapt.methods.look.found_terms", lambda *of: 49)
         setting.dev = setting.validation = setting.source
         assert found_of_expected(setting, 10, 4) is None
-        patch.setattr("domadapt.methods.term_rates.found_terms", lambda *of: 80)
+        patch.setattr("domadapt.methods.look.found_terms", lambda *of: 80)
         assert found_of_expected(setting, 10, 4) == 1.0
 
 
@@ -219,12 +210,12 @@ def test_a_model_that_judges_too_seldom_is_starved_whatever_terms_that_lets_expe
     setting = setting_of(tiny_encoder(), TermSubstitution(0.5, 0.7, 0.4, 0.75, 1.0, None, enough=1.0))
     shares = iter((target, 0.5))  # of texts that judge, in the target and in source dev
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("domadapt.methods.term_rates.term_labels", lambda *of: [1, 2])
-        patch.setattr("domadapt.methods.term_rates.term_kinds", lambda *of: frozenset({"aspect"}))
-        patch.setattr("domadapt.methods.term_rates.expected_terms", lambda *of: 1.0)
-        patch.setattr("domadapt.methods.term_rates.found_terms", lambda *of: 1)
-        patch.setattr("domadapt.methods.term_rates.share_of_expected", lambda *of: 0.7)
-        patch.setattr("domadapt.methods.term_rates.judging", lambda *of: torch.full((3,), next(shares)))
+        patch.setattr("domadapt.methods.look.term_labels", lambda *of: [1, 2])
+        patch.setattr("domadapt.methods.look.term_kinds", lambda *of: frozenset({"aspect"}))
+        patch.setattr("domadapt.methods.look.expected_terms", lambda *of: 1.0)
+        patch.setattr("domadapt.methods.look.found_terms", lambda *of: 1)
+        patch.setattr("domadapt.methods.look.share_of_expected", lambda *of: 0.7)
+        patch.setattr("domadapt.methods.look.judging", lambda *of: torch.full((3,), next(shares)))
         setting.dev = setting.validation = setting.source
         assert found_of_expected(setting, 10, 4) == pytest.approx(found)
 
@@ -238,10 +229,10 @@ def test_labels_of_the_target_tell_how_many_terms_there_are() -> None:
         few = [Record(f"t{i}", "x", f"text {i}", spans=(Span(0, 1, "aspect"),) * many) for i, many in enumerate(spans)]
         setting.domains = replace(setting.domains, target_records=tuple(few))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("domadapt.methods.term_rates.term_labels", lambda *of: [1, 2])
-            patch.setattr("domadapt.methods.term_rates.term_kinds", lambda *of: frozenset({"aspect"}))
-            patch.setattr("domadapt.methods.term_rates.terms_per_text", lambda *of: PerText(1.0, 1.0))
-            patch.setattr("domadapt.methods.term_rates.found_terms", lambda *of: 100)
+            patch.setattr("domadapt.methods.look.term_labels", lambda *of: [1, 2])
+            patch.setattr("domadapt.methods.look.term_kinds", lambda *of: frozenset({"aspect"}))
+            patch.setattr("domadapt.methods.look.terms_per_text", lambda *of: PerText(1.0, 1.0))
+            patch.setattr("domadapt.methods.look.found_terms", lambda *of: 100)
             return found_of_expected(setting, 10, 4)
 
     assert found() == 1.0

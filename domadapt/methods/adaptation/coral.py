@@ -26,7 +26,7 @@ class Coral(Method):
         means: whether the means count, too.
         weight: of the loss.
         only_starved: fall silent where another method has seen that enough terms are found in the target as it is
-            (:mod:`domadapt.methods.term_rates`): what is found too often there is not to be made more alike.
+            (:mod:`domadapt.methods.look`): what is found too often there is not to be made more alike.
     """
 
     reads = frozenset({"target"})

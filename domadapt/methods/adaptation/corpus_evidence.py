@@ -32,18 +32,10 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
+from domadapt.methods.found_terms import expected_terms, found_terms, held_to, read_words
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.products import found_rate, held_back, left_alone, product_rate, products
-from domadapt.methods.term_rates import (
-    ENOUGH_TERMS,
-    PerText,
-    by_sentence,
-    expected_terms,
-    found_terms,
-    held_to,
-    read_words,
-    terms_per_text,
-)
+from domadapt.methods.term_rates import ENOUGH_TERMS, PerText, by_sentence, terms_per_text
 from domadapt.methods.term_types import term_kinds, term_labels, term_types
 from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output

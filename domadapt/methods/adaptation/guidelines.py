@@ -25,9 +25,10 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record
+from domadapt.methods.found_terms import of_judged_texts, text_begins
 from domadapt.methods.method import Method
 from domadapt.methods.products import ARE_TERMS, products
-from domadapt.methods.term_rates import NEED_OPINION, of_judged_texts, text_begins
+from domadapt.methods.term_rates import NEED_OPINION
 from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.methods.units import joined_kinds, read_words_of, with_word_logits
 from domadapt.models.output import Output

@@ -23,16 +23,9 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch
+from domadapt.methods.found_terms import found_terms, held_to, of_judged_texts, read_words, text_begins
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.term_rates import (
-    found_terms,
-    held_to,
-    of_judged_texts,
-    of_the_source,
-    read_words,
-    terms_per_text,
-    text_begins,
-)
+from domadapt.methods.term_rates import of_the_source, terms_per_text
 from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output

@@ -15,7 +15,7 @@ labels are those of the weights' moving average: a mean teacher (Tarvainen & Val
 https://arxiv.org/abs/1703.01780).
 
 It drives towards what it already believes, right or wrong, and finds ever more. So nothing is learnt where another
-method has seen that enough is found as it is (:mod:`domadapt.methods.term_rates`). And there is a guard: where the
+method has seen that enough is found as it is (:mod:`domadapt.methods.look`). And there is a guard: where the
 labels' share of words that are something is less than a quarter or more than four times the source's, they are not
 learnt from; the run says so and counts it. Costs a pass over the sample after each epoch, and a step on target text
 beside each on the source.

@@ -15,7 +15,7 @@ of a term); ``others`` as often as ``terms`` keeps precision.
 
 Where the model finds enough terms as it is, there is precision to be lost. So the first epoch reads the source as it
 is (up to three do, until the model finds half of the terms in source dev), and what it then finds in the target is
-compared with what the source's rates let expect (:mod:`domadapt.methods.term_rates`); where that is a little less than
+compared with what the source's rates let expect (:mod:`domadapt.methods.look`); where that is a little less than
 ``enough``, another epoch reads the source as it is, and tells. With ``enough`` of it, nouns outside terms are replaced
 as often as terms; ``self_training`` is told to leave the target alone, and ``corpus_evidence`` to be silent.
 
@@ -34,9 +34,10 @@ import numpy as np
 
 from domadapt.data.edits import Edit, edited
 from domadapt.data.records import Record, Span
+from domadapt.methods.look import found_of_expected
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.products import left_alone, products
-from domadapt.methods.term_rates import ENOUGH_TERMS, found_of_expected
+from domadapt.methods.term_rates import ENOUGH_TERMS
 from domadapt.methods.term_types import term_kinds, term_types
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases
 from domadapt.syntax.parser import Parse, Text
