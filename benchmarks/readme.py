@@ -15,6 +15,7 @@ from pathlib import Path
 
 from domadapt.reporting.blocks import Block, Table, Text, listed, numbered
 from domadapt.reporting.claims import claim
+from domadapt.reporting.cost import costs
 from domadapt.reporting.markdown import harmless, table_lines
 from domadapt.reporting.rows import Row, detail_names, rows, target_scores
 from domadapt.reporting.significance import Notes
@@ -137,6 +138,26 @@ def by_type(folders: Folders) -> str:
     return _markdown(tables)
 
 
+def chosen(folders: Folders) -> str:
+    """Which validator chose each method's checkpoints, what that lost, and what training cost."""
+    pairs, _ = _read(folders)
+    lines = []
+    for cost in costs(pairs):
+        runs = [run for pair in pairs for m in pair.methods if m.name == cost.method for run in m.runs]
+        lost = [100 * run.selection.gap for run in runs if run.selection.gap is not None]
+        by = listed(sorted({str(run.selection.validator) for run in runs}))
+        times = "-" if cost.times is None else f"{cost.times:.1f}"
+        lines.append([cost.method, by, *(f"{x:.1f}" if lost else "-" for x in _mean_and_most(lost)), times])
+    header = ["method", "chosen by", "regret, mean", "regret, worst run", "training, times source_only's"]
+    return _markdown(
+        [Table("How checkpoints were chosen, what that lost in points, and what training cost", header, lines)]
+    )
+
+
+def _mean_and_most(values: Sequence[float]) -> tuple[float, float]:
+    return (sum(values) / len(values), max(values)) if values else (nan, nan)
+
+
 def differences(folders: Folders) -> str:
     """Every adapted method over the pairs, against source-only and against its controls, and what may be said."""
     pairs, statistics = _read(folders)
@@ -194,7 +215,7 @@ def _without_asides(blocks: Sequence[Block]) -> str:
 
 KINDS: dict[str, Callable[[Folders], str]] = {
     "printed": printed, "table": table, "differences": differences, "by_validator": by_validator,
-    "selection": selection, "by_type": by_type, "beside_twins": beside_twins, "settings": settings,
+    "selection": selection, "by_type": by_type, "chosen": chosen, "beside_twins": beside_twins, "settings": settings,
 }  # fmt: skip
 
 
