@@ -58,10 +58,12 @@ def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplo
     """The recipe labels the target after three epochs; trainer.epochs=3 would leave that out in silence."""
     late = "adaptation.self_training.start=1"
     run(tmp_path, "late", "adaptation=self_training", late, "trainer.epochs=1")
-    assert "self_training.start=1: it begins after so many epochs, and there are 1 (trainer.epochs)" in caplog.text
+    assert "self_training: it begins after epoch 1, and there are 1 (trainer.epochs), so it does nothing" in caplog.text
     caplog.clear()
     run(tmp_path, "in_time", "adaptation=self_training", late, "trainer.epochs=2")
     assert "it begins after" not in caplog.text
+    run(tmp_path, "looks", "adaptation=term_substitution", "trainer.epochs=1")
+    assert "term_substitution: it begins after epoch 1, and there are 1" in caplog.text
 
 
 def test_texts_without_labels_are_counted(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
     for name, method in setting.methods.items():
         if setting.task.kind in method.tasks and method.first_epoch >= options.epochs:
             log.warning(
-                "%s.start=%d: it begins after so many epochs, and there are %d (trainer.epochs), so it does nothing",
+                "%s: it begins after epoch %d, and there are %d (trainer.epochs), so it does nothing",
                 *(name, method.first_epoch, options.epochs),
             )
     module = AdaptationModule(setting, options, steps)

@@ -127,6 +127,7 @@ class TermSubstitution(Method):
         self.pools = {key: pool(*key) for key in itertools.product((False, True), (False, True), (None, False, True))}
         kinds = term_kinds(setting)
         self.looks = self.enough is not None and bool(kinds)
+        self.first_epoch = int(self.looks)  # the first, at least, reads the source as it is
         telling = telling_nouns(records, parses)
         self.places = {r.id: places(r, p, kinds, telling) for r, p in zip(records, parses, strict=True)}
         self.kept = self.empties if self.empties is not None else (PAIRED_KEEP if in_pairs(records, kinds) else 1.0)
