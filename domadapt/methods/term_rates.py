@@ -15,6 +15,7 @@ from domadapt.data.records import Record
 from domadapt.methods.setting import Setting
 
 ENOUGH_TERMS = "enough terms"  # in ``setting.counted``: whether the model finds as many terms as it should as it is
+FOUND_TERMS = "found terms"  # there, too: how many times those that the source lets expect it finds as it is
 NEED_OPINION = (
     "terms need an opinion"  # there, too: the user says so; of texts that judge nothing no terms are expected
 )

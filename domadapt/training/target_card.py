@@ -17,6 +17,7 @@ from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import Kind, Sample, TargetCard
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction
+from domadapt.training.doubts import ONE_CLASS
 from domadapt.utils.text import cut
 
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
@@ -25,7 +26,6 @@ FEW_STEPS, FEW_DEV, CUT = 100, 30, 0.1  # below or above which a warning is due
 UNLIKE = ("vocabulary", "shift", "preparation")  # kinds of an audit's findings that set target and source apart
 PRODUCTS = 0.03  # share of the terms found from which on it is told that they name the product
 UNJUDGED = 0.1  # the same of terms in texts in which nothing else is found
-ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
 
 
 @dataclass(frozen=True, slots=True)

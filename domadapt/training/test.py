@@ -1,6 +1,7 @@
 """The one time that target labels are read: after training and selection are over."""
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ from domadapt.inference.evaluate import Evaluation, evaluate
 from domadapt.methods.setting import Setting
 from domadapt.tasks.scores import Scores
 from domadapt.tasks.task import Prediction, Task
+from domadapt.training.doubts import doubts
 from domadapt.training.epochs import Epochs
 from domadapt.utils.files import write_atomic
+
+log = logging.getLogger(__name__)
 
 
 def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs, folder: Path) -> dict[str, Any]:
@@ -70,6 +74,8 @@ def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs
     if not scores:
         return {**result, "target_test": None}
     predictions = found[epoch].predictions
+    for doubt in doubts(setting.task, records, predictions, epochs.curve, epoch):
+        log.warning("%s", doubt)
     return result | scores_on_test(setting.task, setting.domains, records, predictions, scores[epoch], folder)
 
 

@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ import domadapt
 from domadapt.methods.adaptation.averaging import Averaging
 from domadapt.methods.adaptation.coral import coral
 from domadapt.methods.adaptation.mmd import SCALES, mmd
+from domadapt.methods.adaptation.self_training import SelfTraining
 from domadapt.methods.setting import Setting
 from domadapt.methods.units import check_level, level_of, states_of
 from domadapt.methods.weak_evidence import judging_words, leanings, noun_evidence, passed_on
@@ -238,6 +240,19 @@ def test_labels_of_texts_that_are_all_of_one_class_are_not_learnt_from(
         method.after_epoch(100)
     assert method.refused == 1 and not method.labels
     assert "are labelled positive" in caplog.text and "have collapsed and are not learnt from" in caplog.text
+
+
+def test_a_class_that_a_tenth_of_the_source_has_is_missed(tmp_path: Path) -> None:
+    """Nine to one, and all of the target called the one: it has not become rarer, it has been lost."""
+    overrides = [*corpora(tmp_path), "task=classification", "adaptation=self_training"]
+    setting, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={tmp_path}/cache"]))
+    method = setting.methods["self_training"]
+    assert isinstance(method, SelfTraining)
+    setting.source = [replace(example, label=int(i % 10 > 0)) for i, example in enumerate(setting.source[:20])]
+    assert method.lost(torch.ones(50, dtype=torch.int64)) == [setting.task.labels[0]]
+    assert method.lost((torch.arange(50) % 20 > 0).long()) == []
+    setting.source = [replace(example, label=int(i > 0)) for i, example in enumerate(setting.source * 2)]
+    assert method.lost(torch.ones(50, dtype=torch.int64)) == [], "of one in forty none may be there"
 
 
 def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from domadapt.methods.adaptation.corpus_evidence import CorpusEvidence
 from domadapt.methods.adaptation.guidelines import Guidelines, arcs_to_opinions
 from domadapt.methods.adaptation.self_training import SelfTraining, soft_cross_entropy
 from domadapt.methods.method import Method
-from domadapt.methods.term_rates import ENOUGH_TERMS, PerText
+from domadapt.methods.term_rates import ENOUGH_TERMS, FOUND_TERMS, PerText
 from domadapt.models.output import Output
 from domadapt.syntax.parser import Parse
 from domadapt.syntax.paths import path
@@ -201,14 +201,22 @@ def test_evidence_is_of_the_network_whatever_other_methods_add() -> None:
     assert found[0].any() and torch.equal(*found)
 
 
-def test_the_cap_takes_terms_away_only_where_there_are_too_many() -> None:
+def test_the_cap_takes_terms_away_only_where_there_are_too_many(caplog: pytest.LogCaptureFixture) -> None:
+    """And none that the network found before it adapted: a domain may have more of them than the source has."""
     method = evidence()
+    setting = setting_of(tiny_encoder(), method)
     method.terms, method.rates = [1, 2], PerText(0.0, 1.0)
     logits = torch.tensor(
         [[0.0, 1.0, -9, -9, -9], [0.0, -9, -9, 5.0, -9], [0.0, 0.5, -9, -9, -9], [0.0, -9, -9, -9, -9]] * 4
     )
     begins = torch.tensor([True, False, False, False] * 4)
-    assert method.capped(logits, torch.zeros(16), begins) < 0  # two terms a text, one is expected
+    with caplog.at_level(logging.INFO):
+        assert method.capped(logits, torch.zeros(16), begins) < 0  # two terms a text, one is expected
+    assert "more than 1.5 times the terms to expect were found in the target; all are held back" in caplog.text
+    setting.counted |= {ENOUGH_TERMS: True, FOUND_TERMS: 2.5}
+    assert method.capped(logits, torch.zeros(16), begins) == 0.0
+    setting.counted |= {ENOUGH_TERMS: False, FOUND_TERMS: 0.5}
+    assert method.capped(logits, torch.zeros(16), begins) < 0
     method.rates = PerText(0.0, 2.0)
     assert method.capped(logits, torch.zeros(16), begins) == 0.0
 

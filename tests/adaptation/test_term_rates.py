@@ -19,7 +19,7 @@ from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.term_substitution import Place, Pool, TermSubstitution
 from domadapt.methods.found_terms import expected_terms, found_terms, judging, share_of_expected, text_begins
 from domadapt.methods.look import found_of_expected
-from domadapt.methods.term_rates import ENOUGH_TERMS, PerText, by_sentence, terms_per_text
+from domadapt.methods.term_rates import ENOUGH_TERMS, FOUND_TERMS, PerText, by_sentence, terms_per_text
 from domadapt.methods.term_types import TermTypes
 from tests.support import corpora, setting_of, tiny_encoder
 
@@ -190,6 +190,7 @@ def test_it_looks_until_it_is_clear(looks: list[float | None], taken: float, mon
         assert (ENOUGH_TERMS in setting.counted) == (epoch + 1 >= len(looks))
     assert method.memory() == {"found": taken} and next(left, "none") == "none"
     assert setting.counted[ENOUGH_TERMS] == (taken >= 0.9)
+    assert setting.counted[FOUND_TERMS] == taken
 
 
 def test_a_model_that_has_learnt_nothing_tells_nothing() -> None:

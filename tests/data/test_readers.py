@@ -202,6 +202,12 @@ def test_blitzer_review(write: Callable[..., Path]) -> None:
     assert corpus.warnings == {"rating of 3, no label": 1}
 
 
+def test_whole_numbers_of_a_spreadsheet_are_the_same_labels(write: Callable[..., Path]) -> None:
+    corpus = read(write("a.csv", "text,label\nsharp,1.0\ndull,0\nodd,1.5\n"), domain="camera")
+    assert [record.label for record in corpus.records] == ["1", "0", "1.5"]
+    assert corpus.warnings["label N.0, read as N"] == 1
+
+
 def test_conll(write: Callable[..., Path]) -> None:
     first, second = read(write("a.txt", CONLL), domain="laptop").records
     assert (first.text, first.words) == ("The zoom lens", ((0, 3), (4, 8), (9, 13)))
@@ -210,6 +216,9 @@ def test_conll(write: Callable[..., Path]) -> None:
     spaced = read(write("b.conll", "The DT O\nlens NN I-ASP\n"), domain="laptop")
     assert spaced.records[0].spans == (Span(4, 8, "aspect"),)
     assert spaced.warnings == {"I- tag that continues nothing, read as B-": 1}
+    marked = read(write("d.conll", "-DOCSTART- -X- O O\n\nlens NN NP B-ASP\n"), domain="laptop")
+    assert [record.text for record in marked.records] == ["lens"]
+    assert marked.warnings["-DOCSTART- lines, left out"] == 1
     untagged = read(write("c.conll", "The\nlens\n"), domain="laptop", labelled=False)
     assert untagged.records[0].text == "The lens"
 

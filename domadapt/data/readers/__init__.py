@@ -133,7 +133,7 @@ def choose(path: Path, head: str, format: str | None) -> str:
     fitting = fitting or [name for name, reader in known.items() if told.suffix.lower() in reader.EXTENSIONS]
     where, names = Location(path), ", ".join(known)
     if not fitting:
-        fix = "name it with format=; plain_text is one text per line"
+        fix = "let it end in .txt for one text a line, or .csv; JSON is one object a line (.jsonl)"
         raise DataError(where, "start of the file", head, f"a format among {names}", fix)
     if len(fitting) > 1:
         raise DataError(where, "format", " and ".join(fitting), "one that fits", f"name it: format={fitting[0]!r}")

@@ -15,6 +15,7 @@ from domadapt.data.records import Record
 from domadapt.data.spans import from_tokens, split_tag
 
 EXTENSIONS = (".conll", ".bio")
+_DOCUMENT: Final = "-DOCSTART-"  # of CoNLL-2003: a row of its own between documents
 _ROW: Final = re.compile(r"\S.*[\t ](O|[BI]-\S+)\s*")
 
 
@@ -42,7 +43,12 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
     for blank, group in groupby(file.lines(), key=lambda numbered: not numbered[1].strip()):
         if blank:
             continue
-        rows = list(group)
+        lines = list(group)
+        rows = [(line, content) for line, content in lines if content.split()[0] != _DOCUMENT]
+        if len(rows) < len(lines):
+            file.warnings[f"{_DOCUMENT} lines, left out"] += len(lines) - len(rows)
+        if not rows:
+            continue
         tokens, tags = [], []
         for line, content in rows:
             columns = [column.strip(" ") for column in _columns(content)]

@@ -1,6 +1,7 @@
 """CSV and TSV with a header: a column ``text``, and where there are any, ``label``, ``id``, ``domain``."""
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from domadapt.data.records import Record, parse_record
 
 EXTENSIONS = (".csv", ".tsv")
 _DELIMITERS: Final = "\t,;"
+_WHOLE: Final = re.compile(r"-?\d+\.0")
 _COLUMNS: Final = frozenset({"id", "domain", "text", "label"})
 
 
@@ -65,7 +67,11 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
             raise DataError(file.where(line), f"row of {len(row)} fields", row, expected, fix)
         fields: dict[str, object] = renamed(dict(zip(header, row, strict=True)), columns, file.where(1))
         fields["id"] = fields.get("id") or file.generated_id(line)
-        fields["label"] = label if (label := str(fields.get("label", ""))).strip() else None
+        label = str(fields.get("label", ""))
+        if _WHOLE.fullmatch(label):  # as a spreadsheet or pandas writes whole numbers beside blanks
+            file.warnings["label N.0, read as N"] += 1
+            label = label.partition(".")[0]
+        fields["label"] = label if label.strip() else None
         # A table cannot hold lists: such a column is unknown here, whatever it means in JSON.
         for name in ("tokens", "tags", "spans"):
             if fields.pop(name, None) is not None:

@@ -19,11 +19,13 @@ are found in the unlabelled text as the source's rates let expect,
 .. math:: \sum_{\text{target texts}} E_{source}[\text{terms} \mid \text{is another span, such as an opinion, found?}],
 
 which says that the target is annotated more sparingly than the model labels; then it is as far below zero as it takes.
+What the network finds as it is, before it adapts, is never capped: some domains have more terms than others.
 
 No target label is read. Costs a pass over target text after each epoch; prediction looks each word up in a table, and
 needs no parser. Nothing for tasks without terms. Fails where what counts as a term is a matter of the sentence.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -35,12 +37,13 @@ from domadapt.data.batches import Batch, Example
 from domadapt.methods.found_terms import expected_terms, found_terms, held_to, read_words
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.products import found_rate, held_back, left_alone, product_rate, products
-from domadapt.methods.term_rates import ENOUGH_TERMS, PerText, by_sentence, terms_per_text
+from domadapt.methods.term_rates import ENOUGH_TERMS, FOUND_TERMS, PerText, by_sentence, terms_per_text
 from domadapt.methods.term_types import term_kinds, term_labels, term_types
 from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output
 from domadapt.syntax.nouns import is_noun
 
+log = logging.getLogger(__name__)
 CLIP = 8.0  # of log-odds that are pooled
 KNOWN = 3.0  # uses that a type's mean is trusted half at
 
@@ -197,14 +200,21 @@ class CorpusEvidence(Method):
         """The constant that keeps the number of terms below the cap: zero where it is."""
         if not len(begins):
             return 0.0
-        most = self.cap * expected_terms(logits, begins, self.terms, self.rates)
+        known = self.setting.counted
+        enough = known.get(ENOUGH_TERMS) and not self.setting.domains.target_records
+        cap = max(self.cap, known.get(FOUND_TERMS, 0.0)) if enough else self.cap
+        most = cap * expected_terms(logits, begins, self.terms, self.rates)
 
         def found(constant: float) -> int:
             moved = logits.clone()
             moved[:, self.terms] += (shift + constant).unsqueeze(1)
             return found_terms(moved, begins, self.terms)
 
-        return held_to(most, found)
+        constant = held_to(most, found)
+        if constant:
+            told = "corpus_evidence: more than %.1f times the terms to expect were found in the target; "
+            log.info(told + "all are held back by %.1f in log-odds (corpus_evidence.cap)", cap, -constant)
+        return constant
 
     def memory(self) -> dict[str, Any]:
         """The table."""

@@ -44,6 +44,7 @@ from domadapt.models.output import Output
 log = logging.getLogger(__name__)
 UNSURE = 0.1  # weight of words that the model is not sure of
 FACTOR = 4.0  # by which the labels' rate may be off the source's
+RARE = 0.05  # share of the source that a class may have and yet be missed
 
 
 class SelfTraining(Method):
@@ -150,7 +151,7 @@ class SelfTraining(Method):
         """Classes of texts that are found less than a quarter as often as in the source, where they are not rare."""
         labels = self.setting.task.labels
         found, wanted = class_shares(classes, self.setting)
-        common = wanted >= 0.5 / len(labels)
+        common = wanted >= min(RARE, 0.5 / len(labels))
         return [
             label for label, gone in zip(labels, (common & (found < wanted / FACTOR)).tolist(), strict=True) if gone
         ]
