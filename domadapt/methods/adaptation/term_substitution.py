@@ -16,9 +16,10 @@ of a term); ``others`` as often as ``terms`` keeps precision.
 Where the model finds enough terms as it is, there is precision to be lost. So the first epoch reads the source as it
 is (up to three do, until the model finds half of the terms in source dev), and what it then finds in the target is
 compared with what the source's rates let expect (:mod:`domadapt.methods.look`); where that is a little less than
-``enough``, another epoch reads the source as it is, and tells. (Beside labelled target texts a quarter more is asked
-for: a model that reads some of the target finds more there, whether it is enough or not.) With ``enough`` of it, nouns outside terms are replaced
-as often as terms; ``self_training`` is told to leave the target alone, and ``corpus_evidence`` to be silent.
+``enough``, another epoch reads the source as it is, and tells. Beside labelled target texts a quarter more is asked
+for: a model that reads some of the target finds more there, whether it is enough or not. With ``enough`` of it, nouns
+outside terms are replaced as often as terms; ``self_training`` is told to leave the target alone, and
+``corpus_evidence`` to be silent.
 
 Where texts are classified there are no terms: nouns that do not go with a class are replaced. Costs tokenising what was
 changed, a few percent of a run. Fails where the domains differ in what is annotated rather than in words.
