@@ -40,6 +40,24 @@ def prepared(method: LabelRates, *records: Record) -> Setting:
     return setting
 
 
+@pytest.fixture
+def believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every rate of labels is believed, however few they are."""
+    monkeypatch.setattr("domadapt.methods.adaptation.label_rates.fewer", lambda *of: True)
+
+
+def test_a_rate_is_held_only_where_it_is_no_chance_that_labels_have_fewer() -> None:
+    """The source has an opinion in every second text: none in four is chance, none in twelve is not."""
+    few, many, more = made(), made(), made()
+    prepared(few, *(labelled(i) for i in range(4)))
+    prepared(many, *(labelled(i) for i in range(12)))
+    prepared(more, *(labelled(i, "opinion", "opinion") for i in range(12)))
+    assert few.most == more.most == {} and many.most == {"opinion": 0.0}
+    few.after_epoch(0)
+    assert few.held == {}
+
+
+@pytest.mark.usefixtures("believed")
 def test_rates_are_counted_by_type_and_in_texts_that_judge_nothing() -> None:
     method = made()
     records = [labelled(0, "aspect", "opinion"), labelled(1, "aspect"), labelled(2), labelled(3, "opinion", "opinion")]
@@ -55,6 +73,7 @@ def test_rates_are_counted_by_type_and_in_texts_that_judge_nothing() -> None:
     assert mixed.most == {"opinion": (3 + 4 / 2) / 8, UNJUDGED: (1 + 4 * 0) / 6}  # beside the source's 1/2 and 0
 
 
+@pytest.mark.usefixtures("believed")
 @pytest.mark.parametrize(
     ("logits", "held"),
     [([0.0, 0, 0, 1.0, 0], "opinion"), ([0.0, 1.0, 0, -9, -9], UNJUDGED), ([9.0, 0, 0, 0, 0], None)],

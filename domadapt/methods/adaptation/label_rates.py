@@ -7,10 +7,11 @@ read them among thousands of source texts hardly learns from them. With n labell
 
 .. math:: r = \frac{n \, r_{labels} + k \, r_{source}}{n + k},
 
-and where more is found in the unlabelled target, a constant is taken off the log-odds until it is not. Two things are
-held so: spans per text of each type that judges, such as opinions; and terms per text in those texts in which nothing
-judges. Terms beside a judgement are left alone, and so is what is found too seldom: which words these are, no rate
-tells.
+and where more is found in the unlabelled target, a constant is taken off the log-odds until it is not. Only a rate that
+the labels show to be below the source's is believed: where one draw in twenty or more of a source like this one would
+have as few spans (Poisson), nothing is held. Two things are held so: spans per text of each type that judges, such as
+opinions; and terms per text in those texts in which nothing judges. Terms beside a judgement are left alone, and so is
+what is found too seldom: which words these are, no rate tells.
 
 Nothing without target labels, nothing where texts are classified, and for terms nothing where no other type is
 annotated. Costs a pass over target text after each epoch. Fails where the labelled texts were not drawn at random.
@@ -30,6 +31,7 @@ from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output
 
+CHANCE = 0.05  # of a draw with as few spans, below which it is no chance
 UNJUDGED = "terms where nothing judges"  # beside the types, in ``most`` and ``held``
 
 
@@ -42,7 +44,7 @@ class LabelRates(Method):
         batch_size: of these.
 
     Attributes:
-        most: spans a text, by type that judges, and :data:`UNJUDGED`.
+        most: spans a text, by type that judges, and :data:`UNJUDGED`, where the labels have fewer than the source.
         held: what is added to the logits of each, zero or below.
     """
 
@@ -69,13 +71,15 @@ class LabelRates(Method):
             return {"label_rates/texts": 0}
         source = of_the_source(setting.domains)
         self.terms = term_labels(setting)
+        rates: dict[str, tuple[int, int, float]] = {}  # spans, texts, and the source's spans a text
         for kind in judging:
-            counts = [sum(span.type == kind for span in record.spans or ()) for record in labelled]
+            spans = sum(span.type == kind for record in labelled for span in record.spans or ())
             theirs = sum(span.type == kind for record in source for span in record.spans or ()) / max(1, len(source))
-            self.most[kind] = rate(sum(counts), len(counts), theirs, self.prior)
+            rates[kind] = spans, len(labelled), theirs
         silent = [record for record in labelled if all(span.type in kinds for span in record.spans or ())]
         terms = sum(len(record.spans or ()) for record in silent)
-        self.most[UNJUDGED] = rate(terms, len(silent), terms_per_text(source, kinds).without, self.prior)
+        rates[UNJUDGED] = terms, len(silent), terms_per_text(source, kinds).without
+        self.most = {name: rate(*found, self.prior) for name, found in rates.items() if fewer(*found)}
         return {"label_rates/texts": len(labelled)} | {f"label_rates/{name}": most for name, most in self.most.items()}
 
     def after_epoch(self, epoch: int) -> None:
@@ -130,6 +134,17 @@ class LabelRates(Method):
     def recall(self, memory: dict[str, Any]) -> None:
         """Take them back."""
         self.terms, self.held, self.most = list(memory["terms"]), dict(memory["held"]), dict(memory["most"])
+
+
+def fewer(spans: int, texts: int, source: float) -> bool:
+    """Whether so few spans would be a rare draw of texts with the source's rate.
+
+    >>> fewer(9, 32, 0.81), fewer(4, 8, 0.8)
+    (True, False)
+    """
+    from scipy.stats import poisson  # a second, which prediction does not need
+
+    return bool(poisson.cdf(spans, texts * source) < CHANCE)
 
 
 def rate(spans: int, texts: int, source: float, prior: float) -> float:
