@@ -193,6 +193,16 @@ def test_it_looks_until_it_is_clear(looks: list[float | None], taken: float, mon
     assert setting.counted[FOUND_TERMS] == taken
 
 
+@pytest.mark.parametrize(("found", "starved"), [(1.07, True), (1.3, False)])
+def test_more_is_asked_for_beside_labelled_target_texts(found: float, starved: bool) -> None:
+    method = TermSubstitution(0.5, 0.7, 0.4, 0.75, 1.0, None, enough=1.0)
+    setting = setting_of(tiny_encoder(), method)
+    method.looks, method.found = True, found
+    assert not method.starved
+    setting.domains = replace(setting.domains, target_records=setting.domains.source_train[:1])
+    assert method.starved == starved
+
+
 def test_a_model_that_has_learnt_nothing_tells_nothing() -> None:
     setting = setting_of(tiny_encoder(), TermSubstitution(0.5, 0.7, 0.4, 0.75, 1.0, None, enough=1.0))
     with pytest.MonkeyPatch.context() as patch:

@@ -16,8 +16,10 @@ of a term); ``others`` as often as ``terms`` keeps precision.
 Where the model finds enough terms as it is, there is precision to be lost. So the first epoch reads the source as it
 is (up to three do, until the model finds half of the terms in source dev), and what it then finds in the target is
 compared with what the source's rates let expect (:mod:`domadapt.methods.look`); where that is a little less than
-``enough``, another epoch reads the source as it is, and tells. With ``enough`` of it, nouns outside terms are replaced
-as often as terms; ``self_training`` is told to leave the target alone, and ``corpus_evidence`` to be silent.
+``enough``, another epoch reads the source as it is, and tells. Beside labelled target texts a quarter more is asked
+for: a model that reads some of the target finds more there, whether it is enough or not. With ``enough`` of it, nouns
+outside terms are replaced as often as terms; ``self_training`` is told to leave the target alone, and
+``corpus_evidence`` to be silent.
 
 Where texts are classified there are no terms: nouns that do not go with a class are replaced. Costs tokenising what was
 changed, a few percent of a run. Fails where the domains differ in what is annotated rather than in words.
@@ -49,6 +51,7 @@ FEWEST = 5  # phrases to draw from
 TEXTS, BATCH = 1500, 64  # of the target, that are read after the first epoch
 PATIENCE = 3  # epochs on the source as it is, at most
 UNSURE = 0.15  # so much less than enough, or less than that, may be too few or enough: the next epoch tells them apart
+LABELLED = 0.25  # a model that reads labelled target texts, too, finds so much more there, and misses no fewer
 NEARLY = 0.1  # what a look differs by between seeds: so much less than enough is enough, where no epoch is left
 PAIRED, PAIRED_KEEP = 0.95, 0.2  # from which share on a source is annotated in pairs; empty sentences kept then
 
@@ -159,7 +162,12 @@ class TermSubstitution(Method):
     @property
     def starved(self) -> bool:
         """Whether the model finds too few terms; taken for granted where nobody looks."""
-        return not self.looks or self.found is None or self.found < float(self.enough or 0.0) - NEARLY
+        return not self.looks or self.found is None or self.found < self.wanted - NEARLY
+
+    @property
+    def wanted(self) -> float:
+        """Share of the terms to expect that is enough."""
+        return float(self.enough or 0.0) + LABELLED * bool(self.setting.domains.target_records)
 
     def after_epoch(self, epoch: int) -> None:
         """After the first that has taught the model something: is it starved of recall?"""
@@ -171,7 +179,7 @@ class TermSubstitution(Method):
         if found is None:
             return
         told = f"the model finds {found:.2f} times the terms in the target that the source lets expect"
-        if not last and -UNSURE <= found - float(self.enough or 0.0) < 0:
+        if not last and -UNSURE <= found - self.wanted < 0:
             log.info("term_substitution: %s: too near to tell, so it looks again after another epoch", told)
             return
         self._know(found)
