@@ -29,7 +29,7 @@ import itertools
 import logging
 from bisect import bisect
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +41,7 @@ from domadapt.methods.method import Method, in_range
 from domadapt.methods.products import left_alone, products
 from domadapt.methods.term_rates import ENOUGH_TERMS, FOUND_TERMS
 from domadapt.methods.term_types import term_kinds, term_types
-from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases
+from domadapt.syntax.nouns import PLURALS, NounPhrase, is_noun, noun_phrases
 from domadapt.syntax.parser import Parse, Text
 
 log = logging.getLogger(__name__)
@@ -260,26 +260,27 @@ class Pool:
         return self.phrases[min(bisect(self.sums, before + random.random() * (self.sums[high - 1] - before)), high - 1)]
 
 
+def written(texts: Sequence[Text], parses: Sequence[Parse]) -> Iterator[tuple[str, NounPhrase]]:
+    """Noun phrases of texts as they are written, their words apart by spaces."""
+    for text, parse in zip(texts, parses, strict=True):
+        for phrase in noun_phrases(parse, text.text):
+            yield " ".join(text.text[s:e] for s, e in parse.words[phrase.first : phrase.end].tolist()), phrase
+
+
 def phrases(texts: Sequence[Text], parses: Sequence[Parse]) -> Counter[tuple[str, bool]]:
     """Noun phrases of texts, in lower case, and whether they are plural, counted."""
-    return Counter(
-        (" ".join(text.text[s:e].lower() for s, e in parse.words[found.first : found.end].tolist()), found.plural)
-        for text, parse in zip(texts, parses, strict=True)
-        for found in noun_phrases(parse, text.text)
-    )
+    return Counter((words.lower(), phrase.plural) for words, phrase in written(texts, parses))
 
 
 def spellings(texts: Sequence[Text], parses: Sequence[Parse]) -> dict[str, str]:
     """How each noun phrase, in lower case, is mostly written; what opens a text tells of letters after its first."""
     found: dict[str, Counter[str]] = {}
-    for text, parse in zip(texts, parses, strict=True):
-        for phrase in noun_phrases(parse, text.text):
-            written = " ".join(text.text[s:e] for s, e in parse.words[phrase.first : phrase.end].tolist())
-            known = found.setdefault(written.lower(), Counter())
-            if phrase.first:
-                known[written] += 1
-            elif written[1:] != written[1:].lower():
-                known[written] += 0
+    for words, phrase in written(texts, parses):
+        known = found.setdefault(words.lower(), Counter())
+        if phrase.first:
+            known[words] += 1
+        elif words[1:] != words[1:].lower():
+            known[words] += 0
     return {phrase: max(known, key=lambda w: (known[w], w)) if known else phrase for phrase, known in found.items()}
 
 
