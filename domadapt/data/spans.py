@@ -1,4 +1,4 @@
-"""Spans of characters, and the BIO tags of words that say the same."""
+"""Spans of characters, and the BIO tags of words that say the same; BIOES and BILOU are read as BIO."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,6 +9,9 @@ from domadapt.data.errors import DataError, Location
 
 # The one place where a corpus's name for a span type becomes ours. Types not listed keep their name.
 CANONICAL_TYPES: Final = {"ASP": "aspect", "OP": "opinion"}
+# What BIO calls the prefixes of BIOES (end, single) and BILOU (last, unit). After these, nothing continues.
+_ENDS: Final = {"E": "I", "L": "I", "S": "B", "U": "B"}
+_PREFIXES: Final = {"B": "B", "I": "I"} | _ENDS
 
 Words = tuple[tuple[int, int], ...]
 
@@ -28,7 +31,7 @@ class Span:
 
 
 def split_tag(tag: object, where: Location | None = None, field: str = "tag") -> tuple[str, str]:
-    """The prefix (B, I or O) and the canonical type of a BIO tag.
+    """The prefix (B, I or O) and the canonical type of a tag in BIO, BIOES or BILOU.
 
     Args:
         tag: The tag as the corpus has it.
@@ -36,17 +39,17 @@ def split_tag(tag: object, where: Location | None = None, field: str = "tag") ->
         field: Its name there, for the message.
 
     Raises:
-        DataError: If it is not ``O``, ``B-TYPE`` or ``I-TYPE``.
+        DataError: If it is not ``O``, ``B-TYPE`` or ``I-TYPE``, nor what the other two add: ``E``, ``S``, ``L``, ``U``.
 
     Example:
-        >>> split_tag("B-ASP"), split_tag("I-POS"), split_tag("O")
-        (('B', 'aspect'), ('I', 'POS'), ('O', ''))
+        >>> split_tag("B-ASP"), split_tag("E-ASP"), split_tag("U-POS"), split_tag("O")
+        (('B', 'aspect'), ('I', 'aspect'), ('B', 'POS'), ('O', ''))
     """
     if tag == "O":
         return "O", ""
-    if isinstance(tag, str) and tag[:2] in ("B-", "I-") and len(tag) > 2:
-        return tag[0], CANONICAL_TYPES.get(tag[2:], tag[2:])
-    raise DataError(where, field, tag, "O, B-TYPE or I-TYPE", "convert the tags to BIO")
+    if isinstance(tag, str) and tag[:1] in _PREFIXES and tag[1:2] == "-" and len(tag) > 2:
+        return _PREFIXES[tag[0]], CANONICAL_TYPES.get(tag[2:], tag[2:])
+    raise DataError(where, field, tag, "O, B-TYPE or I-TYPE, or BIOES or BILOU", "convert the tags to BIO")
 
 
 def from_tokens(
@@ -55,16 +58,16 @@ def from_tokens(
     where: Location | None = None,
     warnings: Counter[str] | None = None,
 ) -> tuple[str, Words, tuple[Span, ...] | None]:
-    """Text, word ranges and spans of a tokenised, BIO-tagged sentence.
+    """Text, word ranges and spans of a tokenised sentence that is tagged in BIO, BIOES or BILOU.
 
     Args:
         tokens: The words; single spaces join them into the text.
-        tags: One BIO tag a word, or None where the words are not annotated: then the spans are None.
+        tags: One tag a word, or None where the words are not annotated: then the spans are None.
         where: File and line, for messages.
-        warnings: Counts an ``I-`` that continues nothing, which is read as ``B-``, as CoNLL's scorer does.
+        warnings: Counts what continues nothing, such as an ``I-`` after ``O``: read as ``B-``, as CoNLL's scorer does.
 
     Raises:
-        DataError: If a token is blank, a tag is not BIO, or there are more of one than of the other.
+        DataError: If a token is blank, a tag is of no such scheme, or there are more of one than of the other.
 
     Example:
         >>> from_tokens(["great", "battery", "life"], ["B-OP", "B-ASP", "I-ASP"])[2]
@@ -102,7 +105,7 @@ def _spans(
             spans.append(Span(start, end, kind))
             if prefix == "I" and warnings is not None:
                 warnings["I- tag that continues nothing, read as B-"] += 1
-        continues = kind if prefix != "O" else None
+        continues = None if prefix == "O" or str(tag)[0] in _ENDS else kind
     return spans
 
 

@@ -166,6 +166,7 @@ def blitzer_review(texts: list[str]) -> str:
 WRITERS: dict[str, Callable[[list[str]], str]] = {
     "plain_text": lambda texts: "".join(f"{text}\n" for text in texts),
     "jsonl": jsonl,
+    "json_list": lambda texts: json.dumps([{"id": str(i), "text": text} for i, text in enumerate(texts)], indent=1),
     "delimited": delimited,
     "semeval_xml": semeval_xml,
     "hu_liu": lambda texts: "".join(f"##{text}\n" for text in texts),
@@ -189,7 +190,7 @@ def as_written(format: str, text: str) -> str:
 
 def as_read(format: str, text: str) -> str:
     """What the formats' own rules make of it: line ends, and white space around a text."""
-    if format != "jsonl":
+    if not format.startswith("json"):
         text = text.replace("\r\n", "\n")
     if format == "semeval_xml":
         text = text.replace("\r", "\n")

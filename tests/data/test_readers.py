@@ -84,6 +84,10 @@ GOOD = {
     "hu_liu": ("a.txt", HU_LIU),
     "blitzer_review": ("positive.review", REVIEWS),
     "conll": ("a.txt", CONLL),
+    "json_list": (
+        "a.txt",
+        '[\n  {"text": "sharp",\n   "label": "positive"},\n  {"text": "light"}, {"id": "c", "text": "dull"}\n]\n',
+    ),
 }
 
 
@@ -132,7 +136,7 @@ def test_every_line_number_names_the_record(format: str, write: Callable[..., Pa
         "plain_text": (1, 2),
         "semeval_xml": (3, 8),
     }
-    lines |= {"hu_liu": (5, 6, 7, 8, 9, 10), "blitzer_review": (1, 13, 21), "conll": (1, 6)}
+    lines |= {"hu_liu": (5, 6, 7, 8, 9, 10), "blitzer_review": (1, 13, 21), "conll": (1, 6), "json_list": (2, 4, 4)}
     assert corpus.lines == lines[format]
     assert len({record.id for record in corpus.records}) == len(corpus.records)
 
@@ -339,6 +343,21 @@ REFUSED: dict[str, tuple[str, str | bytes, str, str]] = {
     "JSON too deep": ("a.jsonl", "[" * 100_000, ":1", "JSON (RecursionError) is '[[["),
     "JSON number too long": ("a.jsonl", "1" * 5000, ":1", "JSON (ValueError) is '111"),
     "a JSON list": ("a.jsonl", '["sharp"]\n', ":1", "record is ['sharp']; expected a JSON object; "),
+    "a JSON list without a comma": (
+        "a.json",
+        '[{"text": "a"},\n{"text": "b"} {"text": "c"}]',
+        ":2",
+        "after an object is ' {",
+    ),
+    "a JSON list with a comma too many": ("a.json", '[{"text": "a"},\n]', ":1", "after an object is ',"),
+    "a JSON list cut off": (
+        "a.json",
+        '[{"text": "a"},\n{"text":',
+        ":2",
+        "JSON at column 9 (Expecting value) is ''; expected a list of JSON objects; ",
+    ),
+    "a JSON list of other things": ("a.json", '["a"]', ":1", "start of the file is '["),
+    "a field twice in a JSON list": ("a.json", '[\n{"text": "a", "text": "b"}]', ":2", "field is 'text'; expected "),
     "a field twice": (
         "a.jsonl",
         '{"id": "a", "id": "b", "text": "c"}\n',
@@ -392,7 +411,7 @@ REFUSED: dict[str, tuple[str, str | bytes, str, str]] = {
         "a.jsonl",
         '{"id": "a", "tokens": ["b"], "tags": ["T-POS"]}\n',
         ":1",
-        "tags[0] is 'T-POS'; expected O, B-TYPE or I-TYPE; convert the tags to BIO",
+        "tags[0] is 'T-POS'; expected O, B-TYPE or I-TYPE, or BIOES or BILOU; convert the tags to BIO",
     ),
     "no column text": (
         "a.csv",
@@ -462,9 +481,9 @@ REFUSED: dict[str, tuple[str, str | bytes, str, str]] = {
     ),
     "column of other tags": (
         "a.conll",
-        "The O\nlens E-ASP\n",
+        "The O\nlens M-ASP\n",
         ":2",
-        "tag is 'E-ASP'; expected O, B-TYPE or I-TYPE; convert the tags to BIO",
+        "tag is 'M-ASP'; expected O, B-TYPE or I-TYPE, or BIOES or BILOU; convert the tags to BIO",
     ),
     "review cut off": (
         "a.review",

@@ -57,6 +57,33 @@ def test_a_tag_that_continues_nothing_is_repaired_and_counted() -> None:
     assert warnings == {"I- tag that continues nothing, read as B-": 2}
 
 
+@pytest.mark.parametrize("scheme", ["BIES", "BILU"])
+@given(lengths=st.lists(st.integers(-2, 3), min_size=1), kinds=st.data())
+def test_other_schemes_say_the_same(scheme: str, lengths: list[int], kinds: st.DataObject) -> None:
+    begin, inside, end, single = scheme
+    bio: list[str] = []
+    other: list[str] = []
+    for length in lengths:
+        kind = kinds.draw(st.sampled_from(["x", "y"]))
+        if length <= 0:
+            bio.append("O")
+            other.append("O")
+        else:
+            bio += [f"B-{kind}", *[f"I-{kind}"] * (length - 1)]
+            middle = [f"{inside}-{kind}"] * (length - 2)
+            other += [f"{single}-{kind}"] if length == 1 else [f"{begin}-{kind}", *middle, f"{end}-{kind}"]
+    words = ["w"] * len(bio)
+    warnings = Counter[str]()
+    assert from_tokens(words, other, warnings=warnings) == from_tokens(words, bio)
+    assert not warnings
+
+
+def test_nothing_continues_after_an_end() -> None:
+    _, _, spans = from_tokens(["a", "b", "c"], ["B-x", "E-x", "I-x"], warnings=(warnings := Counter[str]()))
+    assert spans == (Span(0, 3, "x"), Span(4, 5, "x"))
+    assert warnings == {"I- tag that continues nothing, read as B-": 1}
+
+
 def test_spans_that_bio_cannot_say_are_counted() -> None:
     words = ((0, 5), (6, 13), (14, 18))
     spans = [Span(8, 16, "aspect"), Span(6, 13, "opinion"), Span(5, 6, "aspect")]
@@ -117,7 +144,7 @@ REFUSED = {
     "too few tags": ({**TOKENISED, "tags": ["O"]}, "number of tags is 1; expected 2, the number of tokens"),
     "blank token": ({**TOKENISED, "tokens": ["a", " "]}, "tokens[1] is ' '; expected a word"),
     "token no string": ({**TOKENISED, "tokens": ["a", 3]}, "tokens[1] is 3; expected a word"),
-    "other tags": ({**TOKENISED, "tags": ["O", "S-OP"]}, "tags[1] is 'S-OP'; expected O, B-TYPE or I-TYPE"),
+    "other tags": ({**TOKENISED, "tags": ["O", "T-OP"]}, "tags[1] is 'T-OP'; expected O, B-TYPE or I-TYPE"),
     "tag without type": ({**TOKENISED, "tags": ["O", "B-"]}, "tags[1] is 'B-'; expected O, B-TYPE or I-TYPE"),
     "tag no string": ({**TOKENISED, "tags": ["O", None]}, "tags[1] is None; expected O, B-TYPE or I-TYPE"),
     "span too long": (

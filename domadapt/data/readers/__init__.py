@@ -49,7 +49,7 @@ def formats() -> dict[str, Reader]:
 
     Example:
         >>> sorted(formats())
-        ['blitzer_review', 'conll', 'delimited', 'hu_liu', 'jsonl', 'plain_text', 'semeval_xml']
+        ['blitzer_review', 'conll', 'delimited', 'hu_liu', 'json_list', 'jsonl', 'plain_text', 'semeval_xml']
     """
     names = sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
     return {name: cast(Reader, import_module(f"{__name__}.{name}")) for name in names}
@@ -133,7 +133,7 @@ def choose(path: Path, head: str, format: str | None) -> str:
     fitting = fitting or [name for name, reader in known.items() if told.suffix.lower() in reader.EXTENSIONS]
     where, names = Location(path), ", ".join(known)
     if not fitting:
-        fix = "let it end in .txt for one text a line, or .csv; JSON is one object a line (.jsonl)"
+        fix = "let it end in .txt for one text a line, or .csv; JSON is one object a line or a list of them"
         raise DataError(where, "start of the file", head, f"a format among {names}", fix)
     if len(fitting) > 1:
         raise DataError(where, "format", " and ".join(fitting), "one that fits", f"name it: format={fitting[0]!r}")

@@ -1,4 +1,4 @@
-"""CoNLL columns: a token and its BIO tag a line, a blank line between sentences.
+"""CoNLL columns: a token and its tag (BIO, BIOES or BILOU) a line, a blank line between sentences.
 
 The token is the first column and the tag the last, tab- or space-separated; columns between are left out.
 """
@@ -16,11 +16,11 @@ from domadapt.data.spans import from_tokens, split_tag
 
 EXTENSIONS = (".conll", ".bio")
 _DOCUMENT: Final = "-DOCSTART-"  # of CoNLL-2003: a row of its own between documents
-_ROW: Final = re.compile(r"\S.*[\t ](O|[BI]-\S+)\s*")
+_ROW: Final = re.compile(r"\S.*[\t ](O|[BIESLU]-\S+)\s*")
 
 
 def sniff(path: Path, head: str) -> bool:
-    """Whether every line ends with a BIO tag.
+    """Whether every line ends with a tag.
 
     Example:
         >>> sniff(Path("a.txt"), "sharp B-OP\\n\\nlens B-ASP\\n"), sniff(Path("a.txt"), "a sharp lens\\n")
@@ -38,7 +38,7 @@ def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
         file: The opened file. Where it is not to be read with labels, lines may be tokens alone.
 
     Raises:
-        DataError: If a line has no tag, or one that is not BIO.
+        DataError: If a line has no tag, or one of another scheme.
     """
     for blank, group in groupby(file.lines(), key=lambda numbered: not numbered[1].strip()):
         if blank:
