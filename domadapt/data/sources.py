@@ -173,7 +173,8 @@ def my_files(
     Args:
         source: ``name``, ``path`` (labelled), and where they exist ``dev_path`` and ``test_path``. ``path`` may be a
             list of files: each is a domain called as the file is, unless there is a name for them all; and a pattern,
-            whose files are one domain. ``text``, ``label`` and ``id`` name the columns of tables and of JSON Lines.
+            whose files are one domain. ``text``, ``label`` and ``id`` name the columns of tables and of JSON,
+            ``format`` the reader of its files; None looks at each.
         target: ``name``, ``path`` (text; labels in it are not read), and where they exist ``test_path`` (labelled,
             for the final score) and ``train_path`` (labelled, for the in-domain ceiling). Its columns are called as the
             source's, unless it names its own.
@@ -214,7 +215,8 @@ def my_files(
         parts = []
         for path in _paths(group, key):
             own = path.stem if several and key == "path" else known
-            corpus = read(path, domain=own, labelled=labelled, columns=_columns(source, target, group, key))
+            columns = _columns(source, target, group, key)
+            corpus = read(path, domain=own, labelled=labelled, format=group.get("format"), columns=columns)
             warnings.update(corpus.warnings)
             records = tuple(map(detokenised, corpus.records)) if detokenise else corpus.records
             parts.append(tuple(map(lowercased, records)) if lowercase else records)

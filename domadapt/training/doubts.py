@@ -38,8 +38,24 @@ def doubts(
         held, told = Counter(r.label for r in records), Counter(p.label for p in predictions)
         if missing := [repr(name) for name in task.labels if not held[name]]:
             yield f"the target test has no text labelled {', '.join(missing)}: its scores tell nothing of these"
-        name, most = told.most_common(1)[0]
-        if len(held) > 1 and most >= ONE_CLASS * len(records):
-            yield f"one class predicted: {most} of {len(records)} texts of the target test are called {name!r}"
+        if len(held) > 1:
+            yield from one_class(told, "texts of the target test")
     elif not any(prediction.spans for prediction in predictions):
         yield f"no span is found in any of the target test's {len(records)} texts"
+
+
+def one_class(told: Mapping[str | None, int], texts: str) -> Iterator[str]:
+    """That one class is all that is predicted, or nearly so.
+
+    Args:
+        told: how many texts are called what.
+        texts: what texts they are.
+
+    >>> list(one_class({"good": 99, "bad": 1}, "target texts"))
+    ["one class predicted: 99 of 100 target texts are called 'good'"]
+    >>> list(one_class({"good": 9, "bad": 1}, "target texts"))
+    []
+    """
+    total, name = sum(told.values()), max(told, key=lambda one: told[one])
+    if told[name] >= ONE_CLASS * total:
+        yield f"one class predicted: {told[name]} of {total} {texts} are called {name!r}"

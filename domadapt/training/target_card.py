@@ -17,7 +17,7 @@ from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import Kind, Sample, TargetCard
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction
-from domadapt.training.doubts import ONE_CLASS
+from domadapt.training.doubts import ONE_CLASS, one_class
 from domadapt.utils.text import cut
 
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
@@ -134,9 +134,8 @@ def _warnings(
 ) -> Iterator[str]:
     total, texts = sum(kind.count for kind in kinds), len(setting.domains.unlabeled.texts)
     if setting.task.kind == "sequence":
-        most = max(kinds, key=lambda kind: kind.count)
-        if most.count >= ONE_CLASS * texts:
-            yield f"one class predicted: {most.count} of {texts} target texts are called {most.name!r}"
+        if one := list(one_class({kind.name: kind.count for kind in kinds}, "target texts")):
+            yield from one
         elif never := [repr(kind.name) for kind in kinds if not kind.count]:
             yield f"never predicted: {', '.join(never)}"
         known = Counter(record.label for record in setting.domains.source_dev)

@@ -105,6 +105,17 @@ def test_columns_are_read_by_the_names_that_the_user_gives(
         read(tmp_path / name, domain="laptop", columns={**columns, "label": ("sentimnt",)})
 
 
+def test_a_format_that_the_user_names_is_the_one_that_is_read(tmp_path: Path) -> None:
+    (tmp_path / "source.csv").write_text("text,label\nGood.,good\nBad.,bad\nWorse.,bad\n", encoding="utf-8")
+    (tmp_path / "target.txt").write_text("[\n{\n", encoding="utf-8")  # lines of text, however odd
+    source = {"path": str(tmp_path / "source.csv")}
+    target = {"path": str(tmp_path / "target.txt"), "name": "target", "format": "plain_text"}
+    domains = my_files(source, target, 0.3, "record")
+    assert [text.text for text in domains.unlabeled.texts] == ["[", "{"]
+    with pytest.raises(DataError, match="format is 'plain'; expected one of blitzer_review, conll"):
+        my_files(source, {**target, "format": "plain"}, 0.3)
+
+
 def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
     packed(tmp_path / "a.csv.gz")
     whole = (tmp_path / "a.csv.gz").read_bytes()

@@ -525,7 +525,7 @@ REFUSED: dict[str, tuple[str, str | bytes, str, str]] = {
         "a.txt",
         "<review> O\n",
         "",
-        "format is 'blitzer_review and conll'; expected one that fits; name it: format='blitzer_review'",
+        "format is 'blitzer_review and conll'; expected one that fits; name it: format=blitzer_review",
     ),
 }
 

@@ -26,6 +26,7 @@ from domadapt.data.readers._opened_file import OpenedFile
 from domadapt.data.readers._opened_file import open_file as open_file
 from domadapt.data.records import DataError, Location, Record
 
+_NAME_IT: Final = "name it: format={0}, and to train source.format={0} or target.format={0}"
 HEAD: Final = 4096  # characters that tell the format
 # Tab, line feed and CRLF are ordinary; a carriage return alone, C0 and C1 are remains of some other format.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
@@ -136,7 +137,7 @@ def choose(path: Path, head: str, format: str | None) -> str:
         fix = "let it end in .txt for one text a line, or .csv; JSON is one object a line or a list of them"
         raise DataError(where, "start of the file", head, f"a format among {names}", fix)
     if len(fitting) > 1:
-        raise DataError(where, "format", " and ".join(fitting), "one that fits", f"name it: format={fitting[0]!r}")
+        raise DataError(where, "format", " and ".join(fitting), "one that fits", _NAME_IT.format(fitting[0]))
     return fitting[0]
 
 
