@@ -3,7 +3,7 @@
 import atexit
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -298,6 +298,19 @@ def joint_corpus(root: Path, repeated: int = 0) -> Path:
                 tags = ["O", f"B-{polarities[i % len(polarities)]}", f"I-{polarities[i % len(polarities)]}", *"OOOO"]
                 rows.append({"id": f"{domain}-{name}-{i}", "domain": domain, "tokens": tokens, "tags": tags})
             write_jsonl(root / "joint_absa" / f"{domain}.{name}.jsonl", rows)
+    return root
+
+
+def parted_corpus(root: Path, folder: str, domains: Sequence[str]) -> Path:
+    """A benchmark folder with a small corpus such as ``memd/``: 12 train, 4 dev and 6 test sentences a domain."""
+    for domain in domains:
+        for name, count in (("train", 12), ("dev", 4), ("test", 6)):
+            rows = []
+            for i in range(count):
+                tokens = ["The", domain, PARTS[i % len(PARTS)], f"{name}{i}", "is", OPINIONS[i % len(OPINIONS)], "."]
+                tags = ["O", "B-ASP", "I-ASP", "O", "O", "B-OP", "O"]
+                rows.append({"id": f"{domain}-{name}-{i}", "domain": domain, "tokens": tokens, "tags": tags})
+            write_jsonl(root / folder / f"{domain}.{name}.jsonl", rows)
     return root
 
 

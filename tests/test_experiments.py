@@ -21,6 +21,8 @@ EXPERIMENTS = sorted(p.stem for p in (CONF / "experiment").glob("*.yaml") if "be
 PAIRS = {
     "aspect_opinion": 6,
     "joint_absa": 4,
+    "memd": 12,
+    "cross_ner": 2,
     "amazon_reviews": 12,
     "hotel_laptop": 1,
     "both_ways": 2,

@@ -31,7 +31,7 @@ def test_few_texts_make_as_many_steps_as_training_needs(texts: int, passes: int)
     assert read_options(compose("train", [*given, "trainer.least_steps=0"])).passes(batches) == 1
 
 
-@pytest.mark.parametrize("data", ["hotel_laptop", "camera_laptop", "aspect_opinion", "amazon_reviews", "joint_absa"])
+@pytest.mark.parametrize("data", ["hotel_laptop", "aspect_opinion", "amazon_reviews", "joint_absa", "memd"])
 def test_corpora_keep_the_epochs_of_their_protocols(data: str) -> None:
     assert read_options(compose("train", [f"data={data}"])).passes(1) == 1
 

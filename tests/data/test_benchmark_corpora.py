@@ -31,7 +31,28 @@ TAGGED = {
     "joint_absa/laptop.test.jsonl": 800,
     "joint_absa/rest.train.jsonl": 3877,
     "joint_absa/rest.test.jsonl": 2158,
+    **{
+        f"memd/{domain}.{part}.jsonl": count
+        for domain, counts in {
+            "books": (2092, 292, 583),
+            "clothing": (1674, 233, 466),
+            "hotel": (2481, 349, 696),
+            "laptop": (2852, 405, 818),
+            "restaurant": (3622, 510, 1020),
+        }.items()
+        for part, count in zip(("train", "dev", "test"), counts, strict=True)
+    },
+    **{
+        f"cross_ner/{domain}.{part}.jsonl": count
+        for domain, counts in {
+            "conll2003": (4000, 1500, 1500),
+            "politics": (200, 541, 651),
+            "science": (200, 450, 543),
+        }.items()
+        for part, count in zip(("train", "dev", "test"), counts, strict=True)
+    },
 }
+TYPES = {"joint_absa": {"POS", "NEG", "NEU"}, "cross_ner": {"PER", "ORG", "LOC"}}  # of the others: aspect and opinion
 LABELLED = {
     "camera_laptop_sentences/camera.labeled.jsonl": 395,
     "camera_laptop_sentences/laptop.labeled_train.jsonl": 1786,
@@ -67,7 +88,7 @@ def test_tagged(name: str) -> None:
     corpus = read(HERE / name, domain=domain_of(name))
     assert len(corpus.records) == TAGGED[name]
     assert not corpus.warnings
-    types = {"POS", "NEG", "NEU"} if name.startswith("joint_absa") else {"aspect", "opinion"}
+    types = TYPES.get(name.split("/")[0], {"aspect", "opinion"})
     Extraction(sorted(types)).check(corpus.records)
 
 

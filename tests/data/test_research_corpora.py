@@ -9,10 +9,11 @@ import pytest
 
 import domadapt
 from domadapt.data.amazon_reviews import amazon_reviews, amazon_reviews_fdu
+from domadapt.data.corpora import CROSS_NER, MEMD, cross_ner, memd
 from domadapt.data.domains import Domains
 from domadapt.data.joint_absa import joint_absa
 from domadapt.data.sources import aspect_opinion
-from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus
+from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus, parted_corpus
 
 
 def test_joint_absa_takes_train_and_test_as_published(tmp_path: Path) -> None:
@@ -33,6 +34,38 @@ def test_terms_only_keeps_spans_and_drops_polarity(tmp_path: Path) -> None:
     with_polarity, terms = ([(s.start, s.end, s.type) for r in d.source_train for s in r.spans or ()] for d in both)
     assert {kind for *_, kind in with_polarity} == {"POS", "NEG", "NEU"}
     assert terms == [(start, end, "aspect") for start, end, _ in with_polarity]
+
+
+def ids(domain: str, name: str, count: int) -> set[str]:
+    return {f"{domain}-{name}-{i}" for i in range(count)}
+
+
+def test_memd_takes_all_parts_as_published(tmp_path: Path) -> None:
+    domains = memd(str(parted_corpus(tmp_path, "memd", MEMD)), "hotel_to_laptop")
+    parts = [{r.id for r in part} for part in (domains.source_train, domains.source_dev, domains.source_test)]
+    assert parts == [ids("hotel", "train", 12), ids("hotel", "dev", 4), ids("hotel", "test", 6)]
+    assert {t.id for t in domains.unlabeled.texts} == ids("laptop", "train", 12)
+    ceiling = domains.in_domain()
+    assert {r.id for r in ceiling.source_train} == ids("laptop", "train", 12)
+    assert {r.id for r in ceiling.source_dev} == ids("laptop", "dev", 4)
+    assert domains.test is not None
+    assert {r.id for r in domains.test.open()} == ids("laptop", "test", 6)
+
+
+def test_cross_ner_joins_the_targets_small_parts(tmp_path: Path) -> None:
+    root = str(parted_corpus(tmp_path, "cross_ner", CROSS_NER))
+    domains = cross_ner(root, "conll2003_to_science", dev_share=0.25)
+    assert ({r.id for r in domains.source_train}, {r.id for r in domains.source_dev}) == (
+        ids("conll2003", "train", 12),
+        ids("conll2003", "dev", 4),
+    )
+    joined = ids("science", "train", 12) | ids("science", "dev", 4)
+    assert {t.id for t in domains.unlabeled.texts} == joined
+    ceiling = domains.in_domain()
+    train, dev = ({r.id for r in part} for part in (ceiling.source_train, ceiling.source_dev))
+    assert train | dev == joined and not train & dev and len(dev) == 4
+    assert domains.test is not None
+    assert {r.id for r in domains.test.open()} == ids("science", "test", 6)
 
 
 def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) -> None:
@@ -136,6 +169,8 @@ def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
             ),
             "data.source_texts=13: expected a whole number from 2 to 12, or null for all",
         ),
+        (lambda root: memd(root, "books_to_dvd"), "two of books, clothing, hotel, laptop, restaurant"),
+        (lambda root: cross_ner(root, "politics", 0.1), "two of conll2003, politics, science"),
         (lambda root: amazon_reviews(root, "books", 0.2, 0.2, "all"), "two of books, dvd, electronics, kitchen"),
         (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, 0.2, "half"), "data.test='half': expected all or"),
         (lambda root: amazon_reviews_fdu(root, "dvd_to_books", 0.2, True), "two of camera_photo, electronics, softw"),

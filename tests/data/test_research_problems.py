@@ -5,6 +5,7 @@ import os
 import pytest
 
 from domadapt.data.amazon_reviews import DOMAINS, FDU_DOMAINS, amazon_reviews, amazon_reviews_fdu
+from domadapt.data.corpora import CROSS_NER, MEMD, cross_ner, memd
 from domadapt.data.hold_out import COUNTED
 from domadapt.data.joint_absa import joint_absa
 from domadapt.data.normal import identity
@@ -36,6 +37,29 @@ def test_joint_absa(pair: str, train: int, dev: int, source_test: int, unlabelle
     assert not {*domains.warnings} - {f"{pair.split('_')[0]}: {COUNTED}"}
     held = {identity(r.text) for r in domains.source_dev}
     assert not held & {identity(r.text) for r in domains.source_train}
+
+
+@pytest.mark.parametrize("target", MEMD)
+def test_memd(target: str) -> None:
+    train, dev, test = ({"books": (2092, 292, 583), "clothing": (1674, 233, 466), "hotel": (2481, 349, 696)} | {
+        "laptop": (2852, 405, 818), "restaurant": (3622, 510, 1020)})[target]  # fmt: skip
+    domains = memd(FOLDER, f"{'books' if target != 'books' else 'hotel'}_to_{target}")
+    ceiling = domains.in_domain()
+    assert (len(ceiling.source_train), len(ceiling.source_dev), len(domains.unlabeled.texts)) == (train, dev, train)
+    assert ceiling.test is not None
+    assert len(ceiling.test.open()) == test
+    assert {span.type for record in domains.source_train for span in record.spans or ()} == {"aspect", "opinion"}
+    assert not domains.warnings
+
+
+@pytest.mark.parametrize(("target", "texts", "test"), [("politics", 741, 651), ("science", 650, 543)])
+def test_cross_ner(target: str, texts: int, test: int) -> None:
+    domains = cross_ner(FOLDER, f"{CROSS_NER[0]}_to_{target}", dev_share=0.1)
+    assert (len(domains.source_train), len(domains.source_dev), len(domains.unlabeled.texts)) == (4000, 1500, texts)
+    ceiling = domains.in_domain()
+    assert len(ceiling.source_train) + len(ceiling.source_dev) == texts
+    assert ceiling.test is not None
+    assert len(ceiling.test.open()) == test
 
 
 @pytest.mark.parametrize("source", ["device", "laptops", "restaurants"])
