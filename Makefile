@@ -17,10 +17,8 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --use-pe
 # Where `make parser` finds UD English EWT, and where it writes.
 TREEBANK ?= ../shared/data/treebank_ewt
 PARSER ?= build/parser
-# Where `make biaffine` writes, and parser=biaffine reads.
-BIAFFINE ?= $(or $(DOMADAPT_CACHE),$(HOME)/.cache/domadapt)/biaffine
 
-.PHONY: run setup setup-dev test check bench tables docs parser biaffine constraints clean help
+.PHONY: run setup setup-dev test check bench tables docs parser constraints clean help
 
 run: setup  ## the main job: train the shipped benchmark, write the report
 	$(BIN)/domadapt benchmark experiment=both_ways launcher=joblib
@@ -64,9 +62,6 @@ docs: $(VENV)/.installed-docs  ## the pages of docs/, into build/docs/index.html
 
 parser: setup  ## train the shipped parser again: make parser TREEBANK=FOLDER PARSER=OUTPUT
 	$(BIN)/python -m domadapt.syntax.treebank train --treebank $(TREEBANK) --output $(PARSER)
-
-biaffine: setup  ## train the parser of parser=biaffine: make biaffine TREEBANK=FOLDER BIAFFINE=OUTPUT
-	$(BIN)/python -m domadapt.models.train_biaffine --treebank $(TREEBANK) --output $(BIAFFINE)
 
 constraints: setup-dev $(VENV)/.installed-docs  ## pin what .venv holds; best from a fresh one (make clean first)
 	$(BIN)/python -m pytest -q tests/test_packaging.py -k oldest_python

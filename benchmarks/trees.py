@@ -1,9 +1,9 @@
 """How much of what injections read off a parse is right, on the treebank's reviews, by gold trees:
 
-`python -m benchmarks.trees TREEBANK [BIAFFINE]`
+`python -m benchmarks.trees TREEBANK [PIPELINE ...]`
 
-Both parsers get the gold words. F1 of arcs with their relation, by relation; of the paths that lead from adjectives to
-nouns, and whether two such words are joined at all.
+Beside the shipped parser, spaCy pipelines by folder or by name. All get the gold words. F1 of arcs with their relation,
+by relation; of the paths that lead from adjectives to nouns, and whether two such words are joined at all.
 """
 
 import sys
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from domadapt.data.domains import UnlabelledText
-from domadapt.models.biaffine_parser import BiaffineParser
 from domadapt.syntax.graphs import is_kind_of
 from domadapt.syntax.parser import Parse, Parser, SpacyParser, doc_words, from_doc, load_pipeline
 from domadapt.syntax.paths import paths_from
@@ -55,11 +54,10 @@ def f1(parser: Parser, treebank: Path) -> dict[str, float]:
 
 def main() -> None:
     """Print the table."""
-    treebank, *biaffine = map(Path, sys.argv[1:])
+    treebank, *others = sys.argv[1:]
     parsers: dict[str, Parser] = {"shipped": SpacyParser()}
-    if biaffine:
-        parsers["biaffine"] = BiaffineParser(biaffine[0], SpacyParser())
-    rows = {name: f1(parser, treebank) for name, parser in parsers.items()}
+    parsers |= {name: SpacyParser(name) for name in others}
+    rows = {name: f1(parser, Path(treebank)) for name, parser in parsers.items()}
     kinds = [*next(iter(rows.values()))]
     print(f"| parser | {' | '.join(kinds)} |\n| --- |{' ---: |' * len(kinds)}")
     for name, row in rows.items():

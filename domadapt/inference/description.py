@@ -18,7 +18,6 @@ PARSERS = (
     "domadapt.syntax.parser",
     "domadapt.syntax.conllu",
     "domadapt.syntax.deferred",
-    "domadapt.models.biaffine_parser",
 )
 CLASSES = {
     "task": (("domadapt.tasks",), "decode"),
