@@ -1,0 +1,196 @@
+"""Finished runs as two tidy files: ``python -m benchmarks.collect RUNS_FOLDER ... results/NAME.csv [--commit HASH]``.
+
+NAME.csv has a row a run: pair, method, seed, scores, costs, and what made them. NAME.gains.csv has a row a comparison:
+each method against source_only and against its controls, on each pair and over all pairs, by each score, with 95 %
+intervals and p-values. Scores and gains are in percent. Nothing in them names a folder.
+"""
+
+import argparse
+import csv
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from domadapt.runs.groups import Method, Pair, group, reference
+from domadapt.runs.metrics import Metrics
+from domadapt.runs.reading import read_runs
+from domadapt.statistics.bootstrap import Sample, interval, mean_over_pairs, plus
+from domadapt.statistics.compare import compare
+from domadapt.statistics.gap import parts, share
+from domadapt.statistics.results import Interval, Significance
+from domadapt.statistics.scored import ScoredPair, score_names, scored
+
+Row = dict[str, Any]
+ALL = "all pairs"  # in the column `pair` of what is over pairs
+ABOUT = ("pair", "method", "role", "seed")
+COSTS = ("epochs", "target_labels", "train_seconds", "seconds")
+CHOSEN = ("validator", "epoch", "regret", "source_test", "expected", "expected_low", "expected_high")
+MADE = ("decoding", "backbone", "precision", "threads", "processor", "network", "commit")
+GAINS = ("score", "pair", "method", "other", "pairs", "seeds", "before", "after", "gain", "low", "high", "over",
+         "p_some_pair", "p_other_pairs", "gap_closed", "gap_low", "gap_high")  # fmt: skip
+
+
+def run_rows(pairs: Sequence[Pair], commit: str = "") -> list[Row]:
+    """One row a run, ordered by pair, role, method and seed; scores on the target test, other than supports."""
+    return [_run(pair.name, method, run, commit) for pair in pairs for method in pair.methods for run in method.runs]
+
+
+def gain_rows(pairs: Sequence[Pair]) -> list[Row]:
+    """One row a comparison; p-values only of the headline score over pairs, after Holm's correction."""
+    known = [scored(pair)[0] for pair in pairs]
+    names = dict.fromkeys(name for pair in pairs for name in score_names(pair))
+    tests = _tests(pairs)
+    rows = []
+    for method, other in _compared(pairs):
+        for name in names:
+            found = [each for one in known if (each := _gain(one, method, other, name))]
+            for row, _ in found:
+                rows.append(row)
+            if len(found) > 1:
+                headline = all(pair.headline == name for pair in pairs)
+                rows.append(_over_pairs(known, method, other, name, found, tests if headline else {}))
+    return rows
+
+
+def write(path: Path, rows: Sequence[Row], columns: Iterable[str]) -> None:
+    """A CSV with these columns; what a row lacks is left empty."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(columns), lineterminator="\n", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _run(pair: str, method: Method, run: Metrics, commit: str) -> Row:
+    config, hardware, expected = run.config, run.hardware, run.expected
+    scores = {name: value for name, value in (run.target_test or {}).items() if not name.endswith("_support")}
+    task = config.get("task") or {}
+    weight = task.get("transition_weight")
+    decoding = f"Viterbi {weight}" if weight else "word by word"
+    training = sum(run.seconds.get(stage, 0.0) for stage in ("build", "prepare", "fit"))
+    return {
+        "pair": pair, "method": method.name, "role": method.role, "seed": run.seed,
+        **{name: _percent(value) for name, value in scores.items()},
+        "epochs": (config.get("trainer") or {}).get("epochs"), "target_labels": config.get("target_labels") or "",
+        "train_seconds": round(training), "seconds": round(sum(run.seconds.values())),
+        "validator": run.selection.validator, "epoch": run.selection.epoch, "regret": _percent(run.selection.gap),
+        "source_test": _percent((run.source_test or {}).get(run.headline)),
+        "expected": _percent(expected and expected.score), "expected_low": _percent(expected and expected.low),
+        "expected_high": _percent(expected and expected.high),
+        "decoding": decoding if run.task == "extraction" else "",
+        "backbone": Path(str((config.get("backbone") or {}).get("name", ""))).name,
+        "precision": hardware.get("precision"), "threads": hardware.get("threads"),
+        "processor": hardware.get("name"), "network": (run.training or run.ceiling or run.key or "")[:8],
+        "commit": commit,
+    }  # fmt: skip
+
+
+def _compared(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
+    """Every method with source_only, and with each of its controls."""
+    methods = {method.name: method for pair in pairs for method in pair.methods}
+    for method in methods.values():
+        if method.role != "source_only":
+            yield method.name, "source_only"
+        yield from ((method.name, control) for control in method.controls if control in methods)
+
+
+def _gain(one: ScoredPair, method: str, other: str, name: str) -> tuple[Row, Sample] | None:
+    """One comparison on one pair; None where the pair has not both with that score."""
+    own = next((m for m in one.pair.methods if m.name == method), None)
+    if own is None:
+        return None
+    named = next((m for m in one.pair.methods if m.name == other), None)
+    base = named or (reference(one.pair, own, other) if other == "source_only" else None)
+    seeds = [s for s in own.seeds if base and one.known(own, s, name) and one.known(base, s, name)]
+    if base is None or not seeds:
+        return None
+    after, before = (one.over(m, seeds, name, (own, base)) for m in (own, base))
+    sample = plus(after, before, -1.0)
+    row = {"score": name, "pair": one.pair.name, "method": method, "other": other, "pairs": 1, "seeds": len(seeds)}
+    row |= {"before": _percent(before.mean), "after": _percent(after.mean), **_ends(interval(sample))}
+    if other == "source_only":
+        row |= _closed(share(name, [parts(one, own, name)]).value)
+    return row, sample
+
+
+def _over_pairs(
+    known: Sequence[ScoredPair],
+    method: str,
+    other: str,
+    name: str,
+    found: Sequence[tuple[Row, Sample]],
+    tests: Mapping[tuple[str, str], tuple[Significance, Significance]],
+) -> Row:
+    rows = [row for row, _ in found]
+    seeds = sorted({row["seeds"] for row in rows})
+    row = {"score": name, "pair": ALL, "method": method, "other": other, "pairs": len(rows)}
+    row["seeds"] = "-".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
+    row |= {end: round(sum(one[end] for one in rows) / len(rows), 2) for end in ("before", "after")}
+    row |= _ends(interval(mean_over_pairs([sample for _, sample in found])))
+    if (method, other) in tests:
+        some, others = tests[method, other]
+        row |= {"p_some_pair": _p(some), "p_other_pairs": _p(others)}
+    if other == "source_only":
+        own = [(one, m) for one in known for m in one.pair.methods if m.name == method]
+        row |= _closed(share(name, [parts(one, m, name) for one, m in own]).value)
+    return row
+
+
+def _tests(pairs: Sequence[Pair]) -> dict[tuple[str, str], tuple[Significance, Significance]]:
+    """Permutation tests over runs and over pairs, of the headline score."""
+    overall = compare(pairs, predictions=False).overall
+    sides = [(one.method, side) for one in overall for side in (one.baseline, *one.controls)]
+    return {(name, side.other): (side.runs, side.pairs) for name, side in sides}
+
+
+def _ends(value: Interval) -> Row:
+    ends = {"gain": value.mean, "low": value.low, "high": value.high}
+    return {**{name: _percent(end) for name, end in ends.items()}, "over": value.over}
+
+
+def _closed(value: Interval | None) -> Row:
+    if value is None:
+        return {}
+    return {"gap_closed": _percent(value.mean), "gap_low": _percent(value.low), "gap_high": _percent(value.high)}
+
+
+def _p(test: Significance) -> float | None:
+    return None if test.p_holm is None else round(test.p_holm, 4)
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else round(100 * value, 2)
+
+
+def _commit() -> str:
+    """Of the checkout; empty outside one, with a plus where files have changed since."""
+    git = ["git", "-C", str(Path(__file__).parents[1])]
+    found = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    if found.returncode:
+        return ""
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "domadapt", "conf"], check=False).returncode
+    return found.stdout.strip() + "+" * bool(changed)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write both files."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.collect", description=__doc__)
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("output", type=Path, help="CSV to write; its gains stand beside it")
+    parser.add_argument("--commit", default=None, help="of the code that made the runs; by default the checkout's")
+    given = parser.parse_args(arguments)
+    if given.output.suffix != ".csv":
+        parser.error(f"{given.output}: expected a name that ends in .csv")
+    pairs = group(read_runs(given.runs).runs)
+    rows = run_rows(pairs, _commit() if given.commit is None else given.commit)
+    scores = [name for row in rows for name in row if name not in (*ABOUT, *COSTS, *CHOSEN, *MADE)]
+    used = [name for name in (*COSTS, *CHOSEN, *MADE) if any(row.get(name) not in (None, "") for row in rows)]
+    write(given.output, rows, (*ABOUT, *dict.fromkeys(scores), *used))
+    gains = given.output.with_suffix(".gains.csv")
+    write(gains, gain_rows(pairs), GAINS)
+    print(f"{given.output} has {len(rows)} runs of {len(pairs)} pairs; {gains} compares them", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
