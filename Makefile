@@ -14,9 +14,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Wheels of everything, even by an old pip without the package `wheel`.
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --use-pep517 -c constraints.txt
-# Where `make parser` finds UD English EWT, and where it writes.
+# Where `make parser` finds a treebank of Universal Dependencies, where it writes, and the treebank's language.
 TREEBANK ?= ../shared/data/treebank_ewt
 PARSER ?= build/parser
+LANGUAGE ?= en
 
 .PHONY: run setup setup-dev test check bench tables docs parser constraints clean help
 
@@ -60,8 +61,8 @@ tables: setup  ## the blocks of README.md and docs/ that quote results, from res
 docs: $(VENV)/.installed-docs  ## the pages of docs/, into build/docs/index.html; warnings are errors
 	$(BIN)/sphinx-build -q -W --keep-going docs build/docs
 
-parser: setup  ## train the shipped parser again: make parser TREEBANK=FOLDER PARSER=OUTPUT
-	$(BIN)/python -m domadapt.syntax.treebank train --treebank $(TREEBANK) --output $(PARSER)
+parser: setup  ## train a parser, the shipped one or another language's: make parser TREEBANK=FOLDER PARSER=OUTPUT LANGUAGE=fr
+	$(BIN)/python -m domadapt.syntax.treebank train --treebank $(TREEBANK) --output $(PARSER) --language $(LANGUAGE)
 
 constraints: setup-dev $(VENV)/.installed-docs  ## pin what .venv holds; best from a fresh one (make clean first)
 	$(BIN)/python -m pytest -q tests/test_packaging.py -k oldest_python

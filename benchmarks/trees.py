@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from domadapt.data.domains import UnlabelledText
-from domadapt.syntax.graphs import is_kind_of
 from domadapt.syntax.parser import Parse, Parser, SpacyParser, doc_words, from_doc, load_pipeline
-from domadapt.syntax.paths import paths_from
 from domadapt.syntax.treebank import find, read
+from domadapt.syntax.trees import is_kind_of, paths_from
 
 RELATIONS = ("nsubj", "obj", "amod", "compound", "nmod", "conj", "advmod", "root")
 LONGEST = 3  # arcs of a path, as in injection=paths

@@ -26,8 +26,8 @@ from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import Pair, group
 from domadapt.runs.reading import typed
-from domadapt.syntax.graphs import relation_vocabulary
 from domadapt.syntax.parser import SpacyParser
+from domadapt.syntax.trees import relation_vocabulary
 from domadapt.tasks.extraction import Extraction
 
 CONF = Path(__file__).parents[1] / "conf"

@@ -12,7 +12,7 @@ from domadapt.auditing.finding import Finding, percent, shown
 from domadapt.auditing.parts import SIDES, Parts
 from domadapt.data.records import Record, Span
 from domadapt.syntax.parser import Parse, Parser
-from domadapt.syntax.paths import path
+from domadapt.syntax.trees import path
 from domadapt.utils.progress import progress
 
 FROM, TO = "opinion", "aspect"

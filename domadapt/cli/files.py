@@ -95,7 +95,7 @@ def parse_files(cfg: DictConfig) -> None:
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
     from domadapt.syntax.cache import ParseCache
     from domadapt.syntax.conllu import conllu
-    from domadapt.syntax.doubtful import count_doubts
+    from domadapt.syntax.parser import count_doubts
 
     cache = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
     started = time.perf_counter()

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from domadapt.data.spans import Words
 from domadapt.syntax.alignment import IGNORED, Alignment, IntArray, align, first_words
-from domadapt.syntax.graphs import UNKNOWN, tree_edges
 from domadapt.syntax.parser import Parse
+from domadapt.syntax.trees import UNKNOWN, tree_edges
 
 PIECE_MULTIPLE = 8  # pad to a multiple of it: few distinct shapes, each of which costs a set-up in bf16
 
@@ -67,7 +67,7 @@ class Batch:
         word_heads: (nodes,) head node of each word, a root's being itself. None without parses.
         relations: (nodes,) relation id of each word. None without parses.
         edge_index: (2, edges) between nodes. None without parses.
-        edge_type: (edges,) see :func:`domadapt.syntax.graphs.tree_edges`. None without parses.
+        edge_type: (edges,) see :func:`domadapt.syntax.trees.tree_edges`. None without parses.
         examples: that it was made of.
         extra: the methods' own tensors, by ``method/name`` (:meth:`domadapt.methods.method.Method.collate`).
     """

@@ -19,7 +19,7 @@ from domadapt.methods.setting import Setting
 from domadapt.models.load_report import refuse_non_finite
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.conllu import ConlluParser
-from domadapt.syntax.controls.control import controlled
+from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parse, Parser, SpacyParser, Text
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction

@@ -22,7 +22,7 @@ from domadapt.syntax.double_propagation import words_of
 from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.parser import Parse, Text
 from domadapt.syntax.path_rules import Rule, Words, learn_rules, linked
-from domadapt.syntax.paths import Path, paths_from
+from domadapt.syntax.trees import Path, paths_from
 
 LEANING = 0.3  # of a word that stands for a class
 TELLS = ("JJ", "VB", "RB")  # tags of words that may

@@ -17,8 +17,7 @@ from domadapt.data.records import Record
 from domadapt.models.attention import UnreachableAttention
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.doubtful import count_doubts
-from domadapt.syntax.parser import Parse, Parser, Plain, Text, word_ranges
+from domadapt.syntax.parser import Parse, Parser, Plain, Text, count_doubts, word_ranges
 from domadapt.tasks.task import Task
 from domadapt.utils.dice import undisturbed
 from domadapt.utils.progress import progress, quiet

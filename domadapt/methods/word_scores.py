@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from domadapt.syntax.alignment import IGNORED
-from domadapt.syntax.graphs import UNKNOWN
+from domadapt.syntax.trees import UNKNOWN
 
 
 def word_head_loss(

@@ -8,7 +8,7 @@ where C is one of
 - ``gcn`` (Kipf & Welling 2017, https://arxiv.org/abs/1609.02907): the neighbours' normalised sum, blind to relations;
 - ``relational`` (Schlichtkrull et al. 2018, https://arxiv.org/abs/1703.06103): a matrix for each group of relations and
   direction, :math:`\sum_r W_r \cdot \mathrm{mean}_{j \in N_r(i)} z_j`; the groups are those of
-  :mod:`domadapt.syntax.relation_groups`.
+  :mod:`domadapt.syntax.trees`.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.syntax.graphs import edge_types
-from domadapt.syntax.relation_groups import edge_groups
+from domadapt.syntax.trees import edge_groups, edge_types
 
 CONVOLUTIONS = ("gatv2", "gcn", "relational")
 HEADS = 4
@@ -67,7 +66,7 @@ class GraphNetwork(nn.Module):
         Args:
             words: (nodes, inputs) word states.
             edge_index: (2, edges).
-            edge_type: (edges,) see :func:`domadapt.syntax.graphs.tree_edges`.
+            edge_type: (edges,) see :func:`domadapt.syntax.trees.tree_edges`.
             masked: (nodes,) True where the node's own input is hidden.
 
         Returns:

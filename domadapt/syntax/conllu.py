@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.parser import Parse, Text, word_ranges
+from domadapt.syntax.nouns import PENN, PLURALS, universal
+from domadapt.syntax.parser import NOUNS, PLURAL, Parse, Text, word_ranges
 
 log = logging.getLogger(__name__)
 ID = re.compile(r"[0-9]+([-.][0-9]+)?")
@@ -34,7 +35,7 @@ def conllu(text: Identified, parse: Parse) -> str:
     # text = It works.
     1 It _ _ _ _ 2 nsubj _ _
     2 works _ _ _ _ 0 root _ SpaceAfter=No
-    3 . _ _ . _ 2 punct _ _
+    3 . _ PUNCT . _ 2 punct _ _
     <BLANKLINE>
     <BLANKLINE>
     """
@@ -51,9 +52,10 @@ def conllu(text: Identified, parse: Parse) -> str:
         end = parse.words[i][1]
         misc = "_" if end == len(text.text) or text.text[end].isspace() else "SpaceAfter=No"
         relation = parse.relations[i] if place else "root"
-        lines.append(
-            f"{number[i]}\t{forms[i]}\t_\t_\t{parse.tags[i] or '_'}\t_\t{place}\t{relation or 'dep'}\t_\t{misc}"
-        )
+        tag = parse.tags[i]
+        tags = universal(tag) or "_", tag if tag in PENN else "_", "Number=Plur" if tag in PLURALS else "_"
+        row = (number[i], forms[i], "_", *tags, place, relation or "dep", "_", misc)
+        lines.append("\t".join(map(str, row)))
     return "\n".join([*lines, "", ""])
 
 
@@ -184,9 +186,16 @@ def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
             raise ValueError(f"{where}: word {row[0]} {row[1]!r} is its own HEAD; a root's is 0")
         heads[index] = int(row[6]) - 1 if int(row[6]) else index
     _check_trees(heads, where)
-    return Parse(
-        word_ranges(ranges), heads, tuple(r[7] for r in rows), tuple("" if r[4] == "_" else r[4] for r in rows)
-    )
+    return Parse(word_ranges(ranges), heads, tuple(r[7] for r in rows), _tags(rows))
+
+
+def _tags(rows: list[list[str]]) -> tuple[str, ...]:
+    """Penn's tags where the fifth column has these, else the universal ones of the fourth, plurals marked."""
+    own = {row[4] for row in rows} - {"_"}
+    if own and own <= PENN.keys():
+        return tuple(row[4].removeprefix("_") for row in rows)
+    plural = (row[3] in NOUNS and "Number=Plur" in row[5].split("|") for row in rows)
+    return tuple(row[3].removeprefix("_") + PLURAL * many for row, many in zip(rows, plural, strict=True))
 
 
 def _check_trees(heads: IntArray, where: str) -> None:

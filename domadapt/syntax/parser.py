@@ -1,8 +1,10 @@
-"""Where dependency parses come from: a spaCy pipeline, or a CoNLL-U file."""
+"""Where dependency parses come from: what a parser is, spaCy's pipelines, and parses that mean little."""
 
 import hashlib
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc
 
 SHIPPED = "shipped"  # the name of the pipeline that travels with the package
+ENGLISH = "en"
+SILENT = "punct"  # arcs to punctuation teach nothing and clutter much: not drawn
+NOUNS = frozenset({"NOUN", "PROPN"})  # universal tags
+PLURAL = "|Plur"  # behind these, of a plural
 WORTH = 500_000  # characters of text, 6 seconds of one process: with fewer, workers take longer to start than they save
 
 
@@ -51,7 +57,8 @@ class Parse(NamedTuple):
         words: (words, 2) character ranges, end exclusive.
         heads: (words,) index of each word's head; a root is its own head.
         relations: (words,) name of the arc to the head.
-        tags: (words,) part-of-speech tag, empty where the parser gives none.
+        tags: (words,) part-of-speech tag: Penn's of an English pipeline, else a universal one, with :data:`PLURAL`
+            behind that of a plural noun; empty where the parser gives none. See :mod:`~domadapt.syntax.nouns`.
         antecedents: coreference, where the parser tells it: the head word of a mention, and that of the mention
             before it that names the same.
     """
@@ -114,7 +121,7 @@ class SpacyParser:
             )
         self.pipeline = name
         self.batch_size = batch_size
-        # Where the cache holds every text, a run never loads spaCy: the shipped pipeline's name is told by its files.
+        # Where the cache holds every text, a run never loads spaCy: the shipped pipeline's name comes from its files.
         self.name = shipped_name() if name == SHIPPED else pipeline_name(self._nlp)
         self.coreference = coreference
         if coreference is not None:  # other parses than without
@@ -127,9 +134,7 @@ class SpacyParser:
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """Parse a stream of texts in order; memory does not grow with its length.
 
-        Args:
-            texts: to parse.
-            processes: workers, for more than ``WORTH`` characters of text; fewer are parsed here.
+        ``processes`` start for more than ``WORTH`` characters of text; fewer are parsed here.
 
         Raises:
             RuntimeError: a worker was killed.
@@ -185,7 +190,7 @@ def load_pipeline(name: str) -> "Language":
     if isinstance(get_current_ops(), NumpyOps):
         set_current_ops(NumpyOps(use_blis=False))  # NumPy's own matrix product is twice as fast here as blis
         one_thread_for_numpy()
-    unneeded = ["ner", "lemmatizer", "attribute_ruler", "entity_linker", "textcat"]
+    unneeded = ["ner", "lemmatizer", "entity_linker", "textcat"]
     try:
         if name == SHIPPED:
             return spacy.load(shipped_folder())
@@ -195,6 +200,8 @@ def load_pipeline(name: str) -> "Language":
             f"parser.name={name!r}: no such spaCy pipeline is installed; install it with "
             f"`python -m spacy download {name}`, or use parser=shipped. ({str(error).splitlines()[0]})"
         ) from error
+    if nlp.lang == ENGLISH and "attribute_ruler" in nlp.pipe_names:  # it gives universal tags, elsewhere needed
+        nlp.remove_pipe("attribute_ruler")
     if "parser" not in nlp.pipe_names:
         raise ValueError(f"parser.name={name!r}: its components {nlp.pipe_names} include no dependency parser")
     return nlp
@@ -229,8 +236,7 @@ def shipped_name() -> str:
         release = version("spacy")
     except PackageNotFoundError:
         raise ValueError(
-            "parser=shipped needs spaCy, which is not installed: pip install 'spacy>=3.8.18,<3.9', "
-            "or make a bundle where it is (domadapt bundle) and run that here"
+            "parser=shipped needs spaCy, which is not installed: pip install 'spacy>=3.8.18,<3.9'"
         ) from None
     folder = shipped_folder()
     return _name(release, json.loads((folder / "meta.json").read_text(encoding="utf-8")), folder)
@@ -280,15 +286,17 @@ def from_doc(doc: "Doc", coreference: str | None = None) -> Parse:
     """Read a parsed Doc: HEAD is stored as a relative offset in unsigned integers, hence the cast."""
     heads = doc.to_array("HEAD").astype(np.int64) + np.arange(len(doc))
     links = () if coreference is None else antecedents(doc, coreference)
-    return Parse(doc_words(doc), heads, tuple(t.dep_ for t in doc), tuple(t.tag_ for t in doc), links)
+    tags = tuple(t.tag_ for t in doc) if doc.lang_ == ENGLISH and doc.has_annotation("TAG") else universal_tags(doc)
+    return Parse(doc_words(doc), heads, tuple(t.dep_ for t in doc), tags, links)
+
+
+def universal_tags(doc: "Doc") -> tuple[str, ...]:
+    """Universal tags of a Doc's tokens, empty where it has none, plurals marked."""
+    return tuple(t.pos_ + PLURAL * (t.pos_ in NOUNS and "Plur" in t.morph.get("Number")) for t in doc)
 
 
 def antecedents(doc: "Doc", prefix: str) -> tuple[tuple[int, int], ...]:
-    """Head words of mentions, each with that of the mention before it in the same group of spans.
-
-    Args:
-        doc: parsed.
-        prefix: of the groups' names.
+    """Head words of mentions, each with that of the mention before it in the same group of spans, named by a prefix.
 
     >>> import spacy
     >>> doc = spacy.blank("en")("Ann says she likes her")
@@ -339,4 +347,41 @@ def together(parts: Sequence[tuple[int, Parse]]) -> Parse:
     )
 
 
-SILENT = "punct"  # arcs to punctuation teach nothing and clutter much: not drawn
+LATIN = re.compile("[A-Za-z]")
+LETTERS = re.compile("[a-z]+")
+# Of a dozen words of English one is hardly ever none of these, and few of them are words of another language.
+COMMON = re.compile(
+    r"\b(the|and|it|its|this|that|these|with|not|have|has|had|you|your|my|are|but|they|at|from|when|who|what|which|would"
+    r"|there|about|very|on)\b"
+)
+ENOUGH = 12  # words in which one of them is expected
+LONGEST = 200  # words of a sentence; EWT's longest has 159
+
+
+def doubt(text: str, parse: Parse, parser: str) -> str | None:
+    """Why a parse means little, if it does: a parser gives a tree to anything.
+
+    ``parser`` is its name; of one that is not for English the language is not doubted.
+
+    >>> one = Parse(np.array([[0, 1]]), np.array([0]), ("ROOT",), ("NFP",))
+    >>> doubt("😀", one, "spacy-3.8.18/en_domadapt_ewt-1.0.0"), doubt("Wow", one, "spacy-3.8.18/en_domadapt_ewt-1.0.0")
+    ('no Latin letter in the text', None)
+    """
+    roots = int((parse.heads == np.arange(len(parse.heads))).sum())
+    if len(parse.heads) > LONGEST * max(1, roots):
+        return f"more than {LONGEST} words a sentence"
+    if f"/{ENGLISH}_" not in parser:
+        return None
+    if not LATIN.search(text):
+        return "no Latin letter in the text"
+    lower = text.lower()
+    if len(LETTERS.findall(lower)) >= ENOUGH and not COMMON.search(lower):
+        return "none of the common English words in the text"
+    return None
+
+
+def count_doubts(texts: Iterable[str], parses: Iterable[Parse], parser: str, warnings: Counter[str]) -> None:
+    """Count doubtful parses, by reason, among a run's warnings."""
+    for text, parse in zip(texts, parses, strict=True):
+        if reason := doubt(text, parse, parser):
+            warnings[f"parse kept that may mean little: {reason}"] += 1

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from domadapt.syntax.nouns import is_noun, noun_phrases
 from domadapt.syntax.parser import Parse, Text
-from domadapt.syntax.paths import Path, paths_from
+from domadapt.syntax.trees import Path, paths_from
 
 Words = tuple[int, int]  # first word and end, exclusive
 

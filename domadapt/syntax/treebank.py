@@ -1,4 +1,8 @@
-"""Train and score the small English parser that ships in ``data/parser``, from UD English EWT."""
+"""Train and score a small parser from a treebank of Universal Dependencies, such as that in ``data/parser``.
+
+That one is English, from UD English EWT. Other languages' words are tagged as UD does, with the number of nouns, and
+contractions that are written as one word ('du', of 'de' and 'le') are one word, as spaCy's tokenisers leave them.
+"""
 
 import argparse
 import gzip
@@ -7,7 +11,6 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,19 +24,20 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as run_training
 from thinc.api import NumpyOps, set_current_ops
 
+from domadapt.syntax.parser import ENGLISH
+
 HOME = Path(str(files("domadapt.shipped"))) / "parser"
-SOURCE = "get UD English EWT from https://github.com/UniversalDependencies/UD_English-EWT (CC BY-SA 4.0)"
+SOURCE = "get UD English EWT from https://github.com/UniversalDependencies/UD_English-EWT (CC BY-SA 4.0), or another"
 SCORES = ("dep_uas", "dep_las", "tag_acc", "pos_acc", "sents_f", "token_f")
-FIELDS = ("words", "spaces", "tags", "pos", "heads", "deps", "sent_starts")
-Pipe = Callable[[Iterable[Doc]], Iterable[Doc]]
+FIELDS = ("words", "spaces", "tags", "pos", "morphs", "heads", "deps", "sent_starts")
 COLUMNS = ("uas", "las", "uas_punct", "las_punct", "las_punct_universal", "tag", "pos", "sents_f", "token_f")
 
 
 def find(treebank: Path, split: str) -> Path:
     """The file of one split, gzip or plain; says where to get the treebank if it is not there."""
-    for found in sorted(treebank.glob(f"en_ewt-ud-{split}.conllu*")):
+    for found in sorted([*treebank.glob(f"*-ud-{split}.conllu*"), *treebank.glob(f"{split}.conllu*")]):
         return found
-    raise FileNotFoundError(f"--treebank {treebank}: no en_ewt-ud-{split}.conllu[.gz] there; {SOURCE}")
+    raise FileNotFoundError(f"--treebank {treebank}: no *-ud-{split}.conllu[.gz] there; {SOURCE}")
 
 
 def read(nlp: Language, treebank: Path, spaces: bool = True, per_doc: int = 10) -> list[Doc]:
@@ -45,26 +49,49 @@ def read(nlp: Language, treebank: Path, spaces: bool = True, per_doc: int = 10) 
         if rows and (count == per_doc or not block or "# newdoc" in block):
             known: dict[str, Any] = dict(zip(FIELDS, map(list, zip(*rows, strict=True)), strict=True))
             known |= {} if spaces else {"spaces": None}
+            known |= {"morphs": None} if nlp.lang == ENGLISH else {}
             docs.append(Doc(nlp.vocab, user_data={"genre": genre}, **known))
             rows, count = [], 0
         genre = (re.findall(r"^# sent_id = ([A-Za-z]+)", block, re.M) or [""])[0]
-        base, end, end_glued = len(rows), 0, False
-        for cells in (line.split("\t") for line in block.split("\n") if line[:1].isdigit()):
-            glued = "SpaceAfter=No" in cells[-1]
-            if "-" in cells[0]:  # a multiword token: no space between its words
-                end, end_glued = int(cells[0].split("-")[1]), glued
-            elif "." not in cells[0]:
-                here, head, dep = int(cells[0]), int(cells[6]), cells[7].replace("root", "ROOT")
-                blank = here >= end and not (end_glued if here == end else glued)
-                rows.append((cells[1], blank, cells[4], cells[3], base + (head or here) - 1, dep, here == 1))
+        rows += sentence([line.split("\t") for line in block.split("\n") if line[:1].isdigit()], len(rows), nlp.lang)
         count += 1
     return docs
 
 
-def convert(treebank: Path, output: Path, spaces: bool = False) -> None:
+def sentence(lines: list[list[str]], base: int, language: str) -> list[tuple[Any, ...]]:
+    """Rows of ``FIELDS`` of a sentence whose first word is the ``base``-th of its document."""
+    ranges = {int((ends := cells[0].split("-"))[0]): (int(ends[1]), cells) for cells in lines if "-" in cells[0]}
+    words = {int(cells[0]): cells for cells in lines if cells[0].isdigit()}
+    joined: dict[int, int] = {}  # words of a contraction, to the one that stands for them
+    last: dict[int, list[str]] = {}  # the token that a word ends, with what is said of the space behind it
+    for first, (end, cells) in ranges.items():
+        inside = range(first, end + 1)
+        last[end] = cells
+        if language != ENGLISH and cells[1] != "".join(words[i][1] for i in inside):
+            top = next(i for i in inside if int(words[i][6]) not in inside)
+            joined |= dict.fromkeys(inside, top)
+            words[top] = [words[top][0], cells[1], *words[top][2:]]
+            last[top] = cells
+        else:
+            last |= {i: ["", "", "glued"] for i in inside[:-1]}
+    kept = [i for i in words if joined.get(i, i) == i]
+    place = {i: base + kept.index(joined.get(i, i)) for i in words}
+    rows = []
+    for i in kept:
+        cells = words[i]
+        tag = cells[4] if cells[4] != "_" else cells[3]
+        number = [feature for feature in cells[5].split("|") if feature.startswith("Number=")]
+        glued = "glued" in last.get(i, cells) or "SpaceAfter=No" in last.get(i, cells)[-1]
+        head = place[int(cells[6]) or i]
+        relation = cells[7].replace("root", "ROOT")
+        rows.append((cells[1], not glued, tag, cells[3], "|".join(number), head, relation, i == kept[0]))
+    return rows
+
+
+def convert(treebank: Path, output: Path, spaces: bool = False, language: str = ENGLISH) -> None:
     """Write a CoNLL-U file (gzip or plain) as a spaCy ``DocBin``."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    DocBin(docs=read(spacy.blank("en"), treebank, spaces), store_user_data=True).to_disk(output)
+    DocBin(docs=read(spacy.blank(language), treebank, spaces), store_user_data=True).to_disk(output)
 
 
 def _scores(nlp: Language, pairs: list[Example]) -> dict[str, float]:
@@ -75,19 +102,13 @@ def _scores(nlp: Language, pairs: list[Example]) -> dict[str, float]:
     return {name: round(100 * float(value), 2) for name, value in found.items() if value is not None}
 
 
-def evaluate(model: Path, treebank: Path, pipe: Pipe | None = None) -> dict[str, Any]:
+def evaluate(model: Path, treebank: Path) -> dict[str, Any]:
     """What ``scores.json`` holds: percentages on gold tokens and on spaCy's own, size and speed.
 
     ``uas`` and ``las`` follow spaCy (no punctuation); ``*_punct`` count every token; ``las_punct_universal``
     also drops the subtypes of the labels, as the CoNLL shared tasks did.
-
-    Args:
-        model: folder of a spaCy pipeline, or of another parser.
-        treebank: folder of the treebank.
-        pipe: the other parser: from Docs of words to Docs of trees, in order.
     """
-    nlp = spacy.load(HOME / "model" if pipe else model)
-    pipe = pipe or (lambda docs: nlp.pipe(docs, batch_size=256))
+    nlp = spacy.load(model)
     scores: dict[str, dict[str, dict[str, float]]] = {}
     parts = {split: read(nlp, find(treebank, split)) for split in ("dev", "test")}
     for name, gold in parts.items():
@@ -96,23 +117,27 @@ def evaluate(model: Path, treebank: Path, pipe: Pipe | None = None) -> dict[str,
             if kind == "gold":
                 made = [Doc(nlp.vocab, [t.text for t in d], [bool(t.whitespace_) for t in d]) for d in gold]
             groups: dict[str, list[Example]] = {name: []}
-            for doc, truth in zip(pipe(made), gold, strict=True):
+            for doc, truth in zip(nlp.pipe(made, batch_size=256), gold, strict=True):
                 groups[name].append(Example(doc, truth))
                 if name == "test":
                     groups.setdefault(f"test {truth.user_data['genre']}", []).append(groups[name][-1])
             for group, pairs in groups.items():
                 scores.setdefault(group, {})[kind] = _scores(nlp, pairs)
     texts = [doc.text for doc in parts["test"]] * 2
-    start, words = time.perf_counter(), sum(map(len, pipe(nlp.make_doc(text) for text in texts)))
+    start, words = time.perf_counter(), sum(map(len, nlp.pipe(texts, batch_size=256)))
     speed = round(words / (time.perf_counter() - start))
     size = round(sum(file.stat().st_size for file in model.rglob("*") if file.is_file()) / 1e6, 2)
     return {"scores": scores, "size_mb": size, "words_per_second": speed}
 
 
-def prune(trained: Path, output: Path) -> None:
+def prune(trained: Path, output: Path, treebank: str) -> None:
     """Copy a trained pipeline without the words of its training text: only the strings of its labels stay."""
     nlp = spacy.load(trained, config={"paths.train": None, "paths.dev": None})
-    nlp.meta.update(json.loads((HOME / "model" / "meta.json").read_text()), performance={})
+    if nlp.lang == ENGLISH:
+        nlp.meta.update(json.loads((HOME / "model" / "meta.json").read_text()), performance={})
+    else:
+        described = f"Trained by domadapt on {treebank}, whose licence holds for it."
+        nlp.meta.update(name="domadapt", description=described, performance={})
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     nlp.to_disk(output)
@@ -128,36 +153,47 @@ def card_table(scores: dict[str, Any]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def train(treebank: Path, output: Path, extra: Path | None = None) -> None:
+def train(
+    treebank: Path, output: Path, extra: Path | None = None, language: str = ENGLISH, steps: int | None = None
+) -> None:
     """Convert, train as ``train.cfg`` says, prune and score; write ``scores.json`` and the card's table."""
     set_current_ops(NumpyOps(use_blis=False))  # numpy's matrix product was three times faster than blis
     with tempfile.TemporaryDirectory() as folder:
         gold, dev = Path(folder, "train", "0.spacy"), Path(folder, "dev.spacy")
-        convert(find(treebank, "train"), gold)
-        convert(find(treebank, "dev"), dev)
-        paths = {"paths.train": str(gold), "paths.dev": str(dev)}
-        nlp = init_nlp(spacy.util.load_config(HOME / "train.cfg", paths))
+        convert(find(treebank, "train"), gold, language=language)
+        convert(find(treebank, "dev"), dev, language=language)
+        settings: dict[str, Any] = {"paths.train": str(gold), "paths.dev": str(dev), "nlp.lang": language}
+        if steps:
+            settings |= {"training.max_steps": steps, "training.optimizer.learn_rate.total_steps": steps}
+            settings |= {"training.eval_frequency": min(500, steps)}
+        nlp = init_nlp(spacy.util.load_config(HOME / "train.cfg", settings))
         if extra:  # the labels come from the gold trees, which then count three times
             for number, source in enumerate((gold, gold, extra), 1):
                 shutil.copy(source, gold.with_name(f"{number}.spacy"))
             nlp.config["paths"]["train"] = str(gold.parent)
         run_training(nlp, Path(folder))
-        prune(Path(folder, "model-best"), output / "model")
+        prune(Path(folder, "model-best"), output / "model", treebank.resolve().name)
     scores = evaluate(output / "model", treebank)
     (output / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
-    card = (HOME / "CARD.md").read_text().split("<!-- scores -->")
-    (output / "CARD.md").write_text("<!-- scores -->".join([card[0], f"\n{card_table(scores)}\n", card[2]]))
+    table = f"<!-- scores -->\n{card_table(scores)}\n<!-- scores -->"
+    card = f"# {language}\n\nTrained on {treebank.resolve().name}; its licence holds for this model.\n\n{table}\n"
+    if language == ENGLISH:
+        before, _, after = (HOME / "CARD.md").read_text().split("<!-- scores -->")
+        card = f"{before}{table}{after}"
+    (output / "CARD.md").write_text(card)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """``python -m domadapt.syntax.treebank train --treebank DIR --output DIR [--extra SILVER.spacy]``."""
+    """``python -m domadapt.syntax.treebank train --treebank DIR --output DIR [--language fr]``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["train"])
-    parser.add_argument("--treebank", type=Path, required=True, help="folder of UD English EWT")
+    parser.add_argument("--treebank", type=Path, required=True, help="folder of a UD treebank: train, dev, test")
     parser.add_argument("--output", type=Path, required=True, help="gets model/, scores.json and CARD.md")
     parser.add_argument("--extra", type=Path, help="more parses to train on, a .spacy file")
+    parser.add_argument("--language", default=ENGLISH, help="two letters, as spaCy names it; its tokeniser is used")
+    parser.add_argument("--steps", type=int, help="of training; as in train.cfg if not given")
     args = parser.parse_args(argv)
-    train(args.treebank, args.output, args.extra)
+    train(args.treebank, args.output, args.extra, args.language, args.steps)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,151 @@
-"""Dependency trees as distances between words: of a text with several sentences, each sentence's tree by itself."""
+"""Dependency trees as what networks and rules read: edges of a graph, links, groups, distances and paths.
 
-from collections.abc import Iterator
+A tree is ``heads``: the head word of each word, a root's being itself. Several sentences in a text are several roots.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, shortest_path
+from torch import Tensor
 
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import SILENT, Parse
+
+Path = tuple[str, ...]
+UNKNOWN = 0  # relation id of a name that training never met
+# Relations in few groups, so that a matrix for each can be learnt: after the table of Universal Dependencies
+# (https://universaldependencies.org/u/dep/), coarser: core arguments; nominals that say which or where; modifiers that
+# are predicates or adverbs; function words; coordination. Names of ClearNLP's scheme have their places, too.
+GROUPS = {
+    "core": "nsubj obj iobj csubj ccomp xcomp dobj nsubjpass csubjpass dative attr acomp pcomp oprd agent",
+    "nominal": "nmod obl appos compound flat nummod pobj poss nounmod nn npadvmod npmod nummod quantmod",
+    "modifier": "amod advmod advcl acl relcl neg",
+    "function": "det case aux cop mark clf expl auxpass prep prt predet compound:prt det:predet",
+    "coordination": "conj cc preconj cc:preconj",
+    "other": "",  # punctuation, roots, loose ends, and names that no scheme here has
+}
+
+
+def relation_vocabulary(names: Iterable[str]) -> dict[str, int]:
+    """Ids for relation names, sorted so that they do not depend on reading order; 0 is kept for unknown ones.
+
+    >>> relation_vocabulary(["obj", "nsubj", "obj"])
+    {'nsubj': 1, 'obj': 2}
+    """
+    return {name: index for index, name in enumerate(sorted(set(names)), start=1)}
+
+
+def edge_types(relations: int) -> int:
+    """Number of edge types for a vocabulary of ``relations`` names: down, up, and the self loop.
+
+    >>> edge_types(2)
+    7
+    """
+    return 2 * (relations + 1) + 1
+
+
+def word_links(heads: IntArray, target: str, among: IntArray) -> IntArray:
+    """(links, 2) each word with the words that it is to look at: its head, its dependents, or those of the same head.
+
+    Args:
+        heads: (words,) head word.
+        target: ``parent`` (a root's is itself), ``child`` or ``sibling`` (roots have none).
+        among: the words that count, such as those that truncation has left.
+
+    >>> heads = np.array([1, 1, 1])
+    >>> word_links(heads, "child", np.arange(3)).tolist(), word_links(heads, "sibling", np.arange(3)).tolist()
+    ([[1, 0], [1, 2]], [[0, 2], [2, 0]])
+    """
+    if target == "parent":
+        return np.stack([among, heads[among]], axis=1)
+    inner = among[heads[among] != among]
+    if target == "child":
+        return np.stack([heads[inner], inner], axis=1)
+    same = heads[inner][:, None] == heads[inner][None, :]
+    np.fill_diagonal(same, False)
+    links: IntArray = inner[np.argwhere(same)]
+    return links
+
+
+def relation_links(heads: IntArray, relations: Sequence[str], relation: str) -> IntArray:
+    """(arcs, 2) dependent and head of the arcs of one relation; ``nsubj`` means ``nsubj:pass`` as well.
+
+    >>> relation_links(np.array([1, 1, 1]), ["nsubj:pass", "root", "obj"], "nsubj").tolist()
+    [[0, 1]]
+    """
+    words = np.array([word for word, name in enumerate(relations) if is_kind_of(name, relation)], dtype=np.int64)
+    return np.stack([words, heads[words]], axis=1)
+
+
+def is_kind_of(name: str, relation: str) -> bool:
+    """Whether a relation is another, or a subtype of it.
+
+    >>> is_kind_of("nmod:poss", "nmod"), is_kind_of("nmod", "nmod:poss"), is_kind_of("objx", "obj")
+    (True, False, False)
+    """
+    return name == relation or name.startswith(f"{relation}:")
+
+
+def tree_edges(heads: Sequence[IntArray], relations: Sequence[IntArray], vocabulary: int) -> tuple[IntArray, IntArray]:
+    """One flat graph for a batch of trees: nodes are words, counted through the batch.
+
+    Each arc gives two edges, head to dependent (type = relation) and dependent to head (type = relation + R), so that
+    a word hears from both; every node has a self loop (type = 2R), R = vocabulary + 1. Roots add no arc.
+
+    Args:
+        heads: per text (words,) head word.
+        relations: per text (words,) relation id, 0 for unknown.
+        vocabulary: number of known relation names.
+
+    Returns:
+        ``edge_index`` (2, edges), from row 0 to row 1, and ``edge_type`` (edges,).
+
+    >>> index, kind = tree_edges([np.array([1, 1])], [np.array([1, 2])], vocabulary=2)
+    >>> index.tolist(), kind.tolist()
+    ([[1, 0, 0, 1], [0, 1, 0, 1]], [1, 4, 6, 6])
+    """
+    offsets = np.cumsum([0] + [len(h) for h in heads])
+    head = np.concatenate([np.asarray(h) + o for h, o in zip(heads, offsets, strict=False)] or [np.empty(0, np.int64)])
+    relation = np.concatenate([np.asarray(r) for r in relations] or [np.empty(0, np.int64)])
+    word = np.arange(len(head))
+    arc = head != word
+    sources = np.concatenate([head[arc], word[arc], word])
+    targets = np.concatenate([word[arc], head[arc], word])
+    size = vocabulary + 1
+    kinds = np.concatenate([relation[arc], relation[arc] + size, np.full(len(word), 2 * size)])
+    return np.stack([sources, targets]).astype(np.int64), kinds.astype(np.int64)
+
+
+def group_of(relation: str) -> str:
+    """A relation's group: by its whole name, else without its subtype.
+
+    >>> group_of("nsubj:pass"), group_of("compound:prt"), group_of("punct")
+    ('core', 'function', 'other')
+    """
+    for name in (relation, relation.partition(":")[0]):
+        for group, names in GROUPS.items():
+            if name in names.split():
+                return group
+    return "other"
+
+
+def edge_groups(relations: Mapping[str, int]) -> list[int]:
+    """The group of every edge type of :func:`tree_edges`: down, up, and the self loop's own.
+
+    ``relations`` holds ids of relation names, from 1; 0 is unknown and counts as other.
+
+    >>> edge_groups({"amod": 1, "nsubj": 2})
+    [5, 2, 0, 11, 8, 6, 12]
+    """
+    order = [*GROUPS]
+    down = [order.index("other")] * (len(relations) + 1)
+    for name, index in relations.items():
+        down[index] = order.index(group_of(name))
+    return [*down, *(group + len(order) for group in down), 2 * len(order)]
 
 
 class Tree(NamedTuple):
@@ -29,11 +165,7 @@ class Tree(NamedTuple):
 
 
 def trees(parse: Parse, shortest: int = 1, longest: int = 1_000_000) -> Iterator[Tree]:
-    """The trees of a parse. Words that hang together without reaching a root, as in a circle, are none.
-
-    Args:
-        parse: of one text.
-        shortest, longest: words of a tree that is wanted.
+    """The trees of a parse that have ``shortest`` to ``longest`` words; a circle without a root is none.
 
     >>> words = np.array([[0, 3], [4, 7], [8, 12], [12, 13]])
     >>> parse = Parse(words, np.array([1, 2, 2, 2]), ("det", "nsubj", "ROOT", "punct"), ("DT", "NN", "VBZ", "."))
@@ -41,6 +173,9 @@ def trees(parse: Parse, shortest: int = 1, longest: int = 1_000_000) -> Iterator
     >>> tree.distances[0].tolist(), tree.depths.tolist(), tree.counted.tolist()
     ([0, 1, 2, 3], [2, 1, 0, 1], [True, True, True, False])
     """
+    from scipy.sparse import csr_array  # of no use to a run, which imports this file
+    from scipy.sparse.csgraph import connected_components, shortest_path
+
     own = np.arange(len(parse.heads))
     if not len(own):
         return
@@ -54,3 +189,127 @@ def trees(parse: Parse, shortest: int = 1, longest: int = 1_000_000) -> Iterator
             continue
         distances = shortest_path(arcs[words][:, words], directed=False, unweighted=True).astype(np.int64)
         yield Tree(words, distances, distances[roots[0]], ~silent[words])
+
+
+def ancestors(heads: Tensor, first: int) -> Tensor:
+    """(batch, first, words) True where the second word is on the way from the first to its root; itself included.
+
+    Args:
+        heads: (batch, words) head of each word, counted in its text.
+        first: how many words, from the first, are asked for.
+
+    >>> ancestors(torch.tensor([[0, 0, 1]]), 2)[0].int().tolist()
+    [[1, 0, 0], [1, 1, 0]]
+    """
+    batch, words = heads.shape
+    found = torch.zeros(batch, first, words, dtype=torch.bool, device=heads.device)
+    reached = torch.arange(first, device=heads.device).repeat(batch, 1)
+    for _ in range(words):  # an arc up each time, until all are at their roots
+        found.scatter_(2, reached.unsqueeze(2), True)
+        above = heads.gather(1, reached)
+        if torch.equal(above, reached):
+            break
+        reached = above
+    return found
+
+
+def tree_distances(heads: Tensor, first: int | None = None) -> Tensor:
+    """Arcs on the way between any two words: their depths, less twice the depth of where they meet.
+
+    Args:
+        heads: (batch, words) head of each word, counted in its text.
+        first: how many words, from the first, are asked for, None for all: of long texts only the beginning is read,
+            and a matrix of all of their words would not fit into memory.
+
+    Returns:
+        (batch, first, first); -1 between words of different trees.
+
+    >>> tree_distances(torch.tensor([[1, 1, 1, 3]]))[0].tolist()
+    [[0, 1, 2, -1], [1, 0, 1, -1], [2, 1, 0, -1], [-1, -1, -1, 0]]
+    """
+    with torch.autocast(heads.device.type, enabled=False):  # bf16 counts to 256 alone
+        ways = ancestors(heads, heads.shape[1] if first is None else first).float()
+        shared = ways @ ways.transpose(1, 2)
+        depths = ways.sum(-1)
+    apart = depths.unsqueeze(2) + depths.unsqueeze(1) - 2 * shared
+    return apart.masked_fill(shared == 0, -1).long()
+
+
+class Reached(NamedTuple):
+    """A word, the one that it was reached from, and the path to it."""
+
+    start: int
+    end: int
+    path: Path
+
+
+def path(parse: Parse, start: int, end: int) -> Path | None:
+    """Relations on the way from one word to another: ``^nsubj`` up to a head, ``nsubj`` down; None between sentences.
+
+    >>> parse = Parse(np.array([[0, 3], [4, 9]]), np.array([1, 1]), ("amod", "ROOT"), ("", ""))
+    >>> path(parse, 0, 1), path(parse, 1, 0)
+    (('^amod',), ('amod',))
+    """
+    up, down = _to_root(parse, start), _to_root(parse, end)
+    meet = next((word for word in up if word in set(down)), None)
+    if meet is None:
+        return None
+    climbed, descended = up[: up.index(meet)], down[: down.index(meet)]
+    return (*(f"^{parse.relations[w]}" for w in climbed), *(parse.relations[w] for w in reversed(descended)))
+
+
+def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Reached]:
+    """Every other word that at most ``longest`` arcs part from a start, nearest first.
+
+    >>> words, relations = np.array([[0, 3], [4, 8], [9, 12], [13, 18]]), ("det", "nsubj", "cop", "ROOT")
+    >>> parse = Parse(words, np.array([1, 3, 3, 3]), relations, ("DT", "NN", "VBZ", "JJ"))
+    >>> [(end, way) for _, end, way in paths_from(parse, [3], 2)]
+    [(1, ('nsubj',)), (2, ('cop',)), (0, ('nsubj', 'det'))]
+    """
+    arcs: list[list[tuple[int, str]]] = [[] for _ in parse.relations]
+    for word, head in enumerate(parse.heads.tolist()):
+        if head != word:
+            arcs[word].append((head, f"^{parse.relations[word]}"))
+            arcs[head].append((word, parse.relations[word]))
+    for start in starts:
+        known, edge = {start}, [Reached(start, start, ())]
+        for _ in range(longest):
+            reached = [
+                Reached(start, word, (*before.path, relation))
+                for before in edge
+                for word, relation in arcs[before.end]
+                if word not in known
+            ]
+            edge = list({one.end: one for one in reversed(reached)}.values())[::-1]
+            known |= {one.end for one in edge}
+            yield from edge
+
+
+def arcs_from(parse: Parse, starts: Iterable[int]) -> dict[int, int]:
+    """Words in the trees of some, with the number of arcs to the nearest of these.
+
+    >>> parse = Parse(np.array([[0, 3], [4, 8], [9, 14], [15, 16]]), np.array([1, 2, 2, 3]), ("",) * 4, ("",) * 4)
+    >>> arcs_from(parse, [2])
+    {2: 0, 1: 1, 0: 2}
+    """
+    beside: list[list[int]] = [[] for _ in parse.relations]
+    for word, head in enumerate(parse.heads.tolist()):
+        if head != word:
+            beside[word].append(head)
+            beside[head].append(word)
+    apart = dict.fromkeys(starts, 0)
+    waiting = deque(apart)
+    while waiting:
+        word = waiting.popleft()
+        for other in beside[word]:
+            if other not in apart:
+                apart[other] = apart[word] + 1
+                waiting.append(other)
+    return apart
+
+
+def _to_root(parse: Parse, word: int) -> list[int]:
+    way = [word]
+    while (head := int(parse.heads[way[-1]])) != way[-1] and head not in way:
+        way.append(head)
+    return way

@@ -18,9 +18,9 @@ from domadapt.runs.key import folder_of
 from domadapt.selection.every import every_validator
 from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
-from domadapt.syntax.controls.control import controlled
-from domadapt.syntax.graphs import relation_vocabulary
+from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parser
+from domadapt.syntax.trees import relation_vocabulary
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
 from domadapt.training.problem import read_problem

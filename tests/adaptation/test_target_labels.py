@@ -19,7 +19,7 @@ from domadapt.methods.method import Method
 from domadapt.methods.term_rates import ENOUGH_TERMS, FOUND_TERMS, PerText
 from domadapt.models.output import Output
 from domadapt.syntax.parser import Parse
-from domadapt.syntax.paths import path
+from domadapt.syntax.trees import path
 from domadapt.training.build import build
 from tests.support import corpora, setting_of, tiny_encoder, tiny_step
 

@@ -16,8 +16,7 @@ from domadapt.data.records import Record, Span
 from domadapt.methods.injection.modifiers import Modifiers, extent, modifier_counts
 from domadapt.methods.setting import Setting
 from domadapt.models.output import Output
-from domadapt.syntax.controls.linear import Linear
-from domadapt.syntax.controls.word_classes import WordClasses
+from domadapt.syntax.controls import Linear, WordClasses
 from domadapt.syntax.parser import Parse, SpacyParser, Text
 from tests.support import made_of, setting_of, tiny_encoder
 

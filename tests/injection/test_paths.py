@@ -15,7 +15,7 @@ from domadapt.methods.opinion_paths import leaning_words
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
 from domadapt.runs.status import Status
-from domadapt.syntax.paths import path
+from domadapt.syntax.trees import path
 from domadapt.training.build import build, make_validators
 from domadapt.training.epochs import Epochs
 from domadapt.training.fit import fit

@@ -22,7 +22,7 @@ from domadapt.methods.opinion_paths import PathMethod
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
 from domadapt.models.graph_network import CONVOLUTIONS
-from domadapt.syntax.controls.control import Control
+from domadapt.syntax.controls import Control
 from domadapt.syntax.parser import SpacyParser
 from tests.support import (
     CONF,

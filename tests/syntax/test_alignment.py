@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from domadapt.syntax.alignment import IGNORED, align, pool_words
-from domadapt.syntax.graphs import word_links
+from domadapt.syntax.trees import word_links
 
 TRAINING_TEXT = ["the cameras' lens isn't sharp, naïve façade — 24-70mm 😀 日本語", "laptops overheat; fans whirr"] * 20
 

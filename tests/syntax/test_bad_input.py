@@ -10,8 +10,7 @@ import domadapt
 from domadapt.config.compose import compose
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.syntax.conllu import ConlluParser, conllu, read_conllu
-from domadapt.syntax.doubtful import count_doubts, doubt
-from domadapt.syntax.parser import Parse, SpacyParser
+from domadapt.syntax.parser import Parse, SpacyParser, count_doubts, doubt
 from domadapt.training.build import build
 from tests.support import corpora, parsed_batch, records, setting_of, tiny_encoder, write_jsonl
 from tests.syntax.test_parser import ROWS

@@ -17,11 +17,7 @@ from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.methods.injection.gnn import GraphSupervision
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import ParseCache
-from domadapt.syntax.controls.control import Control, controlled
-from domadapt.syntax.controls.linear import Linear
-from domadapt.syntax.controls.random_tree import RandomTree, random_heads
-from domadapt.syntax.controls.self_loops import SelfLoops
-from domadapt.syntax.controls.shuffled import Shuffled, shuffle
+from domadapt.syntax.controls import Control, Linear, RandomTree, SelfLoops, Shuffled, controlled, random_heads, shuffle
 from domadapt.syntax.parser import Parse, SpacyParser, Text
 from domadapt.training.build import build
 from tests.support import EVERY_INJECTION, INJECTIONS, corpora

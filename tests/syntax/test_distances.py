@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from domadapt.data.batches import Collator, encode
 from domadapt.methods.injection.tree_bias import distance_kinds
-from domadapt.syntax.distances import ancestors, tree_distances
 from domadapt.syntax.parser import Parse
+from domadapt.syntax.trees import ancestors, tree_distances
 from tests.support import tiny_encoder
 
 WORDS = ["the", "incomprehensible", "menus", "of", "this", "camera", "isn't", "fiddling", "about"]

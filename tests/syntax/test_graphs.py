@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.syntax.graphs import edge_types, relation_links, relation_vocabulary, tree_edges, word_links
+from domadapt.syntax.trees import edge_types, relation_links, relation_vocabulary, tree_edges, word_links
 
 
 @st.composite

@@ -10,7 +10,7 @@ from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.double_propagation import double_propagation, found_in
 from domadapt.syntax.parser import Parse
 from domadapt.syntax.path_rules import learn_rules, linked
-from domadapt.syntax.paths import path, paths_from
+from domadapt.syntax.trees import path, paths_from
 
 Sentence = tuple[UnlabelledText, Parse]
 

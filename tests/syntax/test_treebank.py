@@ -7,7 +7,10 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from domadapt.syntax.treebank import HOME, card_table, convert, evaluate, find
+from domadapt.data.domains import unlabelled
+from domadapt.syntax.nouns import NounPhrase, noun_phrases
+from domadapt.syntax.parser import SpacyParser, from_doc
+from domadapt.syntax.treebank import HOME, card_table, convert, evaluate, find, train
 
 TREES = """# newdoc id = reviews-1
 # sent_id = reviews-1-0001
@@ -63,8 +66,45 @@ def test_gold_tokens_are_kept_for_training(tmp_path: Path) -> None:
     assert all(doc.has_unknown_spaces for doc in docs)
 
 
+FRENCH = """# text = Les prix du vin.
+1	Les	le	DET	_	Number=Plur	2	det	_	_
+2	prix	prix	NOUN	_	Gender=Masc|Number=Plur	0	root	_	_
+3-4	du	_	_	_	_	_	_	_	_
+3	de	de	ADP	_	_	5	case	_	_
+4	le	le	DET	_	Number=Sing	5	det	_	_
+5	vin	vin	NOUN	_	Number=Sing	2	nmod	_	SpaceAfter=No
+6	.	.	PUNCT	_	_	2	punct	_	_
+
+"""
+
+
+def test_another_language_has_universal_tags_and_whole_contractions(tmp_path: Path) -> None:
+    (tmp_path / "train.conllu").write_text(FRENCH, encoding="utf-8")
+    convert(find(tmp_path, "train"), tmp_path / "train.spacy", spaces=True, language="fr")
+    [doc] = DocBin().from_disk(tmp_path / "train.spacy").get_docs(spacy.blank("fr").vocab)
+    assert [token.text for token in spacy.blank("fr")(doc.text)] == [token.text for token in doc]  # as it will be read
+    assert [(t.text, t.tag_, t.dep_, t.head.text) for t in doc][2:4] == [
+        ("du", "ADP", "case", "vin"),
+        ("vin", "NOUN", "nmod", "prix"),
+    ]
+    parse = from_doc(doc)
+    assert parse.tags == ("DET", "NOUN|Plur", "ADP", "NOUN", "PUNCT")
+    assert list(noun_phrases(parse, doc.text)) == [NounPhrase(1, 2, True), NounPhrase(3, 4, False)]
+
+
+def test_a_pipeline_of_another_language_is_trained_and_taken(tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.conllu").write_text(FRENCH * 10, encoding="utf-8")
+    train(tmp_path, tmp_path / "out", language="fr", steps=2)
+    parser = SpacyParser(str(tmp_path / "out" / "model"))
+    assert "/fr_domadapt-" in parser.name
+    [parse] = parser.parse(unlabelled(["Les prix du vin."]))
+    assert len(parse.tags) == 5 and {tag.partition("|")[0] for tag in parse.tags} <= {"DET", "NOUN", "ADP", "PUNCT"}
+    assert f"Trained on {tmp_path.name}; its licence holds" in (tmp_path / "out" / "CARD.md").read_text()
+
+
 def test_missing_treebank_names_the_setting_and_the_source(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"--treebank .*en_ewt-ud-train.*github.com/UniversalDependencies"):
+    with pytest.raises(FileNotFoundError, match=r"--treebank .*ud-train.*github.com/UniversalDependencies"):
         find(tmp_path, "train")
 
 

@@ -33,7 +33,7 @@ from domadapt.methods.term_types import term_kinds, term_labels
 from domadapt.methods.units import joined_kinds, read_words_of, with_word_logits
 from domadapt.models.output import Output
 from domadapt.syntax.parser import Parse
-from domadapt.syntax.paths import arcs_from
+from domadapt.syntax.trees import arcs_from
 from domadapt.tasks.tagged import tagged
 
 NEVER = -30.0  # added to logits

@@ -16,7 +16,7 @@ from domadapt.methods.opinion_paths import path_rules, places
 from domadapt.syntax.double_propagation import words_of
 from domadapt.syntax.parser import Parse, Text
 from domadapt.syntax.path_rules import Rule, Words, linked
-from domadapt.syntax.paths import Path
+from domadapt.syntax.trees import Path
 
 
 class PathRules(Floor):

@@ -37,14 +37,14 @@ from domadapt.methods.method import Method, Step, View, both_sides
 from domadapt.methods.setting import Setting
 from domadapt.models.output import scores_name
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.controls import linear, self_loops
-from domadapt.syntax.graphs import is_kind_of, relation_links
+from domadapt.syntax.controls import PREVIOUS, SELF
+from domadapt.syntax.trees import is_kind_of, relation_links
 
 TO_HEAD, TO_DEPENDENT = "to_head", "to_dependent"
 COREFERENCE = "coref"  # a relation from a mention to the one before it
 DIRECTIONS = (TO_HEAD, TO_DEPENDENT)
 log = logging.getLogger(__name__)
-ANY = (linear.RELATION, self_loops.RELATION)  # the one relation of a control's trees
+ANY = (PREVIOUS, SELF)  # the one relation of a control's trees
 MEASURED, BATCH = 512, 8  # source texts in which heads are compared; a batch, of which all heads' scores are held
 Row = dict[str, Any]  # layer, head, relation, direction
 

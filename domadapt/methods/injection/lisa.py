@@ -36,7 +36,7 @@ from domadapt.methods.method import Method, Step, View, both_sides, in_range
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
 from domadapt.syntax.alignment import IGNORED, IntArray
-from domadapt.syntax.graphs import word_links
+from domadapt.syntax.trees import word_links
 
 PARENT = "parent"
 TARGETS = (PARENT, "child", "sibling")
@@ -206,7 +206,7 @@ def piece_links(examples: Sequence[Example], target: str) -> IntArray:
 
     Args:
         examples: with parses.
-        target: see :func:`~domadapt.syntax.graphs.word_links`.
+        target: see :func:`~domadapt.syntax.trees.word_links`.
     """
     links = []
     for row, example in enumerate(examples):

@@ -27,7 +27,7 @@ from domadapt.methods.setting import Setting
 from domadapt.methods.word_scores import name_loss, word_head_loss
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import pool_words
-from domadapt.syntax.graphs import UNKNOWN, relation_vocabulary
+from domadapt.syntax.trees import UNKNOWN, relation_vocabulary
 
 
 class Relations(Method):

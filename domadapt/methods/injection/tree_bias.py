@@ -22,7 +22,7 @@ from domadapt.methods.method import Method, in_range
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
 from domadapt.syntax.alignment import between_pieces, words_read
-from domadapt.syntax.distances import tree_distances
+from domadapt.syntax.trees import tree_distances
 
 
 class TreeBias(Method):

@@ -1,0 +1,207 @@
+"""What a gain from syntax must beat: other trees, over the same words, around any parser."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from domadapt.config.instantiate import make
+from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.nouns import word_class
+from domadapt.syntax.parser import Parse, Parser, Text
+
+PREVIOUS = "previous"  # the one relation of a linear tree's arcs
+SELF = "self"  # and of a tree without arcs
+
+
+class Control(ABC):
+    """A parser that gives every text another tree over the same words.
+
+    It stands around the cache, so that real parses are made and kept once, whatever is made of them. ``name`` is the
+    title before the parser's name: the parses are others.
+    """
+
+    def __init__(self, parser: Parser, title: str) -> None:
+        self.parser = parser
+        self.name = f"{title}/{parser.name}"
+
+    @abstractmethod
+    def other(self, parse: Parse, text: str) -> Parse:
+        """The text's other tree, the same in every run: what is random in it is drawn from the text."""
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        """Parse a stream of texts in order, and replace each tree."""
+        waiting: deque[str] = deque()  # parsers keep the order, so each text waits here until its parse comes
+
+        def noted() -> Iterator[Text]:
+            for text in texts:
+                waiting.append(text.text)
+                yield text
+
+        for parse in self.parser.parse(noted(), processes):
+            yield self.other(parse, waiting.popleft())
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
+        """Words stay as they are."""
+        return self.parser.tokenize(texts)
+
+
+def controlled(parser: Parser, control: Mapping[str, Any] | None) -> Parser:
+    """A parser with the control that ``control=`` names around it; without one, the parser itself.
+
+    ``control`` holds the control's configuration by its name.
+    """
+    for config in (control or {}).values():
+        parser = make(config, parser=parser)
+    return parser
+
+
+class Linear(Control):
+    """Trees in which each word's head is the word before it; the first is the root, and all relations are one.
+
+    The neutral control of methods that use trees: the same network learns as many arcs, which are true of the text and
+    say nothing of its syntax. A method that does not beat it needs no parser.
+
+    >>> real = Parse(np.array([[0, 1], [2, 3], [4, 5]]), np.array([1, 1, 1]), ("det", "root", "obj"), ("", "", ""))
+    >>> from types import SimpleNamespace
+    >>> other = Linear(SimpleNamespace(name="parser")).other(real, "a b c")
+    >>> other.heads.tolist(), other.relations
+    ([0, 0, 1], ('previous', 'previous', 'previous'))
+    """
+
+    def __init__(self, parser: Parser) -> None:
+        super().__init__(parser, "linear")
+
+    def other(self, parse: Parse, text: str) -> Parse:
+        """A chain from left to right."""
+        words = len(parse.heads)
+        heads = np.maximum(np.arange(words) - 1, 0)
+        return parse._replace(heads=heads, relations=(PREVIOUS,) * words, antecedents=())
+
+
+class SelfLoops(Control):
+    """Trees without arcs: the same network and the same losses, with nothing to read. Every word is a root.
+
+    >>> real = Parse(np.array([[0, 1], [2, 3]]), np.array([1, 1]), ("det", "root"), ("", ""))
+    >>> from types import SimpleNamespace
+    >>> other = SelfLoops(SimpleNamespace(name="parser")).other(real, "a b")
+    >>> other.heads.tolist(), other.relations
+    ([0, 1], ('self', 'self'))
+    """
+
+    def __init__(self, parser: Parser) -> None:
+        super().__init__(parser, "self_loops")
+
+    def other(self, parse: Parse, text: str) -> Parse:
+        """Every word by itself."""
+        words = len(parse.heads)
+        return parse._replace(heads=np.arange(words), relations=(SELF,) * words, antecedents=())
+
+
+class WordClasses(Control):
+    """Trees in which each word's head is the word after it, by a relation that is the word's class; the last is a root.
+
+    The neutral control of a method that asks which words belong to those after them: a tagger tells that a noun stands
+    before another, and a method that does not beat this control needs no parser for it. Of no use to methods that read
+    relations by name; a parser that gives no tags leaves one relation.
+
+    >>> words, heads, relations = np.array([[0, 1], [2, 3], [4, 5]]), np.array([2, 2, 2]), ("det", "obj", "ROOT")
+    >>> real = Parse(words, heads, relations, ("DT", "NNS", "VB"))
+    >>> from types import SimpleNamespace
+    >>> other = WordClasses(SimpleNamespace(name="parser")).other(real, "a b c")
+    >>> other.heads.tolist(), other.relations
+    ([1, 2, 2], ('DT', 'NN', 'VB'))
+    """
+
+    def __init__(self, parser: Parser) -> None:
+        super().__init__(parser, "word_classes")
+
+    def other(self, parse: Parse, text: str) -> Parse:
+        """A chain from right to left."""
+        words = len(parse.heads)
+        heads = np.minimum(np.arange(words) + 1, words - 1)
+        return parse._replace(heads=heads, relations=tuple(map(word_class, parse.tags)), antecedents=())
+
+
+class Shuffled(Control):
+    """Trees that keep their shape and relations but are moved to random words of the text.
+
+    A method that gains as much from them as from real trees gains from capacity or regularisation, not from syntax. But
+    wrong trees may harm, so that what beats them need not be any good: see :class:`Linear`.
+    """
+
+    def __init__(self, parser: Parser, seed: int) -> None:
+        super().__init__(parser, f"shuffled-{seed}")
+        self.seed = seed
+
+    def other(self, parse: Parse, text: str) -> Parse:
+        """Every word gets the place of another one."""
+        return shuffle(parse, random_of(self.seed, text).permutation(len(parse.heads)))
+
+
+class RandomTree(Control):
+    """A tree with one root, drawn uniformly from all over the text's words, with the text's own relations.
+
+    Farther from syntax than :class:`Shuffled`, which keeps the shape that sentences' trees have.
+    """
+
+    def __init__(self, parser: Parser, seed: int) -> None:
+        super().__init__(parser, f"random-{seed}")
+        self.seed = seed
+
+    def other(self, parse: Parse, text: str) -> Parse:
+        """Random heads; the root gets a real root's relation, the others are dealt out."""
+        words = len(parse.heads)
+        if not words:
+            return parse
+        random = random_of(self.seed, text)
+        heads = random_heads(words, random)
+        first = int((parse.heads == np.arange(words)).argmax())
+        rest = random.permutation(np.delete(np.arange(words), first))
+        dealt = np.insert(rest, int((heads == np.arange(words)).argmax()), first)
+        relations = tuple(parse.relations[i] for i in dealt.tolist())
+        return parse._replace(heads=heads, relations=relations, antecedents=moved(parse, random.permutation(words)))
+
+
+def random_of(seed: int, text: str) -> np.random.Generator:
+    """Random numbers that are the same for the same text."""
+    return np.random.default_rng(list(hashlib.sha256(f"{seed} {text}".encode()).digest()))
+
+
+def shuffle(parse: Parse, order: IntArray) -> Parse:
+    """Give word ``order[i]`` the place that word ``i`` has in the tree; ``order`` is a permutation of the words.
+
+    >>> real = Parse(np.array([[0, 1], [2, 3], [4, 5]]), np.array([1, 1, 1]), ("det", "root", "obj"), ("", "", ""))
+    >>> shuffled = shuffle(real, np.array([2, 0, 1]))
+    >>> shuffled.heads.tolist(), shuffled.relations
+    ([0, 0, 0], ('root', 'obj', 'det'))
+    """
+    heads = np.empty_like(parse.heads)
+    heads[order] = order[parse.heads]
+    relations = [""] * len(order)
+    for word, place in enumerate(order.tolist()):
+        relations[place] = parse.relations[word]
+    return parse._replace(heads=heads, relations=tuple(relations), antecedents=moved(parse, order))
+
+
+def moved(parse: Parse, order: IntArray) -> tuple[tuple[int, int], ...]:
+    """Antecedents, word ``order[i]`` in the place of word ``i``."""
+    return tuple((int(order[word]), int(order[earlier])) for word, earlier in parse.antecedents)
+
+
+def random_heads(words: int, random: np.random.Generator) -> IntArray:
+    """Heads of a tree drawn uniformly from the ``words ** (words - 1)`` rooted trees over that many words, 1 or more.
+
+    A walk over random words starts at the root; the head of a word is the one from which the walk first came to it
+    (Aldous 1990, Broder 1989, on the complete graph). The root is its own head.
+    """
+    here = int(random.integers(words))
+    heads = {here: here}
+    while len(heads) < words:
+        for word in random.integers(words, size=4 * words).tolist():
+            heads.setdefault(word, here)
+            here = word
+    return np.array([heads[word] for word in range(words)], dtype=np.int64)

@@ -1,1 +1,0 @@
-"""What a gain from syntax must beat: other trees around any parser."""

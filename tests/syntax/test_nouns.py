@@ -1,0 +1,79 @@
+"""Nouns are known by universal tags, whoever gives them, and never silently missed."""
+
+from pathlib import Path
+
+import pytest
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from domadapt.data.domains import UnlabelledText, unlabelled
+from domadapt.syntax.conllu import ConlluParser, conllu
+from domadapt.syntax.nouns import PENN, NounPhrase, noun_phrases, universal
+from domadapt.syntax.parser import SHIPPED, Parse, SpacyParser, from_doc, load_pipeline
+
+TEXT = "Its two battery packs charge phones"
+PHRASES = [NounPhrase(2, 4, True), NounPhrase(5, 6, True)]
+UPOS = ["PRON", "NUM", "NOUN", "NOUN", "VERB", "NOUN"]
+NUMBER = ["", "Number=Plur", "Number=Sing", "Number=Plur", "Number=Plur", "Number=Plur"]
+XPOS = ["PRP$", "CD", "NN", "NNS", "VBP", "NNS"]
+
+
+def columns(path: Path, upos: list[str], xpos: list[str], feats: list[str]) -> Parse:
+    rows = zip(TEXT.split(), upos, xpos, feats, strict=True)
+    lines = [
+        f"{i}\t{w}\t_\t{u}\t{x}\t{f or '_'}\t{0 if i == 5 else 5}\tdep\t_\t_" for i, (w, u, x, f) in enumerate(rows, 1)
+    ]
+    path.write_text("\n".join([f"# text = {TEXT}", *lines, "", ""]), encoding="utf-8")
+    [parse] = ConlluParser(path).parse(unlabelled([TEXT]))
+    return parse
+
+
+@pytest.mark.parametrize(
+    ("upos", "xpos", "feats"),
+    [
+        (["_"] * 6, XPOS, [""] * 6),
+        (UPOS, XPOS, NUMBER),
+        (UPOS, ["_"] * 6, NUMBER),
+        (UPOS, ["PPOSAT", "CARD", "NN", "NE", "VVFIN", "NN"], NUMBER),  # another language's tags
+    ],
+)
+def test_columns_that_say_the_same_give_the_same_nouns(
+    upos: list[str], xpos: list[str], feats: list[str], tmp_path: Path
+) -> None:
+    parse = columns(tmp_path / "a.conllu", upos, xpos, feats)
+    assert list(noun_phrases(parse, TEXT)) == PHRASES
+    again = tmp_path / "again.conllu"
+    again.write_text(conllu(UnlabelledText("1", "", TEXT), parse), encoding="utf-8")
+    [read] = ConlluParser(again).parse(unlabelled([TEXT]))
+    assert read.tags == parse.tags
+
+
+def test_a_pipeline_of_another_language_gives_universal_tags() -> None:
+    words, heads = TEXT.split(), [4] * 6
+    tags = ["PPOSAT", "CARD", "NN", "NE", "VVFIN", "NN"]
+    doc = Doc(Vocab(), words, tags=tags, pos=UPOS, morphs=NUMBER, heads=heads, deps=["dep"] * 6)
+    assert from_doc(doc).tags == ("PRON", "NUM", "NOUN", "NOUN|Plur", "VERB", "NOUN|Plur")
+    assert list(noun_phrases(from_doc(doc), TEXT)) == PHRASES
+
+
+def test_the_shipped_parsers_tags_are_all_known() -> None:
+    labels = load_pipeline(SHIPPED).get_pipe("tagger").labels
+    assert {*labels} <= PENN.keys()
+    [parse] = SpacyParser().parse(unlabelled(["The battery packs of my phone are new."]))
+    assert [universal(tag) for tag in parse.tags] == [
+        "DET",
+        "NOUN",
+        "NOUN",
+        "ADP",
+        "PRON",
+        "NOUN",
+        "VERB",
+        "ADJ",
+        "PUNCT",
+    ]
+
+
+def test_a_parser_without_tags_is_refused_in_words(tmp_path: Path) -> None:
+    parse = columns(tmp_path / "a.conllu", ["_"] * 6, ["_"] * 6, [""] * 6)
+    with pytest.raises(ValueError, match=r"gives no part-of-speech tags of 'Its two battery .* tags \(UPOS\)"):
+        list(noun_phrases(parse, TEXT))
