@@ -137,7 +137,7 @@ def subject(
             f"{folder / NAME}: backbone.name={description.backbone['name']} has another tokenizer than the model that "
             "was made of it; put back the weights that it was trained from"
         )
-    if after.parser_at_prediction and after.parser.name != parser.name:  # of one text one tree is given to both
+    if after.parses_at_prediction and after.parser.name != parser.name:  # of one text one tree is given to both
         raise ValueError(
             f"model={model}: it reads the trees of {after.parser.name} when it predicts, and would be looked at with "
             f"those of {parser.name}; give the same parser, or a model without a control"

@@ -6,8 +6,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-# The parts of experiment=best; tests/test_experiments.py checks that they are.
-RECIPE = ("modifiers", "term_substitution", "corpus_evidence", "label_rates", "lexical_view", "self_training")
+RECIPE = ("term_substitution", "self_training")  # the parts of adaptation=recipe; a test checks that they are
 AUTO = "domadapt.tasks.auto.auto"  # ``_target_`` of a task that the source's annotation tells; named, not imported
 
 
@@ -69,12 +68,17 @@ def method_name(
     'lisa+masked_lm'
     >>> method_name("source", {"_target_": "x.Encoder"}, {"gnn": {}}, {}, {"linear": {}})
     'gnn@linear'
+    >>> method_name("source", {"_target_": "x.Encoder"}, {"gnn": {}}, dict.fromkeys([*RECIPE, "averaging"], {}), {})
+    'gnn+recipe+averaging'
     >>> method_name("source", {"_target_": "x.Encoder"}, {}, {}, {}, 32)
     'source_only+32_labels'
     >>> method_name("source", {"_target_": "x.Encoder"}, {}, {}, {}, 0, {"path_rules": {}})
     'path_rules'
     """
-    added = [*(floor or {}), *(injection or {}), *(adaptation or {})]
+    adapted = [*(adaptation or {})]
+    if set(RECIPE) <= {*adapted}:
+        adapted = ["recipe", *(name for name in adapted if name not in RECIPE)]
+    added = [*(floor or {}), *(injection or {}), *adapted]
     if str(backbone.get("_target_", "")).endswith("BiLSTM"):
         added = ["rnn_from_scratch", *added]
     if train_on == "target":
@@ -86,25 +90,10 @@ def method_name(
 def with_labels(name: str, target_labels: int | str) -> str:
     """A method's name, and how many target labels it was given.
 
-    >>> with_labels("best", 32), with_labels("best", "all"), with_labels("best", 0)
-    ('best+32_labels', 'best+all_labels', 'best')
+    >>> with_labels("recipe", 32), with_labels("recipe", "all"), with_labels("recipe", 0)
+    ('recipe+32_labels', 'recipe+all_labels', 'recipe')
     """
     return f"{name}+{target_labels}_labels" if target_labels else name
-
-
-def recipe_name(injection: Any, adaptation: Any, control: Any, target_labels: int | str) -> str:
-    """What a run of the recipe is called: ``best``, what was added to it or taken out, and so what its user stated.
-
-    >>> recipe = dict.fromkeys(RECIPE, {})
-    >>> recipe_name({"modifiers": {}}, {**recipe, "guidelines": {}}, {}, 32)
-    'best+guidelines+32_labels'
-    >>> recipe_name({}, {name: {} for name in recipe if name != "modifiers"}, {}, 0)
-    'best-modifiers'
-    """
-    parts = [*(injection or {}), *(adaptation or {})]
-    changed = [f"-{part}" for part in RECIPE if part not in parts]
-    changed += dict.fromkeys(f"+{part}" for part in parts if part not in RECIPE)
-    return "@".join([with_labels("".join(["best", *changed]), target_labels), *map(str, control or {})])
 
 
 def role(config: dict[str, Any]) -> str:
@@ -125,4 +114,3 @@ def register() -> None:
     OmegaConf.register_new_resolver("plain", lambda text: bytes.fromhex(text[1:]).decode("utf-8"), replace=True)
     OmegaConf.register_new_resolver("pair_name", pair_name, replace=True)
     OmegaConf.register_new_resolver("method_name", method_name, replace=True)
-    OmegaConf.register_new_resolver("recipe_name", recipe_name, replace=True)

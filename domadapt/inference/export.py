@@ -16,7 +16,6 @@ from domadapt.inference.model import Model, load
 from domadapt.inference.rows import row
 from domadapt.inference.to_onnx import check_installed, quietly, write_onnx
 from domadapt.utils.files import replace_folder, write_atomic
-from domadapt.utils.text import visible
 
 COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measured on; times that speed is
 WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."
@@ -72,9 +71,11 @@ def export(
             shutil.rmtree(stock)
         if kind == "token":
             measured.append(WORDS)
-            if joined := description.task.get("joined"):
-                names = ", ".join(f"`{visible(name)}`" for name in joined)
-                measured.append(f"Spans of {names} side by side are one in domadapt, here they are apart.")
+            if description.task.get("transition_weight"):
+                measured.append(
+                    "domadapt decodes the tags of a text together, by how they follow each other in the source; this "
+                    "folder alone is decoded word by word."
+                )
         if dropped := description.methods:
             measured.append(f"{', '.join(dropped)} works in domadapt alone and is not part of this folder.")
         card = model_card(description, recorded(folder), usage(kind, to.name, format), measured)

@@ -54,7 +54,7 @@ def _write(setting: Setting, config: dict[str, Any], folder: Path) -> None:
         kept = {name: {"weights": m.state_dict(), "memory": m.memory()} for name, m in used.items()}
         checkpoint.save(kept, folder / METHODS)
     Description(
-        task={**config["task"], **_labels(setting)},
+        task={**config["task"], **setting.task.learnt()},
         backbone=config["backbone"],
         methods={name: configs[name] for name in used},
         left_behind={name: configs[name] for name in setting.methods if name not in used},
@@ -62,7 +62,7 @@ def _write(setting: Setting, config: dict[str, Any], folder: Path) -> None:
         parser={**config["parser"]},
         control={**config["control"]},
         parser_name=setting.parser.name,
-        parses_at_prediction=setting.parser_at_prediction,
+        parses_at_prediction=setting.parses_at_prediction,
         max_pieces=setting.max_pieces,
         source=setting.domains.source,
         target=setting.domains.target,
@@ -80,11 +80,6 @@ def _lowercase(data: Mapping[str, Any]) -> bool:
     """
     problems = list((data.get("problems") or {}).values())
     return bool((problems[0] if problems else data).get("lowercase", False))
-
-
-def _labels(setting: Setting) -> dict[str, Any]:
-    learnt = {name: getattr(setting.task, name) for name in ("types", "joined") if hasattr(setting.task, name)}
-    return learnt or {"labels": setting.task.labels}
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +212,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     )
     with blamed(path, "methods"):
         setting.attach()
-    if setting.parser_at_prediction != description.parses_at_prediction:
+    if setting.parses_at_prediction != description.parses_at_prediction:
         raise ValueError(
             f"{path}: damaged: parses_at_prediction={description.parses_at_prediction}, but its methods say otherwise; "
             f"{AGAIN}"

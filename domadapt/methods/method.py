@@ -14,7 +14,7 @@ from domadapt.methods.setting import Setting
 from domadapt.models.output import Output
 
 # Of what a method reads (:attr:`Method.reads`), what takes a parser's trees of the texts of batches.
-TREES = frozenset({"parses", "parses_at_prediction", "parser_at_prediction"})
+TREES = frozenset({"parses", "parses_at_prediction"})
 
 
 class View:
@@ -74,14 +74,12 @@ class Method(nn.Module):
 
     Attributes:
         reads: what it needs: ``parses`` (in training's batches), ``target`` (text in every step),
-            ``parses_at_prediction`` (of every text); ``parser_at_prediction`` (for the texts that it asks for, by
-            :meth:`~domadapt.methods.setting.Setting.parsed`); ``corpus_parses`` (of whole corpora, outside of batches).
+            ``parses_at_prediction`` (of every text), ``corpus_parses`` (of whole corpora, outside of batches).
             Where no method reads ``target`` or ``corpus_parses``, runs with other targets take the network that one of
             them has trained.
         tasks: kinds of task that it does something for (``token``, ``sequence``); for others nothing is read for it.
         first_epoch: in which it begins, counted from 0.
         augments: it changes the source's text from epoch to epoch (:meth:`augment`).
-        transforms_last: its :meth:`transform` comes after that of all others.
         used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
         rate: learning rate of its own parameters, times the run's.
         name: what the configuration calls it.
@@ -92,7 +90,6 @@ class Method(nn.Module):
     tasks: frozenset[str] = frozenset({"token", "sequence"})
     first_epoch: int = 0
     augments: bool = False
-    transforms_last: bool = False
     used_at_prediction: bool = False
     rate: float = 1.0
     name: str = ""

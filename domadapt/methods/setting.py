@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,13 +17,25 @@ from domadapt.data.records import Record
 from domadapt.models.attention import UnreachableAttention
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.parser import Parse, Parser, Plain, Text, count_doubts, word_ranges
+from domadapt.syntax.parser import Parse, Parser, Text, count_doubts, word_ranges
 from domadapt.tasks.task import Task
 from domadapt.utils.dice import undisturbed
 from domadapt.utils.progress import progress, quiet
 
 SAMPLE = 128  # training texts that validators see
-RECENT = 512  # parses that are kept for the next method that asks
+READ = 5000  # target texts that are read after an epoch, at most
+
+
+class ReadText(NamedTuple):
+    """What the model makes of one text.
+
+    Attributes:
+        words: numbers of the words that have a piece; [0] where texts are classified.
+        rows: (words, classes) or (1, classes) log-probabilities, as decoding has them.
+    """
+
+    words: list[int]
+    rows: torch.Tensor
 
 
 @dataclass(slots=True)
@@ -41,12 +53,10 @@ class Setting:
         cache: folder of what runs share: parses, post-trained encoders.
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
-        counted: what methods have counted in the corpora before training, for others to use.
         task_config: the task's settings, for whoever loads the model.
         saved_runs: asks the models of finished runs (:class:`domadapt.inference.saved.SavedRuns`); None where nothing
             is trained.
         corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
-        recent: parses that a method has asked for at prediction, for the next method that asks.
         epochs: of training; 0 where nothing is trained.
     """
 
@@ -69,12 +79,12 @@ class Setting:
     relations: dict[str, int] = field(default_factory=dict)
     truncation: dict[str, Truncation] = field(default_factory=dict)
     warnings: Counter[str] = field(default_factory=Counter)
-    counted: dict[str, Any] = field(default_factory=dict)
     corpus_parser: Parser | None = None
-    recent: dict[Plain, Parse] = field(default_factory=dict)
     task_config: dict[str, Any] = field(default_factory=dict)
     saved_runs: Any = None
     epochs: int = 0
+    _corpora: dict[str, list[Parse]] = field(default_factory=dict)
+    _read: dict[int, ReadText] | None = None
 
     @property
     def source_sample(self) -> list[Example]:
@@ -115,11 +125,6 @@ class Setting:
     def parses_at_prediction(self) -> bool:
         """Whether texts come to scoring and prediction with their parses."""
         return self._read_by_some("parses_at_prediction")
-
-    @property
-    def parser_at_prediction(self) -> bool:
-        """Whether scoring and prediction read parses, of all texts or of some."""
-        return self.parses_at_prediction or self._read_by_some("parser_at_prediction")
 
     @property
     def reads_target(self) -> bool:
@@ -173,25 +178,13 @@ class Setting:
             self.warnings["word left out: the backbone has no piece of it (a control character, say)"] += bare
         return found
 
-    def parsed(self, examples: Sequence[Example]) -> list[Parse]:
-        """Parses of examples that may have come without, for a method that reads ``parser_at_prediction``."""
-        without = [Plain(e.text, e.given) for e in examples if e.parse is None]
-        if new := [text for text in dict.fromkeys(without) if text not in self.recent]:
-            if len(self.recent) > RECENT:
-                self.recent = {text: self.recent[text] for text in without if text in self.recent}
-            # A parser that is loaded only now draws random numbers; none is made to be run in half precision.
-            with undisturbed(), torch.autocast(self.device.type, enabled=False):
-                self.recent |= zip(new, self.parser.parse(new), strict=True)
-        found = iter(without)
-        return [e.parse or self.recent[next(found)] for e in examples]
-
     def corpus_parses(self, side: str) -> list[Parse]:
         """Real trees of all ``source`` training records, of all unlabelled ``target`` texts, or of the few ``labelled
         target`` ones; parsed once a run.
 
         For a method that declares ``corpus_parses``: of what it counts, not of batches.
         """
-        if f"{side} parses" not in self.counted:
+        if side not in self._corpora:
             sides: dict[str, Sequence[Text]] = {
                 "source": self.domains.source_train,
                 "target": self.domains.unlabeled.texts,
@@ -199,9 +192,38 @@ class Setting:
             }
             texts = sides[side]
             parser = self.corpus_parser or self.parser
-            self.counted[f"{side} parses"] = list(progress(parser.parse(texts), f"parse {side}", len(texts), "text"))
-        found: list[Parse] = self.counted[f"{side} parses"]
-        return found
+            self._corpora[side] = list(progress(parser.parse(texts), f"parse {side}", len(texts), "text"))
+        return self._corpora[side]
+
+    def read_target(self) -> dict[int, ReadText]:
+        """What the model makes of unlabelled target texts, by their number: read once an epoch for all who ask.
+
+        For a method that reads ``target``. A fixed sample of :data:`READ` texts where there are more.
+        """
+        if self._read is None:
+            examples = self.target
+            if len(examples) > READ:
+                chosen = np.random.default_rng(1).permutation(len(examples))[:READ]
+                examples = [examples[i] for i in sorted(chosen.tolist())]
+            numbers = [example.index for example in examples]
+            ordered = [replace(example, index=place) for place, example in enumerate(examples)]
+            self._read = {}
+            for batch, output in self.outputs(ordered, 64, "read target"):
+                rows = self.task.log_probabilities(output, batch).cpu()
+                counts, words = [1] * len(batch.index), np.zeros(len(rows), np.int64)
+                if self.task.kind == "token":
+                    read = batch.node_first_piece >= 0
+                    texts, places = (part[read].cpu() for part in batch.node_places())
+                    counts, words = torch.bincount(texts, minlength=len(batch.index)).tolist(), places.numpy()
+                parts = zip(
+                    batch.index.tolist(), rows.split(counts), np.split(words, np.cumsum(counts)[:-1]), strict=True
+                )
+                self._read |= {numbers[place]: ReadText(own.tolist(), row) for place, row, own in parts}
+        return self._read
+
+    def forget_reading(self) -> None:
+        """The weights have changed: the target is read anew."""
+        self._read = None
 
     def real_relations(self) -> set[str]:
         """Relations in all texts that are read, whatever control the batches' trees are under: a twin knows less."""
@@ -238,7 +260,7 @@ class Setting:
 
     def transformed(self, output: Output, batch: Batch) -> Output:
         """What the methods make of an encoder's output before the task reads it."""
-        for method in sorted(self.methods.values(), key=lambda method: method.transforms_last):
+        for method in self.methods.values():
             output = method.transform(output, batch)
         return output
 

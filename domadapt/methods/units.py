@@ -8,16 +8,13 @@ calling everything nothing: so of words only those count that could be something
 What the model has wholly given up for nothing is out of reach of such a loss.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from domadapt.data.batches import Batch, Example
+from domadapt.data.batches import Batch
 from domadapt.methods.method import View
 from domadapt.models.output import Output
 from domadapt.tasks.rows import MATTERS
@@ -31,33 +28,6 @@ def logits_of(output: Output, batch: Batch, token: bool) -> Tensor:
     if not token:
         return output.logits
     return output.logits.flatten(0, 1)[batch.node_first_piece[batch.node_first_piece >= 0]]
-
-
-class ReadWords(NamedTuple):
-    """Words of a batch that have a piece, one after the other.
-
-    Attributes:
-        texts: (words,) each one's text, by its place in the batch.
-        numbers: (words,) each one's number in its text.
-        begins: (words,) whether it can't go on from the one before it: a text begins there.
-    """
-
-    texts: NDArray[np.int64]
-    numbers: NDArray[np.int64]
-    begins: NDArray[np.bool_]
-
-
-def read_words_of(batch: Batch) -> ReadWords:
-    """The words that :func:`with_word_logits` gives rows of."""
-    read = batch.node_first_piece >= 0
-    texts, numbers = (places[read].cpu().numpy() for places in batch.node_places())
-    return ReadWords(texts, numbers, np.diff(texts, prepend=-1) > 0)
-
-
-def joined_kinds(task: Task) -> set[int]:
-    """Span types, by their place among the tags, of which two side by side are one."""
-    kinds = [label[2:] for label in task.labels if label.startswith("B-")]
-    return {kinds.index(kind) for kind in getattr(task, "joined", None) or ()}
 
 
 def with_word_logits(output: Output, batch: Batch, changed: Callable[[Tensor], Tensor]) -> Output:
@@ -74,24 +44,6 @@ def with_word_logits(output: Output, batch: Batch, changed: Callable[[Tensor], T
     flat = logits.view(-1, logits.shape[-1])
     flat[pieces] = changed(flat[pieces])
     return replace(output, logits=logits)
-
-
-def rows_by_text(known: Mapping[str, Tensor], examples: Sequence[Example], counts: Sequence[int], width: int) -> Tensor:
-    """(rows, width) what is known of texts, one after the other: zeros of a text that nothing is known of.
-
-    Args:
-        known: (rows, width) by text; another number of rows than is counted here is of a text that was cut otherwise.
-        examples: texts of a batch.
-        counts: rows of each.
-        width: of a row.
-    """
-    rows = [known.get(example.text) for example in examples]
-    return torch.cat(
-        [
-            torch.zeros(count, width) if found is None or len(found) != count else found
-            for found, count in zip(rows, counts, strict=True)
-        ]
-    )
 
 
 def that_matter(logits: Tensor, token: bool) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from domadapt.data.batches import Batch
+from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
@@ -41,6 +41,13 @@ class Classification:
         if len(self.labels) < 2:
             raise ValueError(f"task=classification: the source has the labels {self.labels}, at least 2 are needed")
 
+    def learn_transitions(self, examples: Sequence[Example]) -> None:
+        """There are none between texts."""
+
+    def learnt(self) -> dict[str, Any]:
+        """The names of the classes."""
+        return {"labels": self.labels}
+
     def check(self, records: Sequence[Record]) -> None:
         """Every record has a known label.
 
@@ -69,6 +76,10 @@ class Classification:
         """Mean cross entropy over texts."""
         assert batch.labels is not None
         return F.cross_entropy(output.logits.float(), batch.labels)
+
+    def log_probabilities(self, output: Output, batch: Batch) -> Tensor:
+        """(texts, classes)."""
+        return output.logits.float().log_softmax(-1)
 
     def rows(self, output: Output, batch: Batch) -> Rows:
         """One row a text; its first piece is what heads read."""

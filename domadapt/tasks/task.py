@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
-from domadapt.data.batches import Batch
+from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record, Span
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
@@ -46,6 +46,12 @@ class Task(Protocol):
     def learn_labels(self, records: Sequence[Record]) -> None:
         """Take the classes from labelled source records."""
 
+    def learn_transitions(self, examples: Sequence[Example]) -> None:
+        """Count how labels follow each other in labelled examples of the source; nothing where texts are classified."""
+
+    def learnt(self) -> dict[str, Any]:
+        """What a saved model needs to be told of the task: arguments of its class."""
+
     def check(self, records: Sequence[Record]) -> None:
         """Refuse records without the task's labels, or with unknown ones."""
 
@@ -59,6 +65,9 @@ class Task(Protocol):
 
     def loss(self, output: Output, batch: Batch) -> Tensor:
         """Scalar loss of a labelled batch."""
+
+    def log_probabilities(self, output: Output, batch: Batch) -> Tensor:
+        """(rows, classes) of what is classified, as decoding has it."""
 
     def rows(self, output: Output, batch: Batch) -> Rows:
         """What is classified: texts or words, with their classes where the batch is labelled."""

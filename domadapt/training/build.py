@@ -92,7 +92,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
             f"{names}: writes new text every epoch, and {made.name} knows only texts that were parsed before; take "
             f"parser=shipped (in a bundle: on the machine that made it)"
         )
-    if setting.parser_at_prediction and getattr(made, "file_alone", False):
+    if setting.parses_at_prediction and getattr(made, "file_alone", False):
         log.warning(
             "%s: this model reads parses when it predicts, and so labels no text that is not in that file; take "
             "parser=shipped for one that is to be handed over",
@@ -144,6 +144,7 @@ def make_validators(selection: DictConfig) -> Iterator[Validator]:
 def _read_parts(setting: Setting, validation_texts: int) -> None:
     domains, parses, at_prediction = setting.domains, setting.parses, setting.parses_at_prediction
     setting.source = setting.examples(domains.source_train, "source train", parses, labelled=True)
+    setting.task.learn_transitions(setting.source)
     setting.dev = setting.examples(domains.source_dev, "source dev", at_prediction, labelled=True)
     if setting.reads_target:
         parsed = parses or at_prediction  # for what labels it as the model predicts

@@ -121,11 +121,9 @@ class Epochs(Callback):
                 f"lower trainer.learning_rate, or the weight of the loss that grew"
             )
         epoch = trainer.current_epoch + 1
-        # What rewrites the source looks first, at the network alone, and tells the others what it sees. What changes
-        # outputs counts before pseudo-labels are made with it.
-        methods = sorted(self.setting.methods.values(), key=lambda one: (not one.augments, not one.used_at_prediction))
+        self.setting.forget_reading()
         with final_weights(self.setting):
-            for method in methods:
+            for method in self.setting.methods.values():
                 method.after_epoch(trainer.current_epoch)
             if trainer.is_global_zero:
                 self.status.check_folder()

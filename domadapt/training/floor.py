@@ -4,13 +4,14 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig
 
 from domadapt.config.instantiate import make
 from domadapt.data.records import Record
 from domadapt.inference.rows import row
+from domadapt.methods.rule_baseline import PathRules
 from domadapt.runs.key import folder_of
 from domadapt.runs.status import Status
 from domadapt.syntax.cache import ParseCache
@@ -21,13 +22,10 @@ from domadapt.training.test import scores_on_test
 from domadapt.utils.files import write_atomic
 from domadapt.utils.progress import progress
 
-if TYPE_CHECKING:  # what floors do is no part of what other cells do
-    from domadapt.methods.floor.floor import Floor
-
 log = logging.getLogger(__name__)
 
 
-def make_floor(cfg: DictConfig) -> "Floor | None":
+def make_floor(cfg: DictConfig) -> PathRules | None:
     """The floor of a run; None where it trains a network.
 
     Args:
@@ -50,11 +48,11 @@ def make_floor(cfg: DictConfig) -> "Floor | None":
         raise ValueError(
             f"floor={name}: rules in place of a network, learnt from the source; leave out {' and '.join(given)}"
         )
-    floor: Floor = make(cfg.floor[name])
+    floor: PathRules = make(cfg.floor[name])
     return floor
 
 
-def run_floor(cfg: DictConfig, floor: "Floor", problem: Problem, folder: Path, status: Status) -> dict[str, Any]:
+def run_floor(cfg: DictConfig, floor: PathRules, problem: Problem, folder: Path, status: Status) -> dict[str, Any]:
     """Learn the rules, then apply them; target labels are opened after that.
 
     Args:
@@ -89,11 +87,11 @@ def run_floor(cfg: DictConfig, floor: "Floor", problem: Problem, folder: Path, s
     with status.during("prepare"):
         own, others = parsed(domains.source_train, "source train"), parsed(texts, "target unlabelled")
     with status.during("fit"):
-        told = floor.learn(domains.source_train, own, texts, others)
-        for name, value in told.items():
+        learnt = floor.learn(domains.source_train, own)
+        for name, value in learnt.items():
             log.info("%s: %s", name, "\n  ".join(["", *value]) if isinstance(value, list) else value)
     with status.during("evaluate"):
-        result: dict[str, Any] = {"stages": told, "source_dev": scored(domains.source_dev, "source dev"), "curve": []}
+        result: dict[str, Any] = {"stages": learnt, "source_dev": scored(domains.source_dev, "source dev"), "curve": []}
         if domains.source_test:
             result["source_test"] = scored(domains.source_test, "source test")
         if problem.sealed is not None:

@@ -46,7 +46,7 @@ from domadapt.utils.redact import command_line, redacted, remember, struck
 
 if TYPE_CHECKING:
     from domadapt.auditing.audit import Audit
-    from domadapt.methods.floor.floor import Floor
+    from domadapt.methods.rule_baseline import PathRules
 
 log = logging.getLogger(__name__)
 FINISHED = "%s is finished: not run again (to force it, delete this folder)"
@@ -197,7 +197,7 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
     return metrics
 
 
-def _by_rules(cfg: DictConfig, job: Job, floor: "Floor") -> dict[str, Any]:
+def _by_rules(cfg: DictConfig, job: Job, floor: "PathRules") -> dict[str, Any]:
     """The metrics of a cell that trains no network."""
     with job.status.during("build"):
         problem = read_problem(cfg)

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from domadapt.auditing.audit import Audit
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.normal import words
-from domadapt.methods.products import ARE_TERMS
 from domadapt.methods.setting import Setting
-from domadapt.methods.term_rates import NEED_OPINION
-from domadapt.methods.term_types import term_kinds
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import Kind, Sample, TargetCard
 from domadapt.tasks.rows import FloatArray
@@ -24,8 +21,6 @@ SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
 FEW_STEPS, FEW_DEV, CUT = 100, 30, 0.1  # below or above which a warning is due
 UNLIKE = ("vocabulary", "shift", "preparation")  # kinds of an audit's findings that set target and source apart
-PRODUCTS = 0.03  # share of the terms found from which on it is told that they name the product
-UNJUDGED = 0.1  # the same of terms in texts in which nothing else is found
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,7 @@ def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: A
         unsure=round(float((labelled.sure < 0.5).mean()), 4) if len(labelled.sure) else 0.0,
         kinds=kinds,
         samples=tuple(_sample(texts[i], predictions[i]) for i in chosen),
-        warnings=(*_warnings(setting, metrics, kinds, empty, audit), *questions(setting, predictions)),
+        warnings=tuple(_warnings(setting, metrics, kinds, empty, audit)),
         expected=metrics.expected,
     )
 
@@ -158,50 +153,3 @@ def _warnings(
         for finding in audit.findings:
             if finding.severity != "note" and finding.kind.endswith(UNLIKE):
                 yield f"target unlike source: {finding.text}"
-
-
-def questions(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[str]:
-    """What only the user knows of how the target would be annotated, where the recipe found what hangs on it.
-
-    Is the product itself a term? Does a term count on which nobody gives an opinion?
-    """
-    yield from product_terms(setting, predictions)
-    yield from unjudged_terms(setting, predictions)
-
-
-def unjudged_terms(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Terms in texts without a span of another type; asked where a method counts terms, and many stand so."""
-    if "target products" not in setting.counted or setting.counted.get(NEED_OPINION):
-        return
-    kinds = term_kinds(setting)
-    others = [name for name in getattr(setting.task, "types", ()) if name not in kinds]
-    counts = [(sum(s.type in kinds for s in p.spans), any(s.type not in kinds for s in p.spans)) for p in predictions]
-    total, alone = sum(count for count, _ in counts), sum(count for count, judged in counts if not judged)
-    if others and total and alone >= UNJUDGED * total:
-        yield (
-            f"{100 * alone / total:.0f} % of the terms found stand in texts without any {' or '.join(others)}: if a "
-            f"term counts for you only where one is given on it, add guidelines to adaptation, and "
-            f"adaptation.guidelines.terms_need_opinion=true; if not, leave it"
-        )
-
-
-def product_terms(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Is the product itself a term? Asked where a method knows products, and finds them."""
-    named = setting.counted.get("target products", frozenset())
-    if not named or setting.counted.get(ARE_TERMS):
-        return
-    texts, kinds = setting.domains.unlabeled.texts, term_kinds(setting)
-    terms = Counter(
-        text.text[span.start : span.end].lower().split()[-1]
-        for text, prediction in zip(texts, predictions, strict=True)
-        for span in prediction.spans
-        if span.type in kinds
-    )
-    found = Counter({word: count for word, count in terms.items() if word in named})
-    if found and found.total() >= PRODUCTS * terms.total():
-        often = ", ".join(word for word, _ in found.most_common(5))
-        yield (
-            f"{100 * found.total() / terms.total():.0f} % of the terms found name what the texts are about as a whole "
-            f"({often}): if that is none to you, add guidelines to adaptation, and "
-            f"adaptation.guidelines.entity_is_term=false; if it is one, =true"
-        )

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from domadapt.methods.method import Method, Step
 from domadapt.methods.setting import Setting
-from domadapt.methods.term_rates import ENOUGH_TERMS
 from domadapt.methods.units import check_level, level_of, states_of
 
 
@@ -25,19 +24,16 @@ class Coral(Method):
         level: ``sentence``, ``word``, or None for what the task classifies.
         means: whether the means count, too.
         weight: of the loss.
-        only_starved: fall silent where another method has seen that enough terms are found in the target as it is
-            (:mod:`domadapt.methods.look`): what is found too often there is not to be made more alike.
     """
 
     reads = frozenset({"target"})
 
-    def __init__(self, level: str | None, means: bool, weight: float, only_starved: bool = False) -> None:
+    def __init__(self, level: str | None, means: bool, weight: float) -> None:
         super().__init__({"coral": weight})
         check_level("coral", level)
-        for name, value in (("means", means), ("only_starved", only_starved)):
-            if not isinstance(value, bool):
-                raise ValueError(f"coral.{name}={value!r}: expected true or false")
-        self.level, self.means, self.only_starved = level, means, only_starved
+        if not isinstance(means, bool):
+            raise ValueError(f"coral.means={means!r}: expected true or false")
+        self.level, self.means = level, means
 
     def attach(self, setting: Setting) -> None:
         """Settle the level."""
@@ -46,7 +42,7 @@ class Coral(Method):
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """Between the states of both batches."""
-        if step.target is None or (self.only_starved and self.setting.counted.get(ENOUGH_TERMS)):
+        if step.target is None:
             return {}
         weight = step.source.weight * step.target.weight
         return {"coral": weight * coral(states_of(step.source, self.at), states_of(step.target, self.at), self.means)}

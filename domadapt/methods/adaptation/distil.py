@@ -14,16 +14,17 @@ wrong alike: nothing here corrects them. Target labels stay locked: a teacher is
 labels of this target.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from domadapt.data.batches import Example
 from domadapt.data.domains import UnlabelledText
 from domadapt.methods.method import Method, Step, in_range
-from domadapt.methods.units import logits_of, rows_by_text
+from domadapt.methods.units import logits_of
 from domadapt.utils.dice import undisturbed
 
 
@@ -115,6 +116,24 @@ class Distillation(Method):
         return {"distil": step.target.weight * divergence(logits, labels, self.temperature)}
 
 
+def rows_by_text(known: Mapping[str, Tensor], examples: Sequence[Example], counts: Sequence[int], width: int) -> Tensor:
+    """(rows, width) what is known of texts, one after the other: zeros of a text that nothing is known of.
+
+    Args:
+        known: (rows, width) by text; another number of rows than is counted here is of a text that was cut otherwise.
+        examples: texts of a batch.
+        counts: rows of each.
+        width: of a row.
+    """
+    rows = [known.get(example.text) for example in examples]
+    return torch.cat(
+        [
+            torch.zeros(count, width) if found is None or len(found) != count else found
+            for found, count in zip(rows, counts, strict=True)
+        ]
+    )
+
+
 def divergence(logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
     """Kullback-Leibler divergence of labels from softened predictions, times the squared temperature.
 
@@ -123,7 +142,6 @@ def divergence(logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
         labels: (rows, classes) probabilities; rows of zeros do not count.
         temperature: of the predictions.
 
-    >>> import torch
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     >>> labels = torch.stack([(logits[0] / 2).softmax(-1), torch.zeros(2)])
     >>> abs(round(float(divergence(logits, labels, 2.0)), 5)), round(float(divergence(-logits, labels, 2.0)), 2)

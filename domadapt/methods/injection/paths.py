@@ -10,12 +10,14 @@ telling paths, if any, i leads to j:
 with g the GELU, P all pairs of an opinion word and another word that at most ``longest`` arcs part from it, and
 :math:`r_{ij}` the number of the path where j is a noun that one of the K leads to, else 0.
 
-Paths and opinion words are learnt from the source (:mod:`domadapt.methods.opinion_paths`); where texts are classified,
-words that lean to a class are the opinion words. The loss needs no labels, only parses: it is the same on both sides.
-Nothing of it is needed to predict: the model left behind is a stock one.
+Paths and opinion words are learnt from the source (:mod:`domadapt.methods.terms`), under the trees of training: a
+control has its own. Where texts are classified, words that lean to a class are the opinion words. The loss needs no
+labels, only parses: it is the same on both sides. Nothing of it is needed to predict: the model left behind is a stock
+one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,14 +25,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch, Example
-from domadapt.methods.method import Step, both_sides, in_range
-from domadapt.methods.opinion_paths import PathMethod
+from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.setting import Setting
+from domadapt.methods.terms import frequent_paths, leaning_words, noun_kinds, opinion_words, path_rules
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import pool_words
+from domadapt.syntax.nouns import is_noun
+from domadapt.syntax.trees import Path, paths_from
+
+LEAST, SHARE = 1, 0.3  # uses of an opinion word in the source, and share of them in opinions: those of floor=path_rules
 
 
-class OpinionPaths(PathMethod):
+class OpinionPaths(Method):
     """Auxiliary prediction of paths from opinion words.
 
     Args:
@@ -38,14 +44,22 @@ class OpinionPaths(PathMethod):
         longest: arcs of a path.
         width: of the two views of a word.
         weight: of the loss.
+
+    Attributes:
+        opinions: words, in lower case, that a path may begin at.
+        numbers: of the paths, from 1; the most telling one first.
     """
 
     reads = frozenset({"parses", "target"})
 
     def __init__(self, paths: int, longest: int, width: int, weight: float) -> None:
-        super().__init__("paths", paths, longest, {"paths": weight})
+        super().__init__({"paths": weight})
+        in_range("paths.paths", paths, 1)
+        in_range("paths.longest", longest, 1)
         in_range("paths.width", width, 1)
-        self.width = width
+        self.most, self.longest, self.width = paths, longest, width
+        self.opinions: frozenset[str] = frozenset()
+        self.numbers: dict[Path, int] = {}
 
     def attach(self, setting: Setting) -> None:
         """Make the scorer."""
@@ -54,12 +68,60 @@ class OpinionPaths(PathMethod):
         self.end = nn.Linear(setting.encoder.width, self.width)
         self.score = nn.Linear(3 * self.width, self.most + 1)
 
+    def prepare(self) -> dict[str, Any]:
+        """Learn opinion words and paths from the source, under the trees of training.
+
+        Raises:
+            ValueError: the source has no terms, or no parts of speech are known.
+        """
+        task, records = self.setting.task, self.setting.domains.source_train
+        parses = [example.parse for example in self.setting.source if example.parse is not None]
+        if task.kind == "token":
+            kinds = noun_kinds(records, parses)
+            if not kinds:
+                raise ValueError(
+                    f"{self.name}: expected spans that are mostly nouns, as terms are, and a parser that tags parts of "
+                    "speech; the source has none; leave the method out"
+                )
+            self.opinions = opinion_words(records, parses, kinds, LEAST, SHARE)
+            rules = path_rules(records, parses, kinds, self.opinions, self.most, self.longest)
+            paths, shown = [rule.path for rule in rules], [str(rule) for rule in rules]
+        else:
+            self.opinions = leaning_words(records, parses, task.labels)
+            if not self.opinions:
+                raise ValueError(
+                    f"{self.name}: no adjective, verb or adverb of the source leans to a class; expected a parser that "
+                    "tags parts of speech as JJ, VB, RB; leave the method out"
+                )
+            paths = frequent_paths(records, parses, self.opinions, self.most, self.longest)
+            shown = [" ".join(path) for path in paths]
+        self.numbers = {path: number for number, path in enumerate(paths, start=1)}
+        return {f"{self.name}/opinions": len(self.opinions), f"{self.name}/paths": shown}
+
+    def linked(self, example: Example) -> Iterator[tuple[int, int, int]]:
+        """Opinion word, another word near it in the tree, number of the path; 0 of one that leads to no noun."""
+        if (parse := example.parse) is None:
+            return
+        opinions = {i for i in range(len(example.words)) if example.word(i).lower() in self.opinions}
+        for start, end, path in paths_from(parse, sorted(opinions), self.longest):
+            is_term = end not in opinions and is_noun(parse, end, example.text)
+            yield start, end, self.numbers.get(path, 0) if is_term else 0
+
+    def memory(self) -> dict[str, Any]:
+        """The words, and the paths by their numbers."""
+        return {"opinions": sorted(self.opinions), "paths": [list(path) for path in self.numbers]}
+
+    def recall(self, memory: dict[str, Any]) -> None:
+        """Take them back."""
+        self.opinions = frozenset(map(str, memory["opinions"]))
+        self.numbers = {tuple(map(str, path)): number for number, path in enumerate(memory["paths"], start=1)}
+
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``pairs``: (3, pairs) node of the opinion word, node of the other word, number of the path."""
         found: list[tuple[int, int, int]] = []
         first = 0
         for example in examples:
-            found += [(first + i, first + j, number) for i, j, number in self.found(example)]
+            found += [(first + i, first + j, number) for i, j, number in self.linked(example)]
             first += example.alignment.words
         return {"pairs": torch.from_numpy(np.array(found, dtype=np.int64).reshape(-1, 3).T.copy())}
 

@@ -1,1 +1,0 @@
-"""What rules reach without a network: one file each."""

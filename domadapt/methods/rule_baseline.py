@@ -1,0 +1,114 @@
+"""Ten dependency paths from opinion words to terms, learnt from the source, in place of a network.
+
+Klein et al. (2022), Opinion-based Relational Pivoting for Cross-domain Aspect Term Extraction: few terms are shared
+between domains, nearly all paths are. :mod:`domadapt.syntax.path_rules` says how rules are learnt. Every benchmark of
+spans should print it: a network that is not better has learnt nothing that transfers.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from domadapt.data.records import Record, Span
+from domadapt.methods.method import in_range
+from domadapt.methods.terms import noun_kinds, opinion_words, path_rules, places, words_of
+from domadapt.syntax.parser import Parse, Text
+from domadapt.syntax.path_rules import Rule, Words, linked
+from domadapt.syntax.trees import Path
+from domadapt.tasks.task import Prediction
+
+
+class PathRules:
+    """Opinions by a list of words; whatever run of nouns a rule leads to from one of them is a term.
+
+    Args:
+        rules: at most.
+        longest: arcs of a path.
+        least: uses of a word in the source before it can be listed as an opinion word.
+        share: of them that must stand in opinions, from 0 to 1.
+
+    Attributes:
+        kinds: span types of terms.
+        opinions: opinion words, in lower case, with their span type; an empty one where only terms are annotated.
+        term_type: the commonest of ``kinds``.
+        rules: by their paths, in the order they were taken.
+        judged: type of the terms that an opinion word mostly goes with in the source, where it does.
+    """
+
+    kinds: frozenset[str]
+    opinions: dict[str, str]
+    term_type: str
+
+    def __init__(self, rules: int, longest: int, least: int, share: float) -> None:
+        in_range("floor.path_rules.least", least, 1)
+        in_range("floor.path_rules.share", share, 0.0, 1.0)
+        in_range("floor.path_rules.rules", rules, 1)
+        in_range("floor.path_rules.longest", longest, 1)
+        self.least, self.share = least, share
+        self.most, self.longest = rules, longest
+        self.rules: dict[Path, Rule] = {}
+        self.judged: dict[str, str] = {}
+
+    def learn(self, records: Sequence[Record], parses: Sequence[Parse]) -> dict[str, Any]:
+        """Read everything off the source.
+
+        Args:
+            records: labelled, of the source.
+            parses: of them.
+
+        Returns:
+            What to record of it.
+
+        Raises:
+            ValueError: the source has no terms, or the parser gives no parts of speech.
+        """
+        self.kinds = noun_kinds(records, parses)
+        if not self.kinds:
+            raise ValueError(
+                "floor: expected spans that are mostly nouns, as terms are, and a parser that tags parts of speech; "
+                "the source has none; leave the floor out"
+            )
+        met: dict[str, Counter[str]] = {}
+        every = Counter(span.type for record in records for span in record.spans or ())
+        for record, parse in zip(records, parses, strict=True):
+            words = words_of(record, parse)
+            for span in [span for span in record.spans or () if span.type not in self.kinds]:
+                for place in range(*(parse.within(span.start, span.end) or (0, 0))):
+                    met.setdefault(words[place], Counter())[span.type] += 1
+        listed = sorted(opinion_words(records, parses, self.kinds, self.least, self.share))
+        self.opinions = {word: met[word].most_common(1)[0][0] if word in met else "" for word in listed}
+        self.term_type = next(kind for kind, _ in every.most_common() if kind in self.kinds)
+        rules = path_rules(records, parses, self.kinds, self.opinions, self.most, self.longest)
+        self.rules = {rule.path: rule for rule in rules}
+        types: dict[str, Counter[str]] = {}  # where terms have several, such as polarities: of each opinion word
+        for record, parse in zip(records, parses, strict=True):
+            annotated = {parse.within(span.start, span.end): span.type for span in record.spans or ()}
+            words = words_of(record, parse)
+            for run, opinion, path in linked(record, parse, places(record, parse, self.opinions), self.longest):
+                if path in self.rules and annotated.get(run) in self.kinds:
+                    types.setdefault(words[opinion], Counter())[annotated[run]] += 1
+        self.judged = {word: counts.most_common(1)[0][0] for word, counts in types.items()}
+        return {"floor/opinions": len(listed), "floor/rules": [str(rule) for rule in rules]}
+
+    def terms(self, text: Text, parse: Parse) -> Iterator[tuple[Words, str, float]]:
+        """Each run of nouns by the rule of highest precision that leads to it: its words, its type, that precision."""
+        words = words_of(text, parse)
+        best: dict[Words, tuple[float, str]] = {}
+        for run, opinion, path in linked(text, parse, places(text, parse, self.opinions), self.longest):
+            if path in self.rules:
+                kind = self.judged.get(words[opinion], self.term_type)
+                best[run] = max(best.get(run, (0.0, "")), (self.rules[path].precision, kind))
+        yield from ((run, kind, sure) for run, (sure, kind) in best.items())
+
+    def predict(self, text: Text, parse: Parse) -> Prediction:
+        """Spans of one text, opinions among them where the source has some."""
+        words = words_of(text, parse)
+        opinions: list[tuple[Words, str, float | None]] = [
+            ((i, i + 1), self.opinions[words[i]], None) for i in places(text, parse, self.opinions)
+        ]
+        spans = {
+            Span(int(parse.words[first, 0]), int(parse.words[end - 1, 1]), kind, sure)
+            for (first, end), kind, sure in (*opinions, *self.terms(text, parse))
+            if kind
+        }
+        return Prediction(spans=tuple(sorted(spans, key=lambda span: (span.start, span.end, span.type))))

@@ -1,0 +1,151 @@
+r"""Terms, opinion words and the dependency paths between them: what several methods read off the labelled source.
+
+A *term* is a span whose last word is mostly a noun, such as an aspect. Where spans are annotated, opinion words are
+those that mostly stand in spans of another type. Where texts are classified, the adjectives, verbs and adverbs that
+lean to a class, :math:`\log P(c \mid w) / P(c) \ge .3` with rare words shrunk to zero, take their place.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domadapt.data.records import Record
+from domadapt.methods.setting import Setting
+from domadapt.syntax.nouns import is_noun, universal
+from domadapt.syntax.parser import Parse, Text
+from domadapt.syntax.path_rules import Rule, Words, learn_rules, linked
+from domadapt.syntax.trees import Path
+
+LEANING = 0.3  # of a word that stands for a class
+LEANING_TAGS = ("ADJ", "VERB", "ADV")  # of words that may
+SHRINKAGE = 4.0  # uses of an average word that each word is given beside its own
+
+
+def noun_kinds(records: Sequence[Record], parses: Sequence[Parse]) -> frozenset[str]:
+    """Span types whose last words are mostly nouns: aspects are, opinions are not."""
+    nouns, met = Counter[str](), Counter[str]()
+    for record, parse in zip(records, parses, strict=True):
+        ends = {int(end): word for word, (_, end) in enumerate(parse.words)}
+        for span in record.spans or ():
+            met[span.type] += 1
+            nouns[span.type] += span.end in ends and is_noun(parse, ends[span.end], record.text)
+    return frozenset(kind for kind, count in met.items() if nouns[kind] > count / 2)
+
+
+def term_kinds(setting: Setting) -> frozenset[str]:
+    """Span types of the source that are terms; none where texts are classified."""
+    if setting.task.kind != "token":  # spans, where the source has them, are nothing to the task
+        return frozenset()
+    return noun_kinds(setting.domains.source_train, setting.corpus_parses("source"))
+
+
+def words_of(text: Text, parse: Parse) -> list[str]:
+    """Words of a parsed text, in lower case."""
+    return [text.text[start:end].lower() for start, end in parse.words.tolist()]
+
+
+def places(text: Text, parse: Parse, words: Collection[str]) -> list[int]:
+    """Where a text has one of these words."""
+    return [place for place, word in enumerate(words_of(text, parse)) if word in words]
+
+
+def opinion_words(
+    records: Sequence[Record], parses: Sequence[Parse], kinds: Collection[str], least: int, share: float
+) -> frozenset[str]:
+    """Words of the source that stand in spans of other types than terms in most of their uses.
+
+    Where the source has no other type: adjectives that mostly describe terms, as modifiers or as predicates.
+
+    Args:
+        records: labelled.
+        parses: of them.
+        kinds: span types of terms.
+        least: uses that it takes.
+        share: of a word's uses, from which on it counts.
+    """
+    paired = any(span.type not in kinds for record in records for span in record.spans or ())
+    uses, counted = Counter[str](), Counter[str]()
+    for record, parse in zip(records, parses, strict=True):
+        words = words_of(record, parse)
+        if paired:
+            pairs = [(word, word) for word in range(len(words))]
+        else:
+            arcs = [(word, int(head), parse.relations[word]) for word, head in enumerate(parse.heads)]
+            pairs = [(word, head) for word, head, name in arcs if name == "amod"]
+            pairs += [(head, word) for word, head, name in arcs if name.startswith("nsubj")]
+            pairs = [(word, noun) for word, noun in pairs if universal(parse.tags[word]) == "ADJ"]
+        for word, place in pairs:
+            start, end = parse.words[place]
+            inside = {span.type in kinds for span in record.spans or () if span.start < end and start < span.end}
+            uses[words[word]] += 1
+            counted[words[word]] += (not paired) in inside
+    return frozenset(w for w, count in uses.items() if count >= least and w.isalpha() and counted[w] > share * count)
+
+
+def leaning_words(records: Sequence[Record], parses: Sequence[Parse], labels: Sequence[str]) -> frozenset[str]:
+    """Words that stand for a class, in lower case.
+
+    Args:
+        records: classified.
+        parses: of them.
+        labels: names of the classes.
+    """
+    counts: dict[str, NDArray[np.float64]] = {}
+    shares = np.ones(len(labels))
+    for record, parse in zip(records, parses, strict=True):
+        label = labels.index(str(record.label))
+        shares[label] += 1
+        spelled = zip(words_of(record, parse), parse.tags, strict=True)
+        for word in {word for word, tag in spelled if universal(tag) in LEANING_TAGS and word.isalpha()}:
+            counts.setdefault(word, np.zeros(len(labels)))[label] += 1
+    shares /= shares.sum()
+    return frozenset(word for word, count in counts.items() if leaning(count, shares).max() >= LEANING)
+
+
+def leaning(count: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(classes,) log P(class | word) / P(class), shrunk to zero where the word is seldom met.
+
+    >>> leaning(np.array([4.0, 0.0]), np.array([0.5, 0.5])).round(2).tolist()
+    [0.41, -0.69]
+    """
+    return np.asarray(np.log((count + SHRINKAGE * shares) / (count.sum() + SHRINKAGE) / shares))
+
+
+def path_rules(
+    records: Sequence[Record],
+    parses: Sequence[Parse],
+    kinds: Collection[str],
+    words: Collection[str],
+    most: int,
+    longest: int,
+) -> list[Rule]:
+    """Rules of annotated records, from the opinions that are annotated; where none are, from opinion words.
+
+    Args:
+        records: of the source.
+        parses: of them.
+        kinds: span types of terms.
+        words: opinion words.
+        most: rules.
+        longest: arcs of a path.
+    """
+    paired = any(span.type not in kinds for record in records for span in record.spans or ())
+    opinions, terms = list[set[int]](), list[set[Words]]()
+    for record, parse in zip(records, parses, strict=True):
+        spans = [(s.type in kinds, run) for s in record.spans or () if (run := parse.within(s.start, s.end))]
+        terms.append({run for is_term, run in spans if is_term})
+        annotated = {word for is_term, run in spans if not is_term for word in range(*run)}
+        opinions.append(annotated if paired else set(places(record, parse, words)))
+    return learn_rules(records, parses, opinions, terms, most, longest)
+
+
+def frequent_paths(
+    texts: Sequence[Text], parses: Sequence[Parse], words: Collection[str], most: int, longest: int
+) -> list[Path]:
+    """The paths that lead most often from one of these words to a noun, most frequent first."""
+    counts = Counter[Path]()
+    for text, parse in zip(texts, parses, strict=True):
+        counts.update(link.path for link in linked(text, parse, places(text, parse, words), longest))
+    return [path for path, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]]
