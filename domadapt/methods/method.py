@@ -81,6 +81,7 @@ class Method(nn.Module):
         first_epoch: in which it begins, counted from 0.
         augments: it changes the source's text from epoch to epoch (:meth:`augment`).
         used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
+        whole_vocabulary: it trains embeddings of pieces that training need not meet.
         rate: learning rate of its own parameters, times the run's.
         name: what the configuration calls it.
         setting: what the run works with, from :meth:`attach` on.
@@ -91,6 +92,7 @@ class Method(nn.Module):
     first_epoch: int = 0
     augments: bool = False
     used_at_prediction: bool = False
+    whole_vocabulary: bool = False
     rate: float = 1.0
     name: str = ""
     setting: Setting

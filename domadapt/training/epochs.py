@@ -1,6 +1,5 @@
 """Every epoch is scored by all validators, and kept: it can be gone back to, or gone on from."""
 
-import copy
 import json
 import logging
 import math
@@ -48,7 +47,6 @@ class Epochs(Callback):
     Attributes:
         curve: what metrics.json says of each epoch.
         seen: by epoch, rows of the validation sample, for validators that compare epochs.
-        kept: by epoch, what was scored, in memory; what a checkpoint has written stands on disk as well.
     """
 
     def __init__(
@@ -65,7 +63,6 @@ class Epochs(Callback):
         self.keep_evidence = options.keep_evidence
         self.every, self.written = 0.0 if options.devices > 1 else options.checkpoint_seconds, time.monotonic()
         self.curve: list[dict[str, Any]] = []
-        self.kept: dict[int, dict[str, Any]] = {}
         self.random: list[dict[str, Any]] = []
         self.seen: dict[int, Rows] = {}
         self.began = time.monotonic(), 0  # when, and after how many epochs
@@ -129,7 +126,8 @@ class Epochs(Callback):
                 self.status.check_folder()
                 with self.status.during("score"):
                     self.score(epoch, trainer.global_step, losses, trainer.loggers)
-                    self._keep(epoch)
+                with self.status.during("checkpoint"):
+                    self.keep(epoch)
                 headline = self.setting.task.headline
                 module.shown["dev"] = f"{100 * self.curve[-1]['source_dev'][headline]:.1f}"
                 if self.setting.quiet:
@@ -143,9 +141,6 @@ class Epochs(Callback):
                 self._write(trainer)
 
     def _write(self, trainer: pl.Trainer) -> None:
-        for epoch, kept in self.kept.items():
-            if not self._file(epoch).exists():
-                checkpoint.save({"key": self.key, "epoch": epoch, "weights": kept}, self._file(epoch))
         trainer.save_checkpoint(self.last)  # by rank 0, but all take part
         self.written = time.monotonic()
 
@@ -191,13 +186,17 @@ class Epochs(Callback):
                     if validator is self.validators[0]:
                         line["selection"] = value
 
-    def _keep(self, epoch: int) -> None:
-        methods = self.setting.methods
-        self.kept[epoch] = {
-            "encoder": copied(self.setting.encoder.state_dict()),
-            "methods": {name: copied(method.state_dict()) for name, method in methods.items()},
-            "memory": copy.deepcopy(self._memory()),
-        }
+    def keep(self, epoch: int, weights: dict[str, Any] | None = None) -> None:
+        """Write the weights of an epoch, the present ones unless others are given: in memory twenty of a large
+        backbone would be many gigabytes."""
+        if weights is None:
+            methods = self.setting.methods
+            weights = {
+                "encoder": copied(self.setting.encoder.state_dict()),
+                "methods": {name: copied(method.state_dict()) for name, method in methods.items()},
+                "memory": self._memory(),
+            }
+        checkpoint.save({"key": self.key, "epoch": epoch, "weights": weights}, self._file(epoch))
 
     def evidence(self, epoch: int) -> Evidence:
         """What validators see of the present weights, after an epoch counted from 1."""
@@ -232,8 +231,6 @@ class Epochs(Callback):
         Raises:
             ValueError: the file is damaged, or of another epoch or cell.
         """
-        if epoch in self.kept:
-            return self.kept[epoch]
         path = self._file(epoch)
         content = checkpoint.load(path)
         if (content.get("key"), content.get("epoch")) != (self.key, epoch):

@@ -10,6 +10,7 @@ from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.data.loaders import StepLoader
 from domadapt.methods.setting import Setting
+from domadapt.models.vocabulary import only_met_rows
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, trainer_options
 from domadapt.training.epochs import Epochs
@@ -82,13 +83,30 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
     module.train()  # pretrained models come in evaluation mode, and Lightning leaves them in it: no dropout
     pl.seed_everything(setting.seed, verbose=False)  # training's randomness, whatever a method's stage has used
     loader.epoch = resumed
-    with as_one_process():
+    with as_one_process(), only_met_rows(setting.encoder, met_pieces(setting)):
         trainer.fit(module, train_dataloaders=loader, ckpt_path=epochs.last if resumed else None)
     if options.devices > 1:  # they are gone, and what they knew is in the checkpoint
         epochs.load_state_dict(checkpoint.load(epochs.last)["callbacks"]["Epochs"])
         if logger:  # it has stayed in the process that started it
             for line in epochs.curve[resumed:]:
                 logger.log_metrics(flat(line), line["step"])
+
+
+def met_pieces(setting: Setting) -> set[int]:
+    """Ids of the pieces that steps of training read; none where a method needs them all.
+
+    Not those of dev and validation texts: what is only scored is looked up, and must not change what is trained.
+    """
+    if any(method.whole_vocabulary for method in setting.methods.values()):
+        return set()
+    tokenizer = setting.encoder.tokenizer
+    found = set(map(int, tokenizer.all_special_ids))
+    for example in (*setting.source, *setting.target):
+        found.update(example.input_ids)
+    if setting.augments and not setting.target:  # with words of texts that are in no batch
+        for pieces in tokenizer([text.text for text in setting.domains.unlabeled.texts])["input_ids"]:
+            found.update(pieces)
+    return found
 
 
 def resumable(epochs: Epochs) -> int:

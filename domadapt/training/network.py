@@ -6,8 +6,8 @@ What is alike is decided by content: settings, code, seed, what the source says,
 import hashlib
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time
 
 log = logging.getLogger(__name__)
-SHARED, UNSCORED = "network", "unscored"  # of a run that is over, of one whose final evaluation has failed
 READS_TARGET = {"target", "corpus_parses"}  # of a method's ``reads``
 
 
@@ -59,19 +58,10 @@ class Network:
     def keep(self, epochs: Epochs) -> None:
         """For others that share it: the weights of every epoch, and what the curve says of their training."""
         if self._shared:
-            self._save(epochs, SHARED)
-
-    @contextmanager
-    def kept_if_it_fails(self, epochs: Epochs) -> Iterator[None]:
-        """Around the final evaluation: where that fails, a run with a repaired test need not train again."""
-        try:
-            yield
-        except Exception:
-            with suppress(OSError):  # a full disk; this run's own checkpoint is still there
-                self._save(epochs, UNSCORED)
-            raise
-        for epoch in range(1, self._epochs + 1):
-            self._file(epoch, UNSCORED).unlink(missing_ok=True)
+            for line in epochs.curve:
+                weights = epochs.weights(line["epoch"])
+                content = {"step": line["step"], "losses": line["losses"], "weights": weights}
+                checkpoint.save(content, self._file(line["epoch"]))
 
     def take(self, epochs: Epochs, logger: Logger | None) -> bool:
         """Put back what another run has kept, scored on this run's text; False where there is none that is whole.
@@ -80,28 +70,34 @@ class Network:
             epochs: of the run that asks.
             logger: hears of losses and scores.
         """
-        kept = (self._load(SHARED) if self._shared else None) or self._load(UNSCORED)
+        kept = self._load() if self._shared else None
         if kept is None:
             return False
         log.info("%s: the network that it would train is in %s, taken from there", epochs.folder.parent, self._cache)
         with epochs.status.during("take"):
             for epoch, found in enumerate(kept, start=1):
-                epochs.kept[epoch] = found["weights"]
+                epochs.keep(epoch, found["weights"])
                 epochs.restore(epoch)
                 epochs.score(epoch, found["step"], found["losses"], [logger] if logger else [])
         return True
 
-    def _save(self, epochs: Epochs, kind: str) -> None:
-        for line in epochs.curve:
-            weights = epochs.weights(line["epoch"])
-            kept = {"step": line["step"], "losses": line["losses"], "weights": weights}
-            checkpoint.save(kept, self._file(line["epoch"], kind))
-
-    def _load(self, kind: str) -> list[dict[str, Any]] | None:
+    def _load(self) -> list[dict[str, Any]] | None:
         try:
-            return [checkpoint.load(self._file(epoch, kind)) for epoch in range(1, self._epochs + 1)]
+            return [checkpoint.load(self._file(epoch)) for epoch in range(1, self._epochs + 1)]
         except ValueError:
             return None  # not there, or damaged: it is made again
 
-    def _file(self, epoch: int, kind: str = SHARED) -> Path:
-        return Path(self._cache, f"{kind}-{self._name}-epoch={epoch}.safetensors")
+    def _file(self, epoch: int) -> Path:
+        return Path(self._cache, f"network-{self._name}-epoch={epoch}.safetensors")
+
+
+def forget_networks(cache: Path, keys: Iterable[str | None]) -> None:
+    """Delete what a benchmark that is over has shared.
+
+    Args:
+        cache: folder of what runs share.
+        keys: of the networks, as metrics.json has them.
+    """
+    for key in {key for key in keys if key}:
+        for path in cache.glob(f"network-{key}-epoch=*.safetensors"):
+            path.unlink(missing_ok=True)

@@ -240,7 +240,7 @@ def _learn(
         epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
         # Before the test: whatever goes wrong there, the model is kept.
         save_model(setting, job.config, folder / "model")
-    with status.during("evaluate"), network.kept_if_it_fails(epochs):
+    with status.during("evaluate"):
         known = Counter(setting.warnings)
         scores = final_evaluation(setting, sealed, epochs, folder)
         if chosen.bound:

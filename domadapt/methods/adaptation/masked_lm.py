@@ -68,6 +68,7 @@ class MaskedLanguageModel(Method):
         self.epochs, self.batch_size = epochs, batch_size
         self.learning_rate, self.head_learning_rate = learning_rate, head_learning_rate
         self.masked, self.use_source = masked, use_source
+        self.whole_vocabulary = weight > 0  # its output matrix is the whole table
 
     def attach(self, setting: Setting) -> None:
         """Make the prediction head; its output matrix is the encoder's own embedding."""
