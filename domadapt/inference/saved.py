@@ -10,6 +10,7 @@ from torch import Tensor
 
 from domadapt.data.domains import UnlabelledText
 from domadapt.inference.model import load
+from domadapt.methods.setting import ReadText
 from domadapt.models.output import word_logits
 
 
@@ -58,6 +59,12 @@ class SavedRuns:
                 rows[(batch.node_first_piece < 0).cpu()] = torch.nan
             logits |= dict(zip(batch.index.tolist(), rows.split(counts.tolist()), strict=True))
         return Labelling(setting.task.kind, setting.task.labels, [logits[i] for i in range(len(examples))])
+
+    def read(self, run: Path, texts: Sequence[UnlabelledText], device: str, precision: str) -> list[ReadText]:
+        """What a run's model makes of texts; arguments as of :meth:`label`."""
+        model = load(run / "model", device, "32")
+        model.setting.precision = precision
+        return model.setting.read(model.examples(texts), f"{run.name} reads target")
 
     def told(self, run: str) -> dict[str, object]:
         """What the run's metrics.json says of whose labels it has read.

@@ -74,7 +74,9 @@ class Method(nn.Module):
 
     Attributes:
         reads: what it needs: ``parses`` (in training's batches), ``target`` (text in every step),
-            ``parses_at_prediction`` (of every text), ``corpus_parses`` (of whole corpora, outside of batches).
+            ``parses_at_prediction`` (of every text), ``corpus_parses`` (of whole corpora, outside of batches),
+            ``source_only`` (what a network that was trained on the source alone makes of the target: it is trained
+            first, as a run of its own, unless it is there).
             Where no method reads ``target`` or ``corpus_parses``, runs with other targets take the network that one of
             them has trained.
         tasks: kinds of task that it does something for (``token``, ``sequence``); for others nothing is read for it.

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from domadapt.data.batches import Batch, Collator, Example, Truncation, encode
-from domadapt.data.domains import Domains
+from domadapt.data.domains import Domains, UnlabelledText
 from domadapt.data.loaders import in_order
 from domadapt.data.records import Record
 from domadapt.models.attention import UnreachableAttention
@@ -56,6 +56,7 @@ class Setting:
         task_config: the task's settings, for whoever loads the model.
         saved_runs: asks the models of finished runs (:class:`domadapt.inference.saved.SavedRuns`); None where nothing
             is trained.
+        source_only: folder of the run on the source alone, where a method reads it.
         corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
         epochs: of training; 0 where nothing is trained.
     """
@@ -82,9 +83,11 @@ class Setting:
     corpus_parser: Parser | None = None
     task_config: dict[str, Any] = field(default_factory=dict)
     saved_runs: Any = None
+    source_only: Path | None = None
     epochs: int = 0
     _corpora: dict[str, list[Parse]] = field(default_factory=dict)
     _read: dict[int, ReadText] | None = None
+    _before: dict[int, ReadText] | None = None
 
     @property
     def source_sample(self) -> list[Example]:
@@ -201,25 +204,46 @@ class Setting:
         For a method that reads ``target``. A fixed sample of :data:`READ` texts where there are more.
         """
         if self._read is None:
-            examples = self.target
-            if len(examples) > READ:
-                chosen = np.random.default_rng(1).permutation(len(examples))[:READ]
-                examples = [examples[i] for i in sorted(chosen.tolist())]
+            examples = self._sample()
             numbers = [example.index for example in examples]
-            ordered = [replace(example, index=place) for place, example in enumerate(examples)]
-            self._read = {}
-            for batch, output in self.outputs(ordered, 64, "read target"):
-                rows = self.task.log_probabilities(output, batch).cpu()
-                counts, words = [1] * len(batch.index), np.zeros(len(rows), np.int64)
-                if self.task.kind == "token":
-                    read = batch.node_first_piece >= 0
-                    texts, places = (part[read].cpu() for part in batch.node_places())
-                    counts, words = torch.bincount(texts, minlength=len(batch.index)).tolist(), places.numpy()
-                parts = zip(
-                    batch.index.tolist(), rows.split(counts), np.split(words, np.cumsum(counts)[:-1]), strict=True
-                )
-                self._read |= {numbers[place]: ReadText(own.tolist(), row) for place, row, own in parts}
+            self._read = dict(zip(numbers, self.read(examples, "read target"), strict=True))
         return self._read
+
+    def read_source_only(self) -> dict[int, ReadText]:
+        """What a network that was trained on the source alone makes of the same texts.
+
+        For a method that reads ``source_only``.
+        """
+        if self._before is None:
+            examples = self._sample()
+            words = [None if self.task.kind == "sequence" else tuple(map(tuple, e.words.tolist())) for e in examples]
+            texts = [UnlabelledText("", e.domain, e.text, own) for e, own in zip(examples, words, strict=True)]
+            with undisturbed():  # a model that is loaded draws random numbers
+                found = self.saved_runs.read(self.source_only, texts, self.device.type, self.precision)
+            self._before = dict(zip([example.index for example in examples], found, strict=True))
+        return self._before
+
+    def _sample(self) -> list[Example]:
+        if len(self.target) <= READ:
+            return self.target
+        chosen = np.random.default_rng(1).permutation(len(self.target))[:READ]
+        return [self.target[i] for i in sorted(chosen.tolist())]
+
+    def read(self, examples: Sequence[Example], title: str) -> list[ReadText]:
+        """What the model makes of examples, one after the other."""
+        ordered = [replace(example, index=place) for place, example in enumerate(examples)]
+        found: dict[int, ReadText] = {}
+        for batch, output in self.outputs(ordered, 64, title):
+            rows = self.task.log_probabilities(output, batch).cpu()
+            counts, words = [1] * len(batch.index), np.zeros(len(rows), np.int64)
+            if self.task.kind == "token":
+                read = batch.node_first_piece >= 0
+                texts, places = (part[read].cpu() for part in batch.node_places())
+                counts, words = torch.bincount(texts, minlength=len(batch.index)).tolist(), places.numpy()
+            numbers = np.split(words, np.cumsum(counts)[:-1])
+            for place, row, own in zip(batch.index.tolist(), rows.split(counts), numbers, strict=True):
+                found[place] = ReadText(own.tolist(), row)
+        return [found[place] for place in range(len(examples))]
 
     def forget_reading(self) -> None:
         """The weights have changed: the target is read anew."""

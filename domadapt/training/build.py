@@ -14,7 +14,7 @@ from domadapt.inference.saved import SavedRuns
 from domadapt.methods.method import TREES, Method
 from domadapt.methods.setting import Setting
 from domadapt.models.output import EncoderLike
-from domadapt.runs.key import folder_of
+from domadapt.runs.key import folder_of, run_folder
 from domadapt.selection.every import every_validator
 from domadapt.selection.validator import Validator
 from domadapt.syntax.cache import ParseCache
@@ -24,6 +24,7 @@ from domadapt.syntax.trees import relation_vocabulary
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
 from domadapt.training.problem import read_problem
+from domadapt.training.sharing import source_only
 from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         cache=folder_of(cfg, "cache"),
         warnings=domains.warnings,
         saved_runs=SavedRuns(),
+        source_only=run_folder(source_only(cfg)) if any("source_only" in m.reads for m in methods.values()) else None,
         epochs=options.epochs,
     )
     needed = setting.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))

@@ -29,15 +29,14 @@ from domadapt.runs.status import Busy, Status, read_results, read_status, run_lo
 from domadapt.selection.validator import Validator
 from domadapt.tasks.task import Task
 from domadapt.tracking.tracker import tracking
-from domadapt.training.build import build, make_validators
-from domadapt.training.ceiling import Ceiling
+from domadapt.training.build import build, make_methods, make_validators
 from domadapt.training.distributed import be_quiet
 from domadapt.training.epochs import Epochs
 from domadapt.training.fit import fit
 from domadapt.training.floor import make_floor, run_floor
-from domadapt.training.network import Network
 from domadapt.training.options import TrainerOptions, read_options
 from domadapt.training.problem import read_problem
+from domadapt.training.sharing import Ceiling, Network, source_only
 from domadapt.training.test import final_evaluation
 from domadapt.training.unlabelled import audit_own_files, label_target, leave_card
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
@@ -78,6 +77,8 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
     if (metrics := read_results(folder, key)) is not None and not read_status(folder):
         log.info(FINISHED, folder)
         return metrics
+    if any("source_only" in method.reads for method in make_methods(cfg).values()):
+        train(source_only(cfg))
     for name in FILES:
         refuse_overwriting(folder / name, files_named(plain(cfg.data)), "paths.run")
     new = [path for path in (folder, *folder.parents) if not path.exists()]
