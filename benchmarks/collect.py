@@ -67,12 +67,13 @@ def _run(pair: str, method: Method, run: Metrics, commit: str) -> Row:
     scores = {name: value for name, value in (run.target_test or {}).items() if not name.endswith("_support")}
     task = config.get("task") or {}
     weight = task.get("transition_weight")
+    epochs = sum((config.get("trainer") or {}).get(name) or 0 for name in ("epochs", "extra_epochs"))
     decoding = f"Viterbi {weight}" if weight else "word by word"
     training = sum(run.seconds.get(stage, 0.0) for stage in ("build", "prepare", "fit"))
     return {
         "pair": pair, "method": method.name, "role": method.role, "seed": run.seed,
         **{name: _percent(value) for name, value in scores.items()},
-        "epochs": (config.get("trainer") or {}).get("epochs"), "target_labels": config.get("target_labels") or "",
+        "epochs": epochs, "target_labels": config.get("target_labels") or "",
         "train_seconds": round(training), "seconds": round(sum(run.seconds.values())),
         "validator": run.selection.validator, "epoch": run.selection.epoch, "regret": _percent(run.selection.gap),
         "source_test": _percent((run.source_test or {}).get(run.headline)),

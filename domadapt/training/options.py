@@ -25,7 +25,7 @@ RANGES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerOptions:
-    """What ``conf/trainer/default.yaml`` explains, setting by setting.
+    """What ``conf/trainer/default.yaml`` explains, setting by setting; ``epochs`` are all there are, extra ones too.
 
     Raises:
         ValueError: naming the setting, its value and its range.
@@ -85,6 +85,9 @@ def read_options(cfg: DictConfig) -> TrainerOptions:
         ValueError: naming the setting, its value and its range.
     """
     given = {field.name: cfg.trainer[field.name] for field in fields(TrainerOptions)}
+    _whole("trainer.epochs", given["epochs"], 1)
+    _whole("trainer.extra_epochs", cfg.trainer.extra_epochs, 0)
+    given["epochs"] += cfg.trainer.extra_epochs
     if given["least_steps"] is None:
         given["least_steps"] = LEAST_STEPS if own_files(cfg.data) else 0
     options = TrainerOptions(**given)

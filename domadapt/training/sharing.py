@@ -40,6 +40,7 @@ def source_only(cfg: DictConfig) -> DictConfig:
     made = cfg.copy()
     with open_dict(made):
         made.injection = made.adaptation = made.control = {}
+        made.trainer.extra_epochs = 0
         made.method = "${method_name:${train_on},${backbone},${injection},${adaptation},${control},${target_labels}}"
         made.selection = OmegaConf.load(str(files("domadapt.conf") / "selection" / "source_dev.yaml"))
         if cfg.paths.run:
@@ -60,7 +61,7 @@ class Network:
 
     def __init__(self, cfg: DictConfig, setting: Setting) -> None:
         domains = setting.domains
-        self._epochs, self._cache = int(cfg.trainer.epochs), setting.cache
+        self._epochs, self._cache = read_options(cfg).epochs, setting.cache
         working = [method for method in setting.methods.values() if setting.task.kind in method.tasks]
         read = cfg.train_on == "target" or any(READS_TARGET & method.reads for method in working)
         reads: tuple[object, ...] = (domains.source_train, setting.task.labels)
