@@ -1,9 +1,7 @@
 """Each adaptation alone lowers what it says it lowers, beside all the others; its arithmetic against a plain one."""
 
-import logging
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,13 +14,9 @@ import domadapt
 from domadapt.methods.adaptation.averaging import Averaging
 from domadapt.methods.adaptation.coral import coral
 from domadapt.methods.adaptation.mmd import SCALES, mmd
-from domadapt.methods.adaptation.self_training import SelfTraining
 from domadapt.methods.setting import Setting
 from domadapt.methods.units import check_level, level_of, states_of
-from domadapt.methods.weak_evidence import judging_words, leanings, noun_evidence, passed_on
 from domadapt.runs.key import cell_key
-from domadapt.syntax.double_propagation import double_propagation
-from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
 from domadapt.training.problem import read_problem
 from tests.support import METHODS, corpora, finished, of_family, of_yaml, setting_of, tiny_encoder, tiny_step
@@ -30,11 +24,8 @@ from tests.support import METHODS, corpora, finished, of_family, of_yaml, settin
 ADAPTATIONS = [method.partition("=")[2] for method in METHODS if method.startswith("adaptation=")]
 WITHOUT = {  # a loss: what there is instead
     "averaging": "below",
-    "corpus_evidence": "a shift at decoding: tests/adaptation/test_target_labels.py",
     "guidelines": "a switch at decoding: tests/adaptation/test_target_labels.py",
-    "label_rates": "a shift at decoding: tests/adaptation/test_label_rates.py",
-    "lexical_view": "a shift at decoding: tests/adaptation/test_lexical_view.py",
-    "term_substitution": "other text: tests/test_learning.py",
+    "term_substitution": "other text: tests/adaptation/test_term_substitution.py",
 }
 WITH = [name for name in ADAPTATIONS if name not in WITHOUT]
 
@@ -190,69 +181,6 @@ def test_words_that_are_plainly_nothing_are_not_compared() -> None:
         level_of("dann", "word", SimpleNamespace(kind="sequence"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^coral.level='spans': expected sentence, word or null$"):
         check_level("coral", "spans")
-
-
-JUDGED = ["The screen is sharp.", "I bought a screen and a hinge.", "A sharp but noisy fan.", "It has a case."]
-
-
-def test_terms_and_opinions_find_each_other_by_rule() -> None:
-    texts = [domadapt.data.domains.UnlabelledText(str(i), "", text) for i, text in enumerate(JUDGED)]
-    parses = list(SpacyParser().parse(texts))
-    one, two = (double_propagation(texts, parses, {"sharp"}, rounds) for rounds in (1, 2))
-    assert {"screen", "fan"} <= one.terms.keys() and "hinge" not in one.terms and "case" not in two.terms
-    assert "hinge" in two.terms  # R3: joined with the screen
-    assert "noisy" in two.opinions  # R2 and R4
-    assert double_propagation(texts, parses, set()).terms == {}
-    rows = noun_evidence(texts, parses, two)
-    assert [len(row) for row in rows] == [1, 2, 1, 1]
-    assert rows[0][0, 0] == 1 and rows[3][0, :3].sum() == 0  # judged here; not found at all
-
-
-def test_a_class_is_passed_on_to_adjectives_joined_with_one_but_not_by_but() -> None:
-    known = leanings({"sharp": np.array([0.0, 6.0])}, np.array([0.5, 0.5]))
-    joined = ["It is sharp and swift.", "It is sharp but loud."]
-    texts = [domadapt.data.domains.UnlabelledText(str(i), "", text) for i, text in enumerate(joined)]
-    found = passed_on(known, texts, list(SpacyParser().parse(texts)), rounds=1)
-    assert found["swift"][1] > 0 > found["swift"][0] and "loud" not in found
-
-
-def test_seeds_are_told_by_relations_where_only_terms_are_annotated() -> None:
-    texts = ["The lens is sharp.", "A sharp zoom.", "A new day.", "A new week."]
-    spans = [[(4, 8)], [(8, 12)], [], []]
-    records = [
-        domadapt.data.records.Record(
-            str(i), "", text, spans=tuple(domadapt.data.records.Span(s, e, "x") for s, e in own)
-        )
-        for i, (text, own) in enumerate(zip(texts, spans, strict=True))
-    ]
-    assert judging_words(records, list(SpacyParser().parse(records)), {"x"}) == {"sharp"}
-
-
-def test_labels_of_texts_that_are_all_of_one_class_are_not_learnt_from(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    overrides = [*corpora(tmp_path), "task=classification", "adaptation=self_training"]
-    setting, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={tmp_path}/cache"]))
-    method = setting.methods["self_training"]
-    with torch.no_grad():
-        setting.encoder.model.classifier.bias += torch.tensor([9.0, 0.0])
-    with caplog.at_level(logging.WARNING):
-        method.after_epoch(100)
-    assert method.refused == 1 and not method.labels
-    assert "are labelled positive" in caplog.text and "have collapsed and are not learnt from" in caplog.text
-
-
-def test_a_class_that_a_tenth_of_the_source_has_is_missed(tmp_path: Path) -> None:
-    """Nine to one, and all of the target called the one: it has not become rarer, it has been lost."""
-    overrides = [*corpora(tmp_path), "task=classification", "adaptation=self_training"]
-    setting, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={tmp_path}/cache"]))
-    method = setting.methods["self_training"]
-    assert isinstance(method, SelfTraining)
-    setting.source = [replace(example, label=int(i % 10 > 0)) for i, example in enumerate(setting.source[:20])]
-    assert method.lost(torch.ones(50, dtype=torch.int64)) == [setting.task.labels[0]]
-    assert method.lost((torch.arange(50) % 20 > 0).long()) == []
-    setting.source = [replace(example, label=int(i > 0)) for i, example in enumerate(setting.source * 2)]
-    assert method.lost(torch.ones(50, dtype=torch.int64)) == [], "of one in forty none may be there"
 
 
 def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(tmp_path: Path) -> None:

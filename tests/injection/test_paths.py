@@ -1,4 +1,4 @@
-"""Paths from opinion words, told and attended along: against loops, by pairs, and what is left at prediction."""
+"""Paths from opinion words: against loops, by pairs, and what is left at prediction."""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import nn
 
 import domadapt
-from domadapt.methods.injection.path_attention import PathAttention, path_kinds
+from domadapt.data.records import Record, Span
 from domadapt.methods.injection.paths import OpinionPaths, path_loss
-from domadapt.methods.opinion_paths import leaning_words
 from domadapt.methods.setting import Setting
-from domadapt.models.attention import AttentionCall
+from domadapt.methods.terms import leaning_words, opinion_words
 from domadapt.runs.status import Status
+from domadapt.syntax.parser import SpacyParser
 from domadapt.syntax.trees import path
 from domadapt.training.build import build, make_validators
 from domadapt.training.epochs import Epochs
@@ -122,50 +122,22 @@ def test_it_leaves_the_encoder_as_it_was_and_truncated_words_out() -> None:
     assert not encoder.attention_hooks and not encoder.states_hooks
 
 
+def test_opinion_words_are_told_by_relations_where_only_terms_are_annotated() -> None:
+    texts = ["The lens is sharp.", "A sharp zoom.", "A new day.", "A new week."]
+    spans = [[(4, 8)], [(8, 12)], [], []]
+    records = [
+        Record(str(i), "", text, spans=tuple(Span(start, end, "x") for start, end in own))
+        for i, (text, own) in enumerate(zip(texts, spans, strict=True))
+    ]
+    parses = list(SpacyParser().parse(records))
+    assert opinion_words(records, parses, {"x"}, 1, 0.5) == {"sharp"}
+    assert opinion_words(records, parses, {"x"}, 3, 0.5) == frozenset()  # not met often enough
+    both = [Record(r.id, "", r.text, spans=(*(r.spans or ()), Span(0, 3, "y"))) for r in records[:1]]
+    assert opinion_words(both, parses[:1], {"x"}, 1, 0.5) == {"the"}  # where opinions are annotated, they tell
+
+
 def test_a_source_without_terms_is_refused() -> None:
     setting = setting_of(tiny_encoder(), method := OpinionPaths(10, 3, 8, 1.0), texts=TEXTS)
     assert setting.source
     with pytest.raises(ValueError, match=r"^OpinionPaths: expected spans that are mostly nouns.*leave the method out$"):
         method.prepare()
-
-
-def test_the_bias_lies_on_the_words_that_a_path_joins() -> None:
-    encoder, method = tiny_encoder(), PathAttention([1], 2, 3, 1.0)
-    method.opinions, method.numbers = frozenset({"sharp"}), {("nsubj",): 1, ("^amod",): 2}
-    setting = setting_of(encoder, method, texts=TEXTS)
-    batch = setting.collator(setting.source)
-    kinds = path_kinds(batch, method.own(batch, "paths"))
-    seen = set()
-    for row, example in enumerate(setting.source):
-        words = [example.word(w).lower() if w >= 0 else "" for w in example.alignment.piece_words().tolist()]
-        for i, one in enumerate(words):
-            for j, other in enumerate(words):
-                number = {("sharp", "lens"): 1, ("sharp", "screen"): 2, ("lens", "sharp"): 3, ("screen", "sharp"): 4}
-                assert kinds[row, i, j] == number.get((one, other), 0), (one, other)
-                seen.add(int(kinds[row, i, j]))
-    assert seen == {0, 1, 2, 3, 4}
-    scores = []
-
-    def spy(call: AttentionCall) -> torch.Tensor:
-        assert call.mask is not None
-        scores.append(call.mask)
-        return call.inner()
-
-    encoder.attention_hooks[1].insert(0, spy)  # beneath the method
-    with torch.no_grad():
-        method.bias.copy_(torch.randn_like(method.bias))
-    encoder(batch)
-    [mask] = scores
-    for number in range(5):
-        worth = method.bias[0, number - 1] if number else torch.zeros(method.bias.shape[2])
-        places = (kinds == number) & (batch.attention_mask > 0).unsqueeze(1)
-        found = mask.permute(0, 2, 3, 1)[places]
-        torch.testing.assert_close(found, worth.expand_as(found))
-
-
-def test_a_model_that_attends_along_paths_keeps_them(tmp_path: Path) -> None:
-    small = [*corpora(tmp_path), "injection=path_attention", "trainer.epochs=1", f"paths.run={tmp_path}/run"]
-    metrics = domadapt.train(small)
-    loaded = domadapt.load(tmp_path / "run" / "model").setting.methods["path_attention"]
-    assert len(loaded.opinions) == metrics["stages"]["path_attention/opinions"] > 0
-    assert len(loaded.numbers) == len(metrics["stages"]["path_attention/paths"]) > 0

@@ -16,9 +16,9 @@ from domadapt.config.instantiate import make
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.injection.extra_head import ExtraHead, piece_arcs
 from domadapt.methods.injection.gnn_fusion import GraphFusion
+from domadapt.methods.injection.paths import OpinionPaths
 from domadapt.methods.injection.tree_bias import TreeBias, distance_kinds
 from domadapt.methods.method import Method
-from domadapt.methods.opinion_paths import PathMethod
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import AttentionCall
 from domadapt.models.graph_network import CONVOLUTIONS
@@ -39,7 +39,6 @@ from tests.support import (
     without_checksums,
 )
 
-# What learns to read them, in training; modifiers, which learns nothing, has tests of its own.
 READING = [c for c in INJECTIONS if any({"parses", "parses_at_prediction"} <= m.reads for m in made_of(c).values())]
 CONTROLS = [path.stem for path in sorted((CONF / "control").glob("*.yaml")) if path.stem != "none"]
 CLOSED = {"key.bias"}  # adds the same to all scores of a piece
@@ -47,7 +46,7 @@ CLOSED = {"key.bias"}  # adds the same to all scores of a piece
 
 def only(choice: str) -> Method:
     [method] = made_of(choice).values()
-    if isinstance(method, PathMethod):  # the texts here have no labels to learn them from
+    if isinstance(method, OpinionPaths):  # the texts here have no labels to learn them from
         method.opinions, method.numbers = frozenset({"sharp", "great"}), {("nsubj",): 1, ("^amod",): 2}
     return method
 
@@ -111,7 +110,7 @@ def test_it_starts_as_the_plain_model_and_learns_to_read(tmp_path: Path, choice:
 
 @pytest.mark.parametrize("control", CONTROLS)
 # Paths need a source with terms: tests/injection/test_paths.py, and a whole run in tests/syntax/test_controls.py.
-@pytest.mark.parametrize("choice", [choice for choice in INJECTIONS if not isinstance(only(choice), PathMethod)])
+@pytest.mark.parametrize("choice", [choice for choice in INJECTIONS if not isinstance(only(choice), OpinionPaths)])
 def test_every_injection_learns_from_a_controls_trees(choice: str, control: str) -> None:
     encoder, method = tiny_encoder(), only(choice)
     setting = setting_of(encoder, method)
@@ -229,7 +228,7 @@ def test_parents_and_children_are_each_others_and_several_heads_add_up() -> None
     torch.testing.assert_close(encoder.twin()(batch).logits, plain)
 
 
-@pytest.mark.parametrize("choice", ["injection=extra_head", "injection=path_attention", "injection=tree_bias"])
+@pytest.mark.parametrize("choice", ["injection=extra_head", "injection=tree_bias"])
 def test_of_a_long_text_only_what_is_read_is_compared(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of its words with each other, for every text of the batch, would not fit into memory."""
     texts = ["The screen is sharp.", " ".join(["The very sharp screen of it is great, and so it goes on."] * 200)]

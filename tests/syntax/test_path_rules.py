@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domadapt.data.domains import UnlabelledText
-from domadapt.syntax.double_propagation import double_propagation, found_in
 from domadapt.syntax.parser import Parse
 from domadapt.syntax.path_rules import learn_rules, linked
 from domadapt.syntax.trees import path, paths_from
@@ -90,10 +89,3 @@ def test_rules_are_taken_by_what_they_add_and_no_more_than_raise_the_score() -> 
 def test_nothing_is_learnt_of_nothing() -> None:
     assert learn_rules([], [], [], [], 10, 3) == []
     assert learn_rules(*zip(SUBJECT, strict=True), [{4}], [set()], 10, 3) == []  # type: ignore[call-arg]
-
-
-def test_lists_of_a_domain_find_its_other_texts() -> None:
-    texts, parses = zip(SUBJECT, MODIFIER, strict=True)
-    told = double_propagation(texts, parses, {"great"})
-    for text, parse, found in zip(texts, parses, told.found, strict=True):
-        assert found_in(text, parse, told).tolist() == found.tolist()

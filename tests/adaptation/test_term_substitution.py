@@ -1,0 +1,168 @@
+"""Source sentences with the target's nouns: labels stay true, and what is drawn is what the formula says."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import domadapt
+from domadapt.data.domains import UnlabelledText
+from domadapt.data.records import Record, Span
+from domadapt.methods.adaptation.term_substitution import (
+    LEAST_BELIEF,
+    POWER,
+    SHRINKAGE,
+    Phrase,
+    Pool,
+    TermSubstitution,
+    Use,
+    believed,
+    phrases,
+    places,
+    telling_nouns,
+)
+from domadapt.methods.setting import Setting
+from domadapt.syntax.parser import SpacyParser
+from domadapt.training.build import build
+from tests.support import corpora
+
+
+def made(folder: Path, *more: str) -> TermSubstitution:
+    overrides = [*corpora(folder), "adaptation=term_substitution", f"paths.cache={folder}/cache", *more]
+    setting, _ = build(domadapt.compose("train", overrides))
+    method = setting.methods["term_substitution"]
+    assert isinstance(method, TermSubstitution)
+    method.prepare()
+    return method
+
+
+def test_rewritten_sentences_keep_their_labels_and_speak_of_the_target(tmp_path: Path) -> None:
+    method = made(tmp_path, "adaptation.term_substitution.share=1.0", "adaptation.term_substitution.terms=1.0")
+    records = method.setting.domains.source_train
+    for epoch in range(3):
+        for before, after in zip(records, method.augment(records, epoch, np.random.default_rng(epoch)), strict=True):
+            assert after.id == before.id and after.label == before.label
+            assert [s.type for s in after.spans or ()] == [s.type for s in before.spans or ()]
+            for one, other in zip(before.spans or (), after.spans or (), strict=True):
+                drawn = after.text[other.start : other.end].lower()
+                if one.type == "opinion":
+                    assert drawn == before.text[one.start : one.end].lower()
+                else:
+                    assert any(phrase.words == drawn for phrase in method.phrases)
+    assert method.augment(records, 0, np.random.default_rng(1)) == method.augment(records, 0, np.random.default_rng(1))
+
+
+def test_a_record_that_another_method_has_changed_is_left_alone(tmp_path: Path) -> None:
+    method = made(tmp_path, "adaptation.term_substitution.share=1.0", "adaptation.term_substitution.terms=1.0")
+    changed = [Record(r.id, r.domain, f"{r.text} ", r.label, r.spans) for r in method.setting.domains.source_train]
+    assert all(a is b for a, b in zip(method.augment(changed, 0, np.random.default_rng(0)), changed, strict=True))
+
+
+def test_how_often_a_phrase_is_drawn_is_the_formulas(tmp_path: Path) -> None:
+    method = made(tmp_path)
+    method.beliefs = {"aspect": torch.linspace(0.0, 0.9, len(method.phrases), dtype=torch.float64)}
+    method.beliefs[""] = 1 - method.beliefs["aspect"]
+    method._fill()
+    for kind in ("aspect", ""):
+        pool = method.pools[kind, False]
+        weights = {
+            n: len(method.uses[p]) ** POWER * (LEAST_BELIEF + float(method.beliefs[kind][n]))
+            for n, p in enumerate(method.phrases)
+            if not p.plural and (kind or " " not in p.words)
+        }
+        random = np.random.default_rng(0)
+        drawn = Counter(pool.draw(random) for _ in range(4000))
+        for number, weight in weights.items():
+            assert drawn[number] / 4000 == pytest.approx(weight / sum(weights.values()), abs=0.03)
+    assert Pool(np.array([], dtype=int), np.array([])).draw(np.random.default_rng(0)) is None
+
+
+def test_it_asks_the_network_after_each_epoch_but_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    method = made(tmp_path, "trainer.epochs=3")
+    asked: list[int] = []
+    read = Setting.read_target
+    monkeypatch.setattr(Setting, "read_target", lambda setting: asked.append(1) or read(setting))
+    for epoch in range(3):
+        method.after_epoch(epoch)
+    assert len(asked) == 2 and {*method.beliefs} == {"aspect", ""}
+    torch.testing.assert_close(method.beliefs["aspect"] + method.beliefs[""], torch.ones(len(method.phrases)).double())
+    again = made(tmp_path)
+    again.recall(method.memory())
+    assert again.pools["aspect", False].sums == method.pools["aspect", False].sums
+    without = made(tmp_path, "adaptation.term_substitution.belief=false")
+    without.after_epoch(0)
+    assert not without.beliefs and "target" not in without.reads
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_beliefs_against_a_loop(data: Any) -> None:
+    names = data.draw(st.lists(st.sampled_from(["life", "battery life", "zoom", "long life"]), min_size=1, unique=True))
+    known = [Phrase(name, False) for name in names]
+    uses: dict[Phrase, list[Use]] = {}
+    words: dict[int, dict[int, float]] = {}
+    for text, phrase in enumerate(known * 2):
+        end = len(phrase.words.split())
+        if data.draw(st.booleans()):
+            words[text] = {w: data.draw(st.floats(0, 1)) for w in range(end) if data.draw(st.booleans())}
+        uses.setdefault(phrase, []).append(Use(text, 0, end))
+    means = {
+        phrase: [float(np.mean([*read.values()])) for use in own if (read := words.get(use.text))]
+        for phrase, own in uses.items()
+    }
+    every = [value for own in means.values() for value in own]
+    of_all = float(np.mean(every)) if every else 0.0
+    for phrase, found in zip(known, believed(known, uses, words).tolist(), strict=True):
+        beside = [v for p in known if p.words.split()[-1] == phrase.words.split()[-1] for v in means[p]]
+        of_head = (sum(beside) + SHRINKAGE * of_all) / (len(beside) + SHRINKAGE)
+        own = means[phrase]
+        assert found == pytest.approx((sum(own) + SHRINKAGE * of_head) / (len(own) + SHRINKAGE))
+
+
+def test_places_are_whole_spans_and_nouns_outside() -> None:
+    text = "The battery life of my lens is great for the price."
+    record = Record("1", "x", text, spans=(Span(4, 16, "aspect"), Span(31, 36, "opinion")))
+    (parse,) = SpacyParser().parse([record])
+    found = [(text[p.start : p.end], p.kind) for p in places(record, parse, ["aspect"], frozenset({"price"}))]
+    assert found == [("battery life", "aspect"), ("lens", "")]
+    inside = Record("1", "x", text, spans=(Span(4, 14, "aspect"),))  # ends inside of a word
+    assert [(text[p.start : p.end], p.kind) for p in places(inside, parse, ["aspect"], frozenset())] == [
+        ("lens", ""),
+        ("price", ""),
+    ]
+
+
+def test_phrases_are_counted_in_lower_case_with_their_number() -> None:
+    texts = [UnlabelledText(str(i), "", t) for i, t in enumerate(["The Screens are sharp.", "A screen. The screens."])]
+    found = phrases(texts, list(SpacyParser().parse(texts)))
+    assert {phrase: len(uses) for phrase, uses in found.items()} == {
+        Phrase("screens", True): 2,
+        Phrase("screen", False): 1,
+    }
+
+
+def test_nouns_that_go_with_a_class_stay() -> None:
+    records = [Record(str(i), "x", "The refund of the lens.", label="negative") for i in range(6)]
+    records += [Record(f"p{i}", "x", "The lens and the day.", label="positive") for i in range(6)]
+    assert telling_nouns(records, list(SpacyParser().parse(records))) == {"refund", "day"}
+
+
+def test_where_several_span_types_are_nouns_spans_stay(tmp_path: Path) -> None:
+    """A phrase of the wrong type would make a label false."""
+    method = made(tmp_path, "adaptation.term_substitution.share=1.0", "adaptation.term_substitution.terms=1.0")
+    records = method.setting.domains.source_train
+    typed = tuple(
+        Record(r.id, r.domain, r.text, r.label, tuple(Span(s.start, s.end, f"{s.type}{i % 2}") for s in r.spans or ()))
+        for i, r in enumerate(records)
+    )
+    method.setting.domains = method.setting.domains.__class__(
+        **{name: getattr(method.setting.domains, name) for name in method.setting.domains.__slots__}
+        | {"source_train": typed}
+    )
+    method.prepare()
+    assert method.kinds == [] and not any(place.kind for own in method.places.values() for place in own)
