@@ -22,7 +22,7 @@ LANGUAGE ?= en
 .PHONY: run setup setup-dev test check bench tables docs parser constraints clean help
 
 run: setup  ## the main job: train the shipped benchmark, write the report
-	$(BIN)/domadapt benchmark experiment=both_ways launcher=joblib
+	$(BIN)/domadapt benchmark experiment=quickstart launcher=joblib
 	$(BIN)/domadapt report
 
 setup: $(VENV)/.installed  ## .venv with what `make run` needs

@@ -64,7 +64,7 @@ def training_against_trainer(folder: Path) -> dict[str, Any]:
     scores: dict[str, list[float]] = {"ours": [], "trainer": []}
     same = ["trainer.epochs=3", "trainer.batch_size=8", "trainer.learning_rate=5e-5", "trainer.warmup=0.0"]
     for seed in range(ROUNDS):
-        cfg = compose("train", ["experiment=camera_laptop", *same, f"seed={seed}", f"paths.run={folder}/run{seed}"])
+        cfg = compose("train", ["experiment=hotel_laptop", *same, f"seed={seed}", f"paths.run={folder}/run{seed}"])
         metrics = train(cfg)
         took = sum(metrics["seconds"].get(stage, 0.0) for stage in LOOP)
         ours.append(metrics["counts"]["source_train"] * cfg.trainer.epochs / took)
@@ -130,7 +130,7 @@ def _piece_labels(example: Any) -> list[int]:
 
 def injection_cost(folder: Path, injection: str) -> dict[str, float]:
     """Time of a training step with an injection over one without, on the same labelled batches."""
-    overrides = ["experiment=camera_laptop", f"paths.cache={folder}/cache", f"injection={injection}"]
+    overrides = ["experiment=hotel_laptop", f"paths.cache={folder}/cache", f"injection={injection}"]
     setting, _ = build(compose("train", overrides))
     steps = step_batches(setting)
     with_injection = stepper(setting, setting.methods, steps)
@@ -229,7 +229,7 @@ def _range(group: Any) -> tuple[int, int]:
 
 def main() -> None:
     """Measure everything, or the parts whose first word is given, and print each as a JSON object."""
-    cfg = compose("train", ["experiment=camera_laptop"])
+    cfg = compose("train", ["experiment=hotel_laptop"])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         setting, _ = build(cfg)

@@ -16,7 +16,6 @@ from domadapt.config.resolvers import AUTO, RECIPE
 from tests.support import records, write_jsonl
 
 CONF = Path(__file__).parents[1] / "conf"
-# Of those with a matrix; a recipe, such as best, is one run.
 EXPERIMENTS = sorted(p.stem for p in (CONF / "experiment").glob("*.yaml") if "benchmark:" in p.read_text("utf-8"))
 PAIRS = {
     "aspect_opinion": 6,
@@ -25,13 +24,10 @@ PAIRS = {
     "cross_ner": 2,
     "amazon_reviews": 12,
     "hotel_laptop": 1,
-    "both_ways": 2,
+    "quickstart": 1,
     "shipped": 6,
     "syntax": 3,
-    "adaptations": 3,
-    "camera_laptop": 1,
     "my_matrix": 1,
-    "tuning": 3,
     "several_sources": 3,
 }
 
@@ -59,38 +55,37 @@ def test_the_matrix_composes(name: str, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_control_differs_from_its_method_in_the_trees_alone(name: str) -> None:
     block = compose("benchmark", [f"experiment={name}"]).benchmark
-    assert block.controls.keys() <= block.methods.keys()
-    for method, controls in block.controls.items():
+    controlled = block.get("controls") or {}
+    assert controlled.keys() <= block.methods.keys()
+    for method, controls in controlled.items():
         assert len(controls) > 1  # one of them neutral: what beats only a harmful one has not gained
         assert {f"{method}@linear", f"{method}@word_classes"} & {*controls}
         for control in controls:
             assert [*block.methods[control]] == [*block.methods[method], f"control={control.partition('@')[2]}"]
 
 
-# What is classified takes no modifiers in; what asks which syntax helps the recipe leaves its own out.
-WITHOUT_MODIFIERS = {"amazon_reviews", "camera_laptop_sentences", "syntax_finalists"}
-
-
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_the_recipe_is_one_everywhere(name: str) -> None:
-    methods = compose("benchmark", [f"experiment={name}"]).benchmark.methods
-    for method, overrides in methods.items():
-        if method == "best" or method.startswith("best+"):
-            chosen = {key: value for key, _, value in (one.partition("=") for one in overrides)}
-            assert chosen["selection"] == "last" and "best" in chosen["adaptation"]
-            assert ("modifiers" in chosen.get("injection", "")) == (name not in WITHOUT_MODIFIERS), method
-
-
-def test_a_recipe_with_something_stated_says_so_by_its_name() -> None:
-    plain = compose("train", ["experiment=best", "data=hotel_laptop"])
-    assert [*plain.injection, *plain.adaptation] == [*RECIPE] and plain.method == "best"
-    for override, name in (
-        ("adaptation=[best,guidelines]", "best+guidelines"),
-        ("injection=none", "best-modifiers"),
-        ("control=shuffled", "best@shuffled"),
-        ("target_labels=8", "best+8_labels"),
-    ):
-        assert compose("train", ["experiment=best", "data=hotel_laptop", override]).method == name
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ([], "recipe"),
+        (["adaptation=[recipe,guidelines]"], "recipe+guidelines"),
+        (["injection=gnn"], "recipe+gnn"),
+        (["injection=gnn", "control=shuffled"], "recipe+gnn@shuffled"),
+        (["target_labels=8"], "recipe+8_labels"),
+        (["adaptation=term_substitution"], "term_substitution"),
+        (["experiment=shipped", "trainer.epochs=2"], "recipe"),
+    ],
+)
+def test_one_switch_is_the_recipe_wherever_it_is_used(overrides: list[str], name: str) -> None:
+    """It sets methods, epochs and selection, which the command line may change."""
+    cfg = compose("train", ["adaptation=recipe", "data=hotel_laptop", *overrides])
+    assert cfg.method == name
+    if name.startswith("recipe"):
+        assert {*RECIPE} <= {*cfg.adaptation} and cfg.selection._target_.endswith("last.Last")
+        assert cfg.trainer.extra_epochs == 2 and cfg.adaptation.self_training.average
+    for given, expected in (("trainer.extra_epochs=0", 0), ("trainer.extra_epochs=5", 5)):
+        assert compose("train", ["adaptation=recipe", given]).trainer.extra_epochs == expected
+    assert "source_dev" in compose("train", ["adaptation=recipe", "selection=source_dev"]).selection._target_
 
 
 def test_my_matrix_runs_as_soon_as_paths_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

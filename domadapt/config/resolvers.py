@@ -69,16 +69,15 @@ def method_name(
     >>> method_name("source", {"_target_": "x.Encoder"}, {"gnn": {}}, {}, {"linear": {}})
     'gnn@linear'
     >>> method_name("source", {"_target_": "x.Encoder"}, {"gnn": {}}, dict.fromkeys([*RECIPE, "averaging"], {}), {})
-    'gnn+recipe+averaging'
+    'recipe+gnn+averaging'
     >>> method_name("source", {"_target_": "x.Encoder"}, {}, {}, {}, 32)
     'source_only+32_labels'
     >>> method_name("source", {"_target_": "x.Encoder"}, {}, {}, {}, 0, {"path_rules": {}})
     'path_rules'
     """
-    adapted = [*(adaptation or {})]
-    if set(RECIPE) <= {*adapted}:
-        adapted = ["recipe", *(name for name in adapted if name not in RECIPE)]
-    added = [*(floor or {}), *(injection or {}), *adapted]
+    added = [*(floor or {}), *(injection or {}), *(adaptation or {})]
+    if set(RECIPE) <= {*added}:
+        added = ["recipe", *(name for name in added if name not in RECIPE)]
     if str(backbone.get("_target_", "")).endswith("BiLSTM"):
         added = ["rnn_from_scratch", *added]
     if train_on == "target":

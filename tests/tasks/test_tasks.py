@@ -40,40 +40,6 @@ def test_extraction_scores_a_hand_counted_example() -> None:
     assert (scores["aspect_f1"], scores["opinion_f1"], scores["span_f1"]) == (0.0, 1.0, 0.5)
 
 
-tags = st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"]), max_size=8)
-
-
-@given(tags)
-def test_a_joined_type_has_no_spans_side_by_side_and_others_keep_theirs(given: list[str]) -> None:
-    words = np.array([(3 * place, 3 * place + 2) for place in range(len(given))]).reshape(-1, 2)
-    sure = [0.5] * len(given)
-    inside = [
-        "I-a" if tag == "B-a" and place and given[place - 1][2:] == "a" else tag for place, tag in enumerate(given)
-    ]
-    assert spans_of(given, words, sure, joined=["a"]) == spans_of(inside, words, sure)
-    assert spans_of(given, words, sure, joined=["b", "a"]) == spans_of(
-        [tag.replace("B", "I") for tag in given], words, sure
-    )
-
-
-def test_the_source_says_which_types_never_adjoin() -> None:
-    text = "hot dogs and very good beer"
-    spans = (Span(0, 8, "aspect"), Span(13, 17, "opinion"), Span(18, 22, "opinion"), Span(23, 27, "aspect"))
-    task = Extraction()
-    task.learn_labels([Record("1", "d", text, spans=spans)] * 72)
-    assert task.joined == ["aspect"]
-    few = Extraction()
-    few.learn_labels([Record("1", "d", text, spans=spans)] * 71)
-    assert few.joined == []
-    told = Extraction(joined=[])
-    told.learn_labels([Record("1", "d", text, spans=spans)])
-    assert told.joined == []
-    with pytest.raises(ValueError, match="'place' is no span type; known: .'aspect', 'opinion'"):
-        Extraction(joined=["place"]).learn_labels([Record("1", "d", text, spans=spans)])
-    with pytest.raises(ValueError, match=r"task.joined='aspect': expected a list"):
-        Extraction(joined="aspect")  # type: ignore[arg-type]
-
-
 def test_micro_average_counts_all_spans_together() -> None:
     gold = [Record("1", "d", "bread and soup and staff", spans=(Span(0, 5, "POS"), Span(10, 14, "NEG")))]
     predicted = [Prediction(spans=(Span(0, 5, "POS"), Span(10, 14, "POS"), Span(19, 24, "POS")))]
