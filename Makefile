@@ -55,8 +55,8 @@ bench: setup-dev  ## speed, as ratios measured in alternation
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.costs
 
-tables: setup  ## the blocks of README.md and docs/ that quote results, from results/
-	$(BIN)/python -m benchmarks.readme
+tables: setup  ## the blocks of README.md and docs/ that quote results and settings, from results/ and conf/
+	$(BIN)/python -m benchmarks.tables
 
 docs: $(VENV)/.installed-docs  ## the pages of docs/, into build/docs/index.html; warnings are errors
 	$(BIN)/sphinx-build -q -W --keep-going docs build/docs

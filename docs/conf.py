@@ -5,9 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "docs"))
-
-from settings import choices, settings  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from domadapt import __version__  # noqa: E402
 
@@ -25,8 +23,7 @@ napoleon_use_ivar = True
 highlight_language = "none"
 suppress_warnings = ["ref.python"]  # a name that two modules carry: the nearer is linked
 
-BLOCK = re.compile(r"^% (settings|choices|modules): (\S+)$", re.MULTILINE)
-KINDS = {"settings": settings, "choices": choices}
+BLOCK = re.compile(r"^% modules: (\S+)$", re.MULTILINE)
 
 
 def modules(package: str) -> str:
@@ -39,8 +36,8 @@ def modules(package: str) -> str:
 
 
 def fill(app: object, page: str, source: list[str]) -> None:
-    """Put in what a page asks for with a line `% settings: trainer` or the like."""
-    source[0] = BLOCK.sub(lambda m: (KINDS | {"modules": modules})[m[1]](m[2]), source[0])
+    """Put in what a page asks for with a line `% modules: domadapt.syntax`."""
+    source[0] = BLOCK.sub(lambda match: modules(match[1]), source[0])
 
 
 def setup(app: object) -> None:

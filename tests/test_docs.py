@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from benchmarks.readme import PAGES, ROOT
+from benchmarks import reference
+from benchmarks.tables import PAGES, ROOT
 from domadapt.cli.main import VERBS
 from domadapt.config.compose import compose
 from domadapt.config.overrides import positional, quote, several_trackers
@@ -23,7 +24,7 @@ DOCS, CONF = ROOT / "docs", ROOT / "conf"
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-FILLED = re.compile(r"^% \w+: \S+$", re.MULTILINE)  # a page that has more headings when it is built
+FILLED = re.compile(r"^% modules: \S+$", re.MULTILINE)  # a page that has more headings when it is built
 
 
 def test_the_navigation_names_every_page_once() -> None:
@@ -83,7 +84,7 @@ def _commands(text: str) -> Iterator[list[str]]:
 def test_what_is_shown_to_be_typed_composes(page: str) -> None:
     for verb, *words in _commands(TEXTS[page]):
         assert verb in VERBS
-        words = positional(words) if verb in ("report", "study") else several_trackers(words)
+        words = positional(words) if verb == "report" else several_trackers(words)
         check_words(verb, words)
         if "launcher=ray" in words:  # an extra that is not installed for tests
             continue
@@ -102,22 +103,14 @@ def _leaves(node: Any, prefix: str) -> Iterator[str]:
             yield name
 
 
-@pytest.fixture
-def settings(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(DOCS)
-    import settings  # type: ignore[import-not-found, unused-ignore]
-
-    return settings
-
-
-def test_every_setting_has_its_line(settings: Any) -> None:
-    asked = re.findall(r"^% settings: (\w+)$", TEXTS["docs/settings.md"], re.MULTILINE)
+def test_every_setting_has_its_line() -> None:
+    asked = re.findall(r"^<!-- settings: (\w+) -->$", TEXTS["docs/settings.md"], re.MULTILINE)
     groups = {path.name for path in CONF.iterdir() if path.is_dir() and any(path.glob("*.yaml"))} - {"experiment"}
     assert sorted(asked) == sorted({path.stem for path in CONF.glob("*.yaml")} | groups)
     for path in [*CONF.glob("*.yaml"), *(file for group in groups for file in (CONF / group).glob("*.yaml"))]:
         name = path.stem if path.parent == CONF else path.parent.name
         config = OmegaConf.load(path)
-        lines = settings.settings(name)
+        lines = reference.settings(name)
         prefix = "" if path.parent == CONF or name in ("launcher", "sweeper") else f"{name}."
         for key in _leaves(config, prefix) if isinstance(config, DictConfig) else ():
             own = key.startswith("hydra.") and not key.startswith(("hydra.launcher.", "hydra.sweeper."))
@@ -129,17 +122,17 @@ def _flow(lines: str, key: str) -> bool:
     return f"`{key.rpartition('.')[0]}`" in lines
 
 
-def test_settings_of_one_comment_share_a_line_and_choices_have_their_titles(settings: Any) -> None:
-    lines = settings.settings("trainer").splitlines()
+def test_settings_of_one_comment_share_a_line_and_choices_have_their_titles() -> None:
+    lines = reference.settings("trainer").splitlines()
     assert "How training runs. The same budget serves every method." in lines
     assert "| `trainer.device` | `auto` | auto (a GPU if there is one), cpu or cuda. |" in lines
     [shared] = [line for line in lines if "`trainer.warmup`" in line]
     assert shared.startswith(
         "| `trainer.learning_rate`<br>`trainer.weight_decay`<br>`trainer.warmup` | `2.0e-4`<br>`0."
     )
-    assert "- **`injection=none`**: No syntax." in settings.choices("injection").splitlines()
-    with pytest.raises(ValueError, match="% settings: nowhere: no such file or folder in conf/"):
-        settings.settings("nowhere")
+    assert "- **`injection=none`**: No syntax." in reference.choices("injection").splitlines()
+    with pytest.raises(ValueError, match="settings: nowhere: no such file or folder in conf/"):
+        reference.settings("nowhere")
 
 
 def test_the_method_that_is_shown_trains(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,245 @@
+"""Writes the generated blocks of README.md and docs/: ``make tables``.
+
+A block stands between ``<!-- KIND: WORDS -->`` and ``<!-- end -->``. Numbers come from the tidy files in ``results/``
+(see :mod:`benchmarks.collect`), settings and methods from ``conf/`` and the code. tests/test_tables.py checks that
+every page is what this writes. A file that is not there yet gives the line *not measured yet*.
+"""
+
+import csv
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.collect import ALL
+from benchmarks.reference import choices, methods, settings
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+BLOCK = re.compile(r"<!-- (\w+): ([^\n]+?) -->\n(.*?)<!-- end -->", re.DOTALL)
+OPEN = re.compile(r"<!-- \w+: [^\n]+? -->")
+MISSING = "*Not measured yet.*"
+SCORES = {
+    "aspect_f1": "aspect terms", "opinion_f1": "opinion terms", "span_f1": "spans", "macro_f1": "whole texts, macro F1",
+    "accuracy": "whole texts, accuracy",
+}  # fmt: skip
+ORDER = ("floor", "rnn_from_scratch", "source_only", "adapted", "control", "in_domain")
+Row = dict[str, str]
+
+
+def written(text: str, page: str = "README.md", results: Path = RESULTS) -> str:
+    """A page with every block as its sources have it now.
+
+    Raises:
+        ValueError: a block has no end, or is of no known kind.
+    """
+    blocks = BLOCK.findall(text)
+    if len(OPEN.findall(text)) != len(blocks) or any(OPEN.search(body) for _, _, body in blocks):
+        raise ValueError(f"{page}: a block without an end; expected <!-- end --> after each <!-- KIND: WORDS -->")
+
+    def block(match: re.Match[str]) -> str:
+        kind, words = match[1], match[2].split()
+        if kind not in KINDS:
+            raise ValueError(f"{page}: <!-- {kind}: {match[2]} -->: no such block; there are {', '.join(KINDS)}")
+        return f"<!-- {kind}: {match[2]} -->\n{KINDS[kind](results, words)}\n<!-- end -->"
+
+    return BLOCK.sub(block, text)
+
+
+def summary(results: Path, names: Sequence[str]) -> str:
+    """A row an experiment and score: not adapted, adapted by the recipe, ceiling, gain and share of the gap."""
+    titles = {row["file"]: row["asks"] for row in _read(results / "experiments.csv")}
+    lines = []
+    for name in names:
+        gains = {(g["score"], g["method"]): g for g in _overall(results, name) if g["other"] == "source_only"}
+        found = [score for score in SCORES if (score, "recipe") in gains]
+        for score in [one for one in found if one != "span_f1"] or found:
+            own, ceiling = gains[score, "recipe"], gains.get((score, "in_domain"))
+            top = ceiling["after"] if ceiling and ceiling["pairs"] == own["pairs"] else ""
+            title = f"{SCORES[score]}: {titles.get(name, name)}"
+            means = _number(own["before"]), f"**{_number(own['after'])}**", _number(top)
+            lines.append([title, f"{own['pairs']} × {own['seeds']}", *means, _interval(own), _share(own)])
+    header = [
+        "what, and where",
+        "pairs × seeds",
+        "not adapted",
+        "adapted",
+        "target labels",
+        "gain (95 %)",
+        "of the way",
+    ]
+    return _table(header, lines) if lines else MISSING
+
+
+def scores(results: Path, words: Sequence[str]) -> str:
+    """Mean score of every method on every pair: ``scores: NAME SCORE ...``."""
+    name, wanted = words[0], words[1:]
+    runs = _read(results / f"{name}.csv")
+    parts = []
+    for score in wanted if runs else ():
+        pairs = list(dict.fromkeys(run["pair"] for run in runs))
+        cells: dict[tuple[str, str], list[float]] = {}
+        for run in runs:
+            if run[score]:
+                cells.setdefault((run["method"], run["pair"]), []).append(float(run[score]))
+        rows = []
+        for method in _methods(runs):
+            means = [fmean(cells[method, pair]) if (method, pair) in cells else None for pair in pairs]
+            known = [mean for mean in means if mean is not None]
+            whole = fmean(known) if len(known) == len(pairs) > 1 else None
+            rows.append([f"`{method}`", *map(_number, means), *([_number(whole)] if len(pairs) > 1 else [])])
+        header = ["method", *pairs, *(["mean"] if len(pairs) > 1 else [])]
+        parts.append(
+            f"**{SCORES.get(score, score)}** on the target's test, percent; {_made(runs)}\n\n{_table(header, rows)}"
+        )
+    return "\n\n".join(parts) or MISSING
+
+
+def gains(results: Path, words: Sequence[str]) -> str:
+    """Mean gain of every method over source_only and its controls, worst pairs, p-values: ``gains: NAME SCORE``."""
+    name, score = words
+    rows, every = [], [g for g in _read(results / f"{name}.gains.csv") if g["score"] == score]
+    for own in _overall(results, name):
+        if own["score"] != score or own["method"] == "in_domain":
+            continue
+        pairs = [g for g in every if (g["method"], g["other"]) == (own["method"], own["other"]) and g["pair"] != ALL]
+        low = sorted(pairs, key=lambda g: float(g["gain"]))
+        quarter = fmean(float(g["gain"]) for g in low[: max(1, round(len(low) / 4))])
+        ps = [f"{float(p):.3f}" if (p := own[column]) else "" for column in ("p_some_pair", "p_other_pairs")]
+        worst = [f"{float(low[0]['gain']):+.1f} ({low[0]['pair']})", f"{quarter:+.1f}"]
+        names, count = f"`{own['method']}` − `{own['other']}`", f"{own['pairs']} × {own['seeds']}"
+        rows.append([names, count, _interval(own), *worst, *ps, _share(own)])
+    header = ["difference", "pairs × seeds", "points (95 %)", "worst pair", "worst quarter", "p, these pairs",
+              "p, other pairs", "of the gap"]  # fmt: skip
+    return _table(header, rows) if rows else MISSING
+
+
+def costs(results: Path, words: Sequence[str]) -> str:
+    """Training time, points lost to the choice of the epoch, and how expected scores did: ``costs: NAME``."""
+    runs = _read(results / f"{words[0]}.csv")
+    rows = []
+    for method in _methods(runs):
+        own = [run for run in runs if run["method"] == method]
+        seconds = {run["pair"]: run for run in runs if run["role"] == "source_only"}
+        times = [float(r["train_seconds"]) / float(seconds[r["pair"]]["train_seconds"]) for r in own
+                 if r["pair"] in seconds and float(seconds[r["pair"]]["train_seconds"])]  # fmt: skip
+        regret = [float(r["regret"]) for r in own if r.get("regret")]
+        known = [r for r in own if r.get("expected")]
+        headline = next((s for s in ("span_f1", "macro_f1", "accuracy") if own[0].get(s)), "")
+        off = [abs(float(r["expected"]) - float(r[headline])) for r in known]
+        inside = sum(float(r["expected_low"]) <= float(r[headline]) <= float(r["expected_high"]) for r in known)
+        mean = fmean(float(r["train_seconds"]) for r in own)
+        rows.append([
+            f"`{method}`", f"{mean:.0f}", f"{fmean(times):.1f}" if times else "",
+            f"{fmean(regret):.1f}" if regret else "", f"{fmean(off):.1f}" if off else "",
+            f"{inside} of {len(known)}" if known else "",
+        ])  # fmt: skip
+    header = [
+        "method",
+        "seconds of training",
+        "times source_only's",
+        "regret",
+        "expected score off by",
+        "inside its range",
+    ]
+    return _table(header, rows) if rows else MISSING
+
+
+def rows(results: Path, words: Sequence[str]) -> str:
+    """A whole CSV as a table: ``rows: NAME``."""
+    found = _read(results / f"{words[0]}.csv")
+    return _table(list(found[0]), [list(row.values()) for row in found]) if found else MISSING
+
+
+def text(results: Path, words: Sequence[str]) -> str:
+    """A text file in a fence, as a command printed it: ``text: NAME``."""
+    path = results / f"{words[0]}.txt"
+    return f"```text\n{path.read_text(encoding='utf-8').rstrip()}\n```" if path.is_file() else MISSING
+
+
+def measured(results: Path) -> dict[str, list[str]]:
+    """Names of the experiments that every method has runs of."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(results.glob("*.csv")):
+        for name in {part for row in _read(path) if row.get("seed") for part in _parts(row["method"])}:
+            found.setdefault(name, []).append(path.stem)
+    return found
+
+
+KINDS: dict[str, Callable[[Path, Sequence[str]], str]] = {
+    "summary": summary, "scores": scores, "gains": gains, "costs": costs, "rows": rows, "text": text,
+    "settings": lambda _, words: settings(words[0]), "choices": lambda _, words: choices(words[0]),
+    "methods": lambda results, words: methods(words[0], measured(results)),
+}  # fmt: skip
+
+
+@cache
+def _read(path: Path) -> list[Row]:
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _overall(results: Path, name: str) -> list[Row]:
+    """Comparisons over all pairs; of one pair alone where there is no other."""
+    found = _read(results / f"{name}.gains.csv")
+    over = {(g["score"], g["method"], g["other"]) for g in found if g["pair"] == ALL}
+    return [g for g in found if g["pair"] == ALL or (g["score"], g["method"], g["other"]) not in over]
+
+
+def _methods(runs: Sequence[Row]) -> list[str]:
+    roles = {run["method"]: run["role"] for run in runs}
+    return sorted(roles, key=lambda name: (ORDER.index(roles[name]) if roles[name] in ORDER else 2, name))
+
+
+def _made(runs: Sequence[Row]) -> str:
+    """Seeds, decoding and processor, in a word each."""
+    seeds = sorted({run["seed"] for run in runs})
+    parts = [f"{len(seeds)} seed{'s' * (len(seeds) > 1)}"]
+    for column in ("decoding", "precision"):
+        parts += [" and ".join(values)] if (values := sorted({run.get(column, "") for run in runs} - {""})) else []
+    return ", ".join(parts)
+
+
+def _parts(method: str) -> Iterable[str]:
+    return re.split(r"[+@ ]", method)[:1] if "+" not in method else method.split("@")[0].split("+")
+
+
+def _number(value: float | str | None) -> str:
+    return "–" if value in (None, "") else f"{float(value):.1f}"
+
+
+def _interval(gain: Row) -> str:
+    ends = f" ({float(gain['low']):+.1f} to {float(gain['high']):+.1f})" if gain["low"] else ""
+    return f"{float(gain['gain']):+.1f}{ends}"
+
+
+def _share(gain: Row) -> str:
+    if not gain["gap_closed"]:
+        return "–"
+    ends = f" ({float(gain['gap_low']):.0f} to {float(gain['gap_high']):.0f})" if gain["gap_low"] else ""
+    return f"{float(gain['gap_closed']):.0f} %{ends}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rule = [":---", *["---:"] * (len(header) - 1)]
+    lines = [[cell.replace("|", "\\|") for cell in row] for row in (header, rule, *rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def main() -> None:
+    """Write the pages anew."""
+    for path in PAGES:
+        name = str(path.relative_to(ROOT))
+        before = path.read_text(encoding="utf-8")
+        if (after := written(before, name)) != before:
+            path.write_text(after, encoding="utf-8")
+            print(f"{name} is written anew", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""README.md and docs/ say what results/ and conf/ say."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.tables import KINDS, MISSING, PAGES, RESULTS, ROOT, written
+
+RUNS = """pair,method,role,seed,span_f1,aspect_f1,train_seconds,regret,expected,expected_low,expected_high,decoding
+a → b,source_only,source_only,1,60.0,50.0,20,1.0,58.0,50.0,66.0,Viterbi 0.5
+a → b,recipe,adapted,1,66.0,60.0,60,0.0,70.0,68.0,72.0,Viterbi 0.5
+b → a,recipe,adapted,1,70.0,60.0,40,0.5,69.0,60.0,75.0,Viterbi 0.5
+"""
+GAINS = """score,pair,method,other,pairs,seeds,before,after,gain,low,high,over,p_some_pair,p_other_pairs,gap_closed,\
+gap_low,gap_high
+span_f1,a → b,recipe,source_only,1,3,60.0,66.0,6.0,5.0,7.0,seeds,,,50.0,40.0,60.0
+span_f1,b → a,recipe,source_only,1,3,71.0,70.0,-1.0,-2.0,0.5,seeds,,,,,
+span_f1,all pairs,recipe,source_only,2,3,65.5,68.0,2.5,1.5,3.5,seeds,0.01,0.2,25.0,15.0,35.0
+"""
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    (tmp_path / "some.csv").write_text(RUNS, encoding="utf-8")
+    (tmp_path / "some.gains.csv").write_text(GAINS, encoding="utf-8")
+    (tmp_path / "experiments.csv").write_text("file,asks\nsome,made-up pairs\n", encoding="utf-8")
+    (tmp_path / "card.txt").write_text("a card\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_every_block_of_the_pages_is_what_its_source_gives() -> None:
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        name = str(path.relative_to(ROOT))
+        assert written(text, name) == text, f"{name} is not what results/ and conf/ say: run `make tables`"
+
+
+@pytest.mark.parametrize(
+    ("block", "line"),
+    [
+        (
+            "gains: some span_f1",
+            "| `recipe` − `source_only` | 2 × 3 | +2.5 (+1.5 to +3.5) | -1.0 (b → a) | -1.0 | 0.010 |",
+        ),
+        ("scores: some span_f1", "| `recipe` | 66.0 | 70.0 | 68.0 |"),
+        ("scores: some span_f1", "| `source_only` | 60.0 | – |  |"),
+        ("costs: some", "| `recipe` | 50 | 3.0 | 0.2 | 2.5 | 1 of 2 |"),
+        (
+            "summary: some",
+            "| spans: made-up pairs | 2 × 3 | 65.5 | **68.0** | – | +2.5 (+1.5 to +3.5) | 25 % (15 to 35) |",
+        ),
+        ("text: card", "a card"),
+        ("text: nothing", MISSING),
+        ("gains: nothing span_f1", MISSING),
+        ("choices: injection", "- **`injection=none`**: No syntax."),
+    ],
+)
+def test_a_block_is_written_anew_and_the_prose_around_it_is_kept(results: Path, block: str, line: str) -> None:
+    text = f"Before.\n<!-- {block} -->\nold 99.9\n<!-- end -->\nAfter.\n".replace("\\\n", "\n")
+    found = written(text, results=results)
+    assert found.startswith("Before.\n<!-- ") and found.endswith("<!-- end -->\nAfter.\n") and "99.9" not in found
+    assert any(one.startswith(line.rstrip("|").rstrip()) or line in one for one in found.splitlines()), found
+    assert written(found, results=results) == found
+
+
+def test_every_kind_of_block_is_used() -> None:
+    texts = "".join(path.read_text(encoding="utf-8") for path in PAGES)
+    assert {*re.findall(r"<!-- (\w+): ", texts)} <= {*KINDS}
+
+
+def test_results_are_few_tidy_and_name_no_machine() -> None:
+    files = [path for path in RESULTS.rglob("*") if path.is_file()]
+    assert len(files) <= 60 and sum(path.stat().st_size for path in files) <= 3_000_000
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"/(home|root|tmp|work|Users|mnt)/", text), path
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("<!-- tabel: some -->\n<!-- end -->", "tabel.*: no such block; there are summary, scores"),
+        ("<!-- scores: some span_f1 -->\n", "a block without an end"),
+        ("<!-- scores: a b -->\n<!-- scores: a b -->\n<!-- end -->", "a block without an end"),
+        ("<!-- settings: nowhere -->\n<!-- end -->", "settings: nowhere: no such file or folder"),
+    ],
+)
+def test_a_wrong_block_is_named(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        written(text)
