@@ -186,10 +186,6 @@ def test_unknown_verb(command: Command) -> None:
         (["report", "output=null"], "output=null: expected a file's name, such as output=report.html"),
         (["report", "output=a.csv"], "output=a.csv: expected a name that ends in .html or .htm, such as a.html"),
         (["report", "runs=nowhere", "formats=html"], "runs=nowhere: no such folder"),
-        (["study", "runs=null"], "runs=null: expected a folder of runs"),
-        (["study", "output=null"], "output=null: expected a file's name, such as output=study.md"),
-        (["study", "output=a.csv"], "output=a.csv: expected a name that ends in .md"),
-        (["bundle", "output=null"], "output=null: expected a file's name, such as output=bundle.pyz"),
         (["parse", "input=FILE", "paths.cache=null"], "paths.cache=null: expected a folder"),
         (["parse", "input=FILE", "parser.batch_size=abc"], "parser.batch_size='abc': expected a whole number"),
     ],
@@ -396,10 +392,8 @@ OVERWRITING = {
     "parse, its parses": (["parse", "input=a.txt", "parser=conllu", "parser.path=p", "output=p"], "p, which is read"),
     "audit": (["audit", *MINE, "output=source.jsonl"], "source.jsonl"),
     "audit, the sealed test": (["audit", *MINE, "target.test_path=run/t", "output=run/t"], "run/t"),
-    "bundle": (["bundle", *MINE, "experiment=my_matrix", "output=source.jsonl"], "source.jsonl"),
     "report": (["report", "run", "output=run/metrics.json"], "run/metrics.json"),
     "report, predictions": (["report", "run", "output=run/predictions.jsonl"], "run/predictions.jsonl"),
-    "study": (["study", "run", "output=run/metrics.json"], "run/metrics.json"),
     "train": (["train", *MINE, "target.path=t/predictions.jsonl", "paths.run=t"], "t/predictions.jsonl"),
 }
 

@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "domadapt"
 ROOMS = (
     *("utils", "config", "runs", "statistics", "syntax", "data", "auditing", "models", "tasks", "selection", "methods"),
-    *("inference", "analysis", "reporting", "serving", "tracking", "training", "benchmarking", "bundling", "cli"),
+    *("inference", "analysis", "reporting", "serving", "tracking", "training", "benchmarking", "cli"),
 )
 AT_THE_ROOT = {"__init__.py", "__main__.py", "api.py"}
 

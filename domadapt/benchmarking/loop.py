@@ -14,7 +14,6 @@ from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
 from domadapt.config.compose import user_error
 from domadapt.reporting.report import report
-from domadapt.reporting.study import study
 from domadapt.reporting.tables import text_table
 from domadapt.runs.provenance import described
 from domadapt.runs.status import Busy
@@ -44,8 +43,6 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
         track_benchmark(cfg, done, report(finished_ones, Path(cfg.paths.runs, "report.html")))
     if failure:
         raise failure
-    if cfg.benchmark.get("study"):
-        print(study([cell.folder for cell in todo], Path(cfg.paths.runs, "study.md")))
     return done
 
 

@@ -14,7 +14,6 @@ domadapt VERB [overrides]      label one domain, work in another
 
   train       one run: fit on the source, adapt to the target, select, test
   benchmark   every pair, method and seed of an experiment, then the table
-  bundle      an experiment's runs as one file, for a GPU machine without network
   predict     label your own text with a trained model
   serve       a small page that labels what you type, on this machine
   export      a trained model as a folder that works without domadapt
@@ -22,7 +21,6 @@ domadapt VERB [overrides]      label one domain, work in another
   audit       what is wrong with the corpora, before you believe a score
   analyze     what a model's heads and layers know, before and after fine-tuning
   report      one HTML file from run folders: domadapt report runs/mine
-  study       which validator should choose checkpoints, and settings chosen on other pairs, from run folders
 
 Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.path=b.txt injection=[lisa,gnn]
   domadapt VERB --help      the verb's settings and what can be chosen
@@ -56,13 +54,6 @@ def train(cfg: Any, overrides: list[str]) -> float | None:
 def benchmark(cfg: Any, overrides: list[str]) -> None:
     """All cells of an experiment; prints the table."""
     from domadapt.benchmarking.loop import benchmark as run
-
-    run(cfg, overrides)
-
-
-def bundle(cfg: Any, overrides: list[str]) -> None:
-    """Pack all cells of an experiment; prints what is in the file."""
-    from domadapt.bundling.bundle import bundle as run
 
     run(cfg, overrides)
 
@@ -120,17 +111,9 @@ def report(cfg: Any, overrides: list[str]) -> None:
     print(run(cfg.runs, cfg.output, asked, cfg.audit, bool(cfg.attention), cfg.baseline, selection))
 
 
-def study(cfg: Any, overrides: list[str]) -> None:
-    """Compare validators on finished runs, and tune methods on other pairs; prints the tables."""
-    from domadapt.reporting.study import study as run
-
-    print(run(cfg.runs, cfg.output, [cfg.methods] if isinstance(cfg.methods, str) else cfg.methods))
-
-
 VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "train": train,
     "benchmark": benchmark,
-    "bundle": bundle,
     "predict": predict,
     "serve": serve,
     "export": export,
@@ -138,7 +121,6 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "audit": audit,
     "analyze": analyze,
     "report": report,
-    "study": study,
 }
 
 
@@ -244,9 +226,9 @@ def _run(verb: str, arguments: list[str]) -> None:
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
     tidy = quote if verb in ("predict", "parse", "serve", "export") else lengthen
-    if verb in ("train", "benchmark", "audit", "bundle"):
+    if verb in ("train", "benchmark", "audit"):
         arguments = [verb, *kept(arguments[1:])]
-    words = positional(arguments[1:]) if verb in ("report", "study") else arguments[1:]
+    words = positional(arguments[1:]) if verb == "report" else arguments[1:]
     check_words(verb, words)
     given = [tidy(argument) for argument in several_trackers(words)]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.

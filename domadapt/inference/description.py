@@ -14,11 +14,7 @@ NAME = "domadapt.json"
 FORMAT = 2  # of model folders
 # By field, where a description's classes may come from, and what marks them there. Others of ours do more than a model
 # needs: a parse cache makes folders wherever it is told to.
-PARSERS = (
-    "domadapt.syntax.parser",
-    "domadapt.syntax.conllu",
-    "domadapt.syntax.deferred",
-)
+PARSERS = ("domadapt.syntax.parser", "domadapt.syntax.conllu")
 CLASSES = {
     "task": (("domadapt.tasks",), "decode"),
     "backbone": (("domadapt.models",), "takes_methods"),

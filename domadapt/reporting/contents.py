@@ -19,10 +19,8 @@ from domadapt.reporting.regret import regret
 from domadapt.reporting.reproduce import reproduce
 from domadapt.reporting.rows import rows
 from domadapt.reporting.significance import significance
-from domadapt.reporting.study import study_section
 from domadapt.reporting.summary import overview, summary
 from domadapt.reporting.tables import table
-from domadapt.reporting.tuned import tuned_sections
 from domadapt.reporting.unlabelled import unlabelled
 from domadapt.reporting.verdict import verdict_card
 from domadapt.runs.groups import Pair
@@ -108,18 +106,7 @@ def _pair(pair: Pair, statistics: Statistics) -> Section:
 
 def _compared(pairs: Sequence[Pair], statistics: Statistics, colors: Mapping[str, str]) -> list[Section]:
     """What target scores allow to be said of methods, validators, expectations and costs."""
-    chosen = [_selection(pairs), *tuned_sections(pairs)]
-    return [significance(pairs, statistics), *chosen, expected(pairs), cost(pairs, colors)]
-
-
-def _selection(pairs: Sequence[Pair]) -> Section:
-    """The study in front, its tables and those of every method's regret folded."""
-    study, by_method = study_section(pairs).blocks, regret(pairs).blocks
-    said = [block.text for block in (*study, *by_method) if isinstance(block, Text)]
-    if len(said) == len(study) + len(by_method):
-        return Section("Selection", (Text(" ".join(said)),))
-    chosen = (Folded("What every validator would choose, by method", by_method),) if len(by_method) > 1 else by_method
-    return Section("Selection", (*_tables_folded(study), *chosen))
+    return [significance(pairs, statistics), regret(pairs), expected(pairs), cost(pairs, colors)]
 
 
 def _tables_folded(blocks: Sequence[Block]) -> tuple[Block, ...]:

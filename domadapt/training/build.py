@@ -92,7 +92,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         names = ", ".join(name for name, method in methods.items() if method.augments)
         raise ValueError(
             f"{names}: writes new text every epoch, and {made.name} knows only texts that were parsed before; take "
-            f"parser=shipped (in a bundle: on the machine that made it)"
+            f"parser=shipped"
         )
     if setting.parses_at_prediction and getattr(made, "file_alone", False):
         log.warning(

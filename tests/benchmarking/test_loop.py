@@ -40,10 +40,9 @@ def run(given: list[str]) -> list[dict[str, Any]]:
 def test_a_benchmark_runs_what_is_not_finished(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    given = overrides(tmp_path, "+benchmark.study=true")
+    given = overrides(tmp_path)
     first = run(given)
     said = capsys.readouterr().out
-    assert "4 runs of gnn and source_only" in said and (tmp_path / "runs" / "study.md").is_file()
     assert [(m["method"], m["seed"]) for m in first] == [("source_only", 1), ("gnn", 1), ("source_only", 2), ("gnn", 2)]
     assert "4 cells: 1 pairs × 2 methods × 2 seeds; launcher in_process, 1 at once\n  4 to run" in said
     assert "no estimate" in said and re.search(r"4 cells in \d+ s; their own times add up to \d+ s", said)

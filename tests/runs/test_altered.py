@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from domadapt.reporting.report import report
-from domadapt.reporting.study import study
 from domadapt.runs.groups import group
 from domadapt.runs.reading import NEEDED, read_metrics, read_runs
 from domadapt.runs.status import read_results, set_aside
@@ -133,17 +132,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_damaged_runs_are_left_out_of_report_and_study_by_name(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_runs_are_left_out_of_report_by_name(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     found = read_runs(folder)
     assert [Path(run.folder).name for run in found.runs] == ["sound-1", "sound-2"]
     assert len(found.skipped) == len(DAMAGE)
     report(folder, folder / "report.html", ("html", "markdown", "csv"), attention=False)
-    study(folder, folder / "study.md")
     for name in DAMAGE:
         damaged = f"{folder / name / 'metrics.json'}"
         assert any(damaged in message and "left out" in message for message in caplog.messages)
-        for file in ("report.md", "study.md"):
-            assert f"{name}/metrics.json" in (folder / file).read_text(encoding="utf-8").replace("\\", ""), (file, name)
+        assert f"{name}/metrics.json" in (folder / "report.md").read_text(encoding="utf-8").replace("\\", ""), name
     assert "p=0" not in (folder / "report.md").read_text(encoding="utf-8").replace(" ", "").replace("p=0.", "")
 
 
