@@ -95,6 +95,8 @@ def read_description(folder: Path) -> Description:
         *range(1, len(description.relations) + 1)
     ]:
         raise ValueError(f"{path}: damaged: expected max_pieces from 3, and relations numbered from 1; {AGAIN}")
+    if description.task.get("transition_weight") and not isinstance(description.task.get("transitions"), list):
+        raise ValueError(f"{path}: damaged: task.transitions: expected the scores that decoding needs; {AGAIN}")
     if description.checksums not in (None, CHECKSUMS):
         raise ValueError(f"{path}: damaged: checksums={description.checksums!r}, expected {CHECKSUMS!r}; {AGAIN}")
     return description

@@ -63,7 +63,9 @@ def export(
         stock = part / "stock" if format != "hf" else part
         write_stock(folder / "encoder", stock, longest)
         if format != "hf":
-            write_onnx(stock, kind, longest, part, eight_bits=format == "onnx-int8")
+            task = original.setting.task
+            transitions = (task.transition_weight * task.transitions).tolist() if kind == "token" else None
+            write_onnx(stock, kind, longest, part, format == "onnx-int8", transitions)
         if compared:
             with quietly():
                 measured.extend(measure(original, stock, part if format != "hf" else None, compared))
@@ -71,7 +73,7 @@ def export(
             shutil.rmtree(stock)
         if kind == "token":
             measured.append(WORDS)
-            if description.task.get("transition_weight"):
+            if format == "hf" and description.task.get("transition_weight"):
                 measured.append(
                     "domadapt decodes the tags of a text together, by how they follow each other in the source; this "
                     "folder alone is decoded word by word."

@@ -31,6 +31,8 @@ class OnnxModel:
         self.labels: list[str] = [config["id2label"][str(i)] for i in range(len(config["id2label"]))]
         self.kind: str = config["kind"]
         self.pad: int = config["pad_token_id"]
+        count = len(self.labels)  # scores of a tag after another, or after nothing (the last row)
+        self.transitions = np.array(config.get("transitions") or np.zeros((count + 1, count)), dtype=np.float64)
         self.tokenizer = Tokenizer.from_file(str(home / "tokenizer.json"))
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(config["max_pieces"])
@@ -75,34 +77,55 @@ class OnnxModel:
         return powers / powers.sum(-1, keepdims=True)
 
     def _spans(self, text: str, encoding: Encoding, probabilities: Any) -> list[dict[str, Any]]:
-        """Each word has the class of its first piece; an I- of the same type goes on with the span before it."""
-        groups: list[list[tuple[int, int, float]]] = []
-        types: list[str] = []
-        before, word = "O", None
+        """A word has the class of its first piece, all decoded together; an I- of the same type goes on with a span."""
+        words: list[list[int]] = []  # place of the first piece, start, end
+        before = None
         for place, (start, end) in enumerate(encoding.offsets):
             start = end - len(text[start:end].lstrip())  # SentencePiece has the space before a word in its piece
             if encoding.word_ids[place] is None or start == end:  # a special piece, or that space alone
                 continue
-            same, word = encoding.word_ids[place] == word, encoding.word_ids[place]
-            if same:
-                if before != "O":
-                    first, _, sure = groups[-1][-1]
-                    groups[-1][-1] = (first, end, sure)
-                continue
-            best = int(probabilities[place].argmax())
-            tag = self.labels[best]
+            if encoding.word_ids[place] == before:
+                words[-1][2] = end
+            else:
+                words.append([place, start, end])
+            before = encoding.word_ids[place]
+        if not words:
+            return []
+        best, sure = self._decoded(np.log(np.maximum(probabilities[[place for place, *_ in words]], 1e-30)))
+        groups: list[list[int]] = []
+        for word, tag in enumerate(self.labels[i] for i in best):
             if tag != "O":
-                if tag[0] != "I" or before[2:] != tag[2:]:
-                    groups.append([])
-                    types.append(tag[2:])
-                groups[-1].append((start, end, float(probabilities[place][best])))
-            before = tag
+                before = self.labels[best[word - 1]] if word else "O"
+                if tag[0] == "I" and before[2:] == tag[2:]:
+                    groups[-1].append(word)
+                else:
+                    groups.append([word])
         found = []
-        for kind, words in zip(types, groups):
-            start, end = words[0][0], words[-1][1]
-            sure = round(sum(each for _, _, each in words) / len(words), 4)
-            found.append({"start": start, "end": end, "type": kind, "text": text[start:end], "confidence": sure})
+        for group in groups:
+            start, end, kind = words[group[0]][1], words[group[-1]][2], self.labels[best[group[0]]][2:]
+            confidence = round(float(np.mean([sure[word] for word in group])), 4)
+            found.append({"start": start, "end": end, "type": kind, "text": text[start:end], "confidence": confidence})
         return found
+
+    def _decoded(self, scores: Any) -> tuple[list[int], list[float]]:
+        """The best sequence of tags (Viterbi), and each tag's probability over all sequences (forward-backward)."""
+        within, count = self.transitions[:-1], len(self.labels)
+        best, back, forward = self.transitions[-1] + scores[0], [], [self.transitions[-1] + scores[0]]
+        for row in scores[1:]:
+            steps = best[:, None] + within
+            back.append(steps.argmax(0))
+            best = steps.max(0) + row
+            forward.append(np.logaddexp.reduce(forward[-1][:, None] + within, axis=0) + row)
+        backward = [np.zeros(count)]
+        for row in scores[:0:-1]:
+            backward.append(np.logaddexp.reduce(within + row + backward[-1], axis=1))
+        tags = [int(best.argmax())]
+        for places in back[::-1]:
+            tags.append(int(places[tags[-1]]))
+        tags.reverse()
+        every = np.array(forward) + np.array(backward[::-1])
+        every = np.exp(every - np.logaddexp.reduce(every, axis=1, keepdims=True))
+        return tags, [float(every[word, tag]) for word, tag in enumerate(tags)]
 
 
 if __name__ == "__main__":

@@ -46,7 +46,14 @@ class Logits(nn.Module):
         return logits
 
 
-def write_onnx(stock: Path, kind: str, max_pieces: int, folder: Path, eight_bits: bool) -> None:
+def write_onnx(
+    stock: Path,
+    kind: str,
+    max_pieces: int,
+    folder: Path,
+    eight_bits: bool,
+    transitions: list[list[float]] | None = None,
+) -> None:
     """Write ``model.onnx``, ``tokenizer.json``, ``config.json`` and the file that runs them.
 
     Args:
@@ -54,6 +61,7 @@ def write_onnx(stock: Path, kind: str, max_pieces: int, folder: Path, eight_bits
         kind: of the task, ``sequence`` or ``token``.
         max_pieces: longest text.
         folder: that is there.
+        transitions: (tags + 1, tags) scores of a tag after another, as decoding weights them.
         eight_bits: keep matrices as integers of 8 bits, a scale for each column; activations are scaled as they come.
 
     Raises:
@@ -104,6 +112,7 @@ def write_onnx(stock: Path, kind: str, max_pieces: int, folder: Path, eight_bits
         "id2label": {str(place): label for place, label in model.config.id2label.items()},
         "pad_token_id": int(tokenizer.pad_token_id or 0),
         "max_pieces": max_pieces,
+        "transitions": transitions,
     }
     write_atomic(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
     shutil.copyfile(stock / "tokenizer.json", folder / "tokenizer.json")

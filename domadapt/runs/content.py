@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from domadapt.runs.foreign import foreign_code
 from domadapt.utils.files import matching
 
 LONGEST_PATH = 4096  # of the system's; a longer text is none
@@ -38,6 +38,25 @@ def by_content(value: Any, name: str = "") -> Any:
     if name == "teachers" and Path(str(value), "model").is_dir():  # a run counts by its model
         return hash_of(Path(str(value), "model"))
     return hash_of(Path(value)) if names_file(name, value) else value
+
+
+def foreign_code(target: str) -> list[Path]:
+    """The code of the module or package that a name from outside of this package is in; none if it is not there.
+
+    A package counts whole; a single file with all Python files beside it, which it may import, unless it is installed.
+    """
+    package = target.partition(".")[0]
+    try:
+        spec = find_spec(package) if package else None
+    except ValueError:  # of what is no module of a file, such as __main__
+        return []
+    if spec is None:
+        return []
+    if spec.submodule_search_locations:
+        return [Path(next(iter(spec.submodule_search_locations)))]
+    if not spec.origin or not (file := Path(spec.origin)).is_file():
+        return []
+    return [file] if {"site-packages", "dist-packages"} & {*file.parts} else sorted(file.parent.glob("*.py"))
 
 
 def objects(value: Any) -> Iterator[dict[str, Any]]:

@@ -2,18 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.runs.code import code
 from domadapt.runs.content import by_content, hash_of, objects, shipped
-from domadapt.runs.foreign import imported
 from domadapt.runs.provenance import NUMERIC, installed
 from domadapt.utils.redact import strike
 
+# Raised with every change of code that moves numbers of runs (a pinned loss in tests/test_pins.py, a score, what is
+# decoded), so that runs from before are not taken for finished ones.
+NUMERICS = 1
 # Where a run is written, who watches it, what it is called.
 LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
 OF_THE_TRAINER = ("threads", "device", "precision", "hardware")  # what these come to counts, not what they say
@@ -25,9 +26,9 @@ READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, witho
 def cell_key(cfg: DictConfig, without: Sequence[str] = ()) -> str:
     """16 hex digits of all that changes a cell's numbers, and of nothing else.
 
-    These are the resolved configuration (less paths and tracking), the content of the files it names, the code
-    that its objects and the loop reach, the versions of the libraries beneath, and the kind of hardware. Of validators
-    the chosen one counts; every other one's choice stands in a column of its own, and a new one runs nothing again.
+    These are :data:`NUMERICS`, the resolved configuration (less paths and tracking), the content of files and foreign
+    code that it names, the versions of the libraries beneath, and the kind of hardware. Of validators the chosen one
+    counts; every other one's choice stands in a column of its own, and a new one runs nothing again.
 
     Args:
         cfg: a composed ``train.yaml``.
@@ -37,9 +38,9 @@ def cell_key(cfg: DictConfig, without: Sequence[str] = ()) -> str:
     kept = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}
     kept["trainer"] = {name: value for name, value in kept["trainer"].items() if name not in OF_THE_TRAINER}
     parts = [
+        NUMERICS,
         by_content(kept),
         _pipelines(config),
-        code(frozenset(_starts(kept))),
         [installed(name) for name in NUMERIC],
         _hardware(config["trainer"]),
     ]
@@ -83,7 +84,7 @@ def folder_of(cfg: DictConfig, name: str) -> Path:
 
 def _hardware(trainer: dict[str, Any]) -> str:
     """What the cell is computed on: this machine, unless the configuration names another; with threads, if it does."""
-    from domadapt.utils.device import kind_of_hardware  # loads torch; a bundle first looks whether there is one
+    from domadapt.utils.device import kind_of_hardware  # loads torch
 
     try:
         kind = str(trainer.get("hardware") or kind_of_hardware(trainer["device"], trainer["precision"]))
@@ -99,12 +100,3 @@ def _pipelines(config: dict[str, Any]) -> list[str]:
         return []
     names = [str(part.get("name", "shipped")) for part in objects(config["parser"]) if part["_target_"] == SPACY]
     return [hash_of(shipped() / "parser" / "model") if name == "shipped" else installed(name) for name in names]
-
-
-def _starts(config: dict[str, Any]) -> Iterator[str]:
-    """Names of ours that a configuration's objects have, or that the foreign code behind them imports."""
-    for target in {str(part["_target_"]) for part in objects(config)}:
-        if target.startswith("domadapt."):
-            yield target
-        else:
-            yield from imported(target)

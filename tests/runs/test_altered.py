@@ -17,7 +17,7 @@ from domadapt.runs.reading import NEEDED, read_metrics, read_runs
 from domadapt.runs.status import read_results, set_aside
 from domadapt.statistics.compare import compare
 
-GOOD = min((Path(__file__).parents[2] / "results").rglob("metrics.json"))  # a clone lists its files in any order
+GOOD = Path(__file__).with_name("finished_run.json")
 NUMBERS = [math.nan, math.inf, -math.inf, -3, 1e300, 10**400]
 OTHERS: list[Any] = ["words", [], [1], {"a": "b"}, None, True]
 

@@ -7,9 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from domadapt.runs.groups import group
-from domadapt.runs.reading import read_runs
-from domadapt.statistics.bootstrap import FEWEST_SEEDS
 from domadapt.statistics.compare import compare
 from domadapt.statistics.permutation import runs_test
 from tests.statistics.made import benchmark, run, span_rows, span_scores
@@ -198,19 +195,6 @@ def test_pairs_with_one_test_set_draw_the_same_items(tmp_path: Path) -> None:
     one, both = found.cells[0].score, found.overall[0].score
     assert one is not None and both is not None and one.high and both.high
     assert both.high - both.mean == pytest.approx(one.high - one.mean)
-
-
-def test_shipped_results_can_be_compared() -> None:
-    """results/ keeps only metrics.json: seeds are all there is, where there are enough of them."""
-    runs = read_runs(Path(__file__).parents[2] / "results").runs
-    pairs = group(runs)
-    seeds = {(pair.name, method.name): len(method.seeds) for pair in pairs for method in pair.methods}
-    found = compare(pairs)
-    without = [message for message in found.messages if "have no predictions.jsonl" in message]
-    assert len(without) == len({cell.pair for cell in found.cells})
-    for cell in found.cells:
-        assert cell.score is not None
-        assert cell.score.over == ("seeds" if seeds[cell.pair, cell.method] >= FEWEST_SEEDS else "")
 
 
 def test_nothing_to_compare() -> None:
