@@ -115,4 +115,4 @@ def test_a_shift_of_words_is_closed_by_substitution_and_not_without(tmp_path: Pa
     off = domadapt.train([*common, f"paths.run={tmp_path}/off"])
     assert off["source_dev"]["aspect_f1"] > 0.9
     scores = off["target_test"]["aspect_f1"], found["target_test"]["aspect_f1"]
-    assert scores[0] < 0.3 < 0.6 < scores[1], scores
+    assert scores[0] < 0.5 < 0.8 < scores[1], scores

@@ -27,25 +27,25 @@ def test_nouns_that_come_once_and_a_single_noun(tmp_path: Path, texts: list[str]
         for i, text in enumerate(texts)
     ]
     write_jsonl(tmp_path / "source.jsonl", rows)
-    methods = ["adaptation=[corpus_evidence,term_substitution]", "data.dev_by=record", "trainer.epochs=1"]
+    methods = ["adaptation=[self_training,term_substitution]", "data.dev_by=record", "trainer.epochs=1"]
     metrics = domadapt.train([*overrides, *methods])
     assert 0 < metrics["stages"]["term_substitution/terms"] <= len(texts)
 
 
 @pytest.mark.parametrize("value", [0, 1, "no"])
 def test_a_switch_is_true_or_false(value: object) -> None:
-    with pytest.raises(ValueError, match=f"^guidelines.entity_is_term={value!r}: expected true, false or null$"):
-        Guidelines(entity_is_term=value, terms_need_opinion=None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"^guidelines.terms_need_opinion={value!r}: expected true, false or null$"):
+        Guidelines(terms_need_opinion=value, not_terms=None)  # type: ignore[arg-type]
 
 
 def test_terms_can_not_need_an_opinion_where_none_is_annotated() -> None:
-    method = Guidelines(entity_is_term=None, terms_need_opinion=True)
+    method = Guidelines(terms_need_opinion=True, not_terms=None)
     setting = setting_of(tiny_encoder(labels=3), method)
     setting.task.types, setting.task.labels = ["NEG", "POS"], ["O", "B-NEG", "I-NEG", "B-POS", "I-POS"]
     method.setting = setting
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("domadapt.methods.term_types.noun_kinds", lambda *of: frozenset({"NEG", "POS"}))
-        with pytest.raises(ValueError, match="terms_need_opinion=true: expected a span type that judges"):
+        patch.setattr("domadapt.methods.terms.noun_kinds", lambda *of: frozenset({"NEG", "POS"}))
+        with pytest.raises(ValueError, match="terms_need_opinion=true: expected a span type of opinions"):
             method.prepare()
 
 
@@ -53,14 +53,12 @@ def test_spans_are_nothing_to_classification(tmp_path: Path) -> None:
     methods = ["task=classification", "adaptation=term_substitution", "trainer.epochs=1"]
     stages = domadapt.train([*corpora(tmp_path), *methods])["stages"]
     assert stages["term_substitution/terms"] == 0 < stages["term_substitution/others"]
-    assert stages["term_substitution/empties"] == 1.0
 
 
 def test_a_parser_that_is_loaded_in_the_middle_of_training_changes_no_number(tmp_path: Path) -> None:
     def trained(name: str) -> object:
         folder = tmp_path / name
-        rewrite = ["adaptation=term_substitution", "adaptation.term_substitution.enough=null"]
-        overrides = [*corpora(tmp_path), *rewrite, "trainer.threads=1", f"paths.run={folder}"]
+        overrides = [*corpora(tmp_path), "adaptation=term_substitution", "trainer.threads=1", f"paths.run={folder}"]
         return [(line["losses"], line["validators"]) for line in domadapt.train(overrides)["curve"]]
 
     warm = trained("warm")
@@ -87,7 +85,6 @@ def test_what_was_mended_is_counted_as_read_not_at_every_epoch(tmp_path: Path) -
                 "data.dev_by=record",
                 "adaptation=term_substitution",
                 "adaptation.term_substitution.share=1.0",
-                "adaptation.term_substitution.enough=null",
                 f"trainer.epochs={n}",
             ]
         )["counts"]["warnings"][often]
