@@ -63,7 +63,7 @@ def export(
         stock = part / "stock" if format != "hf" else part
         write_stock(folder / "encoder", stock, longest)
         if format != "hf":
-            task = original.setting.task
+            task: Any = original.setting.task
             transitions = (task.transition_weight * task.transitions).tolist() if kind == "token" else None
             write_onnx(stock, kind, longest, part, format == "onnx-int8", transitions)
         if compared:

@@ -95,8 +95,8 @@ class OnnxModel:
         groups: list[list[int]] = []
         for word, tag in enumerate(self.labels[i] for i in best):
             if tag != "O":
-                before = self.labels[best[word - 1]] if word else "O"
-                if tag[0] == "I" and before[2:] == tag[2:]:
+                last = self.labels[best[word - 1]] if word else "O"
+                if tag[0] == "I" and last[2:] == tag[2:]:
                     groups[-1].append(word)
                 else:
                     groups.append([word])
