@@ -13,14 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from domadapt.runs.groups import Method, Pair, group, reference
+from domadapt.runs.groups import Method, Pair, group, read_runs, reference
 from domadapt.runs.metrics import Metrics
-from domadapt.runs.reading import read_runs
-from domadapt.statistics.bootstrap import Sample, interval, mean_over_pairs, plus
 from domadapt.statistics.compare import compare
-from domadapt.statistics.gap import parts, share
+from domadapt.statistics.gap import ScoredPair, parts, score_names, scored, share
+from domadapt.statistics.resampling import Sample, interval, mean_over_pairs, plus
 from domadapt.statistics.results import Interval, Significance
-from domadapt.statistics.scored import ScoredPair, score_names, scored
 
 Row = dict[str, Any]
 ALL = "all pairs"  # in the column `pair` of what is over pairs

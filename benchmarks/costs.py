@@ -18,10 +18,10 @@ from domadapt.data.domains import UnlabelledText
 from domadapt.data.loaders import StepBatches
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.setting import Setting
-from domadapt.runs.provenance import processor
+from domadapt.runs.key import processor
 from domadapt.training.build import build
 from domadapt.training.run import train
-from domadapt.utils.progress import progress
+from domadapt.utils.runtime import progress
 
 INJECTIONS = Path(__file__).parents[1] / "conf" / "injection"
 ROUNDS, STEPS, BATCH, TEXTS = 5, 6, 32, 400

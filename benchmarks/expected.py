@@ -12,8 +12,8 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from domadapt.analysis.expected import ESTIMATES, KNOWN
+from domadapt.runs.groups import read_runs
 from domadapt.runs.metrics import Metrics
-from domadapt.runs.reading import read_runs
 
 ROOT = Path(__file__).parents[1] / "results"
 CORPORA = tuple(ROOT / name for name in ("aspect_opinion_best", "joint_absa_terms", "shipped"))

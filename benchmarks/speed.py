@@ -22,14 +22,14 @@ from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import load
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
-from domadapt.runs.provenance import processor
+from domadapt.runs.key import processor
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline
 from domadapt.training.build import build
 from domadapt.training.module import AdaptationModule
 from domadapt.training.options import read_options
 from domadapt.training.run import train
-from domadapt.utils.progress import progress
+from domadapt.utils.runtime import progress
 
 ROUNDS = 5
 LOOP = ("fit", "score", "checkpoint")  # stages of a cell that its loop over epochs is made of

@@ -52,7 +52,7 @@ def audit(overrides: Sequence[str] = ()) -> Any:
     Returns:
         The :class:`~domadapt.auditing.audit.Audit`; no file is written unless ``output=`` is given.
     """
-    from domadapt.auditing.verb import run
+    from domadapt.auditing.audit import run
 
     return run(compose("audit", ["output=null", *overrides]))
 

@@ -16,7 +16,7 @@ import transformers
 from omegaconf import OmegaConf
 
 import domadapt
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.data.batches import Batch, Collator, Example, encode
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.data.records import Record
@@ -24,8 +24,7 @@ from domadapt.methods.method import Method, Step, View
 from domadapt.methods.setting import Setting
 from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
-from domadapt.runs.groups import Pair, group
-from domadapt.runs.reading import typed
+from domadapt.runs.groups import Pair, group, typed
 from domadapt.syntax.parser import SpacyParser
 from domadapt.syntax.trees import relation_vocabulary
 from domadapt.tasks.extraction import Extraction

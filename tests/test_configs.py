@@ -10,8 +10,7 @@ import pytest
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
-from domadapt.config.compose import compose
-from domadapt.config.help import groups
+from domadapt.config.compose import compose, groups
 
 CONF = Path(__file__).parents[1] / "conf"
 FILES = sorted(CONF.rglob("*.yaml"))

@@ -15,8 +15,7 @@ from benchmarks import reference
 from benchmarks.tables import PAGES, ROOT
 from domadapt.cli.main import VERBS
 from domadapt.config.compose import compose
-from domadapt.config.overrides import positional, quote, several_trackers
-from domadapt.config.words import check_words
+from domadapt.config.overrides import check_words, positional, quote, several_trackers
 from tests.support import Command, corpora
 
 QUOTED = ("predict", "parse", "serve", "export")

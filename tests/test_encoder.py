@@ -24,11 +24,9 @@ from domadapt.models.attention import (
     number_layers,
     why_unreachable,
 )
-from domadapt.models.encoder import Encoder
-from domadapt.models.freezing import freeze
+from domadapt.models.encoder import Encoder, freeze
 from domadapt.models.output import scores_name
-from domadapt.models.pretrained import load_tokenizer, verify
-from domadapt.models.trial import as_scores
+from domadapt.models.pretrained import as_scores, load_tokenizer, verify
 from tests.support import (
     FAMILIES,
     TEXTS,

@@ -9,8 +9,7 @@ import yaml
 
 from domadapt.benchmarking.loop import benchmark
 from domadapt.benchmarking.plan import cells
-from domadapt.config.compose import compose
-from domadapt.config.instantiate import make
+from domadapt.config.compose import compose, make
 from domadapt.config.overrides import lengthen
 from domadapt.config.resolvers import AUTO, RECIPE
 from tests.support import records, write_jsonl

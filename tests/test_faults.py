@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import domadapt
+from domadapt.runs.groups import read_runs
 from domadapt.runs.key import cell_key
-from domadapt.runs.reading import read_runs
 from domadapt.runs.status import Busy, read_status
 from domadapt.training.run import train
 from domadapt.utils import checkpoint

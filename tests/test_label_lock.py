@@ -12,7 +12,7 @@ import torch
 from omegaconf import OmegaConf
 
 import domadapt
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabeled, UnlabelledText
 from domadapt.data.records import Record
 from domadapt.tasks.extraction import Extraction

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domadapt.benchmarking.launching import Job
-from domadapt.config.compose import compose, initialized
-from domadapt.config.instantiate import plain
+from domadapt.config.compose import compose, initialized, plain
 from domadapt.runs.key import run_folder
 from domadapt.utils.redact import HIDDEN, Redacting, hidden, is_secret, redact, redacted, remember, struck
 

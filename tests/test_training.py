@@ -8,8 +8,8 @@ import domadapt
 from domadapt.benchmarking.search import objective
 from domadapt.data.hold_out import hold_out
 from domadapt.data.records import Record
+from domadapt.runs.groups import typed
 from domadapt.runs.key import cell_key
-from domadapt.runs.reading import typed
 from tests.support import corpora, records, write_jsonl
 
 
@@ -164,9 +164,7 @@ def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:
 
 
 def test_evidence_that_is_kept_says_what_validators_said(tmp_path: Path) -> None:
-    from domadapt.selection.entropy import Entropy
-    from domadapt.selection.infomax import InfoMax
-    from domadapt.selection.storage import load_evidence
+    from domadapt.selection.validators import Entropy, InfoMax, load_evidence
 
     overrides = [*corpora(tmp_path), "trainer.keep_evidence=true", f"paths.cache={tmp_path}/cache"]
     metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"])

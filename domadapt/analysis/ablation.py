@@ -19,8 +19,8 @@ from domadapt.analysis.subject import Side, Subject
 from domadapt.data.batches import Batch
 from domadapt.data.loaders import in_order
 from domadapt.methods.setting import Setting
-from domadapt.tasks.rows import Rows, joined
-from domadapt.utils.progress import progress
+from domadapt.tasks.task import Rows, joined
+from domadapt.utils.runtime import progress
 
 RESAMPLES, OUTSIDE = 1000, 0.05
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from domadapt.auditing.vocabulary import overlap
+from domadapt.auditing.shift import overlap
 
 SHOWN: Final = 5
 

@@ -13,9 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from domadapt.tasks.rows import Rows
-from domadapt.tasks.scores import Scores
-from domadapt.tasks.tagged import tagged
+from domadapt.tasks.extraction import tagged
+from domadapt.tasks.task import Rows, Scores
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -113,7 +112,7 @@ def _of_classes(sure: Array, texts: Places, labels: Sequence[str], truth: Places
 
 
 def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, Counts]:
-    """Of tags as :func:`domadapt.tasks.tagged.tag_names` names them."""
+    """Of tags as :func:`domadapt.tasks.extraction.tag_names` names them."""
     begins = np.r_[True, texts[1:] != texts[:-1]][: len(texts)]
     tags, size = sure.argmax(1), int(texts.max(initial=-1)) + 1
     predicted = tagged(tags, begins)

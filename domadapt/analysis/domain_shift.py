@@ -14,7 +14,7 @@ from domadapt.analysis.a_distance import FEWEST, proxy_a_distance
 from domadapt.analysis.compare import Compared, compare
 from domadapt.analysis.states import every_layer, layer_names, of_texts
 from domadapt.analysis.subject import Side, Subject
-from domadapt.auditing.paths import LONGEST, SHORT, path_counts
+from domadapt.auditing.finding import LONGEST, SHORT, path_counts
 from domadapt.auditing.shift import cliffs_delta
 from domadapt.data.batches import Example
 from domadapt.data.normal import words

@@ -21,10 +21,8 @@ from scipy.stats import norm
 
 from domadapt.analysis.counts import Array, Counts, Items, counts, scores
 from domadapt.analysis.temperature import temperature, tempered
-from domadapt.tasks.rows import Rows
-from domadapt.tasks.scores import Scores
-from domadapt.tasks.tagged import tag_names
-from domadapt.tasks.task import Task
+from domadapt.tasks.extraction import tag_names
+from domadapt.tasks.task import Rows, Scores, Task
 
 RESAMPLES, COVERED = 200, 0.9
 FEW = 10  # texts of source dev: drawn again, fewer do not tell how others would differ

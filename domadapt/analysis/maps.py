@@ -15,8 +15,8 @@ from domadapt.analysis.subject import MODELS, Subject
 from domadapt.data.batches import Batch, Example
 from domadapt.data.loaders import in_order
 from domadapt.methods.setting import Setting
-from domadapt.models.trial import UnreadableLayer
-from domadapt.utils.progress import progress
+from domadapt.models.pretrained import UnreadableLayer
+from domadapt.utils.runtime import progress
 
 Array = NDArray[np.float64]
 

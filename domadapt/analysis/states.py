@@ -9,7 +9,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.setting import Setting
-from domadapt.models.trial import UnreadableLayer, refuse_turned
+from domadapt.models.pretrained import UnreadableLayer, refuse_turned
 from domadapt.syntax.alignment import pool_words
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from domadapt.analysis.states import why_unreadable
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains
 from domadapt.data.lowercase import lower_in_place, lowercased

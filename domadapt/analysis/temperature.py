@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from domadapt.inference.evaluate import calibration
-from domadapt.tasks.rows import Rows
+from domadapt.tasks.task import Rows
 
 RANGE = np.log(0.05), np.log(20.0)  # of the logarithm of a temperature
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from domadapt.auditing.finding import Finding, shown
-from domadapt.auditing.parts import SIDES, Parts
+from domadapt.auditing.finding import SIDES, Finding, Parts, shown
 from domadapt.data.normal import identity, words
 
 Labels = Sequence[str] | NDArray[Any]

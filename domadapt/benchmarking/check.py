@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from omegaconf import DictConfig, OmegaConf
 
 from domadapt.benchmarking.plan import FINISHED, Cell
-from domadapt.config.compose import user_error
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make, user_error
 from domadapt.training.build import make_methods, make_validators
 from domadapt.training.floor import make_floor
 from domadapt.training.options import read_options

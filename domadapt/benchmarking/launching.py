@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from domadapt.config.own_folder import import_from
+from domadapt.config.overrides import import_from
 from domadapt.config.resolvers import register
-from domadapt.utils.processes import end_with
 from domadapt.utils.redact import guard_logs
+from domadapt.utils.runtime import end_with
 
 # Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
 QUIET = ("hydra.hydra_logging.root=null", "hydra.job_logging.root=null")

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from domadapt.benchmarking.plan import Cell, duration
+from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Metrics
-from domadapt.runs.reading import typed
 from domadapt.runs.status import read_status, runs
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from domadapt.benchmarking.plan import FINISHED, Cell, cells, duration, plan
 from domadapt.config.compose import user_error
 from domadapt.reporting.report import report
 from domadapt.reporting.tables import text_table
-from domadapt.runs.provenance import described
+from domadapt.runs.key import described
 from domadapt.runs.status import Busy
 from domadapt.tracking.tracker import track_benchmark
 from domadapt.utils.redact import redact

@@ -13,8 +13,8 @@ from omegaconf import DictConfig, ListConfig
 from domadapt.config.compose import compose
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import with_labels
+from domadapt.runs.groups import read_metrics
 from domadapt.runs.key import cell_key, folder_of, run_folder
-from domadapt.runs.reading import read_metrics
 from domadapt.runs.status import read_results, read_status
 
 FINISHED, STARTED, WAITING = "finished", "started", "waiting"

@@ -75,7 +75,7 @@ def check_search(cfg: DictConfig, verb: str) -> None:
         return
     if verb != "train":
         raise ValueError(f"sweeper: {verb} has no value to search by; search with domadapt train")
-    from domadapt.config.instantiate import make
+    from domadapt.config.compose import make
 
     validator = make(cfg.selection)
     if getattr(validator, "bound", False):

@@ -6,13 +6,11 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from domadapt.config.instantiate import make, plain
+from domadapt.config.compose import make, plain
 from domadapt.inference.folder import model_folder
 from domadapt.reporting.paths import named_file
-from domadapt.runs.content import files_named
-from domadapt.runs.key import folder_of
-from domadapt.utils.files import refuse_overwriting, write_atomic
-from domadapt.utils.opened import files_read
+from domadapt.runs.key import files_named, folder_of
+from domadapt.utils.files import files_read, refuse_overwriting, write_atomic
 
 LEAST = {"texts": 2, "scored_texts": 0, "batch_size": 1, "seed": 0}
 

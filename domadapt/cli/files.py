@@ -11,14 +11,14 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from domadapt.cli.outputs import check_trees, predictions
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.description import read_description
 from domadapt.inference.folder import model_folder
 from domadapt.runs.key import folder_of
 from domadapt.utils.files import refuse_overwriting, replace_atomic
-from domadapt.utils.progress import progress
+from domadapt.utils.runtime import progress
 
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 

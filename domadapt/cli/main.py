@@ -37,8 +37,8 @@ def train(cfg: Any, overrides: list[str]) -> float | None:
     from domadapt.benchmarking.search import objective, searching, trial
     from domadapt.reporting.tables import text_table
     from domadapt.reporting.target_card import as_lines
+    from domadapt.runs.groups import typed
     from domadapt.runs.key import run_folder
-    from domadapt.runs.reading import typed
     from domadapt.runs.target_card import read_card
     from domadapt.training.run import train as run
 
@@ -88,7 +88,7 @@ def parse(cfg: Any, overrides: list[str]) -> None:
 
 def audit(cfg: Any, overrides: list[str]) -> None:
     """Audit corpora; prints the findings, worst first."""
-    from domadapt.auditing.verb import audit_corpora
+    from domadapt.auditing.audit import audit_corpora
 
     print(audit_corpora(cfg))
 
@@ -102,7 +102,7 @@ def analyze(cfg: Any, overrides: list[str]) -> None:
 
 def report(cfg: Any, overrides: list[str]) -> None:
     """Write report.html, and what goes beside it."""
-    from domadapt.config.instantiate import make
+    from domadapt.config.compose import make
     from domadapt.reporting.report import report as run
 
     selection = make(cfg.selection).name if cfg.selection else None
@@ -144,7 +144,7 @@ def _main() -> None:
         return
     verb = arguments[0]
     if verb == "--version":
-        from domadapt.runs.provenance import installed
+        from domadapt.runs.key import installed
 
         print(installed("domadapt"))
         return
@@ -156,7 +156,7 @@ def _main() -> None:
         raise SystemExit(2)
     take_any_character(verb in ("predict", "parse"))
     if {"-h", "--help"} & set(arguments):
-        from domadapt.config.help import verb_help
+        from domadapt.config.compose import verb_help
 
         print(verb_help(verb, arguments[1:], USAGE))
         return
@@ -197,10 +197,8 @@ def _run(verb: str, arguments: list[str]) -> None:
     from domadapt.benchmarking.search import check_search
     from domadapt.benchmarking.sweep import Sweep, Swept
     from domadapt.cli.standard_input import kept
-    from domadapt.config.overrides import lengthen, positional, quote, several_trackers
-    from domadapt.config.own_folder import import_from
+    from domadapt.config.overrides import check_words, import_from, lengthen, positional, quote, several_trackers
     from domadapt.config.resolvers import register
-    from domadapt.config.words import check_words
     from domadapt.utils.redact import guard_logs
 
     def job(cfg: Any) -> object:

@@ -1,18 +1,115 @@
-"""Hydra's composition, outside and inside of its command line; one line for a user's error."""
+"""Configurations: composed from yaml and overrides, made into objects."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.metadata import metadata
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
 
-from domadapt.config.help import groups
-from domadapt.config.overrides import check_utf8, lengthen, several_trackers
+from domadapt.config.overrides import check_utf8, config_dirs, lengthen, several_trackers
 from domadapt.config.resolvers import register
 from domadapt.utils.redact import hidden
+
+
+def make(config: Any, **extra: Any) -> Any:
+    """The one place where configuration becomes objects.
+
+    Raises:
+        ValueError: what the object's constructor said, as it said it; or no ``_target_`` names one.
+    """
+    if not isinstance(config, Mapping) or not isinstance(config.get("_target_"), str):
+        raise ValueError(
+            f"{config!s:.80}: expected settings with a _target_ among them, the class that takes them, as in each yaml "
+            f"of domadapt"
+        )
+    try:
+        return instantiate(config, _convert_="all", **extra)
+    except InstantiationException as error:
+        cause = error.__cause__
+        while isinstance(cause, InstantiationException) and cause.__cause__ is not None:
+            cause = cause.__cause__
+        if isinstance(cause, ValueError | OSError):
+            raise cause from None
+        if isinstance(cause, TypeError):  # a setting of the wrong type, or one that is not there
+            raise ValueError(f"{config.get('_target_')}: {cause}; see the comments in its yaml") from None
+        raise
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """A configuration as plain dicts and lists."""
+    result = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(result, dict)
+    return {str(key): value for key, value in result.items()}
+
+
+def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
+    """Settings and choices of a verb, with the comments of their yaml; or one choice's settings.
+
+    Args:
+        verb: name of a top-level yaml.
+        arguments: ``GROUP=OPTION`` asks for the settings of that option alone; ``--config-dir`` adds
+            the options of a folder.
+        usage: text whose line about the verb comes first.
+
+    >>> print(verb_help("train", ["injection=lisa"], ""))  # doctest: +ELLIPSIS
+    # One attention head...
+    """
+    places = [Path(str(files("domadapt.conf"))), *config_dirs(arguments)]
+    names = [f"{a.replace('=', '/', 1)}.yaml" for a in arguments if "=" in a and not a.startswith("-")]
+    asked = [place / name for name in names for place in places]
+    if found := [path.read_text(encoding="utf-8").rstrip() for path in asked if path.is_file()]:
+        return "\n\n".join(found)
+    about = next((line.split(maxsplit=1)[1] for line in usage.splitlines() if line.split()[:1] == [verb]), "")
+    lines = [f"domadapt {verb} [overrides]      {about}", "", *_settings(verb)]
+    choices = dict(groups(verb))
+    if choices:
+        lines += ["", f"Choices (`domadapt {verb} GROUP=OPTION --help` shows the settings of one; * is the default):"]
+    for group, default in choices.items():
+        lines += ["", f"{group}="]
+        options = {path.stem: path for place in reversed(places) for path in (place / group).glob("*.yaml")}
+        for name, path in sorted(options.items()):
+            comments = (line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line[:1] == "#")
+            title = next((c for c in comments if not c.startswith("@package")), "")
+            own = "" if path.is_relative_to(places[0]) else f" ({path})"
+            lines.append(f"  {'*' if name == default else ' '} {name:<24} {title}{own}")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Sweeps, completion and the rest of Hydra: --hydra-help. Your own: --config-dir=FOLDER, where "
+            "FOLDER/GROUP/OPTION.yaml is found, and Python in FOLDER.",
+        ]
+    )
+
+
+def _settings(verb: str) -> Iterator[str]:
+    """A verb's yaml without the two blocks that set nothing of it."""
+    wanted = True
+    for line in (files("domadapt.conf") / f"{verb}.yaml").read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith(" "):
+            wanted = not line.startswith(("defaults:", "hydra:"))
+        if wanted and line.strip():
+            yield line
+
+
+def groups(verb: str) -> Iterator[tuple[str, str | None]]:
+    """Groups in a verb's defaults, and the option taken by default."""
+    from omegaconf import DictConfig, OmegaConf
+
+    config: Any = OmegaConf.create((files("domadapt.conf") / f"{verb}.yaml").read_text(encoding="utf-8"))
+    for entry in config.get("defaults", []):
+        if isinstance(entry, DictConfig):
+            for group, default in entry.items():
+                yield str(group).split()[-1].lstrip("/"), default
+        elif entry != "_self_":
+            yield from groups(entry)
 
 
 @contextmanager

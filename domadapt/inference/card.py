@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from domadapt.inference.description import Description
+from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Metrics, Scores
-from domadapt.runs.reading import read_metrics
 from domadapt.utils.text import visible
 
 

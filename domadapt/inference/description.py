@@ -7,8 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from domadapt.utils.checksums import AGAIN, CHECKSUMS
-from domadapt.utils.files import write_atomic
+from domadapt.utils.files import AGAIN, CHECKSUMS, write_atomic
 
 NAME = "domadapt.json"
 FORMAT = 2  # of model folders

@@ -8,8 +8,7 @@ import numpy as np
 
 from domadapt.data.batches import Example
 from domadapt.methods.setting import Setting
-from domadapt.tasks.rows import Rows, joined
-from domadapt.tasks.task import Prediction
+from domadapt.tasks.task import Prediction, Rows, joined
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.data.lowercase import lower_in_place
@@ -16,17 +16,15 @@ from domadapt.inference.evaluate import evaluate
 from domadapt.inference.folder import model_folder
 from domadapt.methods.method import Method
 from domadapt.methods.setting import Setting
-from domadapt.models.load_report import refuse_non_finite
+from domadapt.models.pretrained import refuse_non_finite
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parse, Parser, SpacyParser, Text
-from domadapt.tasks.rows import FloatArray
-from domadapt.tasks.task import Prediction
+from domadapt.tasks.task import FloatArray, Prediction
 from domadapt.utils import checkpoint
-from domadapt.utils.checksums import AGAIN, CHECKSUMS, verify_checksums, write_checksums
-from domadapt.utils.device import pick_device, pick_precision
-from domadapt.utils.files import replace_folder
+from domadapt.utils.files import AGAIN, CHECKSUMS, replace_folder, verify_checksums, write_checksums
+from domadapt.utils.runtime import pick_device, pick_precision
 
 log = logging.getLogger(__name__)
 METHODS = "methods.safetensors"

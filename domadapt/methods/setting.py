@@ -19,8 +19,7 @@ from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text, count_doubts, word_ranges
 from domadapt.tasks.task import Task
-from domadapt.utils.dice import undisturbed
-from domadapt.utils.progress import progress, quiet
+from domadapt.utils.runtime import progress, quiet, undisturbed
 
 SAMPLE = 128  # training texts that validators see
 READ = 5000  # target texts that are read after an epoch, at most

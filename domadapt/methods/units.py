@@ -17,8 +17,7 @@ from torch import Tensor
 from domadapt.data.batches import Batch
 from domadapt.methods.method import View
 from domadapt.models.output import Output
-from domadapt.tasks.rows import MATTERS
-from domadapt.tasks.task import Task
+from domadapt.tasks.task import MATTERS, Task
 
 LEVELS = ("sentence", "word")
 

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from domadapt.data.batches import Batch
-from domadapt.models.load_report import AGAIN, refuse_non_finite
 from domadapt.models.output import Output
-from domadapt.models.pretrained import load_tokenizer
+from domadapt.models.pretrained import AGAIN, load_tokenizer, refuse_non_finite
 
 
 class BiLSTM(nn.Module):

@@ -1,11 +1,4 @@
-"""The text encoder: any Hugging Face model that gives one state a piece.
-
-Injections reach into it by hooks, each of them a stack: on the attention of a layer (:meth:`Encoder.hook_attention`),
-beside its heads (:meth:`Encoder.hook_attention_output`), and between the last layer and the task head
-(:meth:`Encoder.hook_states`). The first two need attention that can be replaced, which not every architecture has, and
-are refused without. What any layer gives out can be read (:meth:`Encoder.keep_layer`), and what any head looks at
-(:meth:`Encoder.keep_scores`).
-"""
+"""The encoder: a stock backbone with a stock head, and hooks for methods."""
 
 import copy
 from collections import defaultdict
@@ -31,25 +24,57 @@ from domadapt.models.attention import (
     unreachable,
     why_unreachable,
 )
-from domadapt.models.freezing import freeze
-from domadapt.models.load_report import AGAIN, refuse_partial
 from domadapt.models.output import Output, layer_name, scores_name
-from domadapt.models.pretrained import load_model, load_tokenizer
-from domadapt.models.trial import (
+from domadapt.models.pretrained import (
+    AGAIN,
     as_scores,
     layer_stack,
     layer_states,
+    load_model,
+    load_tokenizer,
+    refuse_partial,
     refuse_turned,
     refuse_without_states,
     returned_attention,
 )
+
+
+def freeze(encoder: Any, trainable: str) -> None:
+    """Fix what should not be trained; the task head always is.
+
+    Args:
+        encoder: an :class:`~domadapt.models.encoder.Encoder`.
+        trainable: ``all``, ``top:N`` (the N layers nearest the output) or ``none``.
+
+    Raises:
+        ValueError: not one of these, with N within the model's layers.
+    """
+    if trainable == "all":
+        return
+    kind, _, count = trainable.partition(":")
+    if trainable != "none" and not (kind == "top" and count.isdigit() and int(count) <= encoder.depth):
+        raise ValueError(
+            f"backbone.trainable={trainable!r}: expected all, none, or top:N with N from 0 to {encoder.depth}"
+        )
+    encoder.base.requires_grad_(False)
+    if count:
+        layers = encoder.layers()
+        for layer in layers[len(layers) - int(count) :]:
+            layer.requires_grad_(True)
+
 
 StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]  # states, batch, what this pass keeps -> states
 Heads = Collection[tuple[int, int]]  # layer, head
 
 
 class Encoder(nn.Module):
-    """A stock Hugging Face classification model, its last states, and hooks into it.
+    """The text encoder: any Hugging Face model that gives one state a piece.
+
+    Injections reach into it by hooks, each of them a stack: on the attention of a layer
+    (:meth:`Encoder.hook_attention`), beside its heads (:meth:`Encoder.hook_attention_output`), and between the last
+    layer and the task head (:meth:`Encoder.hook_states`). The first two need attention that can be replaced, which not
+    every architecture has, and are refused without. What any layer gives out can be read (:meth:`Encoder.keep_layer`),
+    and what any head looks at (:meth:`Encoder.keep_scores`).
 
     Args:
         name: ``minilm`` (the pip-installed default), ``tiny_random`` (tests), a folder, or a hub name.
@@ -307,7 +332,7 @@ class Encoder(nn.Module):
 
         They are what attention uses, after all hooks, but for heads in ``own_scores``; of a model whose attention can't
         be replaced, the logarithms of the weights that it returns, in training what dropout leaves of them
-        (:func:`~domadapt.models.trial.as_scores`).
+        (:func:`~domadapt.models.pretrained.as_scores`).
 
         Args:
             wanted: asked at each pass for which layers and heads, counted from 0.

@@ -45,7 +45,7 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
         raise ValueError(f"audit={given}: no audit.json in that folder; write one with `domadapt audit data=...`")
     if not files:
         return Audits()
-    from domadapt.auditing.storage import read_audit
+    from domadapt.auditing.audit import read_audit
 
     audits, skipped = list["Audit"](), list[str]()
     for file in files:

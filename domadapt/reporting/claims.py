@@ -5,7 +5,7 @@ a gain over it measures its harm as well.
 """
 
 from domadapt.reporting.blocks import listed
-from domadapt.statistics.permutation import ALPHA
+from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Interval, Overall, OverallDifference, Statistics
 from domadapt.utils.text import visible
 

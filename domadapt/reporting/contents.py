@@ -23,8 +23,7 @@ from domadapt.reporting.summary import overview, summary
 from domadapt.reporting.tables import table
 from domadapt.reporting.unlabelled import unlabelled
 from domadapt.reporting.verdict import verdict_card
-from domadapt.runs.groups import Pair
-from domadapt.runs.reading import RunSet
+from domadapt.runs.groups import Pair, RunSet
 from domadapt.statistics.results import Statistics
 from domadapt.syntax.parser import Parser
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from domadapt.reporting.blocks import Block, Section, Table, Text, counted
 from domadapt.runs.groups import Method, Pair
 from domadapt.runs.metrics import Expected, Metrics
-from domadapt.statistics.agreement import agreement
+from domadapt.statistics.gap import agreement
 
 TITLE = "Expected without labels"
 ABOUT = (

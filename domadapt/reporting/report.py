@@ -13,13 +13,11 @@ from domadapt.reporting.exports import INSTALL, method_records, run_records, wri
 from domadapt.reporting.markdown import markdown
 from domadapt.reporting.page import page
 from domadapt.reporting.paths import given, named_file
-from domadapt.runs.groups import ROLES, group
-from domadapt.runs.reading import read_runs
-from domadapt.runs.reselect import reselect
+from domadapt.runs.groups import GROUPS_ROLES as ROLES
+from domadapt.runs.groups import group, read_runs, reselect
 from domadapt.statistics.compare import compare
 from domadapt.syntax.parser import SpacyParser
-from domadapt.utils.files import refuse_overwriting, write_atomic
-from domadapt.utils.opened import files_read
+from domadapt.utils.files import files_read, refuse_overwriting, write_atomic
 
 RECORDS = ("runs", "methods")
 FORMATS = ("html", "markdown", "csv", "parquet")

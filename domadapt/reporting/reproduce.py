@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from domadapt.reporting.blocks import Block, Listing, Section, Table, Text, counted
 from domadapt.reporting.ran import counted as said
 from domadapt.reporting.ran import ran, shared_settings
-from domadapt.runs.groups import Method, Pair
-from domadapt.runs.reading import RunSet
+from domadapt.runs.groups import Method, Pair, RunSet
 from domadapt.utils.redact import without_given
 
 

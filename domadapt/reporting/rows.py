@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from domadapt.runs.groups import ROLES, Method, Pair
+from domadapt.runs.groups import GROUPS_ROLES as ROLES
+from domadapt.runs.groups import Method, Pair
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.bootstrap import interval, sample
-from domadapt.statistics.gap import parts, share
+from domadapt.statistics.gap import parts, score_names, scored, share
+from domadapt.statistics.resampling import interval, sample
 from domadapt.statistics.results import Interval, Share, Statistics
-from domadapt.statistics.scored import score_names, scored
 
 BELOW = ("floor", "rnn_from_scratch")  # no network, or another one: nowhere on the way
 CEILING = "ceiling: trained on target labels"

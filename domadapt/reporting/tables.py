@@ -5,8 +5,7 @@ from typing import Any
 
 from domadapt.reporting.blocks import Table, numbered
 from domadapt.reporting.rows import CEILING, Row, detail_names, rows
-from domadapt.runs.groups import Pair, group
-from domadapt.runs.reading import typed
+from domadapt.runs.groups import Pair, group, typed
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Interval, Overall, Share, Statistics
 from domadapt.utils.text import visible

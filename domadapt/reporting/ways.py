@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from domadapt.reporting.rows import rows
-from domadapt.runs.groups import ROLES, Method, Pair, distinct, settings
+from domadapt.runs.groups import GROUPS_ROLES as ROLES
+from domadapt.runs.groups import Method, Pair, distinct, settings
 from domadapt.statistics.results import Interval, Statistics
 
 

@@ -1,16 +1,207 @@
-"""A cell is one run; its key says what could change its numbers."""
+"""The key of a run: everything that changes its numbers, files and code by content."""
 
 import hashlib
 import json
-from collections.abc import Sequence
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.runs.content import by_content, hash_of, objects, shipped
-from domadapt.runs.provenance import NUMERIC, installed
+from domadapt.utils.files import matching
 from domadapt.utils.redact import strike
+
+if TYPE_CHECKING:
+    import torch
+
+
+LONGEST_PATH = 4096  # of the system's; a longer text is none
+CORPORA = "domadapt.data.sources.shipped"  # reads two folders of those in its root, which may be the package's own
+
+
+def by_content(value: Any, name: str = "") -> Any:
+    """A configuration with the names of files, folders and foreign code replaced by hashes of their content.
+
+    Args:
+        value: any part of a resolved configuration.
+        name: of the setting that it is the value of.
+    """
+    if isinstance(value, dict):
+        plain = {key: by_content(value[key], key) for key in sorted(value)}
+        if value.get("root") and value.get("folder"):  # other corpora in the same folder change nothing
+            plain["root"] = hash_of(Path(value["root"], value["folder"]))
+        if value.get("_target_") == CORPORA:
+            root = Path(value.get("root") or shipped())
+            plain["root"] = [hash_of(root / str(value.get(side))) for side in ("source", "target")]
+        return plain
+    if isinstance(value, list):
+        return [by_content(item, name) for item in value]
+    if name == "_target_" and not str(value).startswith("domadapt."):
+        return [value, *([path.name, hash_of(path)] for path in foreign_code(str(value)))]
+    if isinstance(value, str) and (name == "path" or name.endswith("_path")) and matching(value) != [Path(value)]:
+        return [hash_of(path) for path in matching(value)]
+    if name == "teachers" and Path(str(value), "model").is_dir():  # a run counts by its model
+        return hash_of(Path(str(value), "model"))
+    return hash_of(Path(value)) if names_file(name, value) else value
+
+
+def foreign_code(target: str) -> list[Path]:
+    """The code of the module or package that a name from outside of this package is in; none if it is not there.
+
+    A package counts whole; a single file with all Python files beside it, which it may import, unless it is installed.
+    """
+    package = target.partition(".")[0]
+    try:
+        spec = find_spec(package) if package else None
+    except ValueError:  # of what is no module of a file, such as __main__
+        return []
+    if spec is None:
+        return []
+    if spec.submodule_search_locations:
+        return [Path(next(iter(spec.submodule_search_locations)))]
+    if not spec.origin or not (file := Path(spec.origin)).is_file():
+        return []
+    return [file] if {"site-packages", "dist-packages"} & {*file.parts} else sorted(file.parent.glob("*.py"))
+
+
+def objects(value: Any) -> Iterator[dict[str, Any]]:
+    """The parts of a configuration that become objects, inner ones too.
+
+    >>> [part["_target_"] for part in objects({"a": {"_target_": "x.A", "inner": [{"_target_": "x.B"}]}})]
+    ['x.A', 'x.B']
+    """
+    if isinstance(value, dict):
+        if "_target_" in value:
+            yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from objects(item)
+
+
+def names_file(name: str, value: Any) -> bool:
+    """Is a setting the path of a file or folder?"""
+    if not isinstance(value, str) or "\0" in value or len(value) > LONGEST_PATH:
+        return False
+    if name in ("root", "path") or name.endswith("_path"):
+        return Path(value).exists()
+    return "/" in value and (Path(value).is_file() or (name == "name" and Path(value).exists()))
+
+
+def files_named(value: Any, name: str = "") -> Iterator[Path]:
+    """The files and folders that a configuration names.
+
+    Args:
+        value: any part of a resolved configuration.
+        name: of the setting that it is the value of.
+    """
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from files_named(item, key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from files_named(item, name)
+    elif names_file(name, value):
+        yield Path(value)
+
+
+def shipped() -> Path:
+    """The folder of the corpora and the parser that travel with the package."""
+    return Path(str(files("domadapt.shipped")))
+
+
+def files_in(path: Path) -> list[Path]:
+    """The file itself, or all files in a folder but those that only describe it; none if there is nothing."""
+    if path.is_file():
+        return [path]
+    return sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts and p.name != "CARD.md")
+
+
+def hash_of(path: Path) -> str:
+    """Of a file, or of all files in a folder with their names."""
+    return _hash(path, tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files_in(path)))
+
+
+@lru_cache(maxsize=64)
+def _hash(path: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
+    """A benchmark asks for the same folder once a cell; time and size say whether it is the same."""
+    digest = hashlib.sha256()
+    for file, _, _ in files:
+        digest.update(file.relative_to(path).as_posix().encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+# Packages whose version can change a number.
+NUMERIC = (
+    *("torch", "transformers", "tokenizers", "pytorch-lightning", "spacy", "torch-geometric", "numpy"),
+    "scikit-learn",  # ranks nouns
+)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, of this package, of Hydra and of the packages that can change a number."""
+    return {
+        "python": platform.python_version(),
+        **{name: installed(name) for name in ("domadapt", *NUMERIC, "hydra-core")},
+    }
+
+
+@cache  # a process goes on with what it has loaded
+def installed(name: str) -> str:
+    """The version of an installed package, or that it is not.
+
+    >>> installed("no-such-package")
+    'not installed'
+    """
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def hardware(device: "torch.device", precision: str) -> dict[str, Any]:
+    """Device, threads and precision of this process."""
+    import torch
+
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+    return {
+        "device": device.type,
+        "name": name,
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "precision": precision,
+    }
+
+
+def described(hardware: dict[str, Any]) -> str:
+    """As ``trainer.hardware`` names it; which processor it was changes no number.
+
+    Args:
+        hardware: as :func:`hardware` returns it.
+
+    >>> described({"device": "cuda", "name": "NVIDIA H200", "precision": "bf16-mixed"})
+    'cuda NVIDIA H200 bf16-mixed'
+    >>> described({"device": "cpu", "name": "some processor", "precision": "32-true"})
+    'cpu 32-true'
+    """
+    name = [hardware["name"]] if hardware["device"] == "cuda" else []
+    return " ".join([hardware["device"], *name, hardware["precision"]])
+
+
+def processor() -> str:
+    """The processor's model, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
 
 # Raised with every change of code that moves numbers of runs (a pinned loss in tests/test_pins.py, a score, what is
 # decoded), so that runs from before are not taken for finished ones.
@@ -84,7 +275,7 @@ def folder_of(cfg: DictConfig, name: str) -> Path:
 
 def _hardware(trainer: dict[str, Any]) -> str:
     """What the cell is computed on: this machine, unless the configuration names another; with threads, if it does."""
-    from domadapt.utils.device import kind_of_hardware  # loads torch
+    from domadapt.utils.runtime import kind_of_hardware  # loads torch
 
     try:
         kind = str(trainer.get("hardware") or kind_of_hardware(trainer["device"], trainer["precision"]))

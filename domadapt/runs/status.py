@@ -13,8 +13,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from domadapt.runs.groups import AGAIN, load, read_metrics, sound
 from domadapt.runs.metrics import FORMAT
-from domadapt.runs.reading import AGAIN, load, read_metrics, sound
 from domadapt.utils.files import identity, write_atomic
 from domadapt.utils.redact import redact
 

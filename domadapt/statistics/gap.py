@@ -1,21 +1,141 @@
-"""Share of the gap between source_only and in_domain that a method closes, from paired differences.
+"""The gap, what of it is closed, agreement of two models, and in how many pairs a method is better.
+
+Share of the gap between source_only and in_domain that a method closes, from paired differences.
 
 The three are compared at the same seeds on the same test items, so the gap's interval is that of the *difference*
 in_domain − source_only; two intervals of their own may overlap where the difference is beyond doubt. The share's ends
 are those shares that the same draws do not rule out: where the interval of (method − source_only) − share · gap
 contains 0 (Fieller 1954, https://doi.org/10.1111/j.2517-6161.1954.tb00159.x). They are finite where the gap's own
 interval excludes 0, and only there is a share shown.
+
+How far seeds of one method agree: an estimate of their score that reads no label (generalisation disagreement
+equality, Jiang et al. 2022, https://arxiv.org/abs/2106.13799). It is too high where all of them err alike.
+
+On how many pairs is a gain real, and on which.
+
+Dror, Baumer, Bogomolov and Reichart (2017), Replicability Analysis for Natural Language Processing,
+https://aclanthology.org/Q17-1033: counting the pairs with p < 0.05 counts too many; partial conjunction tests (is there
+a gain on at least u of N pairs?) give a count that is too high at most once in twenty times.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
+from statistics import fmean
 
+import numpy as np
 from scipy.optimize import brentq
 
-from domadapt.runs.groups import Method, reference
-from domadapt.statistics.bootstrap import Sample, interval, mean_over_pairs, plus
-from domadapt.statistics.results import Interval, Share
-from domadapt.statistics.scored import ScoredPair
+from domadapt.runs.groups import Method, Pair, reference
+from domadapt.runs.metrics import Metrics
+from domadapt.statistics.items import FloatArray, Items, Row, f1, read_items, read_rows
+from domadapt.statistics.resampling import ALPHA, Sample, interval, mean_over_pairs, plus, resampled_scores, sample
+from domadapt.statistics.results import Interval, Replicability, Share
+
+Run = tuple[str, int]  # method's name and seed
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPair:
+    """One pair's runs.
+
+    Attributes:
+        pair: as grouped.
+        runs: every run by method and seed.
+        items: counts per test item, of every run with readable predictions.
+        resampled: (resamples,) scores by name on the same resamples of the test items, for the runs in ``items``.
+    """
+
+    pair: Pair
+    runs: dict[Run, Metrics]
+    items: dict[Run, Items]
+    resampled: dict[tuple[str, Run], FloatArray]
+
+    def known(self, method: Method, seed: int, name: str = "") -> bool:
+        """Whether a run has a score, the headline unless named."""
+        run = self.runs.get((method.name, seed))
+        return run is not None and run.score(name or self.pair.headline) is not None
+
+    def seeds(self, *methods: Method) -> list[int]:
+        """Seeds that all these methods have a score for."""
+        return [s for s in methods[0].seeds if all(self.known(m, s) for m in methods)]
+
+    def sample(self, method: Method, other: Method | None = None) -> Sample | None:
+        """A method's mean, or its mean difference to another over common seeds; None without any."""
+        methods = (method,) if other is None else (method, other)
+        if not (seeds := self.seeds(*methods)):
+            return None
+        own = self.over(method, seeds, self.pair.headline, methods)
+        return own if other is None else plus(own, self.over(other, seeds, self.pair.headline, methods), -1.0)
+
+    def over(self, method: Method, seeds: Sequence[int], name: str, beside: Sequence[Method]) -> Sample:
+        """A method's mean over given seeds, on resampled items where all methods beside it have them."""
+        runs = [(method.name, seed) for seed in seeds]
+        same = self.same_items(seeds, *beside) and all((name, run) in self.resampled for run in runs)
+        items = np.stack([self.resampled[name, run] for run in runs], axis=1) if same else None
+        networks = [frozenset((self.runs[run].network,)) for run in runs]
+        values = [self.runs[run].score(name) or 0.0 for run in runs]
+        return sample(values, items, self.pair.name, seeds, networks)
+
+    def same_items(self, seeds: Sequence[int], *methods: Method) -> bool:
+        """Whether all these runs have predictions of one and the same test set."""
+        found = [self.items.get((m.name, seed)) for m in methods for seed in seeds]
+        return all(found) and len({items.digest for items in found if items}) == 1
+
+
+def score_names(pair: Pair) -> list[str]:
+    """The headline, then F1 of each span type."""
+    if pair.task == "classification":
+        return [pair.headline]
+    names = {n for method in pair.methods for run in method.runs for n in run.target_test or () if n.endswith("_f1")}
+    return [pair.headline, *sorted(names - {pair.headline})]
+
+
+def scored(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]:
+    """Read a pair's scores and predictions.
+
+    Args:
+        pair: whose runs know their folders.
+        predictions: read them; without, only the scores are known.
+
+    Returns:
+        What is known, and one message for each kind of thing that is missing, with counts.
+    """
+    runs = {(method.name, run.seed): run for method in pair.methods for run in method.runs}
+    items, missing, messages = dict[Run, Items](), list[str](), list[str]()
+    with_score = [name for name, run in runs.items() if run.score(pair.headline) is not None and predictions]
+    for name in with_score:
+        try:
+            found = read_items(runs[name])
+        except ValueError as error:  # damaged predictions: the scores still count
+            messages.append(str(error))
+            continue
+        if isinstance(found, str):
+            missing.append(runs[name].folder)
+        else:
+            items[name] = found
+    if missing:
+        messages.append(
+            f"{pair.name}: {len(missing)} of {len(with_score)} runs have no predictions.jsonl ({missing[0]} ...), "
+            f"so nothing is said about other test items for them"
+        )
+    by_set: dict[str, list[Run]] = {}
+    for name, counts in items.items():
+        by_set.setdefault(counts.digest, []).append(name)
+    if len(by_set) > 1:
+        messages.append(
+            f"{pair.name}: predictions are of {len(by_set)} different test sets; runs are compared within each"
+        )
+    resampled = dict[tuple[str, Run], FloatArray]()
+    for score in score_names(pair):
+        for names in by_set.values():
+            own = {n: items[n] if score == pair.headline else items[n].only(score.removesuffix("_f1")) for n in names}
+            if all(own.values()):
+                drawn = resampled_scores([part for part in own.values() if part])
+                resampled |= {(score, name): column for name, column in zip(own, drawn.T, strict=True)}
+    return ScoredPair(pair, runs, items, resampled), messages
+
 
 NO_GAP = "in_domain is not better than source_only, so there is no gap to close"
 FARTHEST = 1e6  # a share beyond is none
@@ -106,3 +226,81 @@ def _unlike_tests(methods: Sequence[Method]) -> str:
             texts, other_texts = (" and ".join(map(str, sorted(found))) for found in (mine, others))
             return f"{one.name} was tested on {texts} texts, {other.name} on {other_texts}"
     return ""
+
+
+def agreement(runs: Sequence[Metrics]) -> float | None:
+    """Mean F1 of one run's predictions against another's, over pairs of runs.
+
+    Args:
+        runs: of one method on one test, with the folders they lie in.
+
+    Returns:
+        The mean; None for fewer than two runs with predictions of the same texts.
+
+    Raises:
+        ValueError: a file is damaged.
+    """
+    files = [Path(run.folder, "predictions.jsonl") for run in runs if run.folder]
+    read = [{row[0]: row for row in read_rows(file, runs[0].task)} for file in files if file.is_file()]
+    pairs = [(a, b) for a, b in combinations(read, 2) if a and a.keys() == b.keys()]
+    return fmean(_f1([(a[name], b[name]) for name in a]) for a, b in pairs) if pairs else None
+
+
+def _f1(both: Sequence[tuple[Row, Row]]) -> float:
+    """Macro F1 over the kinds that either finds."""
+
+    def kind(label: object) -> str:
+        return str(label[2] if isinstance(label, tuple) else label)
+
+    def found(place: int, name: str) -> set[tuple[int, object]]:
+        return {(i, label) for i, rows in enumerate(both) for label in rows[place][3] if kind(label) == name}
+
+    names = sorted({kind(label) for rows in both for row in rows for label in row[3]})
+    sides = [(found(0, name), found(1, name)) for name in names]
+    totals = np.array([(len(a & b), len(a - b), len(b - a)) for a, b in sides])
+    return float(f1(totals)) if names else 1.0
+
+
+def bonferroni(p_values: Sequence[float]) -> FloatArray:
+    """p-values of 'a gain on at least u pairs', u = 1 ... N; holds for any dependence between pairs.
+
+    Args:
+        p_values: (N,) one-sided, one a pair.
+
+    >>> bonferroni([0.01, 0.5, 0.02]).round(3).tolist()
+    [0.03, 0.04, 0.5]
+    """
+    ordered = np.sort(np.asarray(p_values, dtype=float))
+    return np.maximum.accumulate(np.minimum(1.0, ordered * np.arange(len(ordered), 0, -1)))
+
+
+def replicability(
+    names: Sequence[str], p_values: Sequence[float], smallest: Sequence[float], unit: str
+) -> Replicability:
+    """Count and name the pairs with a gain.
+
+    Args:
+        names: (N,) of the pairs that could be tested.
+        p_values: (N,) one-sided.
+        smallest: (N,) what each pair's test could at best have given.
+        unit: of these tests.
+
+    Returns:
+        The count; or a reason where no p-values, however small, could have made it more than 0.
+
+    >>> replicability(["a", "b", "c"], [0.01, 0.5, 0.02], [0.001] * 3, "test items").pairs
+    ('a', 'c')
+    """
+    if not names:
+        return Replicability(None, (), 0, unit, f"no pair could be tested over {unit}")
+    if bonferroni(smallest)[0] > ALPHA:
+        reason = (
+            f"too few {unit}: no test over them could give p below {min(smallest):.2g}, "
+            f"and {ALPHA / len(names):.2g} is needed to count one of {len(names)} pairs"
+        )
+        return Replicability(None, (), len(names), unit, reason)
+    count = int((bonferroni(p_values) <= ALPHA).sum())
+    # Bonferroni's combination of the largest p-values is Holm's correction: the count says how many, the order which.
+    real = set(np.argsort(p_values, kind="stable")[:count].tolist())
+    which = tuple(name for i, name in enumerate(names) if i in real)
+    return Replicability(count, which, len(names), unit)

@@ -1,8 +1,14 @@
-"""Predictions as counts per test item, from which the headline score is recomputed for any resample of the items."""
+"""What is compared: scores of test items and of seeds, and which items belong together.
+
+Which runs are one and the same network: they are drawn and swapped together, for copies are no evidence.
+
+A network that reads no target is the same for all targets of its source and seed, and a ceiling for all sources of its
+target. Scores that share a network, on either side of a difference, go up and down together.
+"""
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +17,29 @@ import numpy as np
 import numpy.typing as npt
 
 from domadapt.runs.metrics import Metrics
+
+
+def connected(keys: Sequence[Collection[object]]) -> list[int]:
+    """A number for each entry, the same for all that have a key in common, directly or through others.
+
+    Args:
+        keys: of each entry.
+
+    Returns:
+        Numbers from 0, in the order of first appearance.
+
+    >>> connected([{"a"}, {"b"}, {"c", "a"}, {"c"}])
+    [0, 1, 0, 0]
+    """
+    joined: list[tuple[set[object], list[int]]] = []
+    for place, own in enumerate(keys):
+        met = [part for part in joined if part[0] & set(own)]
+        joined = [part for part in joined if not part[0] & set(own)]
+        joined.append((set(own).union(*(k for k, _ in met)), [place, *(i for _, some in met for i in some)]))
+    label = {place: min(places) for _, places in joined for place in places}
+    order = sorted(set(label.values()))
+    return [order.index(label[place]) for place in range(len(keys))]
+
 
 FloatArray = npt.NDArray[np.floating[Any]]
 CountArray = npt.NDArray[np.float32]  # whole numbers; float, because resampling is a matrix product

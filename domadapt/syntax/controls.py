@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.nouns import word_class
 from domadapt.syntax.parser import Parse, Parser, Text

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
-from domadapt.utils.processes import in_order
+from domadapt.utils.runtime import in_order
 from domadapt.utils.text import pieces
 
 if TYPE_CHECKING:

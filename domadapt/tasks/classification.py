@@ -11,10 +11,7 @@ from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
-from domadapt.tasks.known import check_annotated, check_known
-from domadapt.tasks.rows import Rows, rows
-from domadapt.tasks.scores import Scores, class_scores
-from domadapt.tasks.task import Prediction
+from domadapt.tasks.task import Prediction, Rows, Scores, check_annotated, check_known, class_scores, rows
 
 
 class Classification:

@@ -1,12 +1,13 @@
 """Spans in a text, such as aspect and opinion terms: BIO tags on words, by the backbone's stock token head."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
@@ -14,11 +15,43 @@ from domadapt.data.records import Record, Span, bio_tags
 from domadapt.models.output import Output, word_logits
 from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.decoding import marginals, transition_scores, viterbi
-from domadapt.tasks.known import check_annotated, check_known
-from domadapt.tasks.rows import Rows, rows
-from domadapt.tasks.scores import Scores, set_scores
-from domadapt.tasks.tagged import tag_names
-from domadapt.tasks.task import Prediction
+from domadapt.tasks.task import Prediction, Rows, Scores, check_annotated, check_known, rows, set_scores
+
+
+def tag_names(types: Sequence[str]) -> list[str]:
+    """BIO tags of span types.
+
+    >>> tag_names(["aspect"])
+    ['O', 'B-aspect', 'I-aspect']
+    """
+    return ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]
+
+
+def tagged(
+    tags: NDArray[np.int64], begins: NDArray[np.bool_], joined: Collection[int] = ()
+) -> list[tuple[int, int, int]]:
+    """Spans as (first word, last word, type); an I without its B begins one.
+
+    Args:
+        tags: (words,) of all texts, one after the other.
+        begins: (words,) whether a word can't go on from the one before it: a text begins there.
+        joined: types of which a B goes on with the span that ends at the word before it.
+
+    >>> tagged(np.array([0, 1, 2, 4, 4]), np.array([True, False, False, False, True]))
+    [(1, 2, 0), (3, 3, 1), (4, 4, 1)]
+    >>> tagged(np.array([1, 1, 1]), np.array([True, False, True]), joined=[0])
+    [(0, 1, 0), (2, 2, 0)]
+    """
+    found: list[tuple[int, int, int]] = []
+    for place in np.flatnonzero(tags).tolist():
+        kind, inside = divmod(int(tags[place]) - 1, 2)
+        before = 0 if begins[place] else int(tags[place - 1])
+        if before and (before - 1) // 2 == kind and (inside or kind in joined):
+            found[-1] = (found[-1][0], place, kind)
+        else:
+            found.append((place, place, kind))
+    return found
+
 
 # Half a vote for how tags follow each other. On 22 networks of MEMD, SemEval and XABSA the mean F1 of aspects is 58.7
 # word by word, 60.5 at .25, 60.6 at .5 and 60.2 at 1; opinions lose at 1.

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
-from domadapt.config.instantiate import make, plain
+from domadapt.config.compose import make, plain
 from domadapt.config.resolvers import role
 from domadapt.utils.redact import redact, redacted
 from domadapt.utils.text import cut

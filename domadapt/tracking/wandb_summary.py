@@ -10,8 +10,7 @@ from domadapt.reporting.blocks import numbered
 from domadapt.reporting.figures import save_bars
 from domadapt.reporting.rows import rows
 from domadapt.reporting.tables import table
-from domadapt.runs.groups import Pair, group
-from domadapt.runs.reading import typed
+from domadapt.runs.groups import Pair, group, typed
 from domadapt.tracking.tracker import Content
 from domadapt.utils.text import visible
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytorch_lightning as pl
 from omegaconf import DictConfig
 
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.data.batches import Collator, Truncation
 from domadapt.data.domains import SealedTest
 from domadapt.inference.saved import SavedRuns
@@ -15,8 +15,7 @@ from domadapt.methods.method import TREES, Method
 from domadapt.methods.setting import Setting
 from domadapt.models.output import EncoderLike
 from domadapt.runs.key import folder_of, run_folder
-from domadapt.selection.every import every_validator
-from domadapt.selection.validator import Validator
+from domadapt.selection.validators import Validator, every_validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parser
@@ -25,7 +24,7 @@ from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
 from domadapt.training.problem import read_problem
 from domadapt.training.sharing import source_only
-from domadapt.utils.device import kind_of_hardware, pick_device, pick_precision
+from domadapt.utils.runtime import kind_of_hardware, pick_device, pick_precision
 
 log = logging.getLogger(__name__)
 MANY = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells

@@ -18,16 +18,14 @@ from torch import Tensor
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.setting import Setting
 from domadapt.runs.status import Status
-from domadapt.selection.choose import best_epoch
-from domadapt.selection.storage import save_evidence
-from domadapt.selection.validator import Comparing, Evidence, Validator
-from domadapt.tasks.rows import Rows
+from domadapt.selection.validators import Comparing, Evidence, Validator, best_epoch, save_evidence
+from domadapt.tasks.task import Rows
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import mean_over_ranks, of_all_ranks, seed_of_rank
 from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
-from domadapt.utils.dice import random_state, set_random_state
+from domadapt.utils.runtime import random_state, set_random_state
 
 told = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
 UNTOLD = ("source_dev", "last")  # validators: said already, and of no value

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.data.records import Record
 from domadapt.inference.rows import row
 from domadapt.methods.rule_baseline import PathRules
@@ -20,7 +20,7 @@ from domadapt.tasks.task import Prediction
 from domadapt.training.problem import Problem
 from domadapt.training.test import scores_on_test
 from domadapt.utils.files import write_atomic
-from domadapt.utils.progress import progress
+from domadapt.utils.runtime import progress
 
 log = logging.getLogger(__name__)
 

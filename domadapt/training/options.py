@@ -114,7 +114,7 @@ def check(cfg: DictConfig) -> None:
     if cfg.train_on not in ("source", "target"):
         raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
     if _lacks_something(cfg.data):
-        from domadapt.config.instantiate import make
+        from domadapt.config.compose import make
 
         make(cfg.data)  # says in its own words what
 

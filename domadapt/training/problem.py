@@ -9,7 +9,7 @@ from typing import Any
 from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.config.instantiate import make, plain
+from domadapt.config.compose import make, plain
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.tasks.task import Task

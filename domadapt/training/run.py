@@ -16,17 +16,15 @@ import torch
 from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 
-from domadapt.config.instantiate import plain
+from domadapt.config.compose import plain
 from domadapt.config.resolvers import role
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
-from domadapt.runs.content import files_named
-from domadapt.runs.key import cell_key, run_folder
+from domadapt.runs.key import cell_key, files_named, hardware, run_folder, versions
 from domadapt.runs.metrics import FORMAT
-from domadapt.runs.provenance import hardware, versions
 from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside
-from domadapt.selection.validator import Validator
+from domadapt.selection.validators import Validator
 from domadapt.tasks.task import Task
 from domadapt.tracking.tracker import tracking
 from domadapt.training.build import build, make_methods, make_validators
@@ -40,8 +38,8 @@ from domadapt.training.sharing import Ceiling, Network, source_only
 from domadapt.training.test import final_evaluation
 from domadapt.training.unlabelled import audit_own_files, label_target, leave_card
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
-from domadapt.utils.plain import plain_json
 from domadapt.utils.redact import command_line, redacted, remember, struck
+from domadapt.utils.text import plain_json
 
 if TYPE_CHECKING:
     from domadapt.auditing.audit import Audit

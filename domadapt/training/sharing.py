@@ -18,13 +18,12 @@ from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.methods.setting import Setting
+from domadapt.runs.groups import load, sound
 from domadapt.runs.key import cell_key, run_folder
-from domadapt.runs.reading import load, sound
 from domadapt.training.epochs import Epochs
 from domadapt.training.options import read_options
 from domadapt.utils import checkpoint
-from domadapt.utils.checksums import verify_checksums, write_checksums
-from domadapt.utils.files import one_at_a_time, replace_folder, write_atomic
+from domadapt.utils.files import one_at_a_time, replace_folder, verify_checksums, write_atomic, write_checksums
 
 log = logging.getLogger(__name__)
 READS_TARGET = {"target", "corpus_parses"}  # of a method's ``reads``

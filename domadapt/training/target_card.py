@@ -12,8 +12,7 @@ from domadapt.data.normal import words
 from domadapt.methods.setting import Setting
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import Kind, Sample, TargetCard
-from domadapt.tasks.rows import FloatArray
-from domadapt.tasks.task import Prediction
+from domadapt.tasks.task import FloatArray, Prediction
 from domadapt.training.doubts import ONE_CLASS, one_class
 from domadapt.utils.text import cut
 

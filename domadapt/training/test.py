@@ -13,8 +13,7 @@ from domadapt.data.normal import identity
 from domadapt.data.records import Record
 from domadapt.inference.evaluate import Evaluation, evaluate
 from domadapt.methods.setting import Setting
-from domadapt.tasks.scores import Scores
-from domadapt.tasks.task import Prediction, Task
+from domadapt.tasks.task import Prediction, Scores, Task
 from domadapt.training.doubts import doubts
 from domadapt.training.epochs import Epochs
 from domadapt.utils.files import write_atomic

@@ -10,21 +10,19 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig
 
-from domadapt.auditing.audit import Audit, audit
-from domadapt.auditing.storage import write_audit
+from domadapt.auditing.audit import Audit, audit, write_audit
 from domadapt.config.resolvers import own_files
 from domadapt.data.batches import Truncation
 from domadapt.inference.evaluate import evaluate
 from domadapt.inference.rows import row
 from domadapt.methods.setting import Setting
 from domadapt.reporting.target_card import as_markdown
-from domadapt.runs.reading import typed
+from domadapt.runs.groups import typed
 from domadapt.runs.target_card import write_card
-from domadapt.tasks.rows import FloatArray, Rows
-from domadapt.tasks.task import Prediction
+from domadapt.tasks.task import FloatArray, Prediction, Rows
 from domadapt.training.target_card import Labelled, target_card
 from domadapt.utils.files import replace_atomic, write_atomic
-from domadapt.utils.plain import plain_json
+from domadapt.utils.text import plain_json
 
 log = logging.getLogger(__name__)
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold

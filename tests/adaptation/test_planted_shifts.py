@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 import domadapt
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.methods.method import Method, Step
 from domadapt.models.output import Output
 from domadapt.tasks.classification import Classification

@@ -18,7 +18,7 @@ from domadapt.data.spans import Span
 from domadapt.reporting.analyses.domain_shift import section
 from domadapt.reporting.page import page
 from domadapt.syntax.parser import SpacyParser
-from domadapt.utils.plain import plain_json
+from domadapt.utils.text import plain_json
 from tests.support import parsed_examples, setting_of, tiny_encoder
 
 COUNTS = st.lists(st.sampled_from("abcde"), min_size=1).map(Counter)

@@ -17,8 +17,7 @@ from domadapt.data.records import Record, Span
 from domadapt.runs.metrics import Calibration
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
-from domadapt.tasks.rows import Rows
-from domadapt.tasks.task import Prediction
+from domadapt.tasks.task import Prediction, Rows
 
 WORDS = 6  # a text
 

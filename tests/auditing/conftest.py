@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from domadapt.auditing.parts import Parts, gather
+from domadapt.auditing.finding import Parts, gather
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
 from domadapt.data.records import Record, Span
 

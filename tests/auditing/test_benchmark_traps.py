@@ -5,20 +5,12 @@ from functools import cache
 
 import pytest
 
-from domadapt.auditing.annotation import annotation
-from domadapt.auditing.artefacts import artefacts
-from domadapt.auditing.conflicts import conflicts
-from domadapt.auditing.duplicates import duplicates
-from domadapt.auditing.encoding import encoding
-from domadapt.auditing.finding import Finding
+from domadapt.auditing.artefacts import annotation, artefacts
+from domadapt.auditing.copies import conflicts, duplicates
+from domadapt.auditing.finding import Finding, Parts, gather, paths
 from domadapt.auditing.gap import gap
-from domadapt.auditing.parts import Parts, gather
-from domadapt.auditing.paths import paths
-from domadapt.auditing.shift import shift
-from domadapt.auditing.surface import preparation
-from domadapt.auditing.vocabulary import vocabulary
-from domadapt.config.compose import compose
-from domadapt.config.instantiate import make
+from domadapt.auditing.shift import encoding, preparation, shift, vocabulary
+from domadapt.config.compose import compose, make
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser
 

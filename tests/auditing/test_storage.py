@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.auditing.audit import Audit, audit
+from domadapt.auditing.audit import Audit, audit, read_audit, text_audit, write_audit
 from domadapt.auditing.finding import SEVERITIES, Finding, ordered
-from domadapt.auditing.rendering import text_audit
-from domadapt.auditing.storage import read_audit, write_audit
 from domadapt.data.domains import Domains, SealedTest, TargetUnlabeled
 from domadapt.data.records import Record, Span
 

@@ -7,20 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from domadapt.auditing.annotation import annotation
-from domadapt.auditing.artefacts import artefacts
+from domadapt.auditing.artefacts import annotation, artefacts
 from domadapt.auditing.audit import audit, verdict
-from domadapt.auditing.conflicts import conflicts
-from domadapt.auditing.duplicates import duplicates
-from domadapt.auditing.encoding import encoding
-from domadapt.auditing.finding import Finding
+from domadapt.auditing.copies import conflicts, duplicates, near_duplicates
+from domadapt.auditing.finding import Finding, Parts, paths
 from domadapt.auditing.gap import gap
-from domadapt.auditing.near_duplicates import near_duplicates
-from domadapt.auditing.parts import Parts
-from domadapt.auditing.paths import paths
-from domadapt.auditing.shift import shift
-from domadapt.auditing.surface import preparation
-from domadapt.auditing.vocabulary import vocabulary
+from domadapt.auditing.shift import encoding, preparation, shift, vocabulary
 from domadapt.data.records import Record, Span, from_tokens
 from domadapt.syntax.parser import SpacyParser
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import domadapt
-from domadapt.auditing.storage import read_audit
+from domadapt.auditing.audit import read_audit
 from domadapt.cli import main as cli
 
 from ..support import records, write_jsonl

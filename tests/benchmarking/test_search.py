@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from domadapt.benchmarking.search import check_search, objective
 from domadapt.config.compose import compose
-from domadapt.runs.reading import read_metrics
+from domadapt.runs.groups import read_metrics
 from tests.support import corpora
 
 

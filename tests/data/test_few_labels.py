@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import domadapt
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.data.domains import MOST, Domains, SealedTest
 from domadapt.runs.key import cell_key
 from domadapt.training.build import build

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domadapt.auditing.artefacts import shape
-from domadapt.auditing.encoding import misread
-from domadapt.auditing.surface import is_tokenised
+from domadapt.auditing.shift import is_tokenised, misread
 from domadapt.data.normal import identity, letters, without_tokenisation, words
 
 TEXTS = st.text(max_size=60)

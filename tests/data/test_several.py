@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import domadapt
-from domadapt.config.compose import compose
-from domadapt.config.instantiate import make
+from domadapt.config.compose import compose, make
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
 from domadapt.data.records import Record
 from domadapt.data.several import IN_TEST, IN_TRAIN, joined, marks, several

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 import domadapt
 from domadapt.analysis.attention import syntax_layer
 from domadapt.models.encoder import Encoder
-from domadapt.utils.checksums import CHECKSUMS, write_checksums
+from domadapt.utils.files import CHECKSUMS, write_checksums
 from tests.support import Command, corpora, without_checksums
 
 Damage = Callable[[Path], object]

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from omegaconf import OmegaConf
 
 import domadapt
-from domadapt.config.instantiate import make
+from domadapt.config.compose import make
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.injection.extra_head import ExtraHead, piece_arcs
 from domadapt.methods.injection.gnn_fusion import GraphFusion

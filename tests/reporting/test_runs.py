@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from domadapt.runs.reading import read_runs
+from domadapt.runs.groups import read_runs
 
 
 def test_found_at_any_depth_and_once(make_run: Any, tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from domadapt.reporting.rows import rows
 from domadapt.reporting.significance import significance
 from domadapt.reporting.tables import text_table
 from domadapt.reporting.verdict import verdict_card
-from domadapt.runs.groups import group
-from domadapt.runs.reading import read_runs
+from domadapt.runs.groups import group, read_runs
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Ranking
 from tests.support import grouped
@@ -201,7 +200,7 @@ def test_the_card_says_what_came_out(make_metrics: Any, levels: dict[str, Any], 
 
 
 def test_audits_beside_the_runs(tmp_path: Path, make_metrics: Any) -> None:
-    storage = pytest.importorskip("domadapt.auditing.storage", reason="the audit room is not here yet")
+    storage = pytest.importorskip("domadapt.auditing.audit", reason="the audit room is not here yet")
     from domadapt.auditing.audit import Audit
     from domadapt.auditing.finding import Finding
 

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from domadapt.reporting.report import report
-from domadapt.runs.groups import group
+from domadapt.runs.groups import group, read_runs, reselect
 from domadapt.runs.metrics import Calibration
-from domadapt.runs.reading import read_runs
-from domadapt.runs.reselect import reselect
 from tests.support import Command
 
 Write = Callable[..., Path]

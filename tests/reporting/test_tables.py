@@ -8,8 +8,8 @@ from domadapt.reporting.rows import rows
 from domadapt.reporting.summary import summary
 from domadapt.reporting.tables import text_table
 from domadapt.runs.groups import Pair, reference
-from domadapt.statistics.bootstrap import interval, sample
 from domadapt.statistics.compare import compare
+from domadapt.statistics.resampling import interval, sample
 from tests.support import grouped
 
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from domadapt.reporting.report import report
-from domadapt.runs.groups import group
-from domadapt.runs.reading import NEEDED, read_metrics, read_runs
+from domadapt.runs.groups import NEEDED, group, read_metrics, read_runs
 from domadapt.runs.status import read_results, set_aside
 from domadapt.statistics.compare import compare
 

@@ -15,9 +15,8 @@ from omegaconf import DictConfig
 
 import domadapt
 from domadapt.config.compose import compose
-from domadapt.runs import content, key, provenance
-from domadapt.runs.content import foreign_code
-from domadapt.runs.key import cell_key, run_folder
+from domadapt.runs import key
+from domadapt.runs.key import cell_key, foreign_code, run_folder
 
 REPOSITORY = Path(__file__).parents[2]
 CELLS = {
@@ -50,7 +49,7 @@ def configs() -> dict[str, DictConfig]:
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the corpora and the parser that travel with the package."""
     shutil.copytree(REPOSITORY / "data", tmp_path / "shipped", ignore=shutil.ignore_patterns("__pycache__"))
-    for module in (content, key):
+    for module in (key,):
         monkeypatch.setattr(module, "shipped", lambda: tmp_path / "shipped")
     return tmp_path / "shipped"
 
@@ -58,11 +57,11 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def keys(shipped: Path, configs: dict[str, DictConfig]) -> Iterator[Keys]:
     def ask() -> dict[str, str]:
-        provenance.installed.cache_clear()
+        key.installed.cache_clear()
         return {name: cell_key(config) for name, config in configs.items()}
 
     yield ask
-    provenance.installed.cache_clear()
+    key.installed.cache_clear()
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
@@ -118,20 +117,20 @@ def test_code_that_moves_numbers_raises_the_number(keys: Keys, monkeypatch: pyte
     assert changed(before, keys()) == ALL
 
 
-@pytest.mark.parametrize("package", provenance.NUMERIC)
+@pytest.mark.parametrize("package", key.NUMERIC)
 def test_another_version_of_a_library_is_another_cell(
     keys: Keys, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, real = keys(), importlib.metadata.version
-    monkeypatch.setattr(provenance, "version", lambda name: "0.0" if name == package else real(name))
+    monkeypatch.setattr(key, "version", lambda name: "0.0" if name == package else real(name))
     assert changed(before, keys()) == ALL
 
 
 def test_an_installed_pipeline_counts_by_its_version(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     config = compose("train", ["parser=spacy"])
     before, real = cell_key(config), importlib.metadata.version
-    monkeypatch.setattr(provenance, "version", lambda name: "0.0" if name == "en_core_web_sm" else real(name))
-    provenance.installed.cache_clear()
+    monkeypatch.setattr(key, "version", lambda name: "0.0" if name == "en_core_web_sm" else real(name))
+    key.installed.cache_clear()
     assert cell_key(config) != before
 
 
@@ -202,7 +201,7 @@ def test_corpora_in_a_folder_of_ones_own_count_as_the_shipped_ones(shipped: Path
 
 
 def test_names_in_the_key_are_names_of_objects() -> None:
-    for name in (content.CORPORA, key.SPACY, key.READS_NO_WORDS):
+    for name in (key.CORPORA, key.SPACY, key.READS_NO_WORDS):
         assert callable(get_object(name))
 
 

@@ -9,12 +9,17 @@ import pytest
 from omegaconf import OmegaConf
 
 import domadapt
-from domadapt.config.instantiate import make
-from domadapt.selection.choose import best_epoch
-from domadapt.selection.ensemble import agreement
-from domadapt.selection.storage import load_evidence, save_evidence
-from domadapt.selection.validator import Comparing, Evidence, Validator
-from domadapt.tasks.rows import ARRAYS, Rows
+from domadapt.config.compose import make
+from domadapt.selection.validators import (
+    Comparing,
+    Evidence,
+    Validator,
+    agreement,
+    best_epoch,
+    load_evidence,
+    save_evidence,
+)
+from domadapt.tasks.task import ARRAYS, Rows
 from tests.support import CONF, corpora
 
 VALIDATORS: dict[str, Validator] = {

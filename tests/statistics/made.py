@@ -9,7 +9,7 @@ import numpy as np
 
 from domadapt.runs.groups import Pair
 from domadapt.statistics.items import f1
-from domadapt.tasks.scores import class_scores, set_scores
+from domadapt.tasks.task import class_scores, set_scores
 from tests.support import grouped
 
 KINDS = ("aspect", "opinion")

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from domadapt.runs.groups import Pair
-from domadapt.statistics.blocks import connected
-from domadapt.statistics.bootstrap import Sample, interval, mean_over_pairs, sample
 from domadapt.statistics.compare import compare
-from domadapt.statistics.permutation import runs_test
+from domadapt.statistics.items import connected
+from domadapt.statistics.resampling import Sample, interval, mean_over_pairs, runs_test, sample
 from tests.statistics.made import benchmark, run
 from tests.support import grouped
 

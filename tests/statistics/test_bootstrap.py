@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from domadapt.statistics.bootstrap import Sample, interval, mean_over_pairs, resampled_scores, sample
 from domadapt.statistics.items import Items, f1
+from domadapt.statistics.resampling import Sample, interval, mean_over_pairs, resampled_scores, sample
 
 
 def made_items(rng: np.random.Generator, count: int, digest: str = "d", average: str = "macro") -> Items:
@@ -47,7 +47,7 @@ def test_a_run_is_resampled_alike_beside_other_runs() -> None:
 def test_resampling_is_the_same_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     one = made_items(np.random.default_rng(0), 30)
     whole = resampled_scores([one], 100)
-    monkeypatch.setattr("domadapt.statistics.bootstrap.CHUNK", 7 * 30)
+    monkeypatch.setattr("domadapt.statistics.resampling.CHUNK", 7 * 30)
     assert (resampled_scores([one], 100) == whole).all()
 
 

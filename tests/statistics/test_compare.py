@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from domadapt.statistics.compare import compare
-from domadapt.statistics.permutation import runs_test
+from domadapt.statistics.resampling import runs_test
 from tests.statistics.made import benchmark, run, span_rows, span_scores
 from tests.support import grouped
 

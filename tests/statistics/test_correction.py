@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domadapt.statistics.correction import corrected, holm
+from domadapt.statistics.resampling import corrected, holm
 from domadapt.statistics.results import Significance
 
 

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from domadapt.runs.groups import Pair
-from domadapt.statistics.bootstrap import sample
 from domadapt.statistics.compare import compare
 from domadapt.statistics.gap import share
+from domadapt.statistics.resampling import sample
 from domadapt.statistics.results import Share
 from tests.statistics.made import benchmark, run, span_rows, span_scores
 from tests.support import grouped

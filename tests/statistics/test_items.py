@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.runs.reading import typed
+from domadapt.runs.groups import typed
 from domadapt.statistics.compare import compare
 from domadapt.statistics.items import Items, f1, read_items
 from tests.statistics.made import class_rows, class_scores, f1_slow, run, span_rows, span_scores

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from domadapt.statistics.items import Items, f1
-from domadapt.statistics.permutation import items_test, reachable, runs_test, sign_flip
+from domadapt.statistics.resampling import items_test, reachable, runs_test, sign_flip
 
 
 def made(counts: np.ndarray, average: str = "macro", digest: str = "d") -> Items:
@@ -125,12 +125,12 @@ def test_items_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     a, b = (made(rng.integers(0, 3, size=(20, 2, 3))) for _ in range(2))
     whole = items_test([([a], [b])])
-    monkeypatch.setattr("domadapt.statistics.permutation.CHUNK", 700 * 20)
+    monkeypatch.setattr("domadapt.statistics.resampling.CHUNK", 700 * 20)
     assert items_test([([a], [b])]) == whole
 
 
 def test_under_the_null_p_values_are_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("domadapt.statistics.permutation.RESAMPLES", 499)
+    monkeypatch.setattr("domadapt.statistics.resampling.PERMUTATION_RESAMPLES", 499)
     rng, small = np.random.default_rng(0), []
     for trial in range(120):
         a, b = (made(counts_of(rng.integers(0, 2, size=60).tolist()), digest=str(trial)) for _ in range(2))

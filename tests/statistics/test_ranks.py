@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domadapt.statistics.ranks import mean_ranks, rank
+from domadapt.statistics.compare import mean_ranks, rank
 
 METHODS = ["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"]
 # Table 6: AUC on 14 data sets. Voting's 0.97501 is printed as 0.975, but ranked before the other 0.975.

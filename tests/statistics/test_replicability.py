@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domadapt.statistics.replicability import bonferroni, replicability
+from domadapt.statistics.gap import bonferroni, replicability
 
 NAMES = [f"dataset{i}" for i in range(1, 7)]
 AUTHORS = [0.168, 0.297, 0.357, 0.019, 0.218, 0.001]

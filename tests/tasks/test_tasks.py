@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from domadapt.data.records import Record, Span, bio_tags
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction, spans_of
-from domadapt.tasks.scores import set_scores
-from domadapt.tasks.task import Prediction
+from domadapt.tasks.task import Prediction, set_scores
 
 items = st.sets(st.integers(0, 12), max_size=8)
 

@@ -10,7 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import domadapt
-from domadapt.config.instantiate import plain
+from domadapt.config.compose import plain
 from domadapt.tracking.lightning import Csv, MLflow, TensorBoard, needs
 from domadapt.tracking.tracker import Content, Run, Tracker, describe, track_benchmark, tracking
 from tests.support import corpora

@@ -25,7 +25,7 @@ from domadapt.data.batches import Example
 from domadapt.data.domains import UnlabelledText
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.units import logits_of
-from domadapt.utils.dice import undisturbed
+from domadapt.utils.runtime import undisturbed
 
 
 class Distillation(Method):

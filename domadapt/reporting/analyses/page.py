@@ -17,7 +17,7 @@ from domadapt.reporting.analyses.common import absent, percent, without
 from domadapt.reporting.analyses.maps import PATTERNS_TITLE, change_section, patterns_section
 from domadapt.reporting.blocks import Facts, Figure, Section, Text, counted, listed
 from domadapt.reporting.page import page
-from domadapt.utils.plain import plain_json
+from domadapt.utils.text import plain_json
 
 FORMAT = 1
 WORTH_NAMING = ("det", "obj", "amod")
