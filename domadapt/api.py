@@ -26,7 +26,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}
     if sides:
         from domadapt.config.overrides import quote
-        from domadapt.data.in_memory import kept
+        from domadapt.data.corpora import kept
 
         given = ["data=my_files", *given]
         folder = Path(compose("train", given).paths.cache, "data")

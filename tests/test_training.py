@@ -6,7 +6,7 @@ import pytest
 
 import domadapt
 from domadapt.benchmarking.search import objective
-from domadapt.data.hold_out import hold_out
+from domadapt.data.corpora import hold_out
 from domadapt.data.records import Record
 from domadapt.runs.groups import typed
 from domadapt.runs.key import cell_key

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from domadapt.analysis.counts import Counts, counts
-from domadapt.analysis.subject import Side, Subject
+from domadapt.analysis.subject import Counts, Side, Subject, counts
 from domadapt.data.batches import Batch
 from domadapt.data.loaders import in_order
 from domadapt.methods.setting import Setting
@@ -199,7 +198,7 @@ class Score:
 
 
 def headline(sums: Array, name: str, average: str) -> Array:
-    """(draws,) the score of :func:`domadapt.analysis.counts.scores` for many draws at once.
+    """(draws,) the score of :func:`domadapt.analysis.subject.scores` for many draws at once.
 
     Args:
         sums: (kinds, draws, 3) predicted, right and there.

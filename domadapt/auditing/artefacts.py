@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from domadapt.auditing.finding import SIDES, TARGET_TRAIN, TEST, TRAIN, UNLABELLED, Finding, Part, Parts, percent, shown
-from domadapt.data.normal import without_tokenisation
 from domadapt.data.records import Record
+from domadapt.data.texts import without_tokenisation
 
 MOST: Final = 1500  # texts a side
 FEWEST: Final = 40

@@ -19,9 +19,8 @@ from domadapt.auditing.finding import (
     percent,
     shown,
 )
-from domadapt.data.near_duplicates import LONGEST, SIMILAR, similar_pairs
-from domadapt.data.normal import letters
 from domadapt.data.records import Record
+from domadapt.data.texts import LONGEST, SIMILAR, letters, similar_pairs
 
 # Which texts a repetition spoils: the earlier in this list is counted, the later is where its texts turn up again.
 ORDER = (TEST, SOURCE_TEST, DEV, TARGET_TRAIN, UNLABELLED, TRAIN)

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Final
 
 from domadapt.data.domains import Domains
-from domadapt.data.normal import identity, words
 from domadapt.data.records import Record, Span
+from domadapt.data.texts import identity, words
 from domadapt.syntax.parser import Parse, Parser
 from domadapt.syntax.trees import path
 from domadapt.utils.runtime import progress

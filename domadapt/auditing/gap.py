@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domadapt.auditing.finding import SIDES, Finding, Parts, shown
-from domadapt.data.normal import identity, words
+from domadapt.data.texts import identity, words
 
 Labels = Sequence[str] | NDArray[Any]
 

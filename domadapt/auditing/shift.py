@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from domadapt.auditing.finding import EXAMPLES, SIDES, TEST, TRAIN, UNLABELLED, Finding, Part, Parts, percent, shown
-from domadapt.data.normal import words
+from domadapt.data.texts import words
 
 UNSEEN = 0.05  # of the target's running words: from here on it is worth a warning
 

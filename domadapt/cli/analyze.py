@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from domadapt.config.compose import make, plain
-from domadapt.inference.folder import model_folder
+from domadapt.inference.model import model_folder
 from domadapt.reporting.paths import named_file
 from domadapt.runs.key import files_named, folder_of
 from domadapt.utils.files import files_read, refuse_overwriting, write_atomic

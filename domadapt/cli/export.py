@@ -8,7 +8,7 @@ from omegaconf import DictConfig
 
 from domadapt.data.streams import open_texts
 from domadapt.inference.description import read_description
-from domadapt.inference.folder import FORMATS, free_folder, model_folder
+from domadapt.inference.model import FORMATS, free_folder, model_folder
 
 
 def export_model(cfg: DictConfig) -> str:

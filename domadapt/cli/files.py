@@ -15,7 +15,7 @@ from domadapt.config.compose import make
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.description import read_description
-from domadapt.inference.folder import model_folder
+from domadapt.inference.model import model_folder
 from domadapt.runs.key import folder_of
 from domadapt.utils.files import refuse_overwriting, replace_atomic
 from domadapt.utils.runtime import progress
@@ -49,8 +49,10 @@ def predict_file(cfg: DictConfig) -> None:
             raise ValueError(f"text={str(cfg.text)!r}: blank; expected a text to label")
         texts = iter([UnlabelledText("text", "input", str(cfg.text))])
     read_description(folder)
-    from domadapt.inference.model import load  # seconds, and what could go wrong before has not
-    from domadapt.inference.rows import row
+    from domadapt.inference.model import (
+        load,  # seconds, and what could go wrong before has not
+        row,
+    )
 
     model = load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
     done = truncated = 0

@@ -44,9 +44,9 @@ def side_name(side: Any, default: str) -> str:
 def own_files(data: Any) -> bool:
     """Whether a problem is a user's own files, for which no protocol names epochs.
 
-    >>> own_files({"_target_": "domadapt.data.sources.my_files"})
+    >>> own_files({"_target_": "domadapt.data.corpora.my_files"})
     True
-    >>> own_files({"_target_": "domadapt.data.sources.shipped"})
+    >>> own_files({"_target_": "domadapt.data.corpora.shipped"})
     False
     """
     parts = (data.get("problems") or {}).values() if "problems" in data else [data]

@@ -5,13 +5,11 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from domadapt.data.corpora import benchmark_folder, check_switches, hold_out, part_reader, two_of
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
-from domadapt.data.errors import MISSING, DataError, Location
-from domadapt.data.hold_out import hold_out
-from domadapt.data.lowercase import lowercased
 from domadapt.data.readers import open_file, read
-from domadapt.data.records import Record, encodable
-from domadapt.data.sources import benchmark_folder, check_switches, part_reader, two_of
+from domadapt.data.records import MISSING, DataError, Location, Record, encodable
+from domadapt.data.texts import lowercased
 
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
 FDU_DOMAINS = ("camera_photo", "electronics", "software")
@@ -39,7 +37,7 @@ def amazon_reviews(
         ceiling_share: share of the target's labelled reviews that the ceiling is tested on.
         test: ``all``, or ``ceiling``: the share that the ceiling is tested on.
         folder: the corpus's, in ``root``.
-        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
+        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.corpora.hold_out`; of the ceiling's dev, too.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair or choice.
@@ -93,7 +91,7 @@ def amazon_reviews_fdu(
         dev_share: share of labelled training reviews held out as dev.
         lowercase: whether the unlabelled text is lower-cased as the labelled text is.
         folder: the corpus's, in ``root``.
-        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
+        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.corpora.hold_out`; of the ceiling's dev, too.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair.

@@ -1,10 +1,28 @@
-"""Columns as their owner calls them, annotations as other tools write them: renamed to what a record has."""
+"""Columns of a file by their names, and what a reader gives."""
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Final
 
-from domadapt.data.errors import DataError, Location
+from domadapt.data.records import DataError, Location, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The records of one file.
+
+    ``warnings`` says how often each oddity was met and what was done about it; ``lines`` holds each record's
+    first line in the file, so that whatever is found wrong later can still be located.
+    """
+
+    records: tuple[Record, ...]
+    warnings: Counter[str]
+    path: Path
+    lines: tuple[int, ...]
+
 
 Columns = Mapping[str, tuple[str, ...]]
 OURS: Final = ("id", "text", "label")

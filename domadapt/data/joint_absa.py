@@ -3,11 +3,10 @@
 from collections import Counter
 from dataclasses import replace
 
+from domadapt.data.corpora import benchmark_folder, check_switches, hold_out, part_reader, two_of
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
-from domadapt.data.hold_out import hold_out
-from domadapt.data.lowercase import lowercased
 from domadapt.data.records import Record
-from domadapt.data.sources import benchmark_folder, check_switches, part_reader, two_of
+from domadapt.data.texts import lowercased
 
 DOMAINS = ("device", "laptop", "rest")
 
@@ -33,7 +32,7 @@ def joint_absa(
         terms_only: every span is an ``aspect``, whatever its polarity: aspect extraction (AE).
         lowercase: lower-case all text of both domains.
         folder: the corpus's, in ``root``.
-        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.hold_out.hold_out`; of the ceiling's dev, too.
+        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.corpora.hold_out`; of the ceiling's dev, too.
 
     Raises:
         ValueError: the folder is missing, or there is no such pair.

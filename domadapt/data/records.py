@@ -1,15 +1,219 @@
-"""The record: one text, whose it is, and what is known about it. Every reader ends here.
-
-Spans, tags and errors are defined in files of their own and can be imported from here.
-"""
+"""Records: labelled text with its label or spans, and errors that name file, line and fix."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from reprlib import Repr
 from typing import Final
 
-from domadapt.data.errors import MISSING, DataError, Location, quoted
-from domadapt.data.spans import CANONICAL_TYPES, Span, Words, bio_tags, from_tokens
+_WIDTH: Final = 80
+_short = Repr()
+_short.maxstring = _short.maxother = _short.maxlong = _WIDTH
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING: Final = _Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A file and, where one is known, a line of it (counted from 1)."""
+
+    path: Path | str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        # A file name may hold control characters too; a terminal must not obey them.
+        path = repr(str(self.path))[1:-1]
+        return path if self.line is None else f"{path}:{self.line}"
+
+
+def quoted(value: object) -> str:
+    r"""The value as it can be shown in a log: on one line, control characters escaped, at most 80 characters.
+
+    Args:
+        value: Anything that was found in a file.
+
+    Example:
+        >>> print(quoted("bell\x07 and newline\n"))
+        'bell\x07 and newline\n'
+        >>> len(quoted("long " * 1000))
+        80
+    """
+    if isinstance(value, str):
+        # Cut first: the text may be a megabyte. The end goes, because the start is what one searches for.
+        shown = repr(value[:_WIDTH])
+        return shown if len(value) <= _WIDTH and len(shown) <= _WIDTH else shown[: _WIDTH - 1] + "…"
+    shown = _short.repr(value)
+    return shown if len(shown) <= _WIDTH else shown[: _WIDTH - 1] + "…"
+
+
+class DataError(ValueError):
+    """A file that cannot be used as it is.
+
+    Args:
+        where: The file and line, or None when the value came from no file.
+        field: What is wrong: a field, a column, a byte.
+        value: What was found there; ``MISSING`` if nothing was.
+        expected: What would have been right.
+        fix: What to do about it.
+
+    Example:
+        >>> print(DataError(Location("a.jsonl", 3), "label", 7, "a string or null", "write it in quotes"))
+        a.jsonl:3: label is 7; expected a string or null; write it in quotes
+    """
+
+    def __init__(self, where: Location | None, field: str, value: object, expected: str, fix: str) -> None:
+        # All five go to the base class, so that the error survives pickling between processes.
+        super().__init__(where, field, value, expected, fix)
+        self.where, self.field, self.value, self.expected, self.fix = where, field, value, expected, fix
+
+    def __str__(self) -> str:
+        place = "" if self.where is None else f"{self.where}: "
+        return f"{place}{self.field} is {quoted(self.value)}; expected {self.expected}; {self.fix}"
+
+
+# The one place where a corpus's name for a span type becomes ours. Types not listed keep their name.
+CANONICAL_TYPES: Final = {"ASP": "aspect", "OP": "opinion"}
+# What BIO calls the prefixes of BIOES (end, single) and BILOU (last, unit). After these, nothing continues.
+_ENDS: Final = {"E": "I", "L": "I", "S": "B", "U": "B"}
+_PREFIXES: Final = {"B": "B", "I": "I"} | _ENDS
+
+Words = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A typed stretch of a record's text, in characters, end exclusive.
+
+    ``confidence`` is a model's, where a model has found it: the mean probability of its words' tags. Spans are equal
+    whatever it is.
+    """
+
+    start: int
+    end: int
+    type: str
+    confidence: float | None = field(default=None, compare=False, repr=False)
+
+
+def split_tag(tag: object, where: Location | None = None, field: str = "tag") -> tuple[str, str]:
+    """The prefix (B, I or O) and the canonical type of a tag in BIO, BIOES or BILOU.
+
+    Args:
+        tag: The tag as the corpus has it.
+        where: Its file and line, for the message.
+        field: Its name there, for the message.
+
+    Raises:
+        DataError: If it is not ``O``, ``B-TYPE`` or ``I-TYPE``, nor what the other two add: ``E``, ``S``, ``L``, ``U``.
+
+    Example:
+        >>> split_tag("B-ASP"), split_tag("E-ASP"), split_tag("U-POS"), split_tag("O")
+        (('B', 'aspect'), ('I', 'aspect'), ('B', 'POS'), ('O', ''))
+    """
+    if tag == "O":
+        return "O", ""
+    if isinstance(tag, str) and tag[:1] in _PREFIXES and tag[1:2] == "-" and len(tag) > 2:
+        return _PREFIXES[tag[0]], CANONICAL_TYPES.get(tag[2:], tag[2:])
+    raise DataError(where, field, tag, "O, B-TYPE or I-TYPE, or BIOES or BILOU", "convert the tags to BIO")
+
+
+def from_tokens(
+    tokens: Sequence[object],
+    tags: Sequence[object] | None = None,
+    where: Location | None = None,
+    warnings: Counter[str] | None = None,
+) -> tuple[str, Words, tuple[Span, ...] | None]:
+    """Text, word ranges and spans of a tokenised sentence that is tagged in BIO, BIOES or BILOU.
+
+    Args:
+        tokens: The words; single spaces join them into the text.
+        tags: One tag a word, or None where the words are not annotated: then the spans are None.
+        where: File and line, for messages.
+        warnings: Counts what continues nothing, such as an ``I-`` after ``O``: read as ``B-``, as CoNLL's scorer does.
+
+    Raises:
+        DataError: If a token is blank, a tag is of no such scheme, or there are more of one than of the other.
+
+    Example:
+        >>> from_tokens(["great", "battery", "life"], ["B-OP", "B-ASP", "I-ASP"])[2]
+        (Span(start=0, end=5, type='opinion'), Span(start=6, end=18, type='aspect'))
+    """
+    words: list[tuple[int, int]] = []
+    checked: list[str] = []
+    start = 0
+    for position, token in enumerate(tokens):
+        if not isinstance(token, str) or not token.strip():
+            raise DataError(where, f"tokens[{position}]", token, "a word", "drop the token and its tag")
+        checked.append(token)
+        words.append((start, start + len(token)))
+        start += len(token) + 1
+    spans = None if tags is None else tuple(_spans(words, tags, where, warnings))
+    return " ".join(checked), tuple(words), spans
+
+
+def _spans(
+    words: Sequence[tuple[int, int]],
+    tags: Sequence[object],
+    where: Location | None,
+    warnings: Counter[str] | None,
+) -> Iterable[Span]:
+    if len(words) != len(tags):
+        fix = "give each token one tag"
+        raise DataError(where, "number of tags", len(tags), f"{len(words)}, the number of tokens", fix)
+    spans: list[Span] = []
+    continues: str | None = None
+    for position, ((start, end), tag) in enumerate(zip(words, tags, strict=True)):
+        prefix, kind = split_tag(tag, where, f"tags[{position}]")
+        if prefix == "I" and kind == continues:
+            spans[-1] = Span(spans[-1].start, end, kind)
+        elif prefix != "O":
+            spans.append(Span(start, end, kind))
+            if prefix == "I" and warnings is not None:
+                warnings["I- tag that continues nothing, read as B-"] += 1
+        continues = None if prefix == "O" or str(tag)[0] in _ENDS else kind
+    return spans
+
+
+def bio_tags(words: Words, spans: Iterable[Span], warnings: Counter[str] | None = None) -> list[str]:
+    """One BIO tag a word; the inverse of :func:`from_tokens`.
+
+    A span that begins or ends inside a word is snapped outward to the whole word. BIO cannot say that spans
+    overlap: the one that starts first stays, of two that start together the longer.
+
+    Args:
+        words: Character range of each word, in order.
+        spans: Character ranges with types.
+        warnings: Counts the spans that were snapped, and those left out: over another, or on no word.
+
+    Example:
+        >>> bio_tags(((0, 5), (6, 13), (14, 18)), [Span(6, 18, "aspect")])
+        ['O', 'B-aspect', 'I-aspect']
+        >>> counted = Counter()
+        >>> bio_tags(((0, 5), (6, 13)), [Span(8, 13, "aspect")], counted), dict(counted)
+        (['O', 'B-aspect'], {'span off word boundaries, snapped outward': 1})
+    """
+    counted = Counter[str]() if warnings is None else warnings
+    tags = ["O"] * len(words)
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        covered = [index for index, (start, end) in enumerate(words) if start < span.end and span.start < end]
+        if not covered:
+            counted["span on no word, left out of the tags"] += 1
+        elif any(tags[index] != "O" for index in covered):
+            counted["span over another, left out of the tags"] += 1
+        else:
+            if (words[covered[0]][0], words[covered[-1]][1]) != (span.start, span.end):
+                counted["span off word boundaries, snapped outward"] += 1
+            for index in covered:
+                tags[index] = f"I-{span.type}"
+            tags[covered[0]] = f"B-{span.type}"
+    return tags
+
 
 __all__ = ["MISSING", "DataError", "Location", "Record", "Span", "Words", "bio_tags", "from_tokens", "parse_record"]
 
@@ -35,7 +239,9 @@ NO_LABEL: Final = frozenset({"NaN", "nan", "None", "null", "NULL", "<NA>", "#N/A
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One document or sentence.
+    """The record: one text, whose it is, and what is known about it. Every reader ends here.
+
+    Spans, tags and errors are defined in files of their own and can be imported from here.
 
     ``words`` are the character ranges of the owner's tokens, where the corpus came tokenised. ``spans`` is
     None where nobody annotated, and empty where somebody did and found nothing. ``where`` it was read is for errors.
@@ -89,7 +295,7 @@ def parse_record(
     label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
     if "tokens" not in obj:
         text = _string(obj, "text", where)
-        spans = _spans(obj, text, where) if labelled else None
+        spans = _spans_of_records(obj, text, where) if labelled else None
         return Record(identifier, domain, text, None, label, spans)
     if "text" in obj:
         raise DataError(where, "text", obj["text"], "text or tokens, not both", "drop one of the two")
@@ -145,7 +351,7 @@ def _list(obj: Mapping[str, object], name: str, where: Location) -> list[object]
     return value
 
 
-def _spans(obj: Mapping[str, object], text: str, where: Location) -> tuple[Span, ...] | None:
+def _spans_of_records(obj: Mapping[str, object], text: str, where: Location) -> tuple[Span, ...] | None:
     if obj.get("tags") is not None:
         raise DataError(where, "tags", obj["tags"], "spans beside a text", "give tokens with the tags")
     if obj.get("spans") is None:

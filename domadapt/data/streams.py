@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from domadapt.data.batches import GZIP, PARQUET
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.packed import GZIP, PARQUET
 from domadapt.data.readers import HEAD, choose, count_damage, read
 from domadapt.data.readers._decoding import check_name, check_start, not_utf8, unreadable
 from domadapt.data.readers._opened_file import OLD_MAC

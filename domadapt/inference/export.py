@@ -1,21 +1,273 @@
-"""A trained model as a folder for those who do not have this package: of transformers, or of onnxruntime alone."""
+"""A model handed over: as a Hugging Face folder or for onnxruntime, with a card."""
 
 import json
+import logging
 import shutil
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor, nn
+
 from domadapt.data.domains import unlabelled
-from domadapt.inference.card import model_card, recorded
 from domadapt.inference.description import Description, read_description
-from domadapt.inference.folder import FORMATS, free_folder, model_folder
-from domadapt.inference.model import Model, load
-from domadapt.inference.rows import row
-from domadapt.inference.to_onnx import check_installed, quietly, write_onnx
+from domadapt.inference.model import FORMATS, Model, free_folder, load, model_folder, row
+from domadapt.runs.groups import read_metrics
+from domadapt.runs.metrics import Metrics, Scores
 from domadapt.utils.files import replace_folder, write_atomic
+from domadapt.utils.text import visible
+
+
+def recorded(model: Path) -> Metrics | None:
+    """What ``metrics.json`` beside a model folder says; None where the folder was taken from its run.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    path = model.parent / "metrics.json"
+    return read_metrics(path) if model.name == "model" and path.is_file() else None
+
+
+def model_card(description: Description, metrics: Metrics | None, use: str, measured: Sequence[str]) -> str:
+    """Markdown with the hub's front matter: what was trained, on what, how good it is, what it can't do.
+
+    Args:
+        description: of the model, from its ``domadapt.json``.
+        metrics: of its run, if they are there.
+        use: Python that loads the folder.
+        measured: of the folder against the model that it was made from, a sentence each.
+    """
+    token = "types" in description.task
+    names = description.task["types" if token else "labels"]
+    source, target = visible(description.source), visible(description.target)
+    front = [
+        "---",
+        f"pipeline_tag: {'token' if token else 'text'}-classification",
+        "tags: [domadapt, domain-adaptation]",
+        *(["inference: {parameters: {aggregation_strategy: first}}"] if token else ()),  # of the hub's widget
+        "---",
+    ]
+    task = "finds spans of the types" if token else "gives a text one of the labels"
+    lines = [
+        *front,
+        "",
+        f"# {'Extraction' if token else 'Classification'}, {source} to {target}",
+        "",
+        f"The model {task} {', '.join(f'`{visible(str(name))}`' for name in names)}.",
+        "",
+        *_trained(description, metrics, source, target),
+        *_scores(metrics, source, target),
+        "## Use",
+        "",
+        "```python",
+        use,
+        "```",
+        "",
+        *(["## Beside the model it was made from", "", *(f"- {line}" for line in measured), ""] if measured else ()),
+        "## Limits",
+        "",
+        *(f"- {line}" for line in _limits(description, metrics, source, target)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _trained(description: Description, metrics: Metrics | None, source: str, target: str) -> list[str]:
+    backbone = visible(Path(str(description.backbone.get("name", ""))).name)
+    methods = [*description.methods, *description.left_behind]
+    with_ = f", with {', '.join(methods)}" if methods else ""
+    if metrics is None:
+        return [f"Trained by domadapt on labelled text of {source}{with_}, from the backbone `{backbone}`.", ""]
+    counts = metrics.counts
+    seen = "" if metrics.role == "in_domain" else f" and {counts.target_unlabelled} texts of {target} without labels"
+    where = target if metrics.role == "in_domain" else source
+    version = metrics.versions.get("domadapt", "")
+    return [
+        f"Trained by domadapt {version} on {counts.source_train} labelled texts of {where}{seen} at hand{with_}, from "
+        f"the backbone `{backbone}`, seed {metrics.seed}, {len(metrics.curve)} epochs of which "
+        f"{metrics.selection.epoch} was kept (by {metrics.selection.validator}).",
+        "",
+    ]
+
+
+def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
+    if metrics is None:
+        return ["## Scores", "", "Not known: the folder lay apart from its run's `metrics.json`.", ""]
+    counts, headline = metrics.counts, metrics.headline
+    rows: list[tuple[str, int | None, Scores]] = [
+        (f"{source}, held out to choose the epoch", counts.source_dev, metrics.source_dev)
+    ]
+    if metrics.source_test:
+        rows.append((f"{source}, test", None, metrics.source_test))
+    if metrics.target_test:
+        sizes = metrics.target_test_sizes
+        rows.append((f"{target}, test", sizes.all if sizes else None, metrics.target_test))
+    shown = [headline, *sorted(n for n in metrics.source_dev if n != headline and n.endswith(("_f1", "accuracy")))]
+    found = [
+        "## Scores",
+        "",
+        f"| | texts | {' | '.join(shown)} |",
+        f"|---|---:|{'---:|' * len(shown)}",
+        *(
+            f"| {name} | {'' if count is None else count} | "
+            f"{' | '.join(f'{100 * scores[n]:.1f}' if n in scores else '' for n in shown)} |"
+            for name, count, scores in rows
+        ),
+        "",
+        f"`{headline}` is what models are compared by; all in percent, of one run.",
+        "",
+    ]
+    if not metrics.target_test:
+        found += [f"There were no labels of {target}: how good the model is there has not been measured.", ""]
+    return found
+
+
+def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> list[str]:
+    found = [
+        f"It reads the first {description.max_pieces} pieces of a text; nothing beyond is labelled.",
+        f"It was trained on text of {source} and made for {target}; its score on other text, and in other languages, "
+        f"is not known.",
+    ]
+    if metrics and metrics.calibration.error is not None:
+        error = 100 * metrics.calibration.error
+        found.append(f"Its confidence is off by {error:.0f} points of 100 on average (calibration error, {target}).")
+    else:
+        found.append(f"How far its confidence can be believed on {target} has not been measured.")
+    if metrics and metrics.role == "in_domain":
+        found.append(f"It is a ceiling: it was trained on labels of {target} itself.")
+    return found
+
+
+NEEDED = ("onnx", "onnxruntime", "onnxscript")
+RUNNER = "onnx_model.py"
+
+
+def check_installed() -> None:
+    """Refuse to begin what could not end.
+
+    Raises:
+        ValueError: with the line that installs what is missing.
+    """
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise ValueError(f"format=onnx needs {', '.join(missing)}: pip install 'domadapt[onnx]'")
+
+
+class Logits(nn.Module):
+    """A transformers classifier with tensors in and a tensor out.
+
+    Args:
+        model: any with ``logits`` in its output.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """(batch, classes), or (batch, pieces, classes)."""
+        logits: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        return logits
+
+
+def write_onnx(
+    stock: Path,
+    kind: str,
+    max_pieces: int,
+    folder: Path,
+    eight_bits: bool,
+    transitions: list[list[float]] | None = None,
+) -> None:
+    """Write ``model.onnx``, ``tokenizer.json``, ``config.json`` and the file that runs them.
+
+    Args:
+        stock: a Hugging Face folder.
+        kind: of the task, ``sequence`` or ``token``.
+        max_pieces: longest text.
+        folder: that is there.
+        transitions: (tags + 1, tags) scores of a tag after another, as decoding weights them.
+        eight_bits: keep matrices as integers of 8 bits, a scale for each column; activations are scaled as they come.
+
+    Raises:
+        ValueError: a package is missing, or the model can't be exported.
+    """
+    check_installed()
+    import onnx
+    import torch
+    import transformers
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    autoclass: Any = {
+        "token": transformers.AutoModelForTokenClassification,
+        "sequence": transformers.AutoModelForSequenceClassification,
+    }[kind]
+    whole = folder / "whole.onnx" if eight_bits else folder / "model.onnx"
+    with quietly():
+        tokenizer = transformers.AutoTokenizer.from_pretrained(stock)
+        model = autoclass.from_pretrained(stock, dtype=torch.float32).eval()
+        batch = tokenizer(["Two texts.", "One of them is longer."], padding=True, return_tensors="pt")
+        axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("pieces")}
+        names = ("input_ids", "attention_mask")
+        try:
+            torch.onnx.export(
+                Logits(model),
+                tuple(batch[name] for name in names),
+                whole,
+                dynamo=True,
+                input_names=names,
+                output_names=["logits"],
+                dynamic_shapes=dict.fromkeys(names, axes),
+                external_data=False,
+                verbose=False,
+            )
+        except torch.onnx.OnnxExporterError as error:
+            kind_of = type(model).__name__
+            raise ValueError(f"format=onnx: torch can't export {kind_of} ({str(error).splitlines()[0]})") from error
+        if eight_bits:
+            # Embeddings stay as they are: of 8 bits they are half of the error, and no faster.
+            settings = {"weight_type": QuantType.QInt8, "per_channel": True, "op_types_to_quantize": ["MatMul"]}
+            graph = onnx.load(whole)
+            # The exporter has folded transposes into weights, and left their old shapes in these hints.
+            del graph.graph.value_info[:]
+            quantize_dynamic(graph, folder / "model.onnx", **settings)
+            whole.unlink()
+    config = {
+        "kind": kind,
+        "id2label": {str(place): label for place, label in model.config.id2label.items()},
+        "pad_token_id": int(tokenizer.pad_token_id or 0),
+        "max_pieces": max_pieces,
+        "transitions": transitions,
+    }
+    write_atomic(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
+    shutil.copyfile(stock / "tokenizer.json", folder / "tokenizer.json")
+    (folder / RUNNER).write_bytes((files("domadapt.inference") / RUNNER).read_bytes())
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without what exporters and loaders say to their developers."""
+    import transformers
+
+    bars = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.logging.disable_progress_bar()
+    names = ("", "onnxscript", "torch.onnx", "onnx_ir")
+    levels = [logging.getLogger(name).level for name in names]
+    for name in names:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for name, level in zip(names, levels, strict=True):
+            logging.getLogger(name).setLevel(level)
+        if bars:
+            transformers.logging.enable_progress_bar()
+
 
 COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measured on; times that speed is
 WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."

@@ -1,5 +1,6 @@
-"""A trained model on anybody's text: save, load, predict."""
+"""A saved model: loaded, asked, written."""
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,15 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from domadapt.config.compose import make
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
-from domadapt.data.lowercase import lower_in_place
+from domadapt.data.records import Span
+from domadapt.data.texts import lower_in_place
 from domadapt.inference.description import NAME, Description, read_description, refuse_foreign
 from domadapt.inference.evaluate import evaluate
-from domadapt.inference.folder import model_folder
 from domadapt.methods.method import Method
-from domadapt.methods.setting import Setting
+from domadapt.methods.setting import ReadText, Setting
+from domadapt.models.output import word_logits
 from domadapt.models.pretrained import refuse_non_finite
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.conllu import ConlluParser
@@ -25,6 +30,50 @@ from domadapt.tasks.task import FloatArray, Prediction
 from domadapt.utils import checkpoint
 from domadapt.utils.files import AGAIN, CHECKSUMS, replace_folder, verify_checksums, write_checksums
 from domadapt.utils.runtime import pick_device, pick_precision
+
+FORMATS = ("hf", "onnx", "onnx-int8")  # of exported folders
+
+
+def model_folder(folder: str | Path) -> Path:
+    """The model's own folder, from a run's folder or itself; what is in neither is told by who reads it."""
+    inner = Path(folder, "model")
+    return inner if (inner / NAME).is_file() else Path(folder)
+
+
+def free_folder(to: Path) -> None:
+    """Refuse to write over somebody's files.
+
+    Raises:
+        ValueError: the folder holds something.
+    """
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise ValueError(f"to={to}: there is something in it; give a folder that is new, or empty")
+
+
+def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, Any]:
+    """A prediction as a line of JSON says it.
+
+    Args:
+        text: as it was given.
+        prediction: of it.
+        kind: of the task, ``sequence`` or ``token``.
+
+    >>> row(UnlabelledText("a:1", "", "Fast."), Prediction("positive", 0.91239), "sequence")
+    {'id': 'a:1', 'text': 'Fast.', 'label': 'positive', 'confidence': 0.9124}
+    >>> row(UnlabelledText("a:1", "", "Fast."), Prediction(spans=(Span(0, 4, "opinion", 0.75),)), "token")["spans"]
+    [{'start': 0, 'end': 4, 'type': 'opinion', 'text': 'Fast', 'confidence': 0.75}]
+    """
+    if kind == "sequence":
+        told: dict[str, Any] = {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
+    else:
+        told = {"spans": [_span(text.text, span) for span in prediction.spans]}
+    return {"id": text.id, "text": text.text, **told}
+
+
+def _span(text: str, span: Span) -> dict[str, Any]:
+    found = {"start": span.start, "end": span.end, "type": span.type, "text": text[span.start : span.end]}
+    return found | ({} if span.confidence is None else {"confidence": round(span.confidence, 4)})
+
 
 log = logging.getLogger(__name__)
 METHODS = "methods.safetensors"
@@ -273,3 +322,75 @@ def blamed(path: Path, place: str = "", own: Path | None = None) -> Iterator[Non
         said = place == "parser" or "again" in reason  # it may be a parser that is not installed
         fix = "" if said else f"; {AGAIN}"
         raise ValueError(f"{path}: {f'{place}: ' if place else ''}{reason}{fix}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """What a run's model says of some texts.
+
+    Attributes:
+        kind: of its task, ``token`` or ``sequence``.
+        labels: names of the classes.
+        logits: of each text (words, classes), not a number for words that it did not read; or (1, classes).
+    """
+
+    kind: str
+    labels: list[str]
+    logits: list[Tensor]
+
+
+class SavedRuns:
+    """Loads the models of finished runs, one at a time."""
+
+    def label(
+        self, run: str, texts: Sequence[UnlabelledText], batch_size: int, device: str, precision: str
+    ) -> Labelling:
+        """A run's logits for texts, as it predicts: with all that its methods add.
+
+        Args:
+            run: its folder.
+            texts: with their words, where words are classified.
+            batch_size: texts a batch.
+            device: ``cpu`` or ``cuda``.
+            precision: of the run that asks, as its setting has it.
+
+        Raises:
+            ValueError: there is no finished run in the folder.
+        """
+        model = load(Path(run) / "model", device, "32")
+        model.setting.precision = precision
+        setting, token = model.setting, model.setting.task.kind == "token"
+        examples = model.examples(texts)
+        logits: dict[int, Tensor] = {}
+        for batch, output in setting.outputs(examples, batch_size, f"{Path(run).name} labels"):
+            rows, counts = output.logits.float().cpu(), torch.ones_like(batch.index)
+            if token:
+                rows, counts = word_logits(output, batch).float().cpu(), batch.words
+                rows[(batch.node_first_piece < 0).cpu()] = torch.nan
+            logits |= dict(zip(batch.index.tolist(), rows.split(counts.tolist()), strict=True))
+        return Labelling(setting.task.kind, setting.task.labels, [logits[i] for i in range(len(examples))])
+
+    def read(self, run: Path, texts: Sequence[UnlabelledText], device: str, precision: str) -> list[ReadText]:
+        """What a run's model makes of texts; arguments as of :meth:`label`."""
+        model = load(run / "model", device, "32")
+        model.setting.precision = precision
+        return model.setting.read(model.examples(texts), f"{run.name} reads target")
+
+    def told(self, run: str) -> dict[str, object]:
+        """What the run's metrics.json says of whose labels it has read.
+
+        Returns:
+            ``role``, ``source``, ``validator``, ``target_labels``, how many, and ``checksum``, of these.
+
+        Raises:
+            ValueError: there is no finished run in the folder.
+        """
+        path = Path(run) / "metrics.json"
+        try:
+            metrics = json.loads(path.read_text(encoding="utf-8"))
+            told = {name: metrics[name] for name in ("role", "source")}
+            told["target_labels"] = metrics["counts"].get("target_labels") or 0
+            told["checksum"] = metrics["counts"].get("target_labels_checksum")
+            return {**told, "validator": metrics["selection"]["validator"]}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: expected a finished run's ({type(error).__name__}: {error})") from error

@@ -53,7 +53,7 @@ class Setting:
         relations: ids of relation names met in source and target.
         truncation: what ``max_pieces`` cut off, by part.
         task_config: the task's settings, for whoever loads the model.
-        saved_runs: asks the models of finished runs (:class:`domadapt.inference.saved.SavedRuns`); None where nothing
+        saved_runs: asks the models of finished runs (:class:`domadapt.inference.model.SavedRuns`); None where nothing
             is trained.
         source_only: folder of the run on the source alone, where a method reads it.
         corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.

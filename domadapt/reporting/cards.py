@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from domadapt.analysis.attention import LEAST, Attention, as_parse, attention
+from domadapt.analysis.subject import LEAST, Attention, as_parse, attention
 from domadapt.reporting.blocks import Block, Card, Cards, Folded, Text, counted
 from domadapt.reporting.examples import Comparison, Example, Labels, compare
 from domadapt.reporting.trees import Lane, tree_svg

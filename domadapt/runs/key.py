@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_PATH = 4096  # of the system's; a longer text is none
-CORPORA = "domadapt.data.sources.shipped"  # reads two folders of those in its root, which may be the package's own
+CORPORA = "domadapt.data.corpora.shipped"  # reads two folders of those in its root, which may be the package's own
 
 
 def by_content(value: Any, name: str = "") -> Any:

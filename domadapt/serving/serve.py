@@ -1,16 +1,290 @@
-"""The verb `serve`: a model on a port of this machine."""
+"""A page and a JSON endpoint that label what is typed, on this machine."""
 
+import json
 import logging
 import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from importlib.util import find_spec
+from typing import Any, TypeVar
+from urllib.parse import parse_qs
 
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
 from omegaconf import DictConfig
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from domadapt.analysis.subject import as_parse, look, syntax_layer
+from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import read_description
-from domadapt.inference.folder import model_folder
+from domadapt.inference.model import Model, model_folder, row
+from domadapt.reporting.trees import Lane, tree_svg
+from domadapt.syntax.parser import Parser, SpacyParser
 from domadapt.utils.text import visible
 
+DRAWN = 80  # words of a text whose tree is drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of text: a span of a type with its confidence in percent, or what stands between two."""
+
+    text: str
+    type: str | None = None
+    percent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One answer.
+
+    Attributes:
+        pieces: the whole text, in order.
+        classes: each class with its share in percent, likeliest first; of classification.
+        tree, attention: ``svg`` elements; empty where there is none.
+        notes: what the reader should know.
+    """
+
+    pieces: tuple[Piece, ...]
+    classes: tuple[tuple[str, float], ...]
+    tree: str
+    attention: str
+    notes: tuple[str, ...]
+
+
+class Answers:
+    """A model with the parser that draws its trees.
+
+    Args:
+        model: loaded on the CPU.
+        folder: it was loaded from.
+    """
+
+    def __init__(self, model: Model, folder: Any) -> None:
+        self.model = model
+        self.kind: str = model.setting.task.kind
+        self.parser: Parser = model.setting.parser if model.parses else SpacyParser()
+        self.layer = syntax_layer(folder)
+
+    def rows(self, texts: list[str]) -> list[dict[str, Any]]:
+        """As the JSON endpoint gives them, without the numbers of the texts."""
+        given = list(unlabelled(texts))
+        found = zip(given, self.model.predict_texts(given), strict=True)
+        return [{k: v for k, v in row(text, said, self.kind).items() if k != "id"} for text, said in found]
+
+    def shown(self, text: str) -> Shown:
+        """Everything that there is to show of a text."""
+        [found] = self.rows([text])
+        notes = []
+        if self.model.truncated:
+            notes.append(f"The model reads the first {self.model.setting.max_pieces} pieces of a text, not the rest.")
+        classes: list[tuple[str, float]] = []
+        if self.kind == "sequence":
+            shares = self.model.probabilities([text])[0].tolist()
+            named = zip(self.model.setting.task.labels, (100 * share for share in shares), strict=True)
+            classes = sorted(((visible(name), share) for name, share in named), key=lambda pair: -pair[1])
+        tree, attention = self._drawn(text, found.get("spans", []), notes)
+        return Shown(pieces(text, found.get("spans", [])), tuple(classes), tree, attention, tuple(notes))
+
+    def _drawn(self, text: str, spans: list[dict[str, Any]], notes: list[str]) -> tuple[str, str]:
+        [parse] = self.parser.parse([UnlabelledText("0", "", text)])
+        if len(parse.heads) > DRAWN:
+            notes.append(f"Trees are drawn of up to {DRAWN} words; this text has {len(parse.heads)}.")
+            return "", ""
+        lanes = [Lane("found", tuple((span["start"], span["end"], span["type"]) for span in spans))] if spans else []
+        tree = tree_svg(text, parse, lanes, "the parser's tree of the text")
+        setting = self.model.setting
+        if not setting.encoder.takes_methods or setting.encoder.unreachable or setting.device.type != "cpu":
+            return tree, ""
+        seen = look(self.model, self.layer, [text], [parse])
+        arcs, agree, of = as_parse(seen.weights[0], parse)
+        notes.append(
+            f"Attention is drawn from each word to the one that it looks at most, in percent: head {seen.head + 1} of "
+            f"{seen.heads} in layer {seen.layer + 1}, which is most like the tree ({agree} of {of} words)."
+        )
+        return tree, tree_svg(text, arcs, [], "where the model's attention goes")
+
+
+def pieces(text: str, spans: list[dict[str, Any]]) -> tuple[Piece, ...]:
+    """A text cut at its spans, which do not overlap.
+
+    >>> found = pieces("A sharp lens", [{"start": 2, "end": 7, "type": "opinion", "confidence": 0.91}])
+    >>> [(piece.text, piece.type, piece.percent) for piece in found]
+    [('A ', None, 0), ('sharp', 'opinion', 91), (' lens', None, 0)]
+    """
+    found, at = [], 0
+    for span in spans:
+        found.append(Piece(visible(text[at : span["start"]])))
+        said = visible(text[span["start"] : span["end"]])
+        found.append(Piece(said, visible(span["type"]), round(100 * span["confidence"])))
+        at = span["end"]
+    return tuple(piece for piece in (*found, Piece(visible(text[at:]))) if piece.text)
+
+
 log = logging.getLogger(__name__)
+BODY = 2**18  # bytes of a request
+LONGEST = 5_000  # characters of a text
+TEXTS = 32  # of a request
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+T = TypeVar("T")
+
+
+class Careful:
+    """The page and the endpoint: starlette's routes, limits on size, and errors in words.
+
+    The page has no script, and its policy lets a browser run none: what a text holds is shown, never obeyed.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on."""
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
+
+
+def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
+    """The application.
+
+    Args:
+        answers: of the model.
+        about: it, in a line.
+        hosts: names that requests may be for: a page elsewhere can make a name of its own mean this machine.
+    """
+    template = Environment(loader=PackageLoader("domadapt.serving", "."), autoescape=True).get_template(
+        "page.html.jinja"
+    )
+    style = "".join(
+        (files(f"domadapt.{room}") / name).read_text(encoding="utf-8")
+        for room, name in (("reporting", "report.css"), ("serving", "page.css"))
+    )
+    lock = threading.Lock()  # a model answers one after the other
+
+    async def ask(question: Callable[[], T]) -> T:
+        def alone() -> T:
+            with lock:
+                return question()
+
+        try:
+            return await run_in_threadpool(alone)
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from error
+        except Exception as error:
+            log.exception("a text could not be labelled")
+            raise HTTPException(500, "something went wrong; the terminal that serves this page says what") from error
+
+    def page(status: int = 200, text: str = "", **content: Any) -> Response:
+        html = template.render(about=about, text=text, longest=LONGEST, Markup=Markup, **content)
+        return HTMLResponse(html, status)
+
+    async def home(request: Request) -> Response:
+        if request.method != "POST":
+            return page()
+        sent = parse_qs((await body(request)).decode("utf-8", "replace"), keep_blank_values=True)
+        text = sent.get("text", [""])[0].replace("\r\n", "\n")
+        check([text])
+        return page(text=text, shown=await ask(lambda: answers.shown(text)))
+
+    async def predict(request: Request) -> Response:
+        texts = texts_of(await body(request))
+        return JSONResponse({"predictions": await ask(lambda: answers.rows(texts))})
+
+    async def css(request: Request) -> Response:
+        return Response(style, media_type="text/css")
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if request.url.path == "/":
+            return page(error.status_code, error=error.detail)
+        return JSONResponse({"error": error.detail}, error.status_code)
+
+    return Starlette(
+        routes=[
+            Route("/", home, methods=["GET", "POST"]),
+            Route("/predict", predict, methods=["POST"]),
+            Route("/style.css", css),
+        ],
+        middleware=[Middleware(Careful), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        exception_handlers={HTTPException: refused},
+    )
+
+
+async def body(request: Request) -> bytes:
+    """A request's body, if it is not too large.
+
+    Raises:
+        HTTPException: it is; nothing beyond the limit has been kept.
+    """
+    read = b""
+    async for part in request.stream():
+        read += part
+        if len(read) > BODY:
+            raise HTTPException(413, f"a request of more than {BODY} bytes; send fewer or shorter texts")
+    return read
+
+
+def texts_of(content: bytes) -> list[str]:
+    """The texts of ``{"text": "..."}`` or ``{"texts": ["...", "..."]}``.
+
+    Raises:
+        HTTPException: something else, too many, or too long.
+
+    >>> texts_of(b'{"text": "Fast."}')
+    ['Fast.']
+    """
+    try:
+        given = json.loads(content)
+    except (ValueError, RecursionError):
+        given = None
+    match given:
+        case {"text": str(text), **rest} if not rest:
+            texts = [text]
+        case {"texts": [*texts], **rest} if not rest and all(isinstance(text, str) for text in texts):
+            pass
+        case _:
+            raise HTTPException(400, 'expected JSON, {"text": "..."} or {"texts": ["...", "..."]}')
+    check(texts)
+    return texts
+
+
+def check(texts: Sequence[str]) -> None:
+    """Refuse what there is nothing to say of, and what is too much.
+
+    Raises:
+        HTTPException: saying which text, and the limit.
+    """
+    if not 0 < len(texts) <= TEXTS:
+        raise HTTPException(400, f"{len(texts)} texts: expected 1 to {TEXTS} in a request")
+    for number, text in enumerate(texts, 1):
+        if not text.strip():
+            raise HTTPException(400, f"text {number} is blank: write a sentence")
+        if len(text) > LONGEST:
+            raise HTTPException(413, f"text {number} has {len(text)} characters: expected {LONGEST} at most")
+
+
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 AT_ONCE = 16  # requests; more are told to come back later
 
@@ -33,8 +307,6 @@ def serve(cfg: DictConfig) -> None:
         import uvicorn
 
         from domadapt.inference.model import load
-        from domadapt.serving.answer import Answers
-        from domadapt.serving.app import make_app
 
         answers = Answers(load(folder, "cpu", "32", cfg.trust_code), folder)
         task = "spans" if answers.kind == "token" else "labels"

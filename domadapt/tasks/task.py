@@ -30,7 +30,7 @@ def check_known(record: Record, field: str, value: str, known: Sequence[str]) ->
 
     >>> check_known(Record("3", "camera", "Sharp.", label="postive"), "label", "postive", ["negative", "positive"])
     Traceback (most recent call last):
-    domadapt.data.errors.DataError: record 3 of camera: label is 'postive'; expected 'negative' or 'positive'; \
+    domadapt.data.records.DataError: record 3 of camera: label is 'postive'; expected 'negative' or 'positive'; \
 did you mean 'positive'?
     """
     if value not in known:

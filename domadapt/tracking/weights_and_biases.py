@@ -1,4 +1,4 @@
-"""Runs in W&B, online or kept in files for `wandb sync`."""
+"""Weights & Biases: runs, predictions, a benchmark's summary."""
 
 import json
 import logging
@@ -12,9 +12,84 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from domadapt.reporting.blocks import numbered
+from domadapt.reporting.figures import save_bars
+from domadapt.reporting.rows import rows
+from domadapt.reporting.tables import table
+from domadapt.runs.groups import Pair, group, typed
 from domadapt.tracking.tracker import Content, Run, Tracker, final, reason
-from domadapt.tracking.wandb_predictions import show_predictions
 from domadapt.utils.files import write_atomic
+from domadapt.utils.text import visible
+
+
+def show_predictions(wandb: Any, run: Any, folder: Path, rows: int) -> None:
+    """Log ``predictions.jsonl``; nothing where there is none.
+
+    Args:
+        wandb: the package.
+        run: an open run.
+        folder: of the run.
+        rows: of the table; the matrix is of all texts.
+    """
+    path = folder / "predictions.jsonl"
+    if not path.is_file():
+        return
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    told = [[row["text"], said(row, "gold"), said(row, "predicted"), row["confidence"]] for row in found[:rows]]
+    shown = {"predictions": wandb.Table(columns=["text", "gold", "predicted", "confidence"], data=told)}
+    pairs = [[row.get(side, {}).get("label") for side in ("gold", "predicted")] for row in found]
+    if pairs and all(isinstance(label, str) for pair in pairs for label in pair):
+        names = sorted({label for pair in pairs for label in pair})
+        gold, predicted = ([names.index(label) for label in side] for side in zip(*pairs, strict=True))
+        shown["confusion"] = wandb.plot.confusion_matrix(y_true=gold, preds=predicted, class_names=names)
+    run.log(shown)
+
+
+def said(row: dict[str, Any], side: str) -> str:
+    """A label, or spans as ``type: words``.
+
+    >>> gold = {"label": None, "spans": [{"start": 2, "end": 7, "type": "opinion"}]}
+    >>> said({"text": "A sharp lens", "gold": gold}, "gold")
+    'opinion: sharp'
+    """
+    labels = row.get(side, {})
+    if labels.get("label") is not None:
+        return str(labels["label"])
+    return "; ".join(f"{s['type']}: {row['text'][s['start'] : s['end']]}" for s in labels.get("spans", ()))
+
+
+COLUMNS = ["pair", "method", "role", "seeds", "score", "low", "high", "source", "gap closed"]
+
+
+def show(wandb: Any, run: Any, metrics: Sequence[Content]) -> None:
+    """Log every pair's result table as the report prints it, its numbers in one table for plots, and its bars.
+
+    Args:
+        wandb: the package.
+        run: an open run.
+        metrics: contents of ``metrics.json``.
+    """
+    pairs = group([typed(content) for content in metrics])
+    run.log({"results": wandb.Table(columns=COLUMNS, data=[line for pair in pairs for line in numbers(pair)])})
+    with tempfile.TemporaryDirectory() as folder:
+        for index, pair in enumerate(pairs):
+            name = re.sub(r"\W+", "_", pair.name)
+            drawn = table(pair)
+            run.log({f"table/{name}": wandb.Table(columns=drawn.header, data=drawn.rows)})
+            if any(row.target for row in rows(pair)):
+                picture = save_bars(pair, Path(folder, f"{index}.png"))
+                run.log({f"bars/{name}": wandb.Image(str(picture), caption="; ".join([drawn.title, *numbered(drawn)]))})
+
+
+def numbers(pair: Pair) -> list[list[Any]]:
+    """A pair's rows with scores from 0 to 1, in the order of :data:`COLUMNS`."""
+    found = []
+    for row in rows(pair):
+        ends = (row.target.mean, row.target.low, row.target.high) if row.target else (None, None, None)
+        about = [visible(pair.name), visible(row.method.name), row.method.role, len(row.method.seeds)]
+        found.append([*about, *ends, row.source, row.closed.value.mean if row.closed.value else None])
+    return found
+
 
 log = logging.getLogger(__name__)
 ROOM = 2**18  # bytes that must fit on the disk for a run to begin
@@ -131,7 +206,6 @@ class WeightsAndBiases(Tracker):
 
     def benchmark(self, home: Path, metrics: Sequence[Content], report: Path | None) -> None:
         """A run named summary: the tables, the figures, and the report as an artifact."""
-        from domadapt.tracking.wandb_summary import show
 
         self._open(home, name="summary", job_type="benchmark", config={})
         if self.run is None:

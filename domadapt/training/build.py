@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from domadapt.config.compose import make
 from domadapt.data.batches import Collator, Truncation
 from domadapt.data.domains import SealedTest
-from domadapt.inference.saved import SavedRuns
+from domadapt.inference.model import SavedRuns
 from domadapt.methods.method import TREES, Method
 from domadapt.methods.setting import Setting
 from domadapt.models.output import EncoderLike

@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 
 from domadapt.config.compose import make
 from domadapt.data.records import Record
-from domadapt.inference.rows import row
+from domadapt.inference.model import row
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.runs.key import folder_of
 from domadapt.runs.status import Status

@@ -122,7 +122,7 @@ def check(cfg: DictConfig) -> None:
 def _lacks_something(data: DictConfig) -> bool:
     """Whether reading the corpora is likely to fail: a file is not there or not named, or a setting is unknown."""
     home, _, name = str(data.get("_target_", "")).rpartition(".")
-    if home != "domadapt.data.sources":
+    if home != "domadapt.data.corpora":
         return False
     sides = [data, *(side for side in (data.get("source"), data.get("target")) if isinstance(side, DictConfig))]
     paths = [side[key] for side in sides for key in side if key == "root" or str(key).endswith("path")]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from domadapt.auditing.audit import Audit
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.normal import words
+from domadapt.data.texts import words
 from domadapt.methods.setting import Setting
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import Kind, Sample, TargetCard

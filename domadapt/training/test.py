@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from domadapt.analysis.expected import expected_score
-from domadapt.analysis.temperature import calibration_under_shift
+from domadapt.analysis.expected import calibration_under_shift, expected_score
 from domadapt.data.domains import Domains, SealedTest
-from domadapt.data.normal import identity
 from domadapt.data.records import Record
+from domadapt.data.texts import identity
 from domadapt.inference.evaluate import Evaluation, evaluate
 from domadapt.methods.setting import Setting
 from domadapt.tasks.task import Prediction, Scores, Task

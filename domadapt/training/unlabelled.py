@@ -14,7 +14,7 @@ from domadapt.auditing.audit import Audit, audit, write_audit
 from domadapt.config.resolvers import own_files
 from domadapt.data.batches import Truncation
 from domadapt.inference.evaluate import evaluate
-from domadapt.inference.rows import row
+from domadapt.inference.model import row
 from domadapt.methods.setting import Setting
 from domadapt.reporting.target_card import as_markdown
 from domadapt.runs.groups import typed

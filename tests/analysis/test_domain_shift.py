@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.analysis.a_distance import proxy_a_distance
 from domadapt.analysis.compare import compare, jensen_shannon
-from domadapt.analysis.domain_shift import domain_shift, text_states
+from domadapt.analysis.shift import domain_shift, proxy_a_distance, text_states
 from domadapt.analysis.subject import Side, Subject
-from domadapt.data.records import Record
-from domadapt.data.spans import Span
+from domadapt.data.records import Record, Span
 from domadapt.reporting.analyses.domain_shift import section
 from domadapt.reporting.page import page
 from domadapt.syntax.parser import SpacyParser

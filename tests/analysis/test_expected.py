@@ -10,9 +10,19 @@ from pydantic import TypeAdapter
 
 from benchmarks.expected import WHOLE_TEXTS, record, record_with
 from benchmarks.expected import known as known_runs
-from domadapt.analysis.counts import counts, scores
-from domadapt.analysis.expected import ESTIMATES, KNOWN, RESAMPLES, Known, Sides, expected_score, interval
-from domadapt.analysis.temperature import calibration_under_shift, temperature, tempered
+from domadapt.analysis.expected import (
+    ESTIMATES,
+    KNOWN,
+    RESAMPLES,
+    Known,
+    Sides,
+    calibration_under_shift,
+    expected_score,
+    interval,
+    temperature,
+    tempered,
+)
+from domadapt.analysis.subject import counts, scores
 from domadapt.data.records import Record, Span
 from domadapt.runs.metrics import Calibration
 from domadapt.tasks.classification import Classification

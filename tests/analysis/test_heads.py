@@ -7,11 +7,20 @@ import pytest
 import torch
 
 from domadapt.analysis.ablation import Score, skipped, switched, without
-from domadapt.analysis.attention import all_weights, recorded
-from domadapt.analysis.counts import counts, scores
-from domadapt.analysis.heads import ALL, FEWEST, OFFSETS, Tally, heads_of
-from domadapt.analysis.maps import weight_change
-from domadapt.analysis.patterns import PATTERNS, block, patterns, sentences_of, vertical_diagonal
+from domadapt.analysis.heads import (
+    ALL,
+    FEWEST,
+    OFFSETS,
+    PATTERNS,
+    Tally,
+    block,
+    heads_of,
+    patterns,
+    sentences_of,
+    vertical_diagonal,
+    weight_change,
+)
+from domadapt.analysis.subject import all_weights, counts, recorded, scores
 from domadapt.syntax.parser import Parse
 from tests.support import parsed_batch, setting_of, tiny_encoder
 

@@ -9,11 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from domadapt.analysis.states import every_layer, of_texts, of_words
-from domadapt.analysis.structural_probe import structural_probe
-from domadapt.analysis.subject import Side, Subject
-from domadapt.analysis.tree_probes import fit, known, squared_distances
-from domadapt.analysis.tree_scores import linear, score, spanning_tree, spearman
+from domadapt.analysis.heads import linear, score, spanning_tree, spearman
+from domadapt.analysis.probes import fit, known, squared_distances, structural_probe
+from domadapt.analysis.subject import Side, Subject, every_layer, of_texts, of_words
 from domadapt.reporting.analyses.structural_probe import section
 from domadapt.reporting.page import page
 from domadapt.syntax.parser import Parse, SpacyParser

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.data.edits import Edit, edited
 from domadapt.data.records import Record, Span, from_tokens
+from domadapt.data.texts import Edit, edited
 
 WORD = st.text("aéß漢🙂b", min_size=1, max_size=4)
 

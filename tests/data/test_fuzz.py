@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from domadapt.data.corpus import Corpus
+from domadapt.data.columns import Corpus
 from domadapt.data.readers import DataError, formats, read
 from domadapt.data.streams import open_texts
 from tests.data.test_readers import GOOD

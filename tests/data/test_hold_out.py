@@ -8,10 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from domadapt.data.hold_out import COUNTED, drawn, hold_out
-from domadapt.data.near_duplicates import SIMILAR, groups, shingles, similar_pairs
-from domadapt.data.normal import identity
+from domadapt.data.corpora import COUNTED, drawn, hold_out
 from domadapt.data.records import Record
+from domadapt.data.texts import SIMILAR, groups, identity, shingles, similar_pairs
 
 # Few letters and edits of one text, so that many are alike.
 LONG = st.text("abc", min_size=20, max_size=60)

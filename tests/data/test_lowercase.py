@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.data.lowercase import lowercased
 from domadapt.data.records import Record, Span
+from domadapt.data.texts import lowercased
 
 # Characters that grow (İ), depend on their neighbours (Σ), or have a case beyond ASCII, among any others.
 texts = st.text(st.one_of(st.sampled_from("İΣΑẞŉǅ aA."), st.characters(exclude_categories=["Cs"])), min_size=1)

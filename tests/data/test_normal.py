@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from domadapt.auditing.artefacts import shape
 from domadapt.auditing.shift import is_tokenised, misread
-from domadapt.data.normal import identity, letters, without_tokenisation, words
+from domadapt.data.texts import identity, letters, without_tokenisation, words
 
 TEXTS = st.text(max_size=60)
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from domadapt.config.compose import compose
-from domadapt.data.detokenise import detokenised
-from domadapt.data.in_memory import kept
+from domadapt.data.corpora import kept, my_files
 from domadapt.data.readers import read
 from domadapt.data.records import DataError, Record, Span
-from domadapt.data.sources import my_files
+from domadapt.data.texts import detokenised
 from domadapt.runs.key import cell_key
 
 TEXT = "The fan whines."

@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.data.errors import MISSING, quoted
-from domadapt.data.records import DataError, Location, Record, Span, bio_tags, from_tokens, parse_record
+from domadapt.data.records import (
+    MISSING,
+    DataError,
+    Location,
+    Record,
+    Span,
+    bio_tags,
+    from_tokens,
+    parse_record,
+    quoted,
+)
 
 HERE = Location("some.jsonl", 7)
 TYPES = st.sampled_from(["aspect", "opinion", "POS", "NEG"])

@@ -9,10 +9,9 @@ import pytest
 
 import domadapt
 from domadapt.data.amazon_reviews import amazon_reviews, amazon_reviews_fdu
-from domadapt.data.corpora import CROSS_NER, MEMD, cross_ner, memd
+from domadapt.data.corpora import CROSS_NER, MEMD, aspect_opinion, cross_ner, memd
 from domadapt.data.domains import Domains
 from domadapt.data.joint_absa import joint_absa
-from domadapt.data.sources import aspect_opinion
 from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus, parted_corpus
 
 

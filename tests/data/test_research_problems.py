@@ -5,11 +5,9 @@ import os
 import pytest
 
 from domadapt.data.amazon_reviews import DOMAINS, FDU_DOMAINS, amazon_reviews, amazon_reviews_fdu
-from domadapt.data.corpora import CROSS_NER, MEMD, cross_ner, memd
-from domadapt.data.hold_out import COUNTED
+from domadapt.data.corpora import COUNTED, CROSS_NER, MEMD, aspect_opinion, cross_ner, memd
 from domadapt.data.joint_absa import joint_absa
-from domadapt.data.normal import identity
-from domadapt.data.sources import aspect_opinion
+from domadapt.data.texts import identity
 
 FOLDER = os.environ.get("DOMADAPT_BENCHMARK_DATA")
 pytestmark = pytest.mark.skipif(

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.config.compose import compose, make
+from domadapt.data.corpora import IN_TEST, IN_TRAIN, joined, marks, my_files, several
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
 from domadapt.data.records import Record
-from domadapt.data.several import IN_TEST, IN_TRAIN, joined, marks, several
-from domadapt.data.sources import my_files
 from domadapt.training.build import build
 from tests.support import Command, corpora, records, write_jsonl
 from tests.test_label_lock import reachable

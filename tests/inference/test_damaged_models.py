@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import domadapt
-from domadapt.analysis.attention import syntax_layer
+from domadapt.analysis.subject import syntax_layer
 from domadapt.models.encoder import Encoder
 from domadapt.utils.files import CHECKSUMS, write_checksums
 from tests.support import Command, corpora, without_checksums
@@ -285,7 +285,7 @@ FOREIGN = [
     lambda d, mark: d["methods"].update(own={"_target_": CACHE, "parser": d["parser"], "folder": mark}),
     lambda d, mark: d["backbone"].update(_target_="domadapt.training.epochs.Epochs"),
     lambda d, mark: d["backbone"].update(_target_="domadapt.models.output.Output"),
-    lambda d, mark: d["task"].update(_target_="domadapt.tracking.lightning.Csv", folder=mark),
+    lambda d, mark: d["task"].update(_target_="domadapt.tracking.tracker.Csv", folder=mark),
 ]
 CACHE = "domadapt.syntax.cache.ParseCache"
 

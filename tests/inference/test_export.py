@@ -11,9 +11,8 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import domadapt
-from domadapt.inference.card import model_card, recorded
 from domadapt.inference.description import Description, read_description
-from domadapt.inference.export import export, refuse_own
+from domadapt.inference.export import export, model_card, recorded, refuse_own
 from domadapt.inference.onnx_model import OnnxModel
 from tests.support import Command
 

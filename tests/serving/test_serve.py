@@ -15,8 +15,7 @@ from tests.support import Command
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
-from domadapt.serving.answer import Answers
-from domadapt.serving.app import BODY, LONGEST, TEXTS, make_app
+from domadapt.serving.serve import BODY, LONGEST, TEXTS, Answers, make_app
 
 NASTY = (
     '</textarea><script>document.title="owned"</script><img src=x onerror=alert(1)> The lens & "zoom" is dull \u202e.'

@@ -11,8 +11,18 @@ from omegaconf import OmegaConf
 
 import domadapt
 from domadapt.config.compose import plain
-from domadapt.tracking.lightning import Csv, MLflow, TensorBoard, needs
-from domadapt.tracking.tracker import Content, Run, Tracker, describe, track_benchmark, tracking
+from domadapt.tracking.tracker import (
+    Content,
+    Csv,
+    MLflow,
+    Run,
+    TensorBoard,
+    Tracker,
+    describe,
+    needs,
+    track_benchmark,
+    tracking,
+)
 from tests.support import corpora
 
 

@@ -47,7 +47,7 @@ def check_start(path: Path, raw: bytes) -> None:
     Example:
         >>> check_start(Path("a.jsonl.gz"), b"\x1f\x8b\x08")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        domadapt.data.errors.DataError: a.jsonl.gz: file is 'packed with gzip'; expected UTF-8 text; gunzip...
+        domadapt.data.records.DataError: a.jsonl.gz: file is 'packed with gzip'; expected UTF-8 text; gunzip...
     """
     head = raw[:_HEAD]
     # Nearly every other byte of Western text in UTF-16 is NUL; as UTF-8 it decodes, to a text nobody wrote.

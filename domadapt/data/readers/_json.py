@@ -6,8 +6,8 @@ from functools import partial
 from json import JSONDecodeError, JSONDecoder
 
 from domadapt.data.columns import canonical, renamed
-from domadapt.data.errors import DataError, Location
 from domadapt.data.readers._opened_file import OpenedFile
+from domadapt.data.records import DataError, Location
 
 
 def decoder(where: Location) -> JSONDecoder:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from domadapt.data.batches import unpacked
 from domadapt.data.columns import Columns
-from domadapt.data.packed import unpacked
 from domadapt.data.readers._decoding import check_name, check_start, not_utf8, unreadable
 from domadapt.data.records import DataError, Location
 

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from domadapt.data.errors import MISSING, DataError, Location
 from domadapt.data.readers._opened_file import OpenedFile
-from domadapt.data.records import Record
+from domadapt.data.records import MISSING, DataError, Location, Record
 
 EXTENSIONS = (".review",)
 _OPENING: Final = re.compile(r"<(\w{1,40})>")

@@ -9,10 +9,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from domadapt.data.errors import DataError
 from domadapt.data.readers._opened_file import OpenedFile
-from domadapt.data.records import Record
-from domadapt.data.spans import from_tokens, split_tag
+from domadapt.data.records import DataError, Record, from_tokens, split_tag
 
 EXTENSIONS = (".conll", ".bio")
 _DOCUMENT: Final = "-DOCSTART-"  # of CoNLL-2003: a row of its own between documents

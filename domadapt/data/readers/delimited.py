@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from domadapt.data.columns import renamed
-from domadapt.data.errors import DataError, quoted
 from domadapt.data.readers._opened_file import OpenedFile
-from domadapt.data.records import Record, parse_record
+from domadapt.data.records import DataError, Record, parse_record, quoted
 
 EXTENSIONS = (".csv", ".tsv")
 _DELIMITERS: Final = "\t,;"

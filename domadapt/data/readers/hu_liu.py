@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from domadapt.data.readers._opened_file import OpenedFile
-from domadapt.data.records import Record
-from domadapt.data.spans import Span
+from domadapt.data.records import Record, Span
 
 EXTENSIONS: tuple[str, ...] = ()
 _FEATURE: Final = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\]\s*)+)")

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from domadapt.data.errors import DataError
 from domadapt.data.readers._json import decoder, own, refusing
 from domadapt.data.readers._opened_file import OpenedFile
-from domadapt.data.records import Record, parse_record
+from domadapt.data.records import DataError, Record, parse_record
 
 EXTENSIONS = (".json",)
 _START: Final = re.compile(r"\s*\[\s*(?=\{)")

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Final
 from xml.parsers import expat
 
-from domadapt.data.errors import MISSING, DataError
 from domadapt.data.readers._opened_file import OpenedFile
-from domadapt.data.records import Record
-from domadapt.data.spans import Span
+from domadapt.data.records import MISSING, DataError, Record, Span
 
 EXTENSIONS = (".xml",)
 _TARGET: Final = {"aspectTerm": "term", "Opinion": "target"}

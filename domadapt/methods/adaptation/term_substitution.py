@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from domadapt.data.edits import Edit, edited
 from domadapt.data.records import Record
+from domadapt.data.texts import Edit, edited
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.terms import term_kinds
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases

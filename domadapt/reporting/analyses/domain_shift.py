@@ -3,7 +3,7 @@
 import numpy as np
 
 from domadapt.analysis.compare import Compared
-from domadapt.analysis.domain_shift import DomainShift
+from domadapt.analysis.shift import DomainShift
 from domadapt.reporting.analyses.common import NAMED, Domains, percent
 from domadapt.reporting.analyses.lines import lines_svg
 from domadapt.reporting.blocks import Block, Figure, Section, Table, Text, listed

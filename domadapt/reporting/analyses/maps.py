@@ -7,9 +7,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from domadapt.analysis.heads import head_name
-from domadapt.analysis.maps import Change, Patterns
-from domadapt.analysis.patterns import BLOCK, EACH, LINES, PATTERNS, SHORTEST
+from domadapt.analysis.heads import BLOCK, EACH, LINES, PATTERNS, SHORTEST, Change, Patterns, head_name
 from domadapt.reporting.analyses.common import NAMED, Domains, grid, percent, shade, without
 from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text, listed
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped

@@ -4,10 +4,9 @@ import json
 from dataclasses import asdict, dataclass
 
 from domadapt.analysis.ablation import Ablation, ablation
-from domadapt.analysis.domain_shift import DomainShift, domain_shift
-from domadapt.analysis.heads import ALL, Heads, head_name
-from domadapt.analysis.maps import Change, Patterns, read_maps, weight_change
-from domadapt.analysis.structural_probe import StructuralProbe, structural_probe
+from domadapt.analysis.heads import ALL, Change, Heads, Patterns, head_name, read_maps, weight_change
+from domadapt.analysis.probes import StructuralProbe, structural_probe
+from domadapt.analysis.shift import DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
 from domadapt.reporting.analyses import ablation as switched_off
 from domadapt.reporting.analyses import domain_shift as shifted

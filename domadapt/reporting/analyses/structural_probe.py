@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from domadapt.analysis.structural_probe import StructuralProbe
-from domadapt.analysis.tree_scores import Known
+from domadapt.analysis.heads import Known
+from domadapt.analysis.probes import StructuralProbe
 from domadapt.reporting.analyses.common import NAMED, Domains, percent, points
 from domadapt.reporting.analyses.lines import lines_svg
 from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text

@@ -1,0 +1,229 @@
+"""How much of the tree is in each layer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from domadapt.analysis.heads import Known, linear, score
+from domadapt.analysis.subject import Subject, every_layer, layer_names, of_words
+from domadapt.data.batches import Example
+from domadapt.methods.setting import Setting
+from domadapt.syntax.trees import Tree, trees
+
+RANK: Final = 64  # the paper finds no gain beyond
+EPOCHS: Final = 20  # on MiniLM, 100 found no more
+BATCH: Final = 20
+RATE: Final = 5e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Structural probes: is there a linear map under which squared distances of word states are distances in the tree?
+
+    Hewitt & Manning 2019 (https://aclanthology.org/N19-1419). One map for distances, |B(h_i - h_j)|² ≈ arcs between i
+    and j, one for depths, |B h_i|² ≈ arcs to the root, of rank k, by the mean absolute error, each sentence by its own
+    size. What they recover is the parser's tree: on text that it parses wrongly, a better encoder scores lower.
+
+    Attributes:
+        distance, depth: (width, rank).
+    """
+
+    distance: Tensor
+    depth: Tensor
+
+    def distances(self, states: Tensor) -> Tensor:
+        """(..., n, n) predicted distances from (..., n, width)."""
+        return squared_distances(states @ self.distance)
+
+    def depths(self, states: Tensor) -> Tensor:
+        """(..., n) predicted depths from (..., n, width)."""
+        return (states @ self.depth).square().sum(-1)
+
+
+def squared_distances(points: Tensor) -> Tensor:
+    """(..., n, n) from (..., n, width).
+
+    >>> squared_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]])).tolist()
+    [[0.0, 25.0], [25.0, 0.0]]
+    """
+    norms = points.square().sum(-1)
+    return (norms.unsqueeze(-1) + norms.unsqueeze(-2) - 2 * points @ points.mT).clamp(min=0)
+
+
+def fit(
+    states: Sequence[Tensor], trees: Sequence[Tree], rank: int = RANK, epochs: int = EPOCHS, seed: int = 1
+) -> Probe:
+    """Train both maps.
+
+    Args:
+        states: of each tree (n, width).
+        trees: of one word at least each.
+        rank: of the maps; at most the width.
+        epochs: passes over the trees.
+        seed: of the start and the order.
+
+    Raises:
+        ValueError: there is no tree.
+    """
+    if not trees:
+        raise ValueError("structural probe: no sentence to learn from; expected some of 5 to 50 words")
+    width = states[0].shape[1]
+    # A scale is no more than the map could learn; it makes one learning rate fit every layer.
+    scale = torch.cat([*states]).square().mean().clamp(min=1e-12).rsqrt().item()
+    generator = torch.Generator().manual_seed(seed)
+    maps = torch.randn(2, width, min(rank, width), generator=generator) * (2 / (width * min(rank, width))) ** 0.5
+    maps.requires_grad_()
+    order = np.argsort([len(tree.words) for tree in trees], kind="stable")  # of like length together: little padding
+    batches = [_padded(order[i : i + BATCH], states, trees, scale) for i in range(0, len(order), BATCH)]
+    optimizer = torch.optim.Adam([maps], lr=RATE)
+    steps = epochs * len(batches)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
+    for _ in range(epochs):
+        for number in torch.randperm(len(batches), generator=generator).tolist():
+            points, distances, depths, real = batches[number]
+            probe, sizes = Probe(maps[0], maps[1]), real.sum(-1)
+            off = (probe.distances(points) - distances).abs() * real.unsqueeze(-1) * real.unsqueeze(-2)
+            shallow = (probe.depths(points) - depths).abs() * real
+            loss = (off.sum((1, 2)) / sizes**2 + shallow.sum(1) / sizes).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+    distance, depth = (maps.detach() * scale).unbind()
+    return Probe(distance, depth)
+
+
+def _padded(
+    chosen: NDArray[np.int64], states: Sequence[Tensor], trees: Sequence[Tree], scale: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """States (batch, n, width), distances (batch, n, n), depths (batch, n), and which words there are (batch, n)."""
+    most = max(len(trees[i].words) for i in chosen)
+    points = torch.zeros(len(chosen), most, states[0].shape[1])
+    distances, depths, real = (torch.zeros(len(chosen), most, *more) for more in ((most,), (), ()))
+    for row, i in enumerate(chosen):
+        size = len(trees[i].words)
+        points[row, :size] = states[i] * scale
+        distances[row, :size, :size] = torch.from_numpy(trees[i].distances)
+        depths[row, :size] = torch.from_numpy(trees[i].depths)
+        real[row, :size] = 1
+    return points, distances, depths, real
+
+
+def known(probe: Probe, states: Sequence[Tensor], trees: Sequence[Tree]) -> Known:
+    """What a probe finds in states that it has not learnt from.
+
+    Args:
+        probe: of :func:`fit`.
+        states: of each tree (n, width).
+        trees: of 5 to 50 words each, as the paper scores them.
+    """
+    predicted = (
+        (probe.distances(one).double().numpy(), probe.depths(one).double().numpy()) for one in states
+    )  # one sentence at a time: nothing is padded
+    return score(predicted, trees)
+
+
+SHORTEST, LONGEST = 5, 50  # words of a sentence, as in the paper
+HELD_OUT: Final = 5  # every fifth source text is
+MOST: Final = 1000  # sentences of a domain
+FEWEST: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class StructuralProbe:
+    """What the encoder knows of syntax, layer by layer, on source and on target, before and after fine-tuning.
+
+    By structural probes (:mod:`domadapt.analysis.probes`). They are judged against the embeddings, which know
+    words and places alone, and against the order of words.
+
+    Attributes:
+        learnt: source sentences that the probes have learnt from.
+        rank: of the maps.
+        layers: their names, the embeddings first.
+        found: by model (``before``, ``after``), then side, what the probe of each layer finds: on source sentences that
+            were held out, and on the target's.
+        linear: by side, what the order of words finds.
+        reason: why there is nothing of all this; empty where there is.
+    """
+
+    learnt: int = 0
+    rank: int = RANK
+    layers: tuple[str, ...] = ()
+    found: dict[str, dict[str, tuple[Known, ...]]] = field(default_factory=dict)
+    linear: dict[str, Known] = field(default_factory=dict)
+    reason: str = ""
+
+
+def structural_probe(subject: Subject) -> StructuralProbe:
+    """Train probes on the source's parses, one for each layer of both models, and try them on both domains.
+
+    Four of five source texts are learnt from, the fifth is held out.
+
+    Args:
+        subject: both models, and texts with their parses.
+    """
+    if subject.unreadable:
+        return StructuralProbe(reason=subject.unreadable)
+    here, there = (_sentences(side.examples) for side in (subject.source, subject.target))
+    held_out = np.array([example.index % HELD_OUT == HELD_OUT - 1 for example, _ in here], dtype=bool)
+    learnt, home = ([tree for (_, tree), chosen in zip(here, mask) if chosen] for mask in (~held_out, held_out))
+    away = [tree for _, tree in there]
+    if min(len(learnt), len(home), len(away)) < FEWEST:
+        return StructuralProbe(
+            reason=f"{len(learnt)} source sentences of {SHORTEST} to {LONGEST} words to learn from, {len(home)} held "
+            f"out and {len(away)} of the target are too few for structural probes; {FEWEST} of each are needed"
+        )
+    rank, count = min(RANK, subject.before.encoder.width), 0
+    found: dict[str, dict[str, tuple[Known, ...]]] = {}
+    for model, setting in subject.models().items():
+        probes, at_home = [], []
+        for layer in _states(setting, here, subject.batch_size, f"{model}, source"):
+            probes.append(fit(_picked(layer, ~held_out), learnt, rank, seed=subject.seed))
+            at_home.append(known(probes[-1], _picked(layer, held_out), home))
+        every, count = np.ones(len(away), dtype=bool), len(probes)
+        layers = _states(setting, there, subject.batch_size, f"{model}, target")
+        abroad = [known(p, _picked(layer, every), away) for p, layer in zip(probes, layers, strict=True)]
+        found[model] = {"source": tuple(at_home), "target": tuple(abroad)}
+    return StructuralProbe(
+        len(learnt), rank, layer_names(count), found, {"source": linear(home), "target": linear(away)}
+    )
+
+
+def _picked(layer: Sequence[Tensor], mask: NDArray[np.bool_]) -> list[Tensor]:
+    return [states.float() for states, wanted in zip(layer, mask, strict=True) if wanted]
+
+
+def _sentences(examples: Sequence[Example]) -> list[tuple[Example, Tree]]:
+    """Sentences of 5 to 50 words of which the model reads every word, as many at most as :data:`MOST`."""
+    found = [
+        (example, tree)
+        for example in examples
+        for tree in (trees(example.parse, SHORTEST, LONGEST) if example.parse is not None else ())
+        if (example.alignment.word_first_pieces()[tree.words] >= 0).all()
+    ]
+    if len(found) > MOST:  # evenly from all texts
+        found = [found[i] for i in np.linspace(0, len(found) - 1, MOST).astype(int)]
+    return found
+
+
+def _states(
+    setting: Setting, sentences: Sequence[tuple[Example, Tree]], batch_size: int, title: str
+) -> list[list[Tensor]]:
+    """By layer, of each sentence (n, width), in half precision: a thousand sentences are 100 MB."""
+    places: dict[int, list[int]] = {}
+    for place, (example, _) in enumerate(sentences):
+        places.setdefault(example.index, []).append(place)
+    texts = {example.index: example for example, _ in sentences}
+    found: list[list[Tensor]] = []
+    for batch, layers in every_layer(setting, [*texts.values()], batch_size, title):
+        found = found or [[torch.empty(0)] * len(sentences) for _ in layers]
+        for layer, states in zip(found, layers, strict=True):
+            for text, words in zip(batch.index.tolist(), of_words(batch, states), strict=True):
+                for place in places[text]:
+                    layer[place] = words[torch.from_numpy(sentences[place][1].words)].cpu().half()
+    return found

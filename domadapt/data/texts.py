@@ -1,0 +1,282 @@
+"""Texts: normal form, near copies, edits that keep spans, detokenising and lower case."""
+
+import math
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domadapt.data.records import Record, Span
+
+# What the Penn Treebank writes for brackets and quotation marks, and typographers for quotation marks. A double mark
+# becomes two single ones, so that `` '' " and “ are one thing.
+BRACKETS: Final = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
+_BRACKET: Final = re.compile("|".join(BRACKETS), re.IGNORECASE)
+_QUOTES: Final = str.maketrans({**dict.fromkeys("‘’‚‛`´", "'"), **dict.fromkeys('“”„‟"', "''")})
+_NO_LETTER: Final = re.compile(r"[\W_]+")
+_BEFORE_CONTRACTION: Final = re.compile(r" (?=n't\b)", re.IGNORECASE)
+_AROUND_PUNCTUATION: Final = re.compile(r" ?([^\w ]) ?")
+_WORD: Final = re.compile(r"\w+(?:'\w+)*")
+
+
+def letters(text: str) -> str:
+    """The letters and digits of a text, without case.
+
+    >>> letters("The ``lens'' -LRB- a 50 mm -RRB- is n't .")
+    'thelensa50mmisnt'
+    """
+    return _NO_LETTER.sub("", unicodedata.normalize("NFKC", _BRACKET.sub(" ", text)).casefold())
+
+
+def identity(text: str) -> str:
+    """What two copies of a text share: its letters and digits without case; of a text without any, its marks.
+
+    >>> identity("The `` lens '' is n't\\tsharp -LRB- much -RRB- .") == identity('the “lens” isn’t sharp (much)')
+    True
+    >>> identity(": - )")
+    ':-)'
+    """
+    return letters(text) or "".join(text.split())
+
+
+def without_tokenisation(text: str) -> str:
+    """The text with no space beside any punctuation: raw and tokenised versions of it become the same string.
+
+    >>> without_tokenisation("It is n't fast , but cheap .") == without_tokenisation("It isn't fast, but cheap.")
+    True
+    """
+    plain = _BRACKET.sub(lambda m: BRACKETS[m[0].lower()], " ".join(text.split())).translate(_QUOTES)
+    return _AROUND_PUNCTUATION.sub(r"\1", _BEFORE_CONTRACTION.sub("", plain))
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words, the same whether the text came raw or tokenised.
+
+    >>> words("It is n't FAST , but cheap ."), words("It isn't FAST, but cheap.")
+    (['it', "isn't", 'fast', 'but', 'cheap'], ['it', "isn't", 'fast', 'but', 'cheap'])
+    """
+    return _WORD.findall(without_tokenisation(text).casefold())
+
+
+SHINGLE: Final = 5  # bytes, of the text without case and whitespace
+SIMILAR: Final = 0.8  # Jaccard similarity of two texts' shingles from which they are near duplicates
+LONGEST: Final = 10_000  # bytes compared of a text
+
+Shingles = NDArray[np.int64]
+
+
+def shingles(key: str) -> Shingles:
+    """Overlapping pieces of a text's first 10,000 bytes, each as a number, ascending.
+
+    Returns:
+        (different pieces,) the five bytes of each; of a shorter text its bytes and length.
+
+    >>> [int(piece).to_bytes(5, "big") for piece in shingles("abcdef")]
+    [b'abcde', b'bcdef']
+    """
+    content = key.encode()[:LONGEST]
+    if len(content) < SHINGLE:
+        return np.array([int.from_bytes(content, "big") + ((len(content) + 1) << 8 * SHINGLE)])
+    pieces = np.lib.stride_tricks.sliding_window_view(np.frombuffer(content, np.uint8), SHINGLE)
+    return np.unique(pieces @ (1 << 8 * np.arange(SHINGLE)[::-1]))
+
+
+def similar_pairs(keys: Sequence[str]) -> list[tuple[int, int, float]]:
+    """Every pair of texts whose shingles have a Jaccard similarity of at least 0.8.
+
+    Two such texts share at least 0.8 of the larger one's shingles. So among the rarest fifth of each one's there is one
+    that both have, and only texts that share one of these are compared (prefix filtering: Chaudhuri, Ganti and Kaushik
+    2006; Bayardo, Ma and Srikant 2007, "Scaling Up All Pairs Similarity Search").
+
+    Args:
+        keys: texts, as :func:`~domadapt.data.texts.identity` gives them.
+
+    Returns:
+        Positions, the smaller first, and similarity; ascending.
+
+    >>> [(a, b) for a, b, _ in similar_pairs(["thebatterylastsfortwodays", "ahinge", "batterylastsfortwodays"])]
+    [(0, 2)]
+    """
+    if not keys:
+        return []
+    cut = [shingles(key) for key in keys]
+    _, number, often = np.unique(np.concatenate(cut), return_inverse=True, return_counts=True)
+    rarity = np.argsort(np.argsort(often, kind="stable"))[number]
+    found = []
+    with_piece: dict[int, list[int]] = defaultdict(list)
+    for position, ranks in enumerate(np.split(rarity, np.cumsum([len(c) for c in cut])[:-1])):
+        most = len(ranks) - math.ceil(SIMILAR * len(ranks) - 1e-9) + 1  # so many without a common one: not similar
+        candidates: set[int] = set()
+        for piece in np.sort(ranks)[:most].tolist():
+            candidates.update(with_piece[piece])
+            with_piece[piece].append(position)
+        for other in candidates:
+            similarity = jaccard(cut[other], cut[position])
+            if similarity >= SIMILAR:
+                found.append((other, position, similarity))
+    return sorted(found)
+
+
+def jaccard(a: Shingles, b: Shingles) -> float:
+    """Shared pieces among all of two texts; 0.0 where their numbers alone forbid 0.8.
+
+    >>> jaccard(shingles("abcdef"), shingles("abcdefg"))
+    0.0
+    >>> jaccard(shingles("abcdefghi"), shingles("abcdefgh"))
+    0.8
+    """
+    if min(len(a), len(b)) < SIMILAR * max(len(a), len(b)):
+        return 0.0
+    together = np.sort(np.concatenate([a, b]), kind="stable")
+    shared = int((together[1:] == together[:-1]).sum())
+    return shared / (len(together) - shared)
+
+
+def groups(texts: Sequence[str]) -> list[list[int]]:
+    """Positions of texts that are copies or near copies of each other, near copies of near copies included.
+
+    >>> groups(["It works!", "The battery lasts for two days.", "it works", "Battery lasts for two days"])
+    [[0, 2], [1, 3]]
+    """
+    positions: dict[str, list[int]] = {}
+    for position, text in enumerate(texts):
+        positions.setdefault(identity(text), []).append(position)
+    copies = [*positions.values()]
+    member = {i: [i] for i in range(len(copies))}  # of the group that each kind of text is in; one list a group
+    for a, b, _ in similar_pairs([*positions]):
+        if member[a] is not member[b]:
+            member[a] += member[b]
+            member |= dict.fromkeys(member[b], member[a])
+    merged = {id(group): group for group in member.values()}.values()
+    return sorted(sorted(position for i in group for position in copies[i]) for group in merged)
+
+
+class Edit(NamedTuple):
+    """A stretch of a text, in characters, end exclusive, and what stands there instead."""
+
+    start: int
+    end: int
+    text: str
+
+
+def edited(record: Record, edits: Iterable[Edit]) -> Record:
+    """A record with other words in some places; spans and the owner's tokens move along.
+
+    Args:
+        record: labelled or not.
+        edits: that overlap neither each other nor a part of a span or token: each covers whole ones, or none.
+
+    Returns:
+        A record with the same id. An edit's words, apart by spaces, are its tokens.
+
+    Raises:
+        ValueError: edits overlap, or one cuts a span.
+
+    >>> record = Record("1", "camera", "The lens is good", spans=(Span(4, 8, "aspect"), Span(12, 16, "opinion")))
+    >>> changed = edited(record, [Edit(4, 8, "battery life")])
+    >>> changed.text, [changed.text[s.start : s.end] for s in changed.spans]
+    ('The battery life is good', ['battery life', 'good'])
+    """
+    ordered = sorted(edits)
+    parts, moves, end, grown = [], list[tuple[int, int, int]](), 0, 0
+    for edit in ordered:
+        if edit.start < end or edit.end <= edit.start:
+            raise ValueError(f"record {record.id}: the edits {ordered} overlap, or are empty")
+        parts += [record.text[end : edit.start], edit.text]
+        end = edit.end
+        moves.append((edit.start, edit.end, grown := grown + len(edit.text) - (edit.end - edit.start)))
+    text = "".join([*parts, record.text[end:]])
+
+    def moved(place: int) -> int:
+        """Where a border between characters is now, if no edit has swallowed it."""
+        if any(start < place < stop for start, stop, _ in moves):
+            raise ValueError(f"record {record.id}: an edit cuts what begins or ends at character {place}")
+        return place + next((by for _, stop, by in reversed(moves) if stop <= place), 0)
+
+    spans = record.spans and tuple(Span(moved(s.start), moved(s.end), s.type) for s in record.spans)
+    words = None
+    if record.words is not None:
+        inside = {edit.start: edit for edit in ordered}
+        found: list[tuple[int, int]] = []
+        for start, stop in record.words:
+            if start in inside:
+                place = moved(start)
+                for word in inside[start].text.split():
+                    place = text.index(word, place)
+                    found.append((place, place + len(word)))
+                    place += len(word)
+            elif not any(edit.start < start < edit.end for edit in ordered):
+                found.append((moved(start), moved(stop)))
+        words = tuple(found)
+    return replace(record, text=text, words=words, spans=spans)
+
+
+_BEFORE: Final = re.compile(
+    r" +(?=(?:[.,!?;:%)\]}]|\.{2,}|[!?]{2,}|''|n['’]t|['’](?:s|m|re|ve|ll|d))(?: |$))", re.IGNORECASE
+)
+_AFTER: Final = re.compile(r"(?:(?<=^[(\[{$#])|(?<= [(\[{$#])|(?<=``)) +")
+_BRACKET_of_detokenise: Final = re.compile(r"-[lr][rsc]b-", re.IGNORECASE)
+
+
+def detokenised(record: Record) -> Record:
+    """The same record without the spaces that a tokeniser put beside punctuation and contractions.
+
+    Args:
+        record: any; of one that is not tokenised little changes.
+
+    >>> found = detokenised(Record("1", "camera", "It is n't -LRB- too -RRB- big , `` honest '' ."))
+    >>> found.text
+    'It isn\\'t (too) big, "honest".'
+    """
+    plain = edited(
+        record, (Edit(m.start(), m.end(), BRACKETS[m[0].lower()]) for m in _BRACKET_of_detokenise.finditer(record.text))
+    )
+    spaces = {m.span() for pattern in (_BEFORE, _AFTER) for m in pattern.finditer(plain.text)}
+    whole = edited(plain, (Edit(*place, "") for place in _apart(spaces)))
+    return edited(whole, (Edit(m.start(), m.end(), '"') for m in re.finditer("``|''", whole.text)))
+
+
+def _apart(places: set[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Places that do not overlap, in their order."""
+    kept: list[tuple[int, int]] = []
+    for start, end in sorted(places):
+        if not kept or start >= kept[-1][1]:
+            kept.append((start, end))
+    return kept
+
+
+def lowercased(record: Record) -> Record:
+    """The same record in lower case.
+
+    'İ' becomes two characters, so that every offset after it moves.
+
+    Args:
+        record: any.
+
+    >>> record = lowercased(Record("1", "hotels", "İzmir Bay", words=((0, 5), (6, 9)), spans=(Span(6, 9, "place"),)))
+    >>> record.text[record.spans[0].start : record.spans[0].end], record.words
+    ('bay', ((0, 6), (7, 10)))
+    """
+    text = record.text.lower()
+    moved = list(accumulate((len(character.lower()) for character in record.text), initial=0))
+    return replace(
+        record,
+        text=text,
+        words=None if record.words is None else tuple((moved[start], moved[end]) for start, end in record.words),
+        spans=None if record.spans is None else tuple(Span(moved[s.start], moved[s.end], s.type) for s in record.spans),
+    )
+
+
+def lower_in_place(text: str) -> str:
+    """Lower case, with every character where it was: those that would become two stay.
+
+    >>> lower_in_place("İzmir BAY")
+    'İzmir bay'
+    """
+    return "".join(low if len(low := character.lower()) == 1 else character for character in text)
