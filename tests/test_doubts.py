@@ -6,7 +6,7 @@ from domadapt.data.records import Record
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
-from domadapt.training.doubts import doubts
+from domadapt.training.card import doubts
 
 TWO = Classification(["kind", "unkind"])
 SPANS = Extraction(["aspect"])

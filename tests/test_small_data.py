@@ -9,11 +9,11 @@ import pytest
 import domadapt
 from domadapt.cli import main as cli
 from domadapt.config.compose import compose
+from domadapt.reporting.cards import as_lines
 from domadapt.reporting.report import report
-from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import TargetCard, read_card
+from domadapt.training.card import typical_words
 from domadapt.training.options import LEAST_STEPS, read_options
-from domadapt.training.target_card import typical_words
 from tests.support import records, write_jsonl
 
 TINY = ("backbone=tiny_random", "trainer.device=cpu", "trainer.precision=32", "trainer.batch_size=8", "max_pieces=32")
@@ -103,7 +103,7 @@ def test_the_command_line_ends_with_the_card(
     folder, metrics = run
     cfg = compose("train", [f"paths.run={folder}/run"])
     monkeypatch.setattr("domadapt.training.run.train", lambda _: metrics)
-    monkeypatch.setattr("domadapt.benchmarking.search.searching", lambda: False)  # Hydra is not there to be asked
+    monkeypatch.setattr("domadapt.benchmarking.launching.searching", lambda: False)  # Hydra is not there to be asked
     cli.train(cfg, [])
     assert "10 predictions, drawn at random:" in capsys.readouterr().out
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import domadapt
-from domadapt.benchmarking.search import objective
+from domadapt.benchmarking.launching import objective
 from domadapt.data.corpora import hold_out
 from domadapt.data.records import Record
 from domadapt.runs.groups import typed

@@ -1,4 +1,4 @@
-"""What a benchmark is going to do: its cells, which of them are finished, and how long the others may take."""
+"""Cells of a benchmark: what there is, what is finished, what is left."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,14 +8,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from domadapt.config.compose import compose
+from domadapt.config.compose import compose, make, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import with_labels
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.key import cell_key, folder_of, run_folder
 from domadapt.runs.status import read_results, read_status
+from domadapt.training.build import make_methods, make_validators, told
+from domadapt.training.floor import make_floor
+from domadapt.training.options import read_options
 
 FINISHED, STARTED, WAITING = "finished", "started", "waiting"
 
@@ -240,3 +243,49 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def check(todo: Sequence[Cell]) -> None:
+    """Make of each kind of cell what is made quickly, up to the first kind that nothing is wrong with.
+
+    Args:
+        todo: cells in their order.
+
+    Raises:
+        ValueError: all cells that are still to be run fail, and of one and the same thing: a setting that is missing
+            or wrong, a corpus that is not there.
+    """
+    kinds = {(cell.pair, cell.method): cell.config for cell in todo if cell.state() != FINISHED}
+    said = set[str]()
+    for config in kinds.values():
+        try:
+            make_parts(config)
+            return
+        except Exception as error:
+            told = user_error(error, "train")
+            if told is None:
+                return  # running it shows where
+            said.add(told)
+    if len(said) == 1:
+        raise ValueError(said.pop())
+
+
+def make_parts(cfg: DictConfig) -> None:
+    """Options, corpora, task, methods and validators of a cell; not its backbone, which takes long.
+
+    Args:
+        cfg: a composed ``train.yaml``.
+
+    Raises:
+        ValueError: naming the setting or file, its value, what was expected and the fix.
+    """
+    if missing := sorted(OmegaConf.missing_keys(cfg)):
+        raise ValueError(f"{missing[0]} is not set: give {missing[0]}=VALUE; domadapt train --help says what it is")
+    read_options(cfg)
+    make_floor(cfg)
+    make_methods(cfg)
+    list(make_validators(cfg.selection))
+    domains = make(cfg.data)
+    make(told(cfg.task, domains))
+    if cfg.train_on == "target":
+        domains.in_domain()

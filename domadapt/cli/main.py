@@ -1,13 +1,41 @@
-"""`domadapt VERB [hydra overrides]`. Heavy imports stay inside the verbs."""
+"""The command domadapt VERB [overrides]. Heavy imports stay inside the verbs."""
 
 import io
 import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+FLAGS = ("-sc", "--shell-completion")
+
+
+def complete(arguments: Sequence[str], verbs: Iterable[str]) -> None:
+    """Print what a shell asks for: a script to install, or the words that may come next.
+
+    Args:
+        arguments: ``-sc install=bash``, or ``-sc query=bash`` with the line so far in ``COMP_LINE``.
+        verbs: of the command.
+    """
+    import hydra
+
+    from domadapt.config.resolvers import register
+
+    words = os.environ.get("COMP_LINE", "").split(" ")
+    verb = "train"
+    if any("query=" in argument for argument in arguments):
+        if len(words) < 3 or words[1] not in verbs:
+            typed = words[1] if len(words) == 2 else ""
+            print("\n".join(name for name in verbs if name.startswith(typed)))
+            return
+        verb = words[1]
+        os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]])  # Hydra knows of no verbs
+    register()
+    sys.argv[1:] = arguments
+    hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(lambda cfg: None)()
+
 
 USAGE = """\
 domadapt VERB [overrides]      label one domain, work in another
@@ -34,9 +62,9 @@ def train(cfg: Any, overrides: list[str]) -> float | None:
     from domadapt.training.options import check
 
     check(cfg)  # before what takes seconds to import
-    from domadapt.benchmarking.search import objective, searching, trial
+    from domadapt.benchmarking.launching import objective, searching, trial
+    from domadapt.reporting.cards import as_lines
     from domadapt.reporting.tables import text_table
-    from domadapt.reporting.target_card import as_lines
     from domadapt.runs.groups import typed
     from domadapt.runs.key import run_folder
     from domadapt.runs.target_card import read_card
@@ -60,7 +88,7 @@ def benchmark(cfg: Any, overrides: list[str]) -> None:
 
 def predict(cfg: Any, overrides: list[str]) -> None:
     """Label a file."""
-    from domadapt.cli.files import predict_file
+    from domadapt.cli.verbs import predict_file
 
     predict_file(cfg)
 
@@ -74,14 +102,14 @@ def serve(cfg: Any, overrides: list[str]) -> None:
 
 def export(cfg: Any, overrides: list[str]) -> None:
     """Hand a model over; prints how far it agrees with its original."""
-    from domadapt.cli.export import export_model
+    from domadapt.cli.verbs import export_model
 
     print(export_model(cfg))
 
 
 def parse(cfg: Any, overrides: list[str]) -> None:
     """Fill the cache."""
-    from domadapt.cli.files import parse_files
+    from domadapt.cli.verbs import parse_files
 
     parse_files(cfg)
 
@@ -95,7 +123,7 @@ def audit(cfg: Any, overrides: list[str]) -> None:
 
 def analyze(cfg: Any, overrides: list[str]) -> None:
     """Write analysis.html and analysis.json; prints where, and the least of what is in them."""
-    from domadapt.cli.analyze import analyze_model
+    from domadapt.cli.verbs import analyze_model
 
     print(analyze_model(cfg))
 
@@ -136,7 +164,6 @@ def main() -> None:
 
 
 def _main() -> None:
-    from domadapt.cli.completion import FLAGS, complete
 
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
@@ -193,10 +220,9 @@ def _run(verb: str, arguments: list[str]) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    from domadapt.benchmarking.launching import portable
-    from domadapt.benchmarking.search import check_search
-    from domadapt.benchmarking.sweep import Sweep, Swept
-    from domadapt.cli.standard_input import kept
+    from domadapt.benchmarking.launching import check_search, portable
+    from domadapt.benchmarking.loop import Sweep, Swept
+    from domadapt.cli.verbs import kept
     from domadapt.config.overrides import check_words, import_from, lengthen, positional, quote, several_trackers
     from domadapt.config.resolvers import register
     from domadapt.utils.redact import guard_logs

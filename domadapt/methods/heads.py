@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from domadapt.methods.method import in_range
-from domadapt.methods.word_scores import masked_mean
+from domadapt.methods.units import masked_mean
 
 
 def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:

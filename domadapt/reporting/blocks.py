@@ -1,4 +1,6 @@
-"""What a report says, before it is a page or Markdown: sections of paragraphs, tables, figures, lists and cards.
+"""What a page is made of: sections and six kinds of blocks.
+
+What a report says, before it is a page or Markdown: sections of paragraphs, tables, figures, lists and cards.
 
 Strings are plain text, whoever wrote them: each rendering makes them harmless in its own way.
 """
@@ -6,6 +8,10 @@ Strings are plain text, whoever wrote them: each rendering makes them harmless i
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from domadapt.utils.text import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +281,26 @@ def listed(names: Sequence[str]) -> str:
     ('a', 'a, b and c')
     """
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+def page(title: str, sections: Sequence[Section]) -> str:
+    """The whole page.
+
+    Args:
+        title: its heading.
+        sections: in their order; those of level 2 are listed at the top.
+
+    Returns:
+        HTML. Every string but the figures' is escaped, and its control characters are written out.
+    """
+    environment = Environment(
+        loader=PackageLoader("domadapt.reporting", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = lambda value: visible(str(value))
+    environment.filters["numbered"] = numbered
+    environment.filters["kind"] = lambda block: type(block).__name__
+    return environment.get_template("report.html.jinja").render(title=title, sections=sections)

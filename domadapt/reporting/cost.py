@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Drawing
 from domadapt.reporting.blocks import Block, Figure, Section, Table, Text
 from domadapt.reporting.rows import target_scores
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
-from domadapt.reporting.verdict import duration, run_time
+from domadapt.reporting.words import duration, run_time
 from domadapt.runs.groups import Method, Pair, rank, reference
 
 

@@ -1,14 +1,21 @@
-"""Sentences that adaptation fixed, and those that it broke: two models' predictions side by side."""
+"""Texts that were fixed and broken, kinds of mistakes, calibration."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from domadapt.reporting.rows import scores
+from matplotlib.figure import Figure as Drawing
+from matplotlib.lines import Line2D
+
+from domadapt.reporting.blocks import Block, Figure, Table, Text
+from domadapt.reporting.rows import rows, scores
+from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.runs.groups import Method, Pair, reference
+from domadapt.utils.text import visible
 
 Span = tuple[int, int, str]
 
@@ -183,3 +190,177 @@ def _predictions(method: Method, seed: int) -> Path:
 def _source_dev(pair: Pair, method: Method) -> float:
     values = scores(method, lambda run: run.source_dev.get(pair.headline))
     return sum(values) / len(values) if values else 0.0
+
+
+KINDS = ("right", "boundary", "type", "boundary and type", "missed", "invented")
+MOST = 8  # confusions of labels that have a column
+
+
+def mistakes(pair: Pair) -> Table | None:
+    """Errors by kind, one line a method; None where no run kept its predictions beside gold labels.
+
+    Args:
+        pair: whose runs.
+
+    Raises:
+        ValueError: a ``predictions.jsonl`` is damaged; names it.
+    """
+    counts = {row.method.name: found for row in rows(pair) if (found := _counted(row.method, pair.task))}
+    if not counts:
+        return None
+    if pair.task == "extraction":
+        names, notes = list(KINDS), [
+            "boundary: overlaps an annotated span of its type; type: the span, another type; missed and invented: "
+            "overlaps nothing on the other side"
+        ]  # fmt: skip
+    else:
+        common = sum(counts.values(), Counter[str]())
+        names = ["right", *(name for name, _ in common.most_common() if name != "right")][: MOST + 1]
+        notes = ["a → b: annotated as a, predicted as b"]
+        if len(common) > len(names):
+            notes.append(f"the {MOST} most frequent of {len(common) - ('right' in common)} confusions")
+    what = "spans" if pair.task == "extraction" else "texts"
+    seeds = {row.method.name: len(row.method.runs) for row in rows(pair)}
+    lines = [[method, *(f"{found[name] / seeds[method]:.0f}" for name in names)] for method, found in counts.items()]
+    return Table(f"{pair.name}: {what} of the target test by kind of error, mean over seeds", ["method", *names], lines,
+                 notes, narrow=True)  # fmt: skip
+
+
+def kinds(gold: Labels, predicted: Labels) -> Counter[str]:
+    """Kinds of a text's predicted spans, and of annotated ones that are missed.
+
+    An annotated span that is found right, or of which one prediction has the wrong type or boundary, is not missed.
+
+    >>> gold = Labels(None, frozenset({(0, 4, "aspect"), (9, 12, "opinion")}))
+    >>> kinds(gold, Labels(None, frozenset({(0, 6, "aspect"), (20, 22, "opinion")})))
+    Counter({'boundary': 1, 'invented': 1, 'missed': 1})
+    """
+    found = Counter[str]()
+    for start, end, kind in sorted(predicted.spans):
+        touched = [span for span in gold.spans if span[0] < end and start < span[1]]
+        if (start, end, kind) in gold.spans:
+            found["right"] += 1
+        elif any(span[2] == kind for span in touched):
+            found["boundary"] += 1
+        elif any(span[:2] == (start, end) for span in touched):
+            found["type"] += 1
+        else:
+            found["boundary and type" if touched else "invented"] += 1
+    found["missed"] += sum(
+        not any(s < end and start < e for s, e, _ in predicted.spans) for start, end, _ in gold.spans
+    )
+    return +found
+
+
+def _counted(method: Method, task: str) -> Counter[str] | None:
+    files = [Path(run.folder, "predictions.jsonl") for run in method.runs]
+    if not all(run.folder and run.target_test and file.is_file() for run, file in zip(method.runs, files, strict=True)):
+        return None
+    found = Counter[str]()
+    for file in files:
+        for gold, predicted in opinions(file):
+            if task == "extraction":
+                found += kinds(gold, predicted)
+            else:
+                found["right" if gold.label == predicted.label else f"{gold.label} → {predicted.label}"] += 1
+    return found
+
+
+BINS = 10
+Point = tuple[float, float, int]  # mean confidence, share right, how many
+
+
+def calibration(pair: Pair, colors: Mapping[str, str]) -> list[Block]:
+    """A diagram of the bars that stand and the best adapted method, and every method's error.
+
+    Args:
+        pair: whose runs.
+        colors: by the methods' names.
+    """
+    methods = [row.method for row in rows(pair)]
+    known = {m.name: points for m in methods if (points := pooled(m))}
+    if not known:
+        return [Text("No run recorded how sure it was of its predictions on the target test.")]
+    best = best_adapted(pair)
+    drawn = [
+        m
+        for m in methods
+        if m.name in known and (m.role not in ("adapted", "control") or (best and m.name == best.name))
+    ]
+    unit = "words" if pair.task == "extraction" else "texts"
+    errors = Table(
+        "Expected calibration error, points, mean over seeds, before and after temperature scaling on source dev",
+        ["method", "test", "test, scaled", "source dev", "source dev, scaled", "temperature", unit],
+        [[m.name, *_errors(m), f"{sum(p[2] for p in known[m.name]):,}"] for m in methods if m.name in known],
+        [
+            f"{unit}: predictions on the target test that were binned, all seeds together",
+            "temperature: above 1 where the model is too sure on source dev; of the ceiling, dev is of the target",
+        ],
+    )
+    alt = f"Share of right {unit} against confidence, {visible(pair.name)}: {', '.join(m.name for m in drawn)}"
+    with drawing():
+        svg = element(_diagram([(m, known[m.name]) for m in drawn], colors), alt)
+    caption = (
+        f"Share of {unit} that are right, against the model's confidence, target test, seeds pooled. On the dotted "
+        f"line a model is as sure as it should be; below it, too sure. Larger dots hold more {unit}."
+    )
+    return [Figure(svg, caption), errors]
+
+
+def pooled(method: Method) -> list[Point]:
+    """Ten bins by confidence, the seeds' bins put together by their counts.
+
+    >>> from domadapt.runs.metrics import Bin, Calibration, Metrics
+    >>> bins = Bin(0.95, 0.5, 2), Bin(0.99, 1.0, 2)
+    >>> pooled(Method("a", "adapted", (Metrics(calibration=Calibration(bins=bins)),)))
+    [(0.97, 0.75, 4)]
+    """
+    sums: dict[int, list[float]] = {}
+    for run in method.runs:
+        for part in run.calibration.bins:
+            if count := part.count:
+                total = sums.setdefault(min(int(part.confidence * BINS), BINS - 1), [0.0, 0.0, 0.0])
+                total[0] += count * part.confidence
+                total[1] += count * part.accuracy
+                total[2] += count
+    return [(round(c / n, 6), round(a / n, 6), int(n)) for _, (c, a, n) in sorted(sums.items())]
+
+
+def error(method: Method, of: str = "error") -> float | None:
+    """Mean over seeds of a recorded expected calibration error.
+
+    Args:
+        method: whose runs.
+        of: name of a field of :class:`~domadapt.runs.metrics.Calibration`.
+    """
+    values = [v for run in method.runs if (v := getattr(run.calibration, of)) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _errors(method: Method) -> list[str]:
+    names = ("error", "scaled_error", "source_dev_error", "source_dev_scaled_error")
+    points = ["-" if (e := error(method, name)) is None else f"{100 * e:.1f}" for name in names]
+    return [*points, "-" if (heat := error(method, "temperature")) is None else f"{heat:.2f}"]
+
+
+def _diagram(drawn: Sequence[tuple[Method, list[Point]]], colors: Mapping[str, str]) -> Drawing:
+    figure = Drawing(figsize=(WIDTH, 3.4 + 0.17 * len(drawn)), layout="constrained", facecolor="none")
+    axes = figure.add_subplot()
+    axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)
+    handles = []
+    for method, points in drawn:
+        color = colors[method.name]
+        most = max(n for _, _, n in points)
+        axes.plot([100 * c for c, _, _ in points], [100 * a for _, a, _ in points], color=color, linewidth=1.2)
+        sizes = [6 + 50 * n / most for _, _, n in points]
+        axes.scatter(
+            [100 * c for c, _, _ in points], [100 * a for _, a, _ in points], s=sizes, color=color, clip_on=False
+        )
+        handles.append(Line2D([], [], color=color, label=f" {wrapped(method.name, 40, 1)}"))
+    axes.set_xlim(0, 100)
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("confidence, %")
+    axes.set_ylabel("right, %")
+    plain(axes, INK, "both")
+    figure.legend(handles=handles, loc="outside lower left", frameon=False, labelcolor=INK, fontsize=8)
+    return figure

@@ -1,19 +1,226 @@
-"""How many target labels adaptation is worth: every way of training by the number of labels that it was given."""
+"""Scores by number of target labels."""
 
+import json
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
+from typing import Any
+
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
 from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text, counted
 from domadapt.reporting.examples import best_adapted
-from domadapt.reporting.label_curves import label_svg, number_name
-from domadapt.reporting.ways import Way, reached, ways
-from domadapt.runs.groups import Method, Pair, reference
+from domadapt.reporting.rows import rows
+from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
+from domadapt.runs.groups import GROUPS_ROLES as ROLES
+from domadapt.runs.groups import Method, Pair, distinct, reference, settings
 from domadapt.statistics.results import Interval, Statistics
 from domadapt.utils.text import visible
 
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A way of training with one number of target labels.
+
+    Attributes:
+        labels: how many joined the source's.
+        every: these are all that there are.
+        score: headline score on the target test.
+        method: whose runs.
+    """
+
+    labels: int
+    every: bool
+    score: Interval
+    method: Method
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Methods that differ in their number of target labels alone.
+
+    Attributes:
+        name: the method's, without what it says of labels.
+        role: of the method without labels.
+        points: by rising number of labels.
+    """
+
+    name: str
+    role: str
+    points: tuple[Point, ...]
+
+
+def ways(pair: Pair, statistics: Statistics | None = None) -> list[Way]:
+    """A pair's ways of training, in the order of the bars; the ceiling is none, it has no source labels beside it.
+
+    Args:
+        pair: whose methods.
+        statistics: where intervals come from; over seeds alone without it.
+    """
+    found: dict[str, list[Point]] = {}
+    named: dict[str, tuple[str, dict[str, str]]] = {}
+    for row in rows(pair, statistics):
+        method, number = row.method, target_labels(row.method)
+        if row.target is None or number is None or method.role == "in_domain":
+            continue
+        asked = method.config.get("target_labels")
+        name = method.runs[0].method.replace(f"+{asked}_labels", "", 1)
+        others = {key: value for key, value in settings(method.config).items() if key != "target_labels"}
+        key = json.dumps([name, others], sort_keys=True)
+        named[key] = name, others
+        if all(point.labels != number for point in found.setdefault(key, [])):  # a number that is all of them, too
+            found[key].append(Point(number, asked == "all", row.target, method))
+    names = distinct([*named.values()])
+    made = [
+        Way(shown, _role(name, points), tuple(sorted(points, key=lambda point: point.labels)))
+        for shown, (name, _), points in zip(names, named.values(), found.values(), strict=True)
+    ]
+    return sorted(made, key=lambda way: (ROLES.index(way.role), way.name))
+
+
+def target_labels(method: Method) -> int | None:
+    """How many target labels a method's runs were given beside the source's; None where that was not recorded.
+
+    >>> from domadapt.runs.metrics import Counts, Metrics
+    >>> runs = Metrics(counts=Counts(target_labels=200), config={"target_labels": "all"}), Metrics()
+    >>> [target_labels(Method("a", "adapted", (run,))) for run in runs]
+    [200, 0]
+    """
+    asked, known = method.config.get("target_labels") or 0, method.runs[0].counts.target_labels
+    return known if known is not None else asked if isinstance(asked, int) else None
+
+
+def place(labels: float, least: int) -> float:
+    """Of a number on the figure's scale: even for a few labels, logarithmic for many, 0 where there are none.
+
+    >>> [round(place(number, 8), 2) for number in (0, 8, 32, 128)]
+    [0.0, 0.69, 1.61, 2.83]
+    """
+    return math.log1p(labels / least)
+
+
+def reached(curve: Sequence[tuple[int, float]], score: float, least: int) -> tuple[float, float]:
+    """The number of labels at which a curve first reaches a score.
+
+    Args:
+        curve: (labels, score) by rising number.
+        score: to be reached.
+        least: of the figure's scale, on which it is interpolated.
+
+    Returns:
+        That number twice; or the two that it lies between, where nothing tells more: 0 and the smallest number that was
+        tried, or the largest and infinity.
+
+    >>> curve = [(0, 0.4), (8, 0.5), (32, 0.6)]
+    >>> [tuple(round(end, 1) for end in reached(curve, score, 8)) for score in (0.3, 0.45, 0.5, 0.55)]
+    [(0, 0), (0, 8), (8, 8), (17.3, 17.3)]
+    >>> reached(curve, 0.65, 8)
+    (32, inf)
+    """
+    before = (0, 0.0)
+    for labels, value in curve:
+        if value >= score:
+            if value == score or labels == 0:
+                return labels, labels
+            if before[0] == 0:
+                return 0, labels
+            share = (score - before[1]) / (value - before[1])
+            low, high = place(before[0], least), place(labels, least)
+            found = least * math.expm1(low + share * (high - low))
+            return found, found
+        before = labels, value
+    return before[0], math.inf
+
+
+def _role(name: str, points: Sequence[Point]) -> str:
+    own = [point.method.role for point in points if point.labels == 0]
+    return own[0] if own and own[0] in ROLES else name if name in ROLES else "adapted"
+
+
+CEILING = "#009e73"  # in_domain's, as in the palette
+MARKS = "os^DvP*X"
+APART = 0.012  # of the axis, between intervals at the same number of labels
+TICK = 0.09  # of the axis, that a tick's number takes
+
+
+def label_svg(
+    headline: str, found: Sequence[Way], ceiling: Interval | None, colors: Mapping[str, str], alt: str
+) -> str:
+    """The figure as an SVG element in the page's text colour.
+
+    Args:
+        headline: name of the score.
+        found: ways of training; some have several numbers of labels.
+        ceiling: score of training on the target's labels alone.
+        colors: by the methods' names; a way has that of its method without labels.
+        alt: what the figure shows, in words.
+    """
+    with drawing():
+        return element(_drawn(headline, found, ceiling, colors), alt)
+
+
+def number_name(number: int, found: Sequence[Way]) -> str:
+    """Of a number of labels; says where it is all that there are."""
+    every = any(point.every for way in found for point in way.points if point.labels == number)
+    return f"{number} (all)" if every else str(number)
+
+
+def _drawn(headline: str, found: Sequence[Way], ceiling: Interval | None, colors: Mapping[str, str]) -> Canvas:
+    names = [wrapped(way.name, 60, 1) for way in found]
+    columns = 2 if max(map(len, names)) <= 24 else 1
+    count = len(found) + (ceiling is not None)
+    figure = Canvas(figsize=(WIDTH, 2.9 + 0.19 * -(-count // columns)), layout="constrained", facecolor="none")
+    axes = figure.add_subplot()
+    numbers = sorted({point.labels for way in found for point in way.points})
+    least = next(number for number in numbers if number)
+    places = [place(number, least) for number in numbers]
+    wide = places[-1]
+    # Never so far that a line goes back from one number to the next.
+    apart = min(APART * wide, *(0.5 * (b - a) / len(found) for a, b in pairwise(places)))
+    handles = []
+    for index, way in enumerate(found):
+        look: dict[str, Any] = {
+            "color": colors[way.points[0].method.name],
+            "marker": MARKS[index % len(MARKS)],
+            "markersize": 5,
+        }
+        aside = (index - (len(found) - 1) / 2) * apart
+        at = [place(point.labels, least) + aside for point in way.points]
+        for x, point in zip(at, way.points, strict=True):
+            if point.score.low is not None and point.score.high is not None:
+                ends = [100 * point.score.low, 100 * point.score.high]
+                axes.plot([x, x], ends, color=look["color"], linewidth=1.5, alpha=0.5, clip_on=False)
+        axes.plot(at, [100 * point.score.mean for point in way.points], **look, clip_on=False)
+        handles.append(Line2D([], [], **look, label=f" {names[index]}"))
+    if ceiling:
+        line: dict[str, Any] = {"color": CEILING, "linestyle": "--", "linewidth": 1.5}
+        axes.axhline(100 * ceiling.mean, **line)
+        handles.append(Line2D([], [], **line, label=" ceiling"))
+    axes.set_xticks(places, _tick_names(numbers, places, found))
+    axes.set_xlim(-0.05 * wide, 1.05 * wide)
+    axes.set_xlabel("target labels beside the source's")
+    axes.set_ylabel(f"{wrapped(headline, 30, 1)}, target test, %")
+    plain(axes, INK)
+    figure.legend(handles=handles, loc="outside lower left", ncols=columns, frameon=False, labelcolor=INK, fontsize=8)
+    return figure
+
+
+def _tick_names(numbers: Sequence[int], places: Sequence[float], found: Sequence[Way]) -> list[str]:
+    """The numbers that there is room for, the largest first."""
+    names, free = [], inf
+    for number, at in zip(reversed(numbers), reversed(places), strict=True):
+        room = free - at > TICK * places[-1]
+        names.append(number_name(number, found).replace(" ", "\n") if room else "")
+        free = at if room else free
+    return names[::-1]
+
+
 CAPTION = "By the number of labelled target examples that joined the source's. Marks are means over seeds"
 INTERVALS = ", lines through them 95 % intervals, side by side where they share a number"
-CEILING = " Dashed: the ceiling, trained on the target's labels alone."
+LABELS_CEILING = " Dashed: the ceiling, trained on the target's labels alone."
 
 
 def target_label_sections(pairs: Sequence[Pair], statistics: Statistics, colors: Mapping[str, str]) -> list[Section]:

@@ -1,7 +1,8 @@
-"""The numbers of the result table, before anybody draws lines between them."""
+"""Rows of tables: a method on a pair."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from domadapt.runs.groups import GROUPS_ROLES as ROLES
 from domadapt.runs.groups import Method, Pair
@@ -9,6 +10,58 @@ from domadapt.runs.metrics import Metrics
 from domadapt.statistics.gap import parts, score_names, scored, share
 from domadapt.statistics.resampling import interval, sample
 from domadapt.statistics.results import Interval, Share, Statistics
+
+Paths = str | Path | Iterable[str | Path]
+
+
+def given(runs: Paths | None) -> Paths:
+    """Folders of runs, if any are given.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if isinstance(runs, Iterable) and not isinstance(runs, str):
+        runs = [*runs]
+    several = runs if isinstance(runs, list) else [runs]
+    if runs is None or not several or not all(isinstance(one, str | Path) and str(one) for one in several):
+        raise ValueError(
+            f"runs={'null' if runs is None else runs}: expected a folder of runs, or several: runs=runs/mine"
+        )
+    return runs
+
+
+def named_file(output: str | Path | None, name: str, suffixes: Sequence[str]) -> Path:
+    """The file that other formats go beside, under its name with their own endings.
+
+    Args:
+        output: as it was given.
+        name: of the verb.
+        suffixes: that the file may have, the usual one first.
+
+    Raises:
+        ValueError: it is no file's name, or that of another format.
+
+    >>> named_file("report.md", "report", (".html", ".htm"))
+    Traceback (most recent call last):
+    ValueError: output=report.md: expected a name that ends in .html or .htm, such as report.html; other formats go \
+beside it
+    """
+    usual = f"{name}{suffixes[0]}"
+    if not isinstance(output, str | Path) or not str(output):
+        raise ValueError(
+            f"output={'null' if output is None else output}: expected a file's name, such as output={usual}"
+        )
+    path = Path(output)
+    if path.is_dir():
+        raise ValueError(f"output={path}: is a folder; expected a file's name, such as {path / usual}")
+    if path.suffix.lower() not in suffixes:
+        better = path.with_suffix(suffixes[0])
+        raise ValueError(
+            f"output={path}: expected a name that ends in {' or '.join(suffixes)}, such as {better}; other formats go "
+            f"beside it"
+        )
+    return path
+
 
 BELOW = ("floor", "rnn_from_scratch")  # no network, or another one: nowhere on the way
 CEILING = "ceiling: trained on target labels"

@@ -1,8 +1,8 @@
-"""One label a text: sentence or document classification, by the backbone's stock sequence head."""
+"""One label a text, and the task that a source's annotation tells."""
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,6 +11,7 @@ from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
+from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Rows, Scores, check_annotated, check_known, class_scores, rows
 
 
@@ -93,3 +94,29 @@ class Classification:
     def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:
         """Macro F1, accuracy, F1 of each class."""
         return class_scores([str(r.label) for r in records], [str(p.label) for p in predictions], self.labels)
+
+
+TASKS: Final = {"extraction": Extraction, "classification": Classification}  # by the names of their yaml
+
+
+def auto(records: Sequence[Record]) -> str:
+    """Name of the task that labelled records are of: spans first, for there are corpora with both.
+
+    Args:
+        records: of the source.
+
+    Raises:
+        ValueError: they are not annotated at all.
+
+    >>> auto([Record("1", "camera", "Sharp.", label="positive")])
+    'classification'
+    """
+    if any(record.spans is not None for record in records):
+        return "extraction"
+    if any(record.label is not None for record in records):
+        return "classification"
+    where = records[0].where.path if records and records[0].where else "the source"
+    raise ValueError(
+        f"{where}: no record has a label or spans; expected either on each; name the column that holds it, for example "
+        f"source.label=sentiment"
+    )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.reporting.blocks import numbered
-from domadapt.reporting.figures import save_bars
+from domadapt.reporting.plots import save_bars
 from domadapt.reporting.rows import rows
 from domadapt.reporting.tables import table
 from domadapt.runs.groups import Pair, group, typed

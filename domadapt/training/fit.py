@@ -13,8 +13,7 @@ from domadapt.methods.setting import Setting
 from domadapt.models.vocabulary import only_met_rows
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, trainer_options
-from domadapt.training.epochs import Epochs
-from domadapt.training.module import AdaptationModule
+from domadapt.training.epochs import AdaptationModule, Epochs
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
 

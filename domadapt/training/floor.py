@@ -17,7 +17,7 @@ from domadapt.runs.status import Status
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import Parse, Text
 from domadapt.tasks.task import Prediction
-from domadapt.training.problem import Problem
+from domadapt.training.build import Problem
 from domadapt.training.test import scores_on_test
 from domadapt.utils.files import write_atomic
 from domadapt.utils.runtime import progress

@@ -27,16 +27,15 @@ from domadapt.runs.status import Busy, Status, read_results, read_status, run_lo
 from domadapt.selection.validators import Validator
 from domadapt.tasks.task import Task
 from domadapt.tracking.tracker import tracking
-from domadapt.training.build import build, make_methods, make_validators
+from domadapt.training.build import build, make_methods, make_validators, read_problem
+from domadapt.training.card import audit_own_files, label_target, leave_card
 from domadapt.training.distributed import be_quiet
 from domadapt.training.epochs import Epochs
 from domadapt.training.fit import fit
 from domadapt.training.floor import make_floor, run_floor
 from domadapt.training.options import TrainerOptions, read_options
-from domadapt.training.problem import read_problem
 from domadapt.training.sharing import Ceiling, Network, source_only
 from domadapt.training.test import final_evaluation
-from domadapt.training.unlabelled import audit_own_files, label_target, leave_card
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
 from domadapt.utils.redact import command_line, redacted, remember, struck
 from domadapt.utils.text import plain_json

@@ -13,7 +13,7 @@ from domadapt.data.texts import identity
 from domadapt.inference.evaluate import Evaluation, evaluate
 from domadapt.methods.setting import Setting
 from domadapt.tasks.task import Prediction, Scores, Task
-from domadapt.training.doubts import doubts
+from domadapt.training.card import doubts
 from domadapt.training.epochs import Epochs
 from domadapt.utils.files import write_atomic
 

@@ -12,13 +12,11 @@ from torch import nn
 
 import domadapt
 from domadapt.methods.adaptation.averaging import Averaging
-from domadapt.methods.adaptation.coral import coral
-from domadapt.methods.adaptation.mmd import SCALES, mmd
+from domadapt.methods.adaptation.matching import SCALES, coral, mmd
 from domadapt.methods.setting import Setting
 from domadapt.methods.units import check_level, level_of, states_of
 from domadapt.runs.key import cell_key
-from domadapt.training.build import build
-from domadapt.training.problem import read_problem
+from domadapt.training.build import build, read_problem
 from tests.support import METHODS, corpora, finished, of_family, of_yaml, setting_of, tiny_encoder, tiny_step
 
 ADAPTATIONS = [method.partition("=")[2] for method in METHODS if method.startswith("adaptation=")]

@@ -13,8 +13,8 @@ from domadapt.analysis.compare import compare, jensen_shannon
 from domadapt.analysis.shift import domain_shift, proxy_a_distance, text_states
 from domadapt.analysis.subject import Side, Subject
 from domadapt.data.records import Record, Span
-from domadapt.reporting.analyses.domain_shift import section
-from domadapt.reporting.page import page
+from domadapt.reporting.analysis_page import domain_shift_section as section
+from domadapt.reporting.blocks import page
 from domadapt.syntax.parser import SpacyParser
 from domadapt.utils.text import plain_json
 from tests.support import parsed_examples, setting_of, tiny_encoder

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 import domadapt
 from domadapt.methods.method import Method, Step
-from domadapt.training.module import AdaptationModule
+from domadapt.training.epochs import AdaptationModule
 from tests.support import corpora, records, write_jsonl
 
 

@@ -9,7 +9,7 @@ import pytest
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from domadapt.benchmarking.search import check_search, objective
+from domadapt.benchmarking.launching import check_search, objective
 from domadapt.config.compose import compose
 from domadapt.runs.groups import read_metrics
 from tests.support import corpora

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from domadapt.benchmarking.loop import Sweep, told_apart
 from domadapt.benchmarking.plan import Cell
-from domadapt.benchmarking.sweep import Sweep, told_apart
 from domadapt.config.compose import compose
 from tests.support import Command, corpora
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from domadapt.methods.injection.gnn import GraphSupervision, agreement_loss
-from domadapt.methods.word_scores import word_head_loss
+from domadapt.methods.units import word_head_loss
 from domadapt.models.graph_network import CONVOLUTIONS, GraphNetwork
 from tests.support import setting_of, tiny_encoder, tiny_step
 

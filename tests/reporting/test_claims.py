@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from domadapt.reporting.claims import claim, distance
-from domadapt.reporting.summary import overview
+from domadapt.reporting.words import claim, distance, overview
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Interval
 from tests.support import grouped

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.reporting.exports import FORMULA, inert, write_csv, write_parquet
-from domadapt.reporting.report import FORMATS, report
+from domadapt.reporting.report import FORMATS, FORMULA, inert, report, write_csv, write_parquet
 
 
 def read(path: Path) -> list[dict[str, str]]:

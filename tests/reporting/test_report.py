@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from benchmarks.synthetic import synthetic_runs
-from domadapt.reporting import contents
 from domadapt.reporting.cards import LONGEST_TEXT
-from domadapt.reporting.dots import dots_svg
-from domadapt.reporting.figures import save_bars
-from domadapt.reporting.palette import palette
+from domadapt.reporting.plots import dots_svg, save_bars
 from domadapt.reporting.report import FORMATS, report
+from domadapt.reporting.svg import palette
 from tests.support import grouped
 
 HOSTILE = (
@@ -249,8 +247,8 @@ def test_secrets_stay_out(make_run: Any, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_large_reports_say_what_they_leave_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "DETAILED", 1)
-    monkeypatch.setattr(contents, "CARDS", 4)
+    monkeypatch.setattr("domadapt.reporting.report.DETAILED", 1)
+    monkeypatch.setattr("domadapt.reporting.report.CARDS", 4)
     assert synthetic_runs(tmp_path / "runs", pairs=2, methods=4, seeds=1, texts=30) == 8
     html = report(tmp_path / "runs", tmp_path / "r.html", ["html"]).read_text(encoding="utf-8")
     words = " ".join(assert_harmless(html).text.split())

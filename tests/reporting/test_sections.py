@@ -5,21 +5,15 @@ from typing import Any
 
 import pytest
 
-from domadapt.reporting.audits import Audits, data, published_and_clean, read_audits
 from domadapt.reporting.blocks import Figure, Table, Text
-from domadapt.reporting.calibration import calibration, pooled
+from domadapt.reporting.cards import Audits, data, expected, published_and_clean, read_audits
 from domadapt.reporting.cost import cost, costs
-from domadapt.reporting.examples import best_adapted
-from domadapt.reporting.expected import expected
-from domadapt.reporting.heatmap import heatmap
-from domadapt.reporting.mistakes import mistakes
-from domadapt.reporting.palette import palette
-from domadapt.reporting.ranks import rank_svg
-from domadapt.reporting.regret import regret, regret_table
+from domadapt.reporting.examples import best_adapted, calibration, mistakes, pooled
+from domadapt.reporting.plots import heatmap
 from domadapt.reporting.rows import rows
-from domadapt.reporting.significance import significance
-from domadapt.reporting.tables import text_table
-from domadapt.reporting.verdict import verdict_card
+from domadapt.reporting.svg import palette
+from domadapt.reporting.tables import rank_svg, regret, regret_table, text_table
+from domadapt.reporting.words import significance, verdict_card
 from domadapt.runs.groups import group, read_runs
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Ranking

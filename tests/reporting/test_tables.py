@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from domadapt.reporting.rows import rows
-from domadapt.reporting.summary import summary
 from domadapt.reporting.tables import text_table
+from domadapt.reporting.words import summary
 from domadapt.runs.groups import Pair, reference
 from domadapt.statistics.compare import compare
 from domadapt.statistics.resampling import interval, sample

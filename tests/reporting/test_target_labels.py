@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from domadapt.reporting.labels import drawn, label_table, worth
+from domadapt.reporting.labels import drawn, label_table, place, ways, worth
 from domadapt.reporting.report import report
-from domadapt.reporting.ways import place, ways
 from tests.reporting.test_report import HOSTILE, assert_harmless
 from tests.support import grouped
 

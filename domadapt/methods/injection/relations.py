@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.setting import Setting
-from domadapt.methods.word_scores import name_loss, word_head_loss
+from domadapt.methods.units import name_loss, word_head_loss
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import pool_words
 from domadapt.syntax.trees import UNKNOWN, relation_vocabulary

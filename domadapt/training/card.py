@@ -1,20 +1,88 @@
-"""The card of a run without target labels: what was predicted, on which words, and why not to believe it."""
+"""The card of a run without target labels: what it predicts, the score to expect, warnings."""
 
+import json
+import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from domadapt.auditing.audit import Audit
+import numpy as np
+from omegaconf import DictConfig
+
+from domadapt.auditing.audit import Audit, audit, write_audit
+from domadapt.config.resolvers import own_files
+from domadapt.data.batches import Truncation
 from domadapt.data.domains import UnlabelledText
+from domadapt.data.records import Record
 from domadapt.data.texts import words
+from domadapt.inference.evaluate import evaluate
+from domadapt.inference.model import row
 from domadapt.methods.setting import Setting
+from domadapt.reporting.cards import as_markdown
+from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Metrics
-from domadapt.runs.target_card import Kind, Sample, TargetCard
-from domadapt.tasks.task import FloatArray, Prediction
-from domadapt.training.doubts import ONE_CLASS, one_class
-from domadapt.utils.text import cut
+from domadapt.runs.target_card import Kind, Sample, TargetCard, write_card
+from domadapt.tasks.task import FloatArray, Prediction, Rows, Task
+from domadapt.utils.files import replace_atomic, write_atomic
+from domadapt.utils.text import cut, plain_json
+
+ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
+FELL = 0.1  # of a score of source dev, from its best epoch to the one that is kept
+
+
+def doubts(
+    task: Task,
+    records: Sequence[Record],
+    predictions: Sequence[Prediction],
+    curve: Sequence[Mapping[str, Any]],
+    epoch: int,
+) -> Iterator[str]:
+    """One sentence each.
+
+    Args:
+        task: that was trained.
+        records: of the target test.
+        predictions: of these.
+        curve: of training, a line an epoch.
+        epoch: the one that is kept, counted from 1.
+    """
+    dev = {line["epoch"]: float(line["source_dev"][task.headline]) for line in curve}
+    best = max(dev, key=lambda one: dev[one])
+    if dev[best] - dev[epoch] >= FELL:
+        yield (
+            f"on source dev the kept epoch {epoch} has {100 * dev[epoch]:.1f} {task.headline} and epoch {best} had "
+            f"{100 * dev[best]:.1f}: compare with selection=source_dev"
+        )
+    if task.kind == "sequence":
+        held, told = Counter(r.label for r in records), Counter(p.label for p in predictions)
+        if missing := [repr(name) for name in task.labels if not held[name]]:
+            yield f"the target test has no text labelled {', '.join(missing)}: its scores tell nothing of these"
+        if len(held) > 1:
+            yield from one_class(told, "texts of the target test")
+    elif not any(prediction.spans for prediction in predictions):
+        yield f"no span is found in any of the target test's {len(records)} texts"
+
+
+def one_class(told: Mapping[str | None, int], texts: str) -> Iterator[str]:
+    """That one class is all that is predicted, or nearly so.
+
+    Args:
+        told: how many texts are called what.
+        texts: what texts they are.
+
+    >>> list(one_class({"good": 99, "bad": 1}, "target texts"))
+    ["one class predicted: 99 of 100 target texts are called 'good'"]
+    >>> list(one_class({"good": 9, "bad": 1}, "target texts"))
+    []
+    """
+    total, name = sum(told.values()), max(told, key=lambda one: told[one])
+    if told[name] >= ONE_CLASS * total:
+        yield f"one class predicted: {told[name]} of {total} {texts} are called {name!r}"
+
 
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
@@ -152,3 +220,81 @@ def _warnings(
         for finding in audit.findings:
             if finding.severity != "note" and finding.kind.endswith(UNLIKE):
                 yield f"target unlike source: {finding.text}"
+
+
+log = logging.getLogger(__name__)
+CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
+
+
+def label_target(setting: Setting, batch_size: int, path: Path) -> Labelled:
+    """Label all unlabelled target text, and write it a line each, as ``domadapt predict`` does.
+
+    Args:
+        setting: with the weights of the chosen checkpoint.
+        batch_size: texts a batch.
+        path: of the file.
+    """
+    texts = setting.domains.unlabeled.texts
+    predictions, sure, lost = list[Prediction](), list[FloatArray](), Truncation()
+
+    def lines() -> Iterator[str]:
+        nonlocal lost
+        for start in range(0, len(texts), batch_size * CHUNK):
+            chunk = texts[start : start + batch_size * CHUNK]
+            examples = setting.examples(chunk, "target", setting.parses_at_prediction, labelled=False)
+            cut_off = setting.truncation["target"]
+            lost = Truncation(lost.texts + cut_off.texts, lost.words + cut_off.words)
+            found = evaluate(examples, setting, batch_size, "label target")
+            predictions.extend(found.predictions)
+            sure.append(certainty(found.rows))
+            for text, prediction in zip(chunk, found.predictions, strict=True):
+                yield json.dumps(row(text, prediction, setting.task.kind), ensure_ascii=False) + "\n"
+
+    def write(part: Path) -> None:
+        with part.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(lines())
+
+    replace_atomic(path, write)
+    setting.truncation["target"] = lost
+    return Labelled(predictions, np.concatenate(sure) if sure else np.empty(0, np.float32))
+
+
+def certainty(rows: Rows) -> FloatArray:
+    """Probabilities of what was predicted, nothing left out: (texts,), or (words in spans,).
+
+    >>> some = np.zeros(2, np.int64)
+    >>> certainty(Rows(np.array([[0.9, 0.1], [0.25, 0.75]], np.float32), some, some, some, some, outside=0)).tolist()
+    [0.75]
+    """
+    best = rows.probabilities.argmax(-1)
+    found: FloatArray = rows.probabilities.max(-1, initial=0.0)[best != rows.outside]
+    return found
+
+
+def audit_own_files(cfg: DictConfig, setting: Setting, folder: Path) -> Audit | None:
+    """The fast part of the audit, of a user's own files, into the run's folder; benchmarks are audited apart.
+
+    The test stays sealed: nothing in ``setting`` leads to it.
+
+    Args:
+        cfg: of the run.
+        setting: with its texts.
+        folder: of the run.
+    """
+    if not own_files(cfg.data) or "benchmark" in cfg:
+        return None
+    found = audit(setting.domains, None, setting.task.kind, cfg.seed, fast=True)
+    write_audit(found, folder / "audit.json")  # metrics.json holds the configuration, without secrets
+    for finding in found.findings:
+        if finding.severity != "note":
+            log.warning("audit: %s", finding.text)
+    return found
+
+
+def leave_card(
+    setting: Setting, labelled: Labelled, metrics: dict[str, Any], audit: Audit | None, folder: Path
+) -> None:
+    """Write ``card.json`` and ``card.md``; the arguments are those of :func:`target_card`, and the run's folder."""
+    card = target_card(setting, labelled, typed(plain_json(metrics)), audit)
+    write_card(card, folder)
+    write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))

@@ -1,0 +1,238 @@
+"""Domains are matched: their states by moments, by kernel, or by a discriminator that can't tell them apart."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from domadapt.methods.method import Method, Step, in_range
+from domadapt.methods.setting import Setting
+from domadapt.methods.units import check_level, level_of, states_of
+
+
+class Coral(Method):
+    r"""Correlation alignment: states of source and target with the same covariance, and the same mean.
+
+    .. math:: L = \frac{1}{4 d^2} \| C_S - C_T \|_F^2 \; + \; \frac1d \| \mu_S - \mu_T \|^2
+
+    with covariances C and means :math:`\mu` of the rows' states of width d. The first term is Deep CORAL (Sun & Saenko
+    2016, https://arxiv.org/abs/1607.01719). It can't see a shift that moves all of the target; the second, which can,
+    is left out by ``means=false``.
+
+    Costs a pass over a target batch a step. Fails where batches have fewer rows than the states have numbers:
+    covariances of a few rows are mostly noise. And as every matching of marginals, where classes are not as frequent
+    in both domains.
+
+    Args:
+        level: ``sentence``, ``word``, or None for what the task classifies.
+        means: whether the means count, too.
+        weight: of the loss.
+    """
+
+    reads = frozenset({"target"})
+
+    def __init__(self, level: str | None, means: bool, weight: float) -> None:
+        super().__init__({"coral": weight})
+        check_level("coral", level)
+        if not isinstance(means, bool):
+            raise ValueError(f"coral.means={means!r}: expected true or false")
+        self.level, self.means = level, means
+
+    def attach(self, setting: Setting) -> None:
+        """Settle the level."""
+        super().attach(setting)
+        self.at = level_of("coral", self.level, setting.task)
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """Between the states of both batches."""
+        if step.target is None:
+            return {}
+        weight = step.source.weight * step.target.weight
+        return {"coral": weight * coral(states_of(step.source, self.at), states_of(step.target, self.at), self.means)}
+
+
+def coral(source: Tensor, target: Tensor, means: bool = False) -> Tensor:
+    """Squared distance of two samples' covariances, and of their means if asked; zero of fewer than two rows.
+
+    Args:
+        source: (n, width).
+        target: (m, width).
+        means: whether the means count.
+
+    >>> import torch
+    >>> x = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
+    >>> float(coral(x, x + 3)), float(coral(x, x + 3, means=True)), float(coral(x, 2 * x))
+    (0.0, 9.0, 2.25)
+    """
+    if min(len(source), len(target)) < 2:
+        return 0.0 * (source.sum() + target.sum())
+    width = source.shape[1]
+    loss = (covariance(source) - covariance(target)).pow(2).sum() / (4 * width**2)
+    return loss + (source.mean(0) - target.mean(0)).pow(2).sum() / width if means else loss
+
+
+def covariance(rows: Tensor) -> Tensor:
+    """(width, width) of (rows, width), unbiased."""
+    centred = rows - rows.mean(0)
+    return centred.T @ centred / (len(rows) - 1)
+
+
+SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median squared distance
+
+
+class MMD(Method):
+    r"""Maximum mean discrepancy: states of source and target whose distributions are alike.
+
+    The distance between the means of two samples in the space of a kernel k (Gretton et al. 2012, JMLR 13; in networks
+    DAN, Long et al. 2015, https://arxiv.org/abs/1502.02791), in its unbiased form,
+
+    .. math:: \frac{\sum_{i \ne j} k(x_i, x_j)}{n(n-1)} + \frac{\sum_{i \ne j} k(y_i, y_j)}{m(m-1)}
+              - \frac{2 \sum_{ij} k(x_i, y_j)}{nm},
+              \qquad k(a, b) = \frac15 \sum_{s} e^{-\|a-b\|^2 / (s \, \sigma^2)},
+
+    with :math:`\sigma^2` the median of all squared distances and s of ¼, ½, 1, 2, 4. Unbiased, so it may be a little
+    below zero where there is nothing left to do; the biased form would go on pulling each domain's rows together.
+
+    Costs a pass over a target batch a step, and a matrix of the rows' distances. Fails as every matching of marginals
+    does, where the classes are not as frequent in both domains; and on small batches, where it is mostly noise.
+
+    Args:
+        level: ``sentence``, ``word``, or None for what the task classifies.
+        weight: of the loss.
+    """
+
+    reads = frozenset({"target"})
+
+    def __init__(self, level: str | None, weight: float) -> None:
+        super().__init__({"mmd": weight})
+        check_level("mmd", level)
+        self.level = level
+
+    def attach(self, setting: Setting) -> None:
+        """Settle the level."""
+        super().attach(setting)
+        self.at = level_of("mmd", self.level, setting.task)
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """Between the states of both batches."""
+        if step.target is None:
+            return {}
+        weight = step.source.weight * step.target.weight
+        return {"mmd": weight * mmd(states_of(step.source, self.at), states_of(step.target, self.at))}
+
+
+def mmd(source: Tensor, target: Tensor) -> Tensor:
+    """Squared maximum mean discrepancy, unbiased, of a mean of Gaussian kernels; zero of fewer than two rows.
+
+    Args:
+        source: (n, width).
+        target: (m, width).
+
+    >>> random = torch.Generator().manual_seed(0)
+    >>> x, y = (torch.randn(200, 3, generator=random) for _ in range(2))
+    >>> abs(round(float(mmd(x, y)), 2)), round(float(mmd(x, y + 2)), 2)
+    (0.0, 0.55)
+    """
+    n, m = len(source), len(target)
+    if min(n, m) < 2:
+        return 0.0 * (source.sum() + target.sum())
+    rows = torch.cat([source, target])
+    rows = rows - rows.detach().mean(0)  # distances stay; of rows that are much alike, halves would lose them
+    squares = rows.pow(2).sum(1)
+    distances = (squares[:, None] + squares[None] - 2 * rows @ rows.T).clamp(min=0)
+    others = ~torch.eye(n + m, dtype=torch.bool, device=rows.device)
+    median = distances.detach()[others].median().clamp(min=1e-8)
+    kernel = torch.stack([(-distances / (scale * median)).exp() for scale in SCALES]).mean(0) * others
+    within = kernel[:n, :n].sum() / (n * (n - 1)) + kernel[n:, n:].sum() / (m * (m - 1))
+    return within - 2 * kernel[:n, n:].mean()
+
+
+class DomainAdversary(Method):
+    r"""Domain-adversarial training: states from which source and target can't be told apart.
+
+    A discriminator d learns to tell the domain of a row, a text or a word that could be something; the encoder f,
+    through a gradient that is reversed, to keep it from that (Ganin et al. 2016, https://arxiv.org/abs/1505.07818):
+
+    .. math:: \min_f \max_d \; L_{task} - \lambda(t) \, L_{d},
+              \qquad \lambda(t) = \frac{2}{1 + e^{-10 t}} - 1,
+
+    with :math:`L_d` the cross entropy of the domain, each domain counting for half, and t the share of training that
+    is done. What is logged is :math:`L_d`: near ln 2 = .69 the discriminator is at a loss, near 0 it sees the domain
+    plainly.
+
+    Costs a pass over a target batch a step, and the discriminator. Fails where classes are not as frequent in the
+    target as in the source: to match the marginals, rows must then be moved across the boundary. An unsteady game:
+    watch the loss.
+
+    Args:
+        level: ``sentence``, ``word``, or None for what the task classifies.
+        hidden: width of the discriminator's two hidden layers.
+        steepness: of the ramp; 10 in the paper.
+        rate: of the discriminator's learning, as a multiple of the run's.
+        weight: of the loss.
+    """
+
+    reads = frozenset({"target"})
+
+    def __init__(self, level: str | None, hidden: int, steepness: float, rate: float, weight: float) -> None:
+        super().__init__({"dann": weight})
+        check_level("dann", level)
+        in_range("dann.hidden", hidden, 1)
+        in_range("dann.steepness", steepness, 0.0, 1e3)
+        in_range("dann.rate", rate, 0.0, 1e4)
+        self.level, self.hidden, self.steepness, self.rate = level, hidden, steepness, rate
+
+    def attach(self, setting: Setting) -> None:
+        """Make the discriminator."""
+        super().attach(setting)
+        self.at = level_of("dann", self.level, setting.task)
+        self.discriminator = nn.Sequential(
+            *(nn.Linear(setting.encoder.width, self.hidden), nn.ReLU()),
+            *(nn.Linear(self.hidden, self.hidden), nn.ReLU(), nn.Linear(self.hidden, 1)),
+        )
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        """Cross entropy of the domain, from reversed states."""
+        if step.target is None:
+            return {}
+        strength = ramp(step.progress, self.steepness)
+        sides = []
+        for domain, view in enumerate(step.views):
+            logits = self.discriminator(reverse(states_of(view, self.at), strength)).float()
+            total = F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, domain), reduction="sum")
+            sides.append(view.weight * total / max(1, len(logits)))
+        return {"dann": torch.stack(sides).mean()}
+
+
+def ramp(progress: float, steepness: float) -> float:
+    """From 0 at the beginning of training to 1.
+
+    >>> [round(ramp(progress, 10), 2) for progress in (0, 0.1, 0.5, 1)]
+    [0.0, 0.46, 0.99, 1.0]
+    """
+    return 2 / (1 + math.exp(-steepness * progress)) - 1
+
+
+def reverse(states: Tensor, strength: float) -> Tensor:
+    """The same states; gradients come back times ``-strength``.
+
+    >>> states = torch.ones(2, requires_grad=True)
+    >>> reverse(states, 0.5).sum().backward()
+    >>> states.grad
+    tensor([-0.5000, -0.5000])
+    """
+    reversed_: Tensor = _Reversed.apply(states, strength)
+    return reversed_
+
+
+class _Reversed(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, states: Tensor, strength: float) -> Tensor:
+        context.strength = strength
+        return states.view_as(states)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> Any:
+        return -context.strength * gradients[0], None

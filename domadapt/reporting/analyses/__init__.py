@@ -1,1 +1,0 @@
-"""Sections of the page that `domadapt analyze` writes: one file a question."""
