@@ -7,7 +7,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 RECIPE = ("term_substitution", "self_training")  # the parts of adaptation=recipe; a test checks that they are
-AUTO = "domadapt.tasks.classification.auto"  # ``_target_`` of a task that the source's annotation tells; named, not imported
+# ``_target_`` of a task that the source says of itself; named, not imported.
+AUTO = "domadapt.tasks.classification.auto"
 
 
 def pair_name(data: Any) -> str:

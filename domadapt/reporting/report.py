@@ -591,11 +591,11 @@ def report(
         if "markdown" in formats:
             write_atomic(output.with_suffix(".md"), markdown(title, sections))
     records = dict(zip(RECORDS, (run_records(pairs), method_records(pairs, statistics)), strict=True))
-    for name, found in records.items():
+    for name, lines in records.items():
         if "csv" in formats:
-            write_csv(found, output.with_suffix(f".{name}.csv"))
+            write_csv(lines, output.with_suffix(f".{name}.csv"))
         if "parquet" in formats and with_parquet:
-            write_parquet(found, output.with_suffix(f".{name}.parquet"))
+            write_parquet(lines, output.with_suffix(f".{name}.parquet"))
     if "parquet" in formats and not with_parquet:
         print(f"no parquet was written: it needs pyarrow ({INSTALL}); or leave it out of formats", file=sys.stderr)
     return output
