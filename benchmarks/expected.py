@@ -1,31 +1,28 @@
-"""How far off expected scores are on runs whose target labels are known: `python -m benchmarks.expected`.
+"""How far off expected scores are on runs whose target labels are known.
 
-What it prints of the estimate with the least error is what `domadapt/analysis/expected.py` corrects by;
-tests/analysis/test_expected.py checks that it is.
+``python -m benchmarks.expected RUNS ... results/expected.csv`` writes a row an estimate.
+``domadapt/analysis/expected.py`` corrects by that with the least error; tests/analysis/test_expected.py checks that it
+does. Runs should be of development pairs: what is corrected here is judged on others (``costs`` in docs/results.md).
 """
 
-import sys
+import argparse
+import csv
 from collections.abc import Sequence
-from math import sqrt
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from domadapt.analysis.expected import ESTIMATES, KNOWN
+from domadapt.analysis.expected import ESTIMATES
 from domadapt.runs.groups import read_runs
 from domadapt.runs.metrics import Metrics
 
-ROOT = Path(__file__).parents[1] / "results"
-CORPORA = tuple(ROOT / name for name in ("aspect_opinion_best", "joint_absa_terms", "shipped"))
-METHODS = ("best", "source_only")
-# Of whole texts, whose bias was learnt on linear models of words: none of these networks has had a part in it.
-WHOLE_TEXTS = tuple(ROOT / name for name in ("shipped_sentences", "amazon_reviews", "camera_laptop_sentences"))
+METHODS = ("recipe", "source_only")
 
 
 class Record(NamedTuple):
     """Of an estimate, shares: mean of what it is too high, deviation from that, error, how many runs there were.
 
-    The error is absolute, of the estimate less what it was too high on the other corpora.
+    The error is absolute, of the estimate less what it was too high on the other target domains.
     """
 
     bias: float
@@ -34,48 +31,37 @@ class Record(NamedTuple):
     runs: int
 
 
-def record(estimate: str, corpora: Sequence[Sequence[Metrics]]) -> Record:
-    """Of an estimate on some corpora, a list of runs each; every pair and method counts once, however many seeds."""
-    off = [_by_pair(estimate, runs) for runs in corpora]
-    every = [value for some in off for value in some]
-    errors = []
-    for place, own in enumerate(off):
-        elsewhere = fmean(value for other, some in enumerate(off) if other != place for value in some)
-        errors += [abs(value - elsewhere) for value in own]
-    return Record(fmean(every), stdev(every), fmean(errors), sum(map(len, corpora)))
-
-
-def record_with(bias: float, estimate: str, corpora: Sequence[Sequence[Metrics]]) -> Record:
-    """The same where the bias was learnt on other runs altogether: the deviation is from it."""
-    left = [value - bias for runs in corpora for value in _by_pair(estimate, runs)]
-    return Record(bias, sqrt(fmean(x * x for x in left)), fmean(map(abs, left)), sum(map(len, corpora)))
-
-
-def known(folders: Sequence[Path] = CORPORA) -> list[list[Metrics]]:
-    """Runs of these folders that expected a score and have target labels."""
-    return [
-        [run for run in read_runs(folder).runs if run.method in METHODS and run.expected and run.score() is not None]
-        for folder in folders
-    ]
-
-
-def _by_pair(estimate: str, runs: Sequence[Metrics]) -> list[float]:
+def record(estimate: str, runs: Sequence[Metrics]) -> Record:
+    """Every pair and method counts once, however many seeds."""
     cells: dict[tuple[str, str, str], list[float]] = {}
     for run in runs:
-        cells.setdefault((run.source, run.target, run.method), []).append(_off(estimate, run))
-    return [fmean(seeds) for seeds in cells.values()]
+        score = run.score()
+        assert run.expected is not None and score is not None
+        off = run.expected.estimates[estimate][run.headline] - score
+        cells.setdefault((run.source, run.target, run.method), []).append(off)
+    means = {cell: fmean(seeds) for cell, seeds in cells.items()}
+    errors = []
+    for (_, target, _), value in means.items():
+        elsewhere = [other for (_, domain, _), other in means.items() if domain != target]
+        errors.append(abs(value - fmean(elsewhere)))
+    return Record(fmean(means.values()), stdev(means.values()), fmean(errors), len(runs))
 
 
-def _off(estimate: str, run: Metrics) -> float:
-    score = run.score()
-    assert run.expected is not None and score is not None
-    return run.expected.estimates[estimate][run.headline] - score
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.expected", description=__doc__)
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("output", type=Path, help="CSV to write")
+    given = parser.parse_args(arguments)
+    every = read_runs(given.runs).runs
+    known = [run for run in every if run.method in METHODS and run.expected and run.score() is not None]
+    with given.output.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("estimate", *Record._fields))
+        for name in ESTIMATES:
+            found = record(name, known)
+            writer.writerow((name, *(round(number, 3) for number in found[:3]), found.runs))
 
 
 if __name__ == "__main__":
-    found = known([Path(path) for path in sys.argv[1:]] or CORPORA)
-    whole = KNOWN["sequence"]
-    told = {name: record(name, found) for name in ESTIMATES}
-    told["of whole texts: " + whole.estimate] = record_with(whole.bias, whole.estimate, known(WHOLE_TEXTS))
-    for name, own in told.items():
-        print(f"{name:8s} bias {own.bias:.3f}  spread {own.spread:.3f}  error {own.error:.3f}  runs {own.runs}")
+    main()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.readme import ROOT
+from benchmarks.tables import ROOT
 
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -23,9 +23,10 @@ from domadapt.config.compose import compose, user_error
 from domadapt.reporting.report import report
 from domadapt.reporting.tables import text_table
 from domadapt.runs.groups import distinct, flat, settings
-from domadapt.runs.key import described
+from domadapt.runs.key import described, folder_of
 from domadapt.runs.status import Busy
 from domadapt.tracking.tracker import track_benchmark
+from domadapt.training.sharing import forget_networks
 from domadapt.utils.redact import guard_logs, redact, redacted
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,8 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
         track_benchmark(cfg, done, report(finished_ones, Path(cfg.paths.runs, "report.html")))
     if failure:
         raise failure
+    # What cells have shared is of no use to others, and large: the weights of each network's epochs.
+    forget_networks(folder_of(cfg, "cache"), [metrics.get("training") for metrics in done])
     return done
 
 

@@ -173,7 +173,7 @@ def hardware(device: "torch.device", precision: str) -> dict[str, Any]:
     return {
         "device": device.type,
         "name": name,
-        "cores": os.cpu_count(),
+        "cores": cores(),
         "threads": torch.get_num_threads(),
         "precision": precision,
     }
@@ -194,6 +194,11 @@ def described(hardware: dict[str, Any]) -> str:
     return " ".join([hardware["device"], *name, hardware["precision"]])
 
 
+def cores() -> int:
+    """Cores that this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def processor() -> str:
     """The processor's model, as far as the system tells."""
     try:
@@ -203,7 +208,7 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
-# Raised with every change of code that moves numbers of runs (a pinned loss in tests/test_pins.py, a score, what is
+# Raised with every change of code that moves numbers of runs (the pinned loss of tests/test_learning.py, a score, what is
 # decoded), so that runs from before are not taken for finished ones.
 NUMERICS = 1
 # Where a run is written, who watches it, what it is called.

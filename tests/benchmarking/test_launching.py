@@ -26,7 +26,7 @@ SEEDS = (1, -2, 3)
 
 @pytest.fixture(scope="module")
 def problem(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return [*corpora(tmp_path_factory.mktemp("problem")), "trainer.epochs=1", "trainer.threads=0"]
+    return [*corpora(tmp_path_factory.mktemp("problem")), "trainer.epochs=1", "trainer.threads=1"]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 import domadapt
+from domadapt.benchmarking.loop import benchmark
+from domadapt.config.compose import compose
+from domadapt.config.overrides import lengthen
 from domadapt.methods.method import Method, Step
 from domadapt.training.epochs import AdaptationModule
 from tests.support import corpora, records, write_jsonl
@@ -138,3 +141,15 @@ def test_a_repaired_test_is_scored_without_training_again(
     assert before["target_test"] != scored["target_test"]
     for name in ("curve", "selection", "target_test", "target_test_clean", "source_dev", "calibration", "key"):
         assert scored[name] == alone[name], name
+
+
+def test_a_benchmark_that_is_over_leaves_no_network_in_the_cache(tmp_path: Path) -> None:
+    """Each epoch's weights are shared by its pairs, and of no use after them."""
+    pairs = 'benchmark.pairs=["data.target.name=laptop","data.target.name=phone"]'
+    given = [*corpora(tmp_path), "experiment=my_matrix", "benchmark.seeds=[1]", "benchmark.only=[source_only]", pairs]
+    given += [f"paths.cache={tmp_path}/cache"]
+    overrides = [lengthen(override) for override in given]
+    done = benchmark(compose("benchmark", overrides), overrides)
+    assert len(done) == 2 and done[0]["training"] == done[1]["training"]
+    assert "fit" not in done[1]["seconds"], "the second took it from the first"
+    assert not list((tmp_path / "cache").glob("network-*"))

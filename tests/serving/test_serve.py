@@ -114,7 +114,13 @@ def address(app: Any) -> Iterator[str]:
     thread.join()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_is_no_column_of_the_reports(client: Any) -> None:
+    """report.css lays its body out in two columns from 64rem on; what page.css says comes after it."""
+    style = client.get("/style.css").text
+    assert style.rindex("body { display: block; }") > style.rindex("body { display: grid;")
+
+
+@pytest.mark.parametrize("width", [390, 900, 1400])
 def test_the_page_in_a_browser(address: str, tmp_path: Path, width: int) -> None:
     if (found := find()) is None:
         pytest.skip("no Chromium or Chrome on this machine; DOMADAPT_CHROMIUM=PATH names one")
@@ -129,6 +135,7 @@ def test_the_page_in_a_browser(address: str, tmp_path: Path, width: int) -> None
         assert browser.evaluate("document.querySelectorAll('#label, #spans').length") == 1
         assert browser.evaluate("document.querySelector('textarea').value") == NASTY
         assert browser.evaluate("document.documentElement.scrollWidth") == width
+        assert browser.evaluate("document.querySelector('main').offsetWidth") >= 0.8 * min(width, 832)
         assert browser.complaints() == []
     finally:
         browser.close()
