@@ -10,7 +10,7 @@ from typing import Any
 from domadapt.utils.files import AGAIN, CHECKSUMS, write_atomic
 
 NAME = "domadapt.json"
-FORMAT = 2  # of model folders
+FORMAT = 3  # of model folders
 # By field, where a description's classes may come from, and what marks them there. Others of ours do more than a model
 # needs: a parse cache makes folders wherever it is told to.
 PARSERS = ("domadapt.syntax.parser", "domadapt.syntax.conllu")

@@ -208,7 +208,7 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
-# Raised with every change of code that moves numbers of runs (the pinned loss of tests/test_learning.py, a score, what is
+# Raised with every change of code that moves numbers (the pinned loss of tests/test_learning.py, a score, what is
 # decoded), so that runs from before are not taken for finished ones.
 NUMERICS = 1
 # Where a run is written, who watches it, what it is called.

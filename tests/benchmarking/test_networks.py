@@ -147,7 +147,7 @@ def test_a_benchmark_that_is_over_leaves_no_network_in_the_cache(tmp_path: Path)
     """Each epoch's weights are shared by its pairs, and of no use after them."""
     pairs = 'benchmark.pairs=["data.target.name=laptop","data.target.name=phone"]'
     given = [*corpora(tmp_path), "experiment=my_matrix", "benchmark.seeds=[1]", "benchmark.only=[source_only]", pairs]
-    given += [f"paths.cache={tmp_path}/cache"]
+    given += [f"paths.cache={tmp_path}/cache", "paths.share_source=true"]
     overrides = [lengthen(override) for override in given]
     done = benchmark(compose("benchmark", overrides), overrides)
     assert len(done) == 2 and done[0]["training"] == done[1]["training"]
