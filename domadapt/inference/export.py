@@ -181,6 +181,7 @@ def write_onnx(
     folder: Path,
     eight_bits: bool,
     transitions: list[list[float]] | None = None,
+    temperature: float = 1.0,
 ) -> None:
     """Write ``model.onnx``, ``tokenizer.json``, ``config.json`` and the file that runs them.
 
@@ -190,6 +191,7 @@ def write_onnx(
         max_pieces: longest text.
         folder: that is there.
         transitions: (tags + 1, tags) scores of a tag after another, as decoding weights them.
+        temperature: of confidences.
         eight_bits: keep matrices as integers of 8 bits, a scale for each column; activations are scaled as they come.
 
     Raises:
@@ -241,6 +243,7 @@ def write_onnx(
         "pad_token_id": int(tokenizer.pad_token_id or 0),
         "max_pieces": max_pieces,
         "transitions": transitions,
+        "temperature": temperature,
     }
     write_atomic(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
     shutil.copyfile(stock / "tokenizer.json", folder / "tokenizer.json")
@@ -317,7 +320,7 @@ def export(
         if format != "hf":
             task: Any = original.setting.task
             transitions = (task.transition_weight * task.transitions).tolist() if kind == "token" else None
-            write_onnx(stock, kind, longest, part, format == "onnx-int8", transitions)
+            write_onnx(stock, kind, longest, part, format == "onnx-int8", transitions, task.temperature)
         if compared:
             with quietly():
                 measured.extend(measure(original, stock, part if format != "hf" else None, compared))
@@ -327,8 +330,8 @@ def export(
             measured.append(WORDS)
             if format == "hf" and description.task.get("transition_weight"):
                 measured.append(
-                    "domadapt decodes the tags of a text together, by how they follow each other in the source; this "
-                    "folder alone is decoded word by word."
+                    "domadapt decodes the tags of a text together, by how they follow each other in the source, and "
+                    "calibrates confidences; this folder alone is decoded word by word, and is surer than it is right."
                 )
         if dropped := description.methods:
             measured.append(f"{', '.join(dropped)} works in domadapt alone and is not part of this folder.")

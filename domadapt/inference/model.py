@@ -26,7 +26,7 @@ from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parse, Parser, SpacyParser, Text
-from domadapt.tasks.task import FloatArray, Prediction
+from domadapt.tasks.task import FloatArray, Prediction, tempered
 from domadapt.utils import checkpoint
 from domadapt.utils.files import AGAIN, CHECKSUMS, replace_folder, verify_checksums, write_checksums
 from domadapt.utils.runtime import pick_device, pick_precision
@@ -169,7 +169,8 @@ class Model:
         if task.kind != "sequence":
             raise ValueError("this model finds spans: each has its own confidence; probabilities are of whole texts")
         rows = evaluate(self.examples(list(unlabelled(texts))), self.setting, batch_size, "predict").rows
-        return rows.probabilities[rows.texts.argsort()]
+        logs = torch.from_numpy(rows.probabilities[rows.texts.argsort()]).clamp(min=1e-12).log()
+        return tempered(logs, self.setting.task.temperature).numpy()
 
     @property
     def truncated(self) -> int:

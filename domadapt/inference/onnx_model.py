@@ -31,6 +31,7 @@ class OnnxModel:
         self.labels: list[str] = [config["id2label"][str(i)] for i in range(len(config["id2label"]))]
         self.kind: str = config["kind"]
         self.pad: int = config["pad_token_id"]
+        self.temperature: float = config.get("temperature", 1.0)  # of confidences
         count = len(self.labels)  # scores of a tag after another, or after nothing (the last row)
         self.transitions = np.array(config.get("transitions") or np.zeros((count + 1, count)), dtype=np.float64)
         self.tokenizer = Tokenizer.from_file(str(home / "tokenizer.json"))
@@ -59,8 +60,8 @@ class OnnxModel:
             probabilities = self._probabilities([encoded[i].ids for i in places])
             for place, own in zip(places, probabilities):
                 if self.kind == "sequence":
-                    best = int(own.argmax())
-                    results[place] = {"label": self.labels[best], "confidence": round(float(own[best]), 4)}
+                    best, sure = int(own.argmax()), self._calibrated(np.log(np.maximum(own, 1e-30)))
+                    results[place] = {"label": self.labels[best], "confidence": round(float(sure[best]), 4)}
                 else:
                     results[place] = {"spans": self._spans(texts[place], encoded[place], own)}
         return results
@@ -74,6 +75,11 @@ class OnnxModel:
             ids[row, : len(pieces)], mask[row, : len(pieces)] = pieces, 1
         (logits,) = self.session.run(None, {"input_ids": ids, "attention_mask": mask})
         powers = np.exp(logits - logits.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True)
+
+    def _calibrated(self, logs: Any) -> Any:
+        """Probabilities (..., classes) of log-probabilities at the model's temperature."""
+        powers = np.exp((logs - logs.max(-1, keepdims=True)) / self.temperature)
         return powers / powers.sum(-1, keepdims=True)
 
     def _spans(self, text: str, encoding: Encoding, probabilities: Any) -> list[dict[str, Any]]:
@@ -124,7 +130,7 @@ class OnnxModel:
             tags.append(int(places[tags[-1]]))
         tags.reverse()
         every = np.array(forward) + np.array(backward[::-1])
-        every = np.exp(every - np.logaddexp.reduce(every, axis=1, keepdims=True))
+        every = self._calibrated(every - np.logaddexp.reduce(every, axis=1, keepdims=True))
         return tags, [float(every[word, tag]) for word, tag in enumerate(tags)]
 
 

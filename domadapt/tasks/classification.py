@@ -12,7 +12,17 @@ from domadapt.data.records import Record
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.extraction import Extraction
-from domadapt.tasks.task import Prediction, Rows, Scores, check_annotated, check_known, class_scores, rows
+from domadapt.tasks.task import (
+    Prediction,
+    Rows,
+    Scores,
+    check_annotated,
+    check_known,
+    check_temperature,
+    class_scores,
+    rows,
+    tempered,
+)
 
 
 class Classification:
@@ -21,16 +31,17 @@ class Classification:
     Args:
         labels: names of the classes; None takes those of the source's training records.
         headline: the score that runs are compared by, ``macro_f1`` or ``accuracy``.
+        temperature: of confidences, of a saved model; training fits it to source dev.
     """
 
     kind = "sequence"
 
-    def __init__(self, labels: list[str] | None = None, headline: str = "macro_f1") -> None:
+    def __init__(self, labels: list[str] | None = None, headline: str = "macro_f1", temperature: float = 1.0) -> None:
         if isinstance(labels, str):
             raise ValueError(f"task.labels={labels!r}: expected a list, such as task.labels=[negative,positive]")
         if headline not in ("macro_f1", "accuracy"):
             raise ValueError(f"task.headline={headline!r}: expected macro_f1 or accuracy")
-        self.headline = headline
+        self.headline, self.temperature = headline, check_temperature(temperature)
         self.labels = [str(label) for label in labels or []]
 
     def learn_labels(self, records: Sequence[Record]) -> None:
@@ -43,8 +54,8 @@ class Classification:
         """There are none between texts."""
 
     def learnt(self) -> dict[str, Any]:
-        """The names of the classes."""
-        return {"labels": self.labels}
+        """The names of the classes, and the temperature of confidences."""
+        return {"labels": self.labels, "temperature": round(self.temperature, 4)}
 
     def check(self, records: Sequence[Record]) -> None:
         """Every record has a known label.
@@ -84,8 +95,8 @@ class Classification:
         return rows(output.logits, output.states[:, 0], batch.index, batch.index * 0, batch.labels, outside=-1)
 
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
-        """The likeliest class of each text and its probability."""
-        confidence, best = output.logits.float().softmax(-1).max(-1)
+        """The likeliest class of each text and its probability, calibrated."""
+        confidence, best = tempered(self.log_probabilities(output, batch), self.temperature).max(-1)
         return [
             Prediction(label=self.labels[i], confidence=c)
             for i, c in zip(best.tolist(), confidence.tolist(), strict=True)

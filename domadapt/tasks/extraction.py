@@ -15,7 +15,17 @@ from domadapt.data.records import Record, Span, bio_tags
 from domadapt.models.output import Output, word_logits
 from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.decoding import marginals, transition_scores, viterbi
-from domadapt.tasks.task import Prediction, Rows, Scores, check_annotated, check_known, rows, set_scores
+from domadapt.tasks.task import (
+    Prediction,
+    Rows,
+    Scores,
+    check_annotated,
+    check_known,
+    check_temperature,
+    rows,
+    set_scores,
+    tempered,
+)
 
 
 def tag_names(types: Sequence[str]) -> list[str]:
@@ -66,6 +76,7 @@ class Extraction:
         types: span types; None takes those of the source's training records.
         average: what ``span_f1`` is: ``macro``, the mean of each type's F1, or ``micro``, the F1 of all spans together.
         transition_weight: w, what the source's transitions between tags count for; 0 decodes word by word.
+        temperature: of confidences, of a saved model; training fits it to source dev.
         transitions: their scores, (tags + 1, tags), of a saved model; training counts them.
     """
 
@@ -78,6 +89,7 @@ class Extraction:
         average: str = "macro",
         transition_weight: float = TRANSITION_WEIGHT,
         transitions: list[list[float]] | None = None,
+        temperature: float = 1.0,
     ) -> None:
         if isinstance(types, str):
             raise ValueError(f"task.types={types!r}: expected a list, such as task.types=[aspect,opinion]")
@@ -86,6 +98,7 @@ class Extraction:
         if type(transition_weight) not in (int, float) or not 0 <= transition_weight <= 10:
             raise ValueError(f"task.transition_weight={transition_weight!r}: expected a number from 0 to 10")
         self.average, self.transition_weight = average, float(transition_weight)
+        self.temperature = check_temperature(temperature)
         self.types = [str(kind) for kind in types or []]
         if twice := [kind for kind in self.types if self.types.count(kind) > 1]:
             raise ValueError(
@@ -116,7 +129,8 @@ class Extraction:
 
     def learnt(self) -> dict[str, Any]:
         """What a saved model needs to be told of the task."""
-        return {"types": self.types, "transitions": [[round(v, 4) for v in row] for row in self.transitions.tolist()]}
+        transitions = [[round(v, 4) for v in row] for row in self.transitions.tolist()]
+        return {"types": self.types, "transitions": transitions, "temperature": round(self.temperature, 4)}
 
     def check(self, records: Sequence[Record]) -> None:
         """Every record is annotated, with known types.
@@ -184,7 +198,8 @@ class Extraction:
         scores, lengths, inside = self._scores(output, batch)
         weighted = self._weighted(scores)
         best = viterbi(scores, lengths, weighted)[inside]
-        sure = marginals(scores, lengths, weighted)[inside].exp().gather(1, best.unsqueeze(1)).squeeze(1)
+        probabilities = tempered(marginals(scores, lengths, weighted)[inside], self.temperature)
+        sure = probabilities.gather(1, best.unsqueeze(1)).squeeze(1)
         read = (batch.node_first_piece >= 0).cpu().split(batch.words.tolist())
         parts = zip(*(t.cpu().split(lengths.tolist()) for t in (best, sure)), read, words, strict=True)
         return [

@@ -16,6 +16,26 @@ from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
 
 
+def tempered(log_probabilities: Tensor, temperature: float) -> Tensor:
+    """Probabilities as confidences are told: (rows, classes), calibrated on source dev (Guo et al. 2017).
+
+    >>> tempered(torch.tensor([[0.9, 0.1]]).log(), 2.0).numpy().round(2).tolist()
+    [[0.75, 0.25]]
+    """
+    return (log_probabilities / temperature).softmax(-1)
+
+
+def check_temperature(value: Any) -> float:
+    """A saved model's temperature.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if type(value) not in (int, float) or not 0.01 <= value <= 100:
+        raise ValueError(f"task.temperature={value!r}: expected a number from 0.01 to 100")
+    return float(value)
+
+
 def check_known(record: Record, field: str, value: str, known: Sequence[str]) -> None:
     """Refuse what is not among the task's own.
 
@@ -192,11 +212,13 @@ class Task(Protocol):
     Attributes:
         kind: ``token`` or ``sequence``: which stock head is used.
         labels: names of the classes, in the order of the logits.
+        temperature: of confidences; 1 until it is fitted to source dev.
         headline: name of the score that results are compared by.
     """
 
     kind: str
     labels: list[str]
+    temperature: float
     headline: str
 
     def learn_labels(self, records: Sequence[Record]) -> None:

@@ -16,9 +16,11 @@ import torch
 from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 
+from domadapt.analysis.expected import temperature
 from domadapt.config.compose import plain
 from domadapt.config.resolvers import role
 from domadapt.data.domains import Domains, SealedTest
+from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import save_model
 from domadapt.methods.setting import Setting
 from domadapt.runs.key import cell_key, files_named, hardware, run_folder, versions
@@ -236,6 +238,8 @@ def _learn(
         epochs.compare()
     with status.during("save"):
         epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
+        dev = evaluate(setting.dev, setting, epochs.batch_size, "source dev")
+        setting.task.temperature = temperature(dev.rows)
         # Before the test: whatever goes wrong there, the model is kept.
         save_model(setting, job.config, folder / "model")
     with status.during("evaluate"):

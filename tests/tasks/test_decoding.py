@@ -95,3 +95,21 @@ def test_a_saved_model_decodes_by_what_its_source_had(tmp_path: Path) -> None:
 def test_what_can_not_be_is_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         Extraction(["aspect"], **given)
+
+
+def test_confidences_are_calibrated_and_decisions_are_not_moved(tmp_path: Path) -> None:
+    """The temperature that source dev asks for is saved with the model, and is in what it predicts."""
+    metrics = domadapt.train([*corpora(tmp_path), "trainer.precision=32", f"paths.run={tmp_path}/run"])
+    model: Any = domadapt.load(tmp_path / "run" / "model", precision="32")
+    task = model.setting.task
+    assert task.temperature == pytest.approx(metrics["calibration"]["temperature"], abs=1e-3) != 1.0
+    texts = ["The lens is superb.", "A dull zoom and a weak strap."]
+    sure = {temperature: [] for temperature in (0.5, task.temperature, 50.0)}
+    spans = []
+    for temperature, found in sure.items():
+        task.temperature = temperature
+        predictions = model.predict(texts)
+        spans.append([[(s.start, s.end, s.type) for s in p.spans] for p in predictions])
+        found += [p.confidence for p in predictions]
+    assert spans[0] == spans[1] == spans[2]
+    assert all(a > b > c for a, b, c in zip(*[sure[t] for t in sorted(sure)], strict=True))
