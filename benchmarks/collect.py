@@ -100,7 +100,7 @@ def _compared(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
     """Every method with source_only, and with each of its controls."""
     methods = {method.name: method for pair in pairs for method in pair.methods}
     for method in methods.values():
-        if method.role != "source_only":
+        if method.name != "source_only":
             yield method.name, "source_only"
         yield from ((method.name, control) for control in method.controls if control in methods)
 

@@ -103,7 +103,7 @@ def gains(results: Path, words: Sequence[str]) -> str:
     name, score = words
     rows, every = [], [g for g in _read(results / f"{name}.gains.csv") if g["score"] == score]
     for own in _overall(results, name):
-        if own["score"] != score or own["method"] == "in_domain":
+        if own["score"] != score or own["method"].startswith("in_domain"):
             continue
         pairs = [g for g in every if (g["method"], g["other"]) == (own["method"], own["other"]) and g["pair"] != ALL]
         low = sorted(pairs, key=lambda g: float(g["gain"]))

@@ -360,6 +360,7 @@ def _percent(share: float | None) -> str:
 WIDTH = 110
 SHOWN = 6  # words of a kind on a terminal
 LEFT = frozenset((0, 4))
+CHANGES = 8  # words that are shown of each kind of change
 
 
 def as_lines(card: TargetCard, width: int = WIDTH) -> str:
@@ -470,6 +471,20 @@ def _facts(card: TargetCard) -> Iterator[str]:
             f"Confidence on the target: {100 * card.confidence:.0f} % in the mean of {what}; {100 * card.unsure:.0f} % "
             f"of them are below one half."
         )
+    yield from _beside_source_only(card)
+
+
+def _beside_source_only(card: TargetCard) -> Iterator[str]:
+    """What adapting has changed, so that nobody is harmed in silence."""
+    if card.relabelled is not None:
+        yield f"{card.relabelled:,} of {counted(card.texts, 'text')} have another label than by the source-only model."
+    for title, chosen in (
+        ("Found by the source-only model, hardly by this one", [c for c in card.changes if c.before > c.now]),
+        ("Found by this model, hardly by the source-only one", [c for c in card.changes if c.before < c.now]),
+    ):
+        if chosen:
+            words = ", ".join(f"{c.words} ({c.before} → {c.now})" for c in chosen[:CHANGES])
+            yield f"{title}: {words}{f', and {len(chosen) - CHANGES} others' if len(chosen) > CHANGES else ''}."
 
 
 def _of_them(card: TargetCard) -> str:
@@ -479,6 +494,8 @@ def _of_them(card: TargetCard) -> str:
 def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     yield "predictions", f"{card.folder}/predictions.jsonl"
     yield "model", card.model
+    if card.changes or card.relabelled is not None:
+        yield "source-only", f"{card.folder}/source_only/model"
     yield "use it", f'domadapt predict model={shlex.quote(card.model)} text="Type a sentence here."'
     yield "in Python", f'domadapt.load("{card.model}").predict(["Type a sentence here."])'
 

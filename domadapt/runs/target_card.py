@@ -51,6 +51,23 @@ class Kind:
     words: tuple[tuple[str, int], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Words that the source-only model finds much more often than this one, or much less often.
+
+    Attributes:
+        kind: span type.
+        words: in lower case.
+        before: times the source-only model finds them in the target.
+        now: times this model does.
+    """
+
+    kind: str
+    words: str
+    before: int
+    now: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetCard:
     """A run on a target without labels.
@@ -69,6 +86,8 @@ class TargetCard:
         samples: some of the predictions, drawn at random.
         warnings: why not to believe them.
         expected: headline score on the target, without its labels; None where nothing estimates it.
+        changes: against the source-only model, where it was trained along; the largest first.
+        relabelled: texts with another label than by the source-only model; None where there is none, or of spans.
         folder: the run's, where the card lies.
     """
 
@@ -93,6 +112,8 @@ class TargetCard:
     samples: tuple[Sample, ...]
     warnings: tuple[str, ...] = ()
     expected: Expected | None = None
+    changes: tuple[Change, ...] = ()
+    relabelled: int | None = None
     folder: str = ""
 
     @property

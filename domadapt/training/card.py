@@ -5,7 +5,7 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from domadapt.methods.setting import Setting
 from domadapt.reporting.cards import as_markdown
 from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Metrics
-from domadapt.runs.target_card import Kind, Sample, TargetCard, write_card
+from domadapt.runs.target_card import Change, Kind, Sample, TargetCard, write_card
 from domadapt.tasks.task import FloatArray, Prediction, Rows, Task
 from domadapt.utils.files import replace_atomic, write_atomic
 from domadapt.utils.text import cut, plain_json
@@ -110,6 +110,9 @@ def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: A
     texts, predictions = setting.domains.unlabeled.texts, labelled.predictions
     kinds = tuple(_spans(setting, predictions) if setting.task.kind == "token" else _labels(setting, predictions))
     empty = sum(not p.spans for p in predictions) if setting.task.kind == "token" else 0
+    before, spans = _before(setting), setting.task.kind == "token"
+    now = [row(text, found, setting.task.kind) for text, found in zip(texts, predictions, strict=True)]
+    relabelled = sum(a.get("label") != b.get("label") for a, b in zip(before, now, strict=False))
     chosen = sorted(random.Random(0).sample(range(len(texts)), min(SAMPLES, len(texts))))
     return TargetCard(
         key=metrics.key or "",
@@ -133,7 +136,40 @@ def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: A
         samples=tuple(_sample(texts[i], predictions[i]) for i in chosen),
         warnings=tuple(_warnings(setting, metrics, kinds, empty, audit)),
         expected=metrics.expected,
+        changes=tuple(changes(_found(before), _found(now))) if spans and before else (),
+        relabelled=relabelled if before and not spans else None,
     )
+
+
+def _before(setting: Setting) -> list[dict[str, Any]]:
+    """What the source-only model, where it was trained along, says of the same texts."""
+    path = None if setting.source_only is None else setting.source_only / "predictions.jsonl"
+    if path is None or not path.is_file():
+        return []
+    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    texts = [text.text for text in setting.domains.unlabeled.texts]
+    return found if [line["text"] for line in found] == texts else []
+
+
+def _found(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
+    """Span type and words, and how often they are found."""
+    return Counter(
+        (span["type"], " ".join(line["text"][span["start"] : span["end"]].lower().split()))
+        for line in rows
+        for span in line["spans"]
+    )
+
+
+def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str], int]) -> Iterator[Change]:
+    """What is found three times as often as before, or a third as often, and differs by three at least.
+
+    >>> [*changes({("aspect", "shoes"): 18, ("aspect", "room"): 9}, {("aspect", "room"): 8, ("aspect", "fit"): 3})]
+    [Change(kind='aspect', words='shoes', before=18, now=0), Change(kind='aspect', words='fit', before=0, now=3)]
+    """
+    pairs = [(before.get(key, 0), now.get(key, 0), key) for key in {**before, **now}]
+    large = [(a, b, key) for a, b, key in pairs if abs(a - b) >= 3 and 3 * min(a, b) <= max(a, b)]
+    for a, b, (kind, found) in sorted(large, key=lambda one: (-abs(one[0] - one[1]), one[2])):
+        yield Change(kind, found, a, b)
 
 
 def _spans(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[Kind]:

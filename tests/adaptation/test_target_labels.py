@@ -15,6 +15,8 @@ from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.self_training import SelfTraining, mean, soft_cross_entropy
 from domadapt.methods.setting import ReadText, Setting
 from domadapt.models.output import Output
+from domadapt.reporting.cards import as_lines
+from domadapt.runs.target_card import read_card
 from domadapt.training.build import build
 from tests.support import corpora, setting_of, tiny_encoder, tiny_step
 
@@ -241,6 +243,11 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     again = model.predict([record.text for record in labelled])
     assert model.setting.task.score(labelled, again) == metrics["target_test"]
     assert not model.setting.methods, "a stock model"
+    without_test = [override for override in corpora(tmp_path) if "test_path" not in override]
+    domadapt.train([*recipe, *without_test, f"paths.run={tmp_path}/card"])
+    card = read_card(tmp_path / "card")
+    assert card is not None and all(change.before != change.now for change in card.changes)
+    assert (f"{tmp_path}/card/source_only/model" in as_lines(card)) == bool(card.changes)
     # The source-only network that it learns from is a run of its own, by the baseline's budget.
     plain = domadapt.load(tmp_path / "run" / "source_only" / "model", precision="32")
     assert not plain.setting.methods
