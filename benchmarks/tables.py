@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 from benchmarks.collect import ALL
 from benchmarks.reference import choices, methods, settings
@@ -118,22 +118,29 @@ def gains(results: Path, words: Sequence[str]) -> str:
 
 
 def costs(results: Path, words: Sequence[str]) -> str:
-    """Training time, points lost to the choice of the epoch, and how expected scores did: ``costs: NAME``."""
+    """Training time, points lost to the choice of the epoch, and how expected scores did: ``costs: NAME``.
+
+    Pairs share networks, which are timed where they were trained; the recipe trains the source-only network as well.
+    """
     runs = _read(results / f"{words[0]}.csv")
+    trained: dict[str, float] = {}
+    for run in runs:
+        trained[run["network"]] = max(trained.get(run["network"], 0.0), float(run["train_seconds"]))
+    base = {(r["pair"], r["seed"]): trained[r["network"]] for r in runs if r["method"] == "source_only"}
     rows = []
     for method in _methods(runs):
         own = [run for run in runs if run["method"] == method]
-        seconds = {run["pair"]: run for run in runs if run["role"] == "source_only"}
-        times = [float(r["train_seconds"]) / float(seconds[r["pair"]]["train_seconds"]) for r in own
-                 if r["pair"] in seconds and float(seconds[r["pair"]]["train_seconds"])]  # fmt: skip
+        both = [base.get((r["pair"], r["seed"]), 0.0) * method.startswith("recipe") for r in own]
+        seconds = [trained[run["network"]] + beside for run, beside in zip(own, both, strict=True)]
+        plain = [base.get((run["pair"], run["seed"]), 0.0) for run in own]
+        times = [took / alone for took, alone in zip(seconds, plain, strict=True) if alone]
         regret = [float(r["regret"]) for r in own if r.get("regret")]
         known = [r for r in own if r.get("expected")]
         headline = next((s for s in ("span_f1", "macro_f1", "accuracy") if own[0].get(s)), "")
         off = [abs(float(r["expected"]) - float(r[headline])) for r in known]
         inside = sum(float(r["expected_low"]) <= float(r[headline]) <= float(r["expected_high"]) for r in known)
-        mean = fmean(float(r["train_seconds"]) for r in own)
         rows.append([
-            f"`{method}`", f"{mean:.0f}", f"{fmean(times):.1f}" if times else "",
+            f"`{method}`", f"{median(seconds):.0f}", f"{median(times):.1f}" if times else "",
             f"{fmean(regret):.1f}" if regret else "", f"{fmean(off):.1f}" if off else "",
             f"{inside} of {len(known)}" if known else "",
         ])  # fmt: skip

@@ -7,10 +7,11 @@ import pytest
 
 from benchmarks.tables import KINDS, MISSING, PAGES, RESULTS, ROOT, written
 
-RUNS = """pair,method,role,seed,span_f1,aspect_f1,train_seconds,regret,expected,expected_low,expected_high,decoding
-a → b,source_only,source_only,1,60.0,50.0,20,1.0,58.0,50.0,66.0,Viterbi 0.5
-a → b,recipe,adapted,1,66.0,60.0,60,0.0,70.0,68.0,72.0,Viterbi 0.5
-b → a,recipe,adapted,1,70.0,60.0,40,0.5,69.0,60.0,75.0,Viterbi 0.5
+RUNS = """pair,method,role,seed,span_f1,aspect_f1,train_seconds,regret,expected,expected_low,expected_high,decoding,\
+network
+a → b,source_only,source_only,1,60.0,50.0,20,1.0,58.0,50.0,66.0,Viterbi 0.5,x
+a → b,recipe,adapted,1,66.0,60.0,60,0.0,70.0,68.0,72.0,Viterbi 0.5,y
+b → a,recipe,adapted,1,70.0,60.0,40,0.5,69.0,60.0,75.0,Viterbi 0.5,z
 """
 GAINS = """score,pair,method,other,pairs,seeds,before,after,gain,low,high,over,p_some_pair,p_other_pairs,gap_closed,\
 gap_low,gap_high
@@ -45,7 +46,7 @@ def test_every_block_of_the_pages_is_what_its_source_gives() -> None:
         ),
         ("scores: some span_f1", "| `recipe` | 66.0 | 70.0 | 68.0 |"),
         ("scores: some span_f1", "| `source_only` | 60.0 | – |  |"),
-        ("costs: some", "| `recipe` | 50 | 3.0 | 0.2 | 2.5 | 1 of 2 |"),
+        ("costs: some", "| `recipe` | 60 | 4.0 | 0.2 | 2.5 | 1 of 2 |"),
         (
             "summary: some",
             "| spans: made-up pairs | 2 × 3 | 65.5 | **68.0** | – | +2.5 (+1.5 to +3.5) | 25 % (15 to 35) |",
