@@ -21,7 +21,7 @@ from domadapt.methods.setting import Setting
 from domadapt.runs.key import processor
 from domadapt.training.build import build
 from domadapt.training.run import train
-from domadapt.utils.runtime import progress
+from domadapt.utils.work import progress
 
 INJECTIONS = Path(__file__).parents[1] / "conf" / "injection"
 ROUNDS, STEPS, BATCH, TEXTS = 5, 6, 32, 400

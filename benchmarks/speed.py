@@ -29,7 +29,7 @@ from domadapt.training.build import build
 from domadapt.training.epochs import AdaptationModule
 from domadapt.training.options import read_options
 from domadapt.training.run import train
-from domadapt.utils.runtime import progress
+from domadapt.utils.work import progress
 
 ROUNDS = 5
 LOOP = ("fit", "score", "checkpoint")  # stages of a cell that its loop over epochs is made of

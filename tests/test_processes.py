@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from domadapt.utils.runtime import in_order
+from domadapt.utils.work import in_order
 from tests.trouble import DEADLINE, wait_until
 
 ENDLESS = """
 import multiprocessing, sys
 from itertools import count
-from domadapt.utils.runtime import in_order
+from domadapt.utils.work import in_order
 results = in_order(abs, count(), 2)
 for _ in range(100):
     next(results)

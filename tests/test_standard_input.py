@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from domadapt.cli.verbs import kept
+from domadapt.cli.standard_input import kept
 from domadapt.data.readers import read
 
 ROWS = "".join(json.dumps({"text": f"The {noun} is great.", "label": label}) + "\n" for noun, label in

@@ -19,7 +19,7 @@ from domadapt.data.batches import Batch
 from domadapt.data.loaders import in_order
 from domadapt.methods.setting import Setting
 from domadapt.tasks.task import Rows, joined
-from domadapt.utils.runtime import progress
+from domadapt.utils.work import progress
 
 RESAMPLES, OUTSIDE = 1000, 0.05
 Array = NDArray[np.float64]

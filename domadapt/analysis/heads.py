@@ -40,7 +40,7 @@ from domadapt.methods.setting import Setting
 from domadapt.models.pretrained import UnreadableLayer
 from domadapt.syntax.parser import SILENT, Parse
 from domadapt.syntax.trees import Tree
-from domadapt.utils.runtime import progress
+from domadapt.utils.work import progress
 
 PATTERNS = ("vertical", "diagonal", "vertical and diagonal", "block", "heterogeneous")
 LINES, EACH, BLOCK = 0.5, 0.2, 0.5

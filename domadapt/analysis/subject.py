@@ -27,8 +27,8 @@ from domadapt.data.batches import Batch, Collator, Example
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record
 from domadapt.data.texts import lower_in_place, lowercased
-from domadapt.inference.description import NAME, read_description
-from domadapt.inference.model import load, model_folder
+from domadapt.inference.description import NAME, model_folder, read_description
+from domadapt.inference.model import load
 from domadapt.methods.setting import Setting
 from domadapt.models.attention import UnreachableAttention
 from domadapt.models.pretrained import UnreadableLayer, refuse_turned

@@ -22,8 +22,8 @@ from domadapt.runs.key import files_named, folder_of, installed
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import Parser
 from domadapt.utils.files import files_read, refuse_overwriting, write_atomic
-from domadapt.utils.runtime import progress
 from domadapt.utils.text import visible
+from domadapt.utils.work import progress
 
 SLOW = ("near duplicates", "artefacts", "gap")
 KINDS = ("token", "sequence")  # of tasks, as tasks call them

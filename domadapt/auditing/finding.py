@@ -17,8 +17,8 @@ from domadapt.data.records import Record, Span
 from domadapt.data.texts import identity, words
 from domadapt.syntax.parser import Parse, Parser
 from domadapt.syntax.trees import path
-from domadapt.utils.runtime import progress
 from domadapt.utils.text import shortened
+from domadapt.utils.work import progress
 
 SEVERITIES: Final = ("severe", "warning", "note")  # scores can't be believed · need a companion · good to know
 EXAMPLES: Final = 3

@@ -6,17 +6,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import configure_log
-from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.benchmarking.launching import jobs_at_once, launch, quiet
+from domadapt.benchmarking.launching import Sweep, jobs_at_once, launch
 from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, check, duration, one_each, plan
 from domadapt.config.compose import compose, user_error
@@ -128,54 +127,6 @@ def tell_of_other_hardware(cells: Sequence[Cell], results: Sequence[dict[str, An
 def _told(error: Exception) -> str:
     """One line for a user's error, the kind of it before any other."""
     return redact(user_error(error, "train") or f"{type(error).__name__}: {error}")
-
-
-class Swept(BaseException):
-    """The grid has been run, and Hydra shall not run it again. It makes mere warnings of a callback's Exceptions.
-
-    Args:
-        error: what `domadapt train -m` ends with, or None.
-    """
-
-    def __init__(self, error: Exception | None) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-class Sweep(Callback):
-    """Hydra calls it before a sweep; set in ``train.yaml``.
-
-    Attributes:
-        command: the user's arguments, which metrics.json quotes. Those in ``sys.argv`` have been changed for Hydra.
-    """
-
-    command: ClassVar[tuple[str, ...]] = ()
-
-    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Run a grid with plan, live table, result table and list of failures. Of a search say how long it is.
-
-        Raises:
-            Swept: a grid has been run.
-        """
-        if config.hydra.job.config_name != "train":
-            return
-        sweeper = config.hydra.sweeper
-        if config.hydra.runtime.choices["hydra/sweeper"] != "basic":
-            trials = sweeper.get("n_trials")
-            print(f"search: {trials or 'some'} runs, each chosen by the values of those before: no plan", flush=True)
-            quiet()
-        elif not sweeper.max_batch_size:  # Hydra's own way to hand a grid to the launcher bit by bit
-            try:
-                run_grid(config)
-            except Exception as error:
-                raise Swept(error) from None
-            raise Swept(None)
-
-    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Of a search say where its best settings are kept."""
-        best = Path(config.hydra.sweep.dir, "optimization_results.yaml")
-        if config.hydra.runtime.choices["hydra/sweeper"] != "basic" and best.is_file():
-            print(f"{best.read_text(encoding='utf-8').rstrip()}\nkept in {best}", flush=True)
 
 
 def run_grid(config: DictConfig) -> None:

@@ -95,6 +95,9 @@ def predict(cfg: Any, overrides: list[str]) -> None:
 
 def serve(cfg: Any, overrides: list[str]) -> None:
     """Answer on a port until Ctrl-C."""
+    from domadapt.inference.description import model_folder, read_description
+
+    read_description(model_folder(str(cfg.model)))  # before the seconds that a network's libraries take to load
     from domadapt.serving.serve import serve as run
 
     run(cfg)
@@ -220,9 +223,8 @@ def _run(verb: str, arguments: list[str]) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    from domadapt.benchmarking.launching import check_search, portable
-    from domadapt.benchmarking.loop import Sweep, Swept
-    from domadapt.cli.verbs import kept
+    from domadapt.benchmarking.launching import Sweep, Swept, check_search, portable
+    from domadapt.cli.standard_input import kept
     from domadapt.config.overrides import check_words, import_from, lengthen, positional, quote, several_trackers
     from domadapt.config.resolvers import register
     from domadapt.utils.redact import guard_logs

@@ -6,11 +6,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from domadapt.data.batches import GZIP, PARQUET
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import HEAD, choose, count_damage, read
 from domadapt.data.readers._decoding import check_name, check_start, not_utf8, unreadable
-from domadapt.data.readers._opened_file import OLD_MAC
+from domadapt.data.readers._opened_file import GZIP, OLD_MAC, PARQUET
 from domadapt.data.records import DataError, Location
 
 STDIN: Final = "-"  # the name of standard input, as in most commands

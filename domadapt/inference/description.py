@@ -10,6 +10,7 @@ from typing import Any
 from domadapt.utils.files import AGAIN, CHECKSUMS, write_atomic
 
 NAME = "domadapt.json"
+FORMATS = ("hf", "onnx", "onnx-int8")  # of exported folders
 FORMAT = 3  # of model folders
 # By field, where a description's classes may come from, and what marks them there. Others of ours do more than a model
 # needs: a parse cache makes folders wherever it is told to.
@@ -143,3 +144,19 @@ def _is_one(target: str, modules: tuple[str, ...], mark: str) -> bool:
     except ImportError:
         return False
     return isinstance(found, type) and found.__module__ == module and hasattr(found, mark)
+
+
+def model_folder(folder: str | Path) -> Path:
+    """The model's own folder, from a run's folder or itself; what is in neither is told by who reads it."""
+    inner = Path(folder, "model")
+    return inner if (inner / NAME).is_file() else Path(folder)
+
+
+def free_folder(to: Path) -> None:
+    """Refuse to write over somebody's files.
+
+    Raises:
+        ValueError: the folder holds something.
+    """
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise ValueError(f"to={to}: there is something in it; give a folder that is new, or empty")

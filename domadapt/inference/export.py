@@ -16,8 +16,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from domadapt.data.domains import unlabelled
-from domadapt.inference.description import Description, read_description
-from domadapt.inference.model import FORMATS, Model, free_folder, load, model_folder, row
+from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
+from domadapt.inference.model import Model, load, row
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Metrics, Scores
 from domadapt.utils.files import replace_folder, write_atomic

@@ -16,7 +16,7 @@ from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.data.records import Span
 from domadapt.data.texts import lower_in_place
-from domadapt.inference.description import NAME, Description, read_description, refuse_foreign
+from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Method
 from domadapt.methods.setting import ReadText, Setting
@@ -30,24 +30,6 @@ from domadapt.tasks.task import FloatArray, Prediction, tempered
 from domadapt.utils import checkpoint
 from domadapt.utils.files import AGAIN, CHECKSUMS, replace_folder, verify_checksums, write_checksums
 from domadapt.utils.runtime import pick_device, pick_precision
-
-FORMATS = ("hf", "onnx", "onnx-int8")  # of exported folders
-
-
-def model_folder(folder: str | Path) -> Path:
-    """The model's own folder, from a run's folder or itself; what is in neither is told by who reads it."""
-    inner = Path(folder, "model")
-    return inner if (inner / NAME).is_file() else Path(folder)
-
-
-def free_folder(to: Path) -> None:
-    """Refuse to write over somebody's files.
-
-    Raises:
-        ValueError: the folder holds something.
-    """
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise ValueError(f"to={to}: there is something in it; give a folder that is new, or empty")
 
 
 def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, Any]:

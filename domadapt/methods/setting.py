@@ -19,7 +19,8 @@ from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text, count_doubts, word_ranges
 from domadapt.tasks.task import Task
-from domadapt.utils.runtime import progress, quiet, undisturbed
+from domadapt.utils.runtime import undisturbed
+from domadapt.utils.work import progress, quiet
 
 SAMPLE = 128  # training texts that validators see
 READ = 5000  # target texts that are read after an epoch, at most

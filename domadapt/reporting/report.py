@@ -274,7 +274,7 @@ def _long_folded(section: Section) -> Section:
     )
 
 
-OPTIONAL = ("Selection", "Expected without labels")
+OPTIONAL = ("Selection regret", "Expected without labels")
 
 
 def _collapsed(blocks: Sequence[Block]) -> tuple[Block, ...]:

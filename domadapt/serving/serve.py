@@ -27,8 +27,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domadapt.analysis.subject import as_parse, look, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
-from domadapt.inference.description import read_description
-from domadapt.inference.model import Model, model_folder, row
+from domadapt.inference.description import model_folder, read_description
+from domadapt.inference.model import Model, row
 from domadapt.reporting.trees import Lane, tree_svg
 from domadapt.syntax.parser import Parser, SpacyParser
 from domadapt.utils.text import visible

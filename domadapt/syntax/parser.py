@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
-from domadapt.utils.runtime import in_order
 from domadapt.utils.text import pieces
+from domadapt.utils.work import in_order
 
 if TYPE_CHECKING:
     from spacy.language import Language

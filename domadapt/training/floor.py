@@ -20,7 +20,7 @@ from domadapt.tasks.task import Prediction
 from domadapt.training.build import Problem
 from domadapt.training.test import scores_on_test
 from domadapt.utils.files import write_atomic
-from domadapt.utils.runtime import progress
+from domadapt.utils.work import progress
 
 log = logging.getLogger(__name__)
 

@@ -1,24 +1,13 @@
-"""The device, processes, random numbers and progress bars."""
+"""The device and the random numbers."""
 
-import os
 import random
-import signal
-import sys
-import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
-from multiprocessing.resource_tracker import ensure_running
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 
 def pick_device(name: str) -> torch.device:
@@ -63,74 +52,6 @@ def kind_of_hardware(device: str, precision: str) -> str:
     return " ".join([found.type, *name, pick_precision(precision, found)])
 
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-IDLE = 60  # seconds after which a worker without work ends
-ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}  # a worker is one core's share
-
-
-def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
-    """``work`` of each item, done in worker processes, in the order of the items. Few are drawn ahead.
-
-    The workers are loky's: they wait for more a while, so that only the first call pays for starting them, and a
-    caller's script needs no ``if __name__ == "__main__"``.
-
-    Args:
-        work: a function of a module, or something else that can be pickled.
-        items: drawn in this process.
-        processes: workers.
-
-    Raises:
-        RuntimeError: a worker was killed.
-    """
-    from joblib.externals.loky import get_reusable_executor
-
-    pool = get_reusable_executor(processes, timeout=IDLE, initializer=end_with, initargs=(os.getpid(),), env=ONE_THREAD)
-    waiting: deque[Future[Any]] = deque()
-    try:
-        for item in items:
-            with _ctrl_c_for_the_parent():
-                waiting.append(pool.submit(work, item))
-            if len(waiting) > 2 * processes:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    except BrokenProcessPool:
-        raise RuntimeError(
-            f"one of processes={processes} was killed, by the system perhaps because memory ran out; run the same "
-            f"command again, with processes=1 if that was it: what was kept before is not done again"
-        ) from None
-    finally:
-        for future in waiting:  # after Ctrl-C, after an error, or nobody wants the rest
-            future.cancel()
-
-
-@contextmanager
-def _ctrl_c_for_the_parent() -> Iterator[None]:
-    """Workers started here are deaf to Ctrl-C from their first instruction on; this process hears it afterwards.
-
-    Python's resource tracker comes before: whoever starts it (the first worker would) is left hearing Ctrl-C.
-    """
-    ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@lru_cache
-def end_with(parent: int) -> None:
-    """End this worker process when its parent has gone: work whose owner was killed must not go on."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def random_state() -> dict[str, Any]:
     """Of Python, NumPy and torch, as numbers and tensors."""
     name, keys, *rest = np.random.get_state()
@@ -170,21 +91,3 @@ def undisturbed() -> Iterator[None]:
         yield
     finally:
         set_random_state(state)
-
-
-T = TypeVar("T")
-
-
-def quiet() -> bool:
-    """True where nobody watches: standard error is not a terminal."""
-    return not sys.stderr.isatty()
-
-
-def progress(items: Iterable[T], title: str, total: int | None, unit: str) -> Iterator[T]:
-    """Show a bar over an iterable, if it lasts longer than a second and somebody watches.
-
-    >>> list(progress([1, 2], "count", 2, "number"))
-    [1, 2]
-    """
-    bar: Iterable[T] = tqdm(items, desc=title, total=total, unit=unit, delay=1.0, leave=False, disable=quiet())
-    yield from bar

@@ -104,5 +104,5 @@ def test_foreign_and_damaged_models_spoil_only_their_drawings(runs: Path, tmp_pa
     assert attention(tmp_path, ["It"], [parse]) == f"no model in {tmp_path}"
     broken = tmp_path / "model"
     broken.mkdir()
-    (broken / "domadapt.json").write_text('{"format": 2, "task": {"_target_": "os.system"}}', encoding="utf-8")
+    (broken / "domadapt.json").write_text('{"format": 3, "task": {"_target_": "os.system"}}', encoding="utf-8")
     assert "domadapt.json: damaged: backbone: Field required" in str(attention(broken, ["It"], [parse]))

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from domadapt.benchmarking.loop import Sweep, told_apart
+from domadapt.benchmarking.launching import Sweep
+from domadapt.benchmarking.loop import told_apart
 from domadapt.benchmarking.plan import Cell
 from domadapt.config.compose import compose
 from tests.support import Command, corpora

@@ -19,10 +19,9 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Final, Protocol, cast
 
-from domadapt.data.batches import inner
 from domadapt.data.columns import Columns
 from domadapt.data.columns import Corpus as Corpus
-from domadapt.data.readers._opened_file import OpenedFile
+from domadapt.data.readers._opened_file import OpenedFile, inner
 from domadapt.data.readers._opened_file import open_file as open_file
 from domadapt.data.records import DataError, Location, Record
 
