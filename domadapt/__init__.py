@@ -15,6 +15,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
+    from domadapt.api import adapt as adapt
     from domadapt.api import audit as audit
     from domadapt.api import benchmark as benchmark
     from domadapt.api import parse as parse
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "adapt": "domadapt.api",
     "audit": "domadapt.api",
     "benchmark": "domadapt.api",
     "compose": "domadapt.api",

@@ -11,11 +11,9 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     """Run one cell: ``train(["injection=lisa"], seed=2)``; see :func:`domadapt.training.run.train`.
 
     Args:
-        overrides: as on the command line.
         source, target: the labelled data and the target's texts, held by the program: a path, a list of texts, of
             (text, label) or (text, spans) pairs or of dicts, a DataFrame, or a dataset of `datasets`. What is no file
             is written to one, below ``paths.cache``. ``source.text=review`` and the like name columns, as for files.
-        settings: top-level settings by name, as a convenience.
 
     Returns:
         The content of ``metrics.json``.
@@ -36,6 +34,26 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     return run(compose("train", given))
 
 
+def adapt(source: Any, target: Any, overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:
+    """The recipe on your own data: ``adapt("labelled.csv", "new_domain.txt", seed=2)`` is ``domadapt adapt``.
+
+    Args:
+        source, target: as of :func:`train`. Beside a target file its folder is made, ``new_domain_adapted``.
+
+    Returns:
+        The content of ``metrics.json``.
+    """
+    from domadapt.config.overrides import file_names, quoted
+
+    given = [*overrides, *(f"{k}={v}" for k, v in settings.items())]
+    named = {word.partition("=")[0] for word in given} & {"paths.run", "paths.runs"}
+    if isinstance(target, str | Path) and not named:
+        given.insert(0, f"paths.run={quoted(str(Path(target).with_suffix('')) + '_adapted')}")
+    if isinstance(source, str | Path) and isinstance(target, str | Path):
+        given = [*(f"data.{side}.name={name}" for side, name in file_names(str(source), str(target)).items()), *given]
+    return train(["adaptation=recipe", *given], source, target)
+
+
 def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Run an experiment's cells one after the other; returns the metrics of each that succeeded."""
     from domadapt.benchmarking.loop import benchmark as run
@@ -45,9 +63,6 @@ def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 def audit(overrides: Sequence[str] = ()) -> Any:
     """Look for what is wrong with corpora: ``audit(["data=aspect_opinion", "data.pair=laptops_to_device"])``.
-
-    Args:
-        overrides: as on the command line.
 
     Returns:
         The :class:`~domadapt.auditing.audit.Audit`; no file is written unless ``output=`` is given.
@@ -65,8 +80,6 @@ def parse(
     Args:
         texts: one string each.
         parser: ``shipped``, or the name of an installed spaCy pipeline.
-        cache: folder of the cache.
-        processes: worker processes.
 
     Returns:
         One :class:`~domadapt.syntax.parser.Parse` a text, in order.

@@ -15,7 +15,7 @@ from benchmarks import reference
 from benchmarks.tables import PAGES, ROOT
 from domadapt.cli.main import VERBS
 from domadapt.config.compose import compose
-from domadapt.config.overrides import check_words, positional, quote, several_trackers
+from domadapt.config.overrides import adapting, check_words, positional, quote, several_trackers
 from tests.support import Command, corpora
 
 QUOTED = ("predict", "parse", "serve", "export")
@@ -83,7 +83,9 @@ def _commands(text: str) -> Iterator[list[str]]:
 def test_what_is_shown_to_be_typed_composes(page: str) -> None:
     for verb, *words in _commands(TEXTS[page]):
         assert verb in VERBS
-        words = positional(words) if verb == "report" else several_trackers(words)
+        if verb == "adapt":
+            verb, words = "train", adapting(words)
+        words = positional(verb, several_trackers(words))
         check_words(verb, words)
         if "launcher=ray" in words:  # an extra that is not installed for tests
             continue

@@ -202,7 +202,6 @@ def headline(sums: Array, name: str, average: str) -> Array:
 
     Args:
         sums: (kinds, draws, 3) predicted, right and there.
-        name: of the headline.
         average: ``macro`` or ``micro``.
 
     >>> headline(np.array([[[4.0, 2.0, 4.0]], [[1.0, 1.0, 1.0]]]), "span_f1", "macro").tolist()

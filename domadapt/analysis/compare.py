@@ -93,9 +93,6 @@ def _summed(texts: Sequence[Counter[str]]) -> Counter[str]:
 def jensen_shannon(one: Counter[str], other: Counter[str]) -> float:
     """Divergence of two distributions in bits (Lin 1991): their entropy mixed, less the mean of their own.
 
-    Args:
-        one, other: counts; of one item at least.
-
     >>> jensen_shannon(Counter("ab"), Counter("ba")), jensen_shannon(Counter("ab"), Counter("cd"))
     (0.0, 1.0)
     >>> round(jensen_shannon(Counter("aaab"), Counter("abbb")), 4)  # H(1/2) - H(1/4) = 1 - 0.8113

@@ -67,7 +67,6 @@ def calibration_under_shift(dev: Rows, test: Rows | None) -> dict[str, Any]:
     One number is fitted to all of source dev, so what it says of source dev itself is hardly flattered.
 
     Args:
-        dev: labelled rows of source dev.
         test: of the target test; None where there are no labels.
 
     Returns:
@@ -128,11 +127,6 @@ KNOWN = {
 def expected_score(dev: Rows, target: Rows, task: Task) -> dict[str, Any] | None:
     """The expected headline score on a target, with an interval, and all estimates.
 
-    Args:
-        dev: rows of source dev, with their classes.
-        target: rows of unlabelled target text.
-        task: whose rows they are.
-
     Returns:
         As :class:`domadapt.runs.metrics.Expected` has it; None without rows, and for tags other than BIO.
     """
@@ -174,9 +168,7 @@ def interval(score: float, sampled: list[float], spread: float) -> tuple[float, 
     """From where to where a score lies nine times in ten: what texts were drawn, and what the estimate can't see.
 
     Args:
-        score: expected.
         sampled: the same from texts of source dev and target drawn again.
-        spread: standard deviation of the estimate's error on known runs.
 
     >>> interval(0.6, [0.58, 0.6, 0.62], 0.0), interval(0.6, [0.6, 0.6], 0.1)
     ((0.567, 0.633), (0.436, 0.764))

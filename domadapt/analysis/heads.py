@@ -256,7 +256,6 @@ class Tally:
 
         Args:
             weights: (heads, words, words) attention between words, attending word in rows.
-            parse: of the text.
             read: (words,) of which a piece is left.
         """
         chosen, heads = arcs(parse, read)
@@ -351,7 +350,6 @@ def heads_of(tallies: Mapping[str, Mapping[str, Tally]], layers: int) -> Heads:
 
     Args:
         tallies: by model and side, source first.
-        layers: of the models.
     """
     first = next(iter(tallies.values()))
     source, *_ = first
@@ -527,9 +525,6 @@ def cosine_of(before: NDArray[np.float32], after: NDArray[np.float32]) -> Array:
 
 def weight_change(before: Setting, after: Setting) -> dict[str, float] | None:
     """By part, the Euclidean size of the change of all its weights, divided by their size before.
-
-    Args:
-        before, after: of the same architecture.
 
     Returns:
         None where no layer has weights of its own.

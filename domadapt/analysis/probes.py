@@ -63,8 +63,6 @@ def fit(
     Args:
         states: of each tree (n, width).
         trees: of one word at least each.
-        rank: of the maps; at most the width.
-        epochs: passes over the trees.
         seed: of the start and the order.
 
     Raises:
@@ -163,9 +161,6 @@ def structural_probe(subject: Subject) -> StructuralProbe:
     """Train probes on the source's parses, one for each layer of both models, and try them on both domains.
 
     Four of five source texts are learnt from, the fifth is held out.
-
-    Args:
-        subject: both models, and texts with their parses.
     """
     if subject.unreadable:
         return StructuralProbe(reason=subject.unreadable)

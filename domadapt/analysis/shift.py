@@ -37,7 +37,6 @@ def proxy_a_distance(source: NDArray[Any], target: NDArray[Any], seed: int = 1) 
 
     Args:
         source, target: (texts, width).
-        seed: of which texts, and of the folds.
 
     Returns:
         None for fewer than 20 texts of one domain.
@@ -208,14 +207,7 @@ def _distances(subject: Subject) -> tuple[dict[str, tuple[float, ...]], tuple[st
 def text_states(
     setting: Setting, examples: Sequence[Example], batch_size: int, title: str
 ) -> list[NDArray[np.float32]]:
-    """By layer (texts, width), the mean of each text's pieces.
-
-    Args:
-        setting: whose encoder has layers.
-        examples: to read.
-        batch_size: texts a batch.
-        title: of the progress bar.
-    """
+    """By layer (texts, width), the mean of each text's pieces."""
     order, found = list[int](), list[list[torch.Tensor]]()
     for batch, layers in every_layer(setting, examples, batch_size, title):
         order += batch.index.tolist()

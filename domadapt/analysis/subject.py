@@ -196,9 +196,6 @@ def every_layer(
 
     Args:
         setting: whose encoder has layers that can be read (:func:`why_unreadable`).
-        examples: to read.
-        batch_size: texts a batch.
-        title: of the progress bar.
 
     Returns:
         The batch, and of the embeddings and every layer (batch, pieces, width), in float32.
@@ -236,7 +233,6 @@ def of_words(batch: Batch, states: Tensor) -> list[Tensor]:
     """Per text of a batch (words, width), the mean of each word's pieces; not a number for words that were cut off.
 
     Args:
-        batch: with its words.
         states: (batch, pieces, width).
     """
     nodes = pool_words(states, batch.pair_pieces, batch.pair_nodes, int(batch.words.sum()))
@@ -276,8 +272,6 @@ def attention(model: Path, texts: Sequence[str], parses: Sequence[Parse]) -> Att
 
     Args:
         model: a run's ``model/`` folder.
-        texts: the texts.
-        parses: of these texts.
 
     Returns:
         The attention, or why there is none.
@@ -304,8 +298,6 @@ def look(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Seque
     Args:
         loaded: on the CPU, in float32.
         layer: see :func:`recorded`.
-        texts: the texts.
-        parses: of these texts.
     """
     import torch
 
@@ -407,7 +399,6 @@ def as_parse(weights: Weights, parse: Parse) -> tuple[Parse, int, int]:
 
     Args:
         weights: (words, words) of one text.
-        parse: of that text; punctuation stays undrawn.
 
     Returns:
         The drawing's arcs, how many words look most at their syntactic head, and of how many that have one.
@@ -514,13 +505,9 @@ def subject(
 
     Args:
         model: a run's folder, or the ``model/`` in it.
-        domains: the texts.
-        parser: of real trees.
         texts: of each side at most, drawn by ``seed``.
         scored_texts: labelled texts of each side at most; 0 scores nothing.
-        batch_size: texts a batch.
         device: ``auto``, ``cpu`` or ``cuda``.
-        seed: of the samples.
         trust_code: as :func:`domadapt.inference.model.load` takes it.
 
     Raises:

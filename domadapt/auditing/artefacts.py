@@ -67,9 +67,7 @@ def separation(first: Sequence[str], second: Sequence[str], of_words: bool, seed
     """Train and cross-validate a logistic regression that tells two sets of texts apart.
 
     Args:
-        first, second: texts.
         of_words: read words; else character n-grams of the texts' shape.
-        seed: of the folds.
 
     >>> separation(["so it is ."] * 50, ["so it is."] * 50, of_words=False).auc
     1.0

@@ -65,7 +65,6 @@ def audit(
         domains: as training gets them; their sealed test is open afterwards.
         parser: for dependency paths; None leaves them out.
         kind: ``token`` looks at spans alone, ``sequence`` at labels alone, None at whatever is annotated.
-        seed: of samples and folds.
         fast: only what takes seconds: no near duplicates, no classifiers.
 
     Returns:
@@ -156,7 +155,6 @@ def text_audit(audit: Audit, width: int = WIDTH) -> str:
     """The audit in words, worst first; every character of it harmless.
 
     Args:
-        audit: what was found.
         width: of a line, in characters.
 
     >>> from domadapt.auditing.finding import Finding
@@ -201,7 +199,6 @@ def write_audit(audit: Audit, path: Path | str, config: dict[str, Any] | None = 
     """Write ``audit.json``, in ASCII: no character in it can steer a terminal.
 
     Args:
-        audit: what was found.
         path: the file; its folder is made if absent.
         config: the resolved configuration, kept beside the findings.
     """
@@ -211,9 +208,6 @@ def write_audit(audit: Audit, path: Path | str, config: dict[str, Any] | None = 
 
 def read_audit(path: Path | str) -> Audit:
     """Read ``audit.json``.
-
-    Args:
-        path: the file, or a folder that holds one.
 
     Raises:
         ValueError: it is missing, no audit, or of another format; names the file.

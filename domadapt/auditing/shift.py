@@ -46,10 +46,6 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
 def overlap(source: Counter[str], target: Counter[str]) -> tuple[float, float]:
     """Share of the target's different items, and of all their occurrences, that the source has too.
 
-    Args:
-        source: its items.
-        target: its items, one at least.
-
     >>> overlap(Counter("aab"), Counter("accc"))
     (0.5, 0.25)
     """

@@ -9,10 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
 from domadapt.config.overrides import import_from, lengthen
@@ -48,8 +46,6 @@ def trial(metrics: Metrics, overrides: Sequence[str], given: Sequence[str]) -> s
     """A run of a search on one line: its settings, and the value that the search goes by.
 
     Args:
-        metrics: of the run.
-        overrides: of the run.
         given: on the command line; what the search has chosen is not among them.
 
     >>> from domadapt.runs.metrics import Epoch, Selection
@@ -74,10 +70,6 @@ def quiet() -> None:
 
 def check_search(cfg: DictConfig, verb: str) -> None:
     """Refuse a search that target labels would lead, and one over what has no value.
-
-    Args:
-        cfg: the job's configuration.
-        verb: the job's.
 
     Raises:
         ValueError: with the fix. Nothing is refused outside of a search.
@@ -186,11 +178,7 @@ def _launch(jobs: list[list[str]], first: int, wait: bool) -> list[dict[str, Any
 
 
 def jobs_at_once(overrides: Sequence[str]) -> tuple[int | None, str]:
-    """How many jobs the configured launcher runs at a time, None if it does not say, and its name.
-
-    Args:
-        overrides: of any job.
-    """
+    """How many jobs the configured launcher runs at a time, None if it does not say, and its name."""
     from domadapt.config.compose import compose, initialized
 
     with initialized():
@@ -248,53 +236,3 @@ def portable(error: Exception) -> Exception:
         text = str(error) if kind is ValueError else f"{type(error).__name__}: {error}"
         return kind(text).with_traceback(error.__traceback__)
     return error
-
-
-class Swept(BaseException):
-    """The grid has been run, and Hydra shall not run it again. It makes mere warnings of a callback's Exceptions.
-
-    Args:
-        error: what `domadapt train -m` ends with, or None.
-    """
-
-    def __init__(self, error: Exception | None) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-class Sweep(Callback):
-    """Hydra calls it before a sweep; set in ``train.yaml``.
-
-    Attributes:
-        command: the user's arguments, which metrics.json quotes. Those in ``sys.argv`` have been changed for Hydra.
-    """
-
-    command: ClassVar[tuple[str, ...]] = ()
-
-    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Run a grid with plan, live table, result table and list of failures. Of a search say how long it is.
-
-        Raises:
-            Swept: a grid has been run.
-        """
-        if config.hydra.job.config_name != "train":
-            return
-        sweeper = config.hydra.sweeper
-        if config.hydra.runtime.choices["hydra/sweeper"] != "basic":
-            trials = sweeper.get("n_trials")
-            print(f"search: {trials or 'some'} runs, each chosen by the values of those before: no plan", flush=True)
-            quiet()
-        elif not sweeper.max_batch_size:  # Hydra's own way to hand a grid to the launcher bit by bit
-            try:
-                from domadapt.benchmarking.loop import run_grid  # what trains is loaded when the cells are planned
-
-                run_grid(config)
-            except Exception as error:
-                raise Swept(error) from None
-            raise Swept(None)
-
-    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Of a search say where its best settings are kept."""
-        best = Path(config.hydra.sweep.dir, "optimization_results.yaml")
-        if config.hydra.runtime.choices["hydra/sweeper"] != "basic" and best.is_file():
-            print(f"{best.read_text(encoding='utf-8').rstrip()}\nkept in {best}", flush=True)

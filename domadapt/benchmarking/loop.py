@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import configure_log
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.benchmarking.launching import Sweep, jobs_at_once, launch
+from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, check, duration, one_each, plan
 from domadapt.config.compose import compose, user_error
@@ -36,7 +36,6 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
 
     Args:
         cfg: a composed ``benchmark.yaml``.
-        overrides: the user's own.
 
     Returns:
         Metrics of the cells that succeeded.
@@ -116,7 +115,6 @@ def tell_of_other_hardware(cells: Sequence[Cell], results: Sequence[dict[str, An
     """A launcher's machines may be others than this one: what they made has keys that this one does not look for.
 
     Args:
-        cells: as planned here.
         results: of each, as its machine returned it.
     """
     found = [result for cell, result in zip(cells, results) if isinstance(result, dict) and result["key"] != cell.key]
@@ -129,11 +127,12 @@ def _told(error: Exception) -> str:
     return redact(user_error(error, "train") or f"{type(error).__name__}: {error}")
 
 
-def run_grid(config: DictConfig) -> None:
+def run_grid(config: DictConfig, command: Sequence[str]) -> None:
     """Run all cells of a grid.
 
     Args:
         config: a composed ``train.yaml`` with Hydra's settings.
+        command: the user's arguments, which metrics.json quotes.
 
     Raises:
         ValueError: the grid can't be composed, or two of its cells are one and the same.
@@ -145,7 +144,7 @@ def run_grid(config: DictConfig) -> None:
     try:
         configure_log(config.hydra.job_logging, config.hydra.verbose)
         guard_logs()
-        sys.argv[1:] = Sweep.command
+        sys.argv[1:] = command
         _, failure = sweep(grid(config))
     finally:
         HydraConfig.instance().cfg = before

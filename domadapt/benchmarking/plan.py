@@ -168,11 +168,7 @@ class Estimate:
 
 
 def estimate(todo: Sequence[Cell]) -> Estimate:
-    """From the median of finished cells of the same method and the same kind of data.
-
-    Args:
-        todo: all cells.
-    """
+    """From the median of finished cells of the same method and the same kind of data."""
     took: dict[tuple[str, str], list[float]] = {}
     for runs in {folder_of(cell.config, "runs") for cell in todo}:
         for path in runs.glob("*/*/*/metrics.json"):
@@ -191,9 +187,7 @@ def plan(todo: Sequence[Cell], at_once: int | None, launcher: str) -> str:
     """The plan in words, printed before the first cell starts.
 
     Args:
-        todo: all cells.
         at_once: how many run at a time; None if nobody knows.
-        launcher: its name.
     """
     count = Counter(cell.state() for cell in todo)
     pairs, methods = {cell.pair for cell in todo}, {cell.method for cell in todo}

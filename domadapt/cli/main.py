@@ -17,7 +17,6 @@ def complete(arguments: Sequence[str], verbs: Iterable[str]) -> None:
 
     Args:
         arguments: ``-sc install=bash``, or ``-sc query=bash`` with the line so far in ``COMP_LINE``.
-        verbs: of the command.
     """
     import hydra
 
@@ -30,7 +29,7 @@ def complete(arguments: Sequence[str], verbs: Iterable[str]) -> None:
             typed = words[1] if len(words) == 2 else ""
             print("\n".join(name for name in verbs if name.startswith(typed)))
             return
-        verb = words[1]
+        verb = "train" if words[1] == "adapt" else words[1]
         os.environ["COMP_LINE"] = " ".join([words[0], *words[2:]])  # Hydra knows of no verbs
     register()
     sys.argv[1:] = arguments
@@ -40,9 +39,12 @@ def complete(arguments: Sequence[str], verbs: Iterable[str]) -> None:
 USAGE = """\
 domadapt VERB [overrides]      label one domain, work in another
 
+  adapt       your labelled file, your new texts, the recipe: domadapt adapt labelled.csv new_domain.txt
   train       one run: fit on the source, adapt to the target, select, test
   benchmark   every pair, method and seed of an experiment, then the table
   predict     label your own text with a trained model
+  score       a trained model on labelled texts, with intervals
+  compare     what two models label differently in the same texts
   serve       a small page that labels what you type, on this machine
   export      a trained model as a folder that works without domadapt
   parse       fill the parse cache
@@ -91,6 +93,20 @@ def predict(cfg: Any, overrides: list[str]) -> None:
     from domadapt.cli.verbs import predict_file
 
     predict_file(cfg)
+
+
+def score(cfg: Any, overrides: list[str]) -> None:
+    """Score a model on a labelled file."""
+    from domadapt.cli.scoring import score_file
+
+    print(score_file(cfg))
+
+
+def compare(cfg: Any, overrides: list[str]) -> None:
+    """Two models on the same texts."""
+    from domadapt.cli.scoring import compare_models
+
+    print(compare_models(cfg))
 
 
 def serve(cfg: Any, overrides: list[str]) -> None:
@@ -143,9 +159,12 @@ def report(cfg: Any, overrides: list[str]) -> None:
 
 
 VERBS: dict[str, Callable[[Any, list[str]], object]] = {
+    "adapt": train,
     "train": train,
     "benchmark": benchmark,
     "predict": predict,
+    "score": score,
+    "compare": compare,
     "serve": serve,
     "export": export,
     "parse": parse,
@@ -153,6 +172,7 @@ VERBS: dict[str, Callable[[Any, list[str]], object]] = {
     "analyze": analyze,
     "report": report,
 }
+PLAIN = ("predict", "score", "compare", "parse", "serve", "export")  # verbs whose paths and texts nothing evaluates
 
 
 def main() -> None:
@@ -214,8 +234,7 @@ def _without_secrets(verb: str, arguments: list[str]) -> list[str]:
     from domadapt.utils.redact import hidden
 
     check_utf8(arguments)
-    plain = verb in ("predict", "parse", "serve", "export")
-    return [word for one in arguments for word in ([one] if plain and free_text(one) else hidden([one]))]
+    return [word for one in arguments for word in ([one] if verb in PLAIN and free_text(one) else hidden([one]))]
 
 
 def _run(verb: str, arguments: list[str]) -> None:
@@ -223,9 +242,18 @@ def _run(verb: str, arguments: list[str]) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    from domadapt.benchmarking.launching import Sweep, Swept, check_search, portable
+    from domadapt.benchmarking.launching import check_search, portable
+    from domadapt.benchmarking.sweep import Sweep, Swept
     from domadapt.cli.standard_input import kept
-    from domadapt.config.overrides import check_words, import_from, lengthen, positional, quote, several_trackers
+    from domadapt.config.overrides import (
+        adapting,
+        check_words,
+        import_from,
+        lengthen,
+        positional,
+        quote,
+        several_trackers,
+    )
     from domadapt.config.resolvers import register
     from domadapt.utils.redact import guard_logs
 
@@ -246,15 +274,17 @@ def _run(verb: str, arguments: list[str]) -> None:
         with _one_line(verb):
             return VERBS[verb](cfg, overrides)
 
+    if verb == "adapt":
+        verb, arguments = "train", ["train", *adapting(arguments[1:])]
     register()
     import_from(arguments)
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
-    tidy = quote if verb in ("predict", "parse", "serve", "export") else lengthen
+    tidy = quote if verb in PLAIN else lengthen
     if verb in ("train", "benchmark", "audit"):
         arguments = [verb, *kept(arguments[1:])]
-    words = positional(arguments[1:]) if verb == "report" else arguments[1:]
+    words = positional(verb, arguments[1:])
     check_words(verb, words)
     given = [tidy(argument) for argument in several_trackers(words)]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
@@ -274,8 +304,9 @@ def _one_line(verb: str) -> Iterator[None]:
     """A user's error becomes one line and exit code 2; an error of ours keeps its traceback."""
     try:
         yield
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError:  # `| head` has seen enough; as an error Hydra would tell of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
     except Exception as error:
         from domadapt.config.compose import user_error
         from domadapt.utils.redact import redact

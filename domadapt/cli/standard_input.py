@@ -20,9 +20,6 @@ COLUMN = re.compile(r"\+*(?:data\.)?(?:source|target)\.text=")
 def kept(arguments: Sequence[str]) -> list[str]:
     """Arguments with the name of a file in place of standard input, whose bytes are in it.
 
-    Args:
-        arguments: of a verb that reads corpora.
-
     Raises:
         ValueError: standard input is asked for twice, is a terminal, or holds nothing.
 

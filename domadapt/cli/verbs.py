@@ -35,10 +35,6 @@ def json_lines(rows: Rows) -> Iterator[str]:
 def delimited(rows: Rows, delimiter: str) -> Iterator[str]:
     r"""A table with a header: a text a line; where spans were found, a span a line, and an empty one for none.
 
-    Args:
-        rows: of predictions, all of one task.
-        delimiter: comma or tab.
-
     >>> list(delimited([{"id": "1", "text": "So, so.", "label": "negative", "confidence": 0.9}], ","))
     ['id,text,label,confidence\n', '1,"So, so.",negative,0.9\n']
     >>> span = {"start": 4, "end": 8, "type": "aspect", "text": "lens", "confidence": 0.8}

@@ -53,7 +53,6 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
     """Settings and choices of a verb, with the comments of their yaml; or one choice's settings.
 
     Args:
-        verb: name of a top-level yaml.
         arguments: ``GROUP=OPTION`` asks for the settings of that option alone; ``--config-dir`` adds
             the options of a folder.
         usage: text whose line about the verb comes first.
@@ -67,8 +66,9 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
     if found := [path.read_text(encoding="utf-8").rstrip() for path in asked if path.is_file()]:
         return "\n\n".join(found)
     about = next((line.split(maxsplit=1)[1] for line in usage.splitlines() if line.split()[:1] == [verb]), "")
-    lines = [f"domadapt {verb} [overrides]      {about}", "", *_settings(verb)]
-    choices = dict(groups(verb))
+    composed = "train" if verb == "adapt" else verb
+    lines = [f"domadapt {verb} [overrides]      {about}", "", *_settings(composed)]
+    choices = dict(groups(composed))
     if choices:
         lines += ["", f"Choices (`domadapt {verb} GROUP=OPTION --help` shows the settings of one; * is the default):"]
     for group, default in choices.items():
@@ -131,7 +131,6 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
 
     Args:
         config: name of a top-level yaml: train, benchmark, predict, parse, audit, report.
-        overrides: as on the command line.
         with_hydra: keep Hydra's own settings, under ``hydra``.
 
     Raises:
@@ -154,10 +153,6 @@ def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bo
 
 def user_error(error: BaseException, verb: str) -> str | None:
     """What to tell the user of an error that is theirs; None for one of ours, which deserves its traceback.
-
-    Args:
-        error: anything that a verb or Hydra raised.
-        verb: whose configuration was composed.
 
     >>> user_error(ValueError("seed=x: expected a number"), "train")
     'seed=x: expected a number'

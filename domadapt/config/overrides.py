@@ -23,15 +23,11 @@ def config_dirs(arguments: Sequence[str]) -> list[Path]:
 
 
 def import_from(arguments: Sequence[str]) -> None:
-    """Put these folders on Python's path: last, where they hide no library.
-
-    Args:
-        arguments: of the command.
-    """
+    """Put these folders on Python's path: last, where they hide no library."""
     sys.path += [folder for folder in map(str, config_dirs(arguments)) if folder not in sys.path]
 
 
-FREE_TEXT = ("input", "model", "output", "text", "to")  # settings of some verbs that hold a path or a sentence
+FREE_TEXT = ("input", "model", "other", "output", "text", "to")  # settings of some verbs that hold a path or a sentence
 CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
 
 
@@ -149,20 +145,76 @@ def several_trackers(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-def positional(arguments: Sequence[str]) -> list[str]:
-    """`report runs/x` is short for `report runs=runs/x`: what is no override and no flag is a path.
+def parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Paths, and overrides with flags. What exists on disk is a path, whatever equals signs are in it.
 
-    A path may hold equals signs, as run folders once did (``seed=1-0a1b2c3d``): what exists on disk is a path.
-
-    >>> positional(["runs/x", "output=a.html", "--cfg", "job"])
-    ["runs=['runs/x']", 'output=a.html', '--cfg', 'job']
+    >>> parted(["runs/x", "output=a.html", "--cfg", "job"])
+    (['runs/x'], ['output=a.html', '--cfg', 'job'])
     """
     rest, paths = list[str](), list[str]()
     for before, argument in zip(("", *arguments), arguments, strict=False):
         flag = argument.startswith(("-", "+", "~")) or before.startswith("--")
         path = not flag and ("=" not in argument or Path(argument).exists())
         (paths if path else rest).append(argument)
-    return [*([f"runs=[{','.join(map(quoted, paths))}]"] if paths else []), *rest]
+    return paths, rest
+
+
+def positional(verb: str, arguments: Sequence[str]) -> list[str]:
+    """`report runs/x` is short for `report runs=runs/x`, and `compare a b` for `compare model=a other=b`.
+
+    >>> positional("report", ["runs/x", "output=a.html"]), positional("compare", ["a", "b"])
+    (["runs=['runs/x']", 'output=a.html'], ['model=a', 'other=b'])
+    """
+    if verb not in ("report", "compare"):
+        return list(arguments)
+    paths, rest = parted(arguments)
+    if verb == "report":
+        return [*([f"runs=[{','.join(map(quoted, paths))}]"] if paths else []), *rest]
+    if len(paths) not in (0, 2):
+        raise ValueError(f"expected two models, got {len(paths)}: domadapt compare RUN/source_only RUN input=FILE")
+    return [*(f"{name}={path}" for name, path in zip(("model", "other"), paths, strict=False)), *rest]
+
+
+def file_names(source: str, target: str) -> dict[str, str]:
+    """What two domains are called that nobody named: as their files, where these tell them apart.
+
+    >>> file_names("x/laptops.csv", "cameras.txt"), file_names("a/all.csv", "b/all.txt")
+    ({'source': 'laptops', 'target': 'cameras'}, {})
+    """
+    names = {"source": Path(source).stem, "target": Path(target).stem}
+    usable = all(re.fullmatch(r"[A-Za-z]\w*", name) for name in names.values())
+    return names if usable and len({*names.values()}) == 2 else {}
+
+
+def adapting(arguments: Sequence[str]) -> list[str]:
+    """`adapt labelled.csv new_domain.txt` as arguments of `train`: the recipe, in a folder beside the new texts.
+
+    Settings may follow, and go before what this sets.
+
+    Raises:
+        ValueError: there are not two files, or the folder's name is nobody's to choose.
+
+    >>> adapting(["a.csv", "b/new.txt", "seed=2"])[:3]
+    ['data=my_files', 'source.path=a.csv', 'target.path=b/new.txt']
+    >>> adapting(["a.csv", "b/new.txt", "seed=2"])[3:]
+    ['adaptation=recipe', 'source.name=a', 'target.name=new', "paths.run='b/new_adapted'", 'seed=2']
+    """
+    paths, rest = parted(arguments)
+    if any(word in ("-m", "--multirun") for word in rest):
+        raise ValueError(
+            "adapt is one run; a sweep is domadapt train -m data=my_files adaptation=recipe source.path=..."
+        )
+    if len(paths) != 2:
+        usage = "domadapt adapt LABELLED NEW_TEXTS [settings], such as domadapt adapt labelled.csv new_domain.txt"
+        raise ValueError(f"expected two files, got {len(paths) or 'none'}: {usage}")
+    source, target = paths
+    set_already = {word.partition("=")[0].lstrip("+").removeprefix("data.") for word in rest}
+    given = ["data=my_files", f"source.path={source}", f"target.path={target}", "adaptation=recipe"]
+    given += [f"{side}.name={name}" for side, name in file_names(source, target).items()]
+    if not {"paths.run", "paths.runs"} & set_already:
+        beside = "new_texts" if target == "-" else str(Path(target).with_suffix(""))
+        given.append(f"paths.run={quoted(f'{beside}_adapted')}")
+    return [word for word in given if word.partition("=")[0] not in set_already] + rest
 
 
 # Flags of Hydra that people may give, and those that take a value.
@@ -176,10 +228,6 @@ SHOWN = ("job", "hydra", "all")  # what --cfg can show
 
 def check_words(verb: str, arguments: Sequence[str]) -> None:
     """Refuse what is neither a setting nor a flag.
-
-    Args:
-        verb: of the command.
-        arguments: after it.
 
     Raises:
         ValueError: with what to write instead.
@@ -217,6 +265,6 @@ def _loose(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _fix(verb: str, word: str) -> str:
     if verb == "predict" and not os.path.exists(word):  # noqa: PTH110 - of any length
         return f'a text to label is written text="{word}", a file input=FILE'
-    if verb in ("predict", "parse"):
+    if verb in ("predict", "parse", "score", "compare"):
         return f"a file is written input={word}"
     return f"expected settings as NAME=VALUE, such as seed=1; domadapt {verb} --help lists them"

@@ -31,7 +31,6 @@ def amazon_reviews(
     that are tested on all; ``test=ceiling`` tests every run on that share, for a gap between like and like.
 
     Args:
-        root: the benchmark folder.
         pair: ``SOURCE_to_TARGET`` of books, dvd, electronics, kitchen.
         dev_share: share of labelled reviews held out as dev: 400 of the source's 2000; the ceiling's of what it has.
         ceiling_share: share of the target's labelled reviews that the ceiling is tested on.
@@ -86,7 +85,6 @@ def amazon_reviews_fdu(
     two by their spaces and capitals. So ``text_detok`` is read, and the unlabelled text is lower-cased, too.
 
     Args:
-        root: the benchmark folder.
         pair: ``SOURCE_to_TARGET`` of camera_photo, electronics, software.
         dev_share: share of labelled training reviews held out as dev.
         lowercase: whether the unlabelled text is lower-cased as the labelled text is.

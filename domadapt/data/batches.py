@@ -144,10 +144,7 @@ def encode(
     """Tokenise texts and align their pieces with words.
 
     Args:
-        texts: the texts.
         words: per text (words, 2) character ranges.
-        tokenizer: a fast tokenizer.
-        max_pieces: longest sequence, special pieces included.
         parses: per text its parse, whose words are ``words``.
         labels: per text its class.
         word_tags: per text (words,) class of each word.

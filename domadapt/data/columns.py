@@ -35,9 +35,7 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
     """Fields under our names; of columns that the user names, nothing but these and our own is kept.
 
     Args:
-        fields: of one record.
         columns: for each name of ours the columns that may hold it, the likeliest first; empty keeps the fields.
-        where: the file and line.
 
     Raises:
         DataError: there is none of the columns asked for.
@@ -68,7 +66,6 @@ def canonical(fields: Mapping[str, Any], generated_id: str) -> dict[str, Any]:
     """A record's fields as :func:`~domadapt.data.records.parse_record` wants them, whichever tool wrote them.
 
     Args:
-        fields: of a JSON object.
         generated_id: for a record without an id.
 
     >>> canonical({"id": 3, "text": "The fan whines.", "label": [[4, 7, "aspect"]]}, "")

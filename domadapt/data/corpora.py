@@ -37,9 +37,7 @@ def hold_out(
     is that by record.
 
     Args:
-        records: to split.
         share: of records to hold out, between 0 and 1.
-        seed: of the choice.
         by: ``text``, or ``record``: each by itself, whoever has its copies.
         warnings: counts, by domain, the records that ``record`` would hold out and leave copies of.
 
@@ -80,7 +78,6 @@ def drawn(together: list[list[int]], wanted: int, seed: int) -> set[int]:
     """Members of whole groups, drawn at random so that there are as nearly as possible as many as wanted.
 
     Args:
-        together: groups, two or more.
         wanted: members in all; at least one group is drawn, at least one is not.
         seed: of the order in which they are drawn.
 
@@ -107,7 +104,6 @@ def kept(data: Any, folder: Path) -> Path:
 
     Args:
         data: see :func:`rows`.
-        folder: for such files.
 
     Raises:
         ValueError: it is nothing of the kind, or empty.
@@ -270,7 +266,6 @@ def shipped(source: str, target: str, root: str | None = None) -> Domains:
     """The corpora that travel with the package: folders of train, dev, test and unlabeled JSONL.
 
     Args:
-        source: folder of the labelled domain.
         target: folder of the domain without labels.
         root: where the folders are; None for the package's own.
     """
@@ -312,14 +307,12 @@ def aspect_opinion(
     The published dev set is the first third of the target's labelled file; here dev is held out from the source.
 
     Args:
-        root: the benchmark folder.
         pair: ``SOURCE_to_TARGET`` of device, laptops, restaurants.
         split: 1, 2 or 3.
         dev_share: share of the source's training sentences held out as dev.
         repeated: ``keep`` or ``drop`` unlabelled target sentences that also stand in the test set.
         empty: ``keep`` or ``drop`` labelled source sentences with neither aspect nor opinion. The target is left
             whole: to drop from it would take its labels.
-        lowercase: lower-case all text of both domains.
         folder: the corpus's, in ``root``.
         dev_by: ``text`` or ``record``, see :func:`~domadapt.data.corpora.hold_out`; of the ceiling's dev, too.
         source_texts: how many of the source's sentences are labelled, dev included, drawn at random; None for all.
@@ -422,7 +415,6 @@ def my_files(
             source's, unless it names its own.
         dev_share: share of the source held out as dev where there is no ``dev_path``.
         dev_by: ``text`` or ``record``, see :func:`~domadapt.data.corpora.hold_out`; of the ceiling's dev, too.
-        lowercase: lower-case all text of both domains.
         detokenise: take away the spaces beside punctuation that tokenisers leave, in both domains.
 
     Raises:
@@ -582,7 +574,6 @@ def memd(root: str | None, pair: str, folder: str = "memd") -> Domains:
     unlabelled text; the in-domain ceiling trains on them and chooses by the target's dev.
 
     Args:
-        root: the benchmark folder.
         pair: ``SOURCE_to_TARGET`` of books, clothing, hotel, laptop, restaurant.
         folder: the corpus's, in ``root``.
 
@@ -618,7 +609,6 @@ def cross_ner(
     text, and what the in-domain ceiling learns from. The source's dev is its own.
 
     Args:
-        root: the benchmark folder.
         pair: ``SOURCE_to_TARGET`` of conll2003, politics, science.
         dev_share: share of the target's train and dev that the ceiling holds out as its dev.
         folder: the corpus's, in ``root``.

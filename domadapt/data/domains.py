@@ -192,8 +192,6 @@ class Domains:
 
         Args:
             count: how many, or ``all``.
-            share: of the training records that they should make.
-            seed: of the draw.
 
         Raises:
             ValueError: there are not so many, or a setting is out of its range.

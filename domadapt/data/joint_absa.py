@@ -26,11 +26,9 @@ def joint_absa(
     held out from the source's. Spans are POS, NEG and NEU; devices have no NEU.
 
     Args:
-        root: the benchmark folder.
         pair: ``SOURCE_to_TARGET`` of device, laptop, rest.
         dev_share: share of the source's training sentences held out as dev.
         terms_only: every span is an ``aspect``, whatever its polarity: aspect extraction (AE).
-        lowercase: lower-case all text of both domains.
         folder: the corpus's, in ``root``.
         dev_by: ``text`` or ``record``, see :func:`~domadapt.data.corpora.hold_out`; of the ceiling's dev, too.
 

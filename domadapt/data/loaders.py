@@ -155,11 +155,6 @@ def share_of(examples: Sequence[Example], rank: int, world: int) -> tuple[list[E
     Losses are means over rows: tagged words, classified texts, or pieces. Means over parts of unlike size, each times
     its part of the rows times the number of parts, have the mean over the whole batch as their mean. A process for
     which no text is left gets one that counts for nothing, because all must take part in every step.
-
-    Args:
-        examples: the whole batch.
-        rank: of the process.
-        world: number of processes.
     """
     if world == 1:
         return list(examples), 1.0

@@ -36,9 +36,6 @@ class Location:
 def quoted(value: object) -> str:
     r"""The value as it can be shown in a log: on one line, control characters escaped, at most 80 characters.
 
-    Args:
-        value: Anything that was found in a file.
-
     Example:
         >>> print(quoted("bell\x07 and newline\n"))
         'bell\x07 and newline\n'
@@ -104,11 +101,6 @@ class Span:
 def split_tag(tag: object, where: Location | None = None, field: str = "tag") -> tuple[str, str]:
     """The prefix (B, I or O) and the canonical type of a tag in BIO, BIOES or BILOU.
 
-    Args:
-        tag: The tag as the corpus has it.
-        where: Its file and line, for the message.
-        field: Its name there, for the message.
-
     Raises:
         DataError: If it is not ``O``, ``B-TYPE`` or ``I-TYPE``, nor what the other two add: ``E``, ``S``, ``L``, ``U``.
 
@@ -132,9 +124,7 @@ def from_tokens(
     """Text, word ranges and spans of a tokenised sentence that is tagged in BIO, BIOES or BILOU.
 
     Args:
-        tokens: The words; single spaces join them into the text.
         tags: One tag a word, or None where the words are not annotated: then the spans are None.
-        where: File and line, for messages.
         warnings: Counts what continues nothing, such as an ``I-`` after ``O``: read as ``B-``, as CoNLL's scorer does.
 
     Raises:
@@ -269,7 +259,6 @@ def parse_record(
     Args:
         obj: ``{"id", "domain", "text"}`` or ``{"id", "domain", "tokens"}``, with ``label``; with ``spans``
             (a list of ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO) beside tokens.
-        where: Its file and line.
         domain: Overrides the object's own domain, which may then be absent.
         labelled: False leaves ``label``, ``spans`` and ``tags`` unread.
         warnings: Counts unknown fields, overridden domains, mended labels and repaired tags.

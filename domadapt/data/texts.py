@@ -169,7 +169,6 @@ def edited(record: Record, edits: Iterable[Edit]) -> Record:
     """A record with other words in some places; spans and the owner's tokens move along.
 
     Args:
-        record: labelled or not.
         edits: that overlap neither each other nor a part of a span or token: each covers whole ones, or none.
 
     Returns:
@@ -255,9 +254,6 @@ def lowercased(record: Record) -> Record:
     """The same record in lower case.
 
     'İ' becomes two characters, so that every offset after it moves.
-
-    Args:
-        record: any.
 
     >>> record = lowercased(Record("1", "hotels", "İzmir Bay", words=((0, 5), (6, 9)), spans=(Span(6, 9, "place"),)))
     >>> record.text[record.spans[0].start : record.spans[0].end], record.words

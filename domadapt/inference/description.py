@@ -105,10 +105,6 @@ def read_description(folder: Path) -> Description:
 def refuse_foreign(description: Description, path: Path) -> None:
     """Allow only those classes of domadapt that a model is made of, however deep they are named, and no ``${...}``.
 
-    Args:
-        description: of a model folder.
-        path: of its file.
-
     Raises:
         ValueError: at the first other name; nothing has been called by then, and nothing foreign imported.
     """

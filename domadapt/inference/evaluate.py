@@ -29,9 +29,6 @@ def evaluate(examples: Sequence[Example], setting: Setting, batch_size: int, tit
 
     Args:
         examples: tokenised texts, indexed from 0.
-        setting: encoder, methods, task, device and precision.
-        batch_size: texts a batch.
-        title: of the progress bar.
 
     Raises:
         ValueError: the model gives out NaN.
@@ -57,7 +54,6 @@ def calibration(rows: Rows, bins: int = 10) -> dict[str, Any] | None:
     """How often the model is right where it says how sure it is (Guo et al. 2017, https://arxiv.org/abs/1706.04599).
 
     Args:
-        rows: of labelled examples.
         bins: of equal width in confidence; empty ones are left out.
 
     Returns:

@@ -40,7 +40,6 @@ def model_card(description: Description, metrics: Metrics | None, use: str, meas
     Args:
         description: of the model, from its ``domadapt.json``.
         metrics: of its run, if they are there.
-        use: Python that loads the folder.
         measured: of the folder against the model that it was made from, a sentence each.
     """
     token = "types" in description.task
@@ -186,12 +185,8 @@ def write_onnx(
     """Write ``model.onnx``, ``tokenizer.json``, ``config.json`` and the file that runs them.
 
     Args:
-        stock: a Hugging Face folder.
         kind: of the task, ``sequence`` or ``token``.
-        max_pieces: longest text.
-        folder: that is there.
         transitions: (tags + 1, tags) scores of a tag after another, as decoding weights them.
-        temperature: of confidences.
         eight_bits: keep matrices as integers of 8 bits, a scale for each column; activations are scaled as they come.
 
     Raises:

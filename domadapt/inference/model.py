@@ -36,8 +36,6 @@ def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, An
     """A prediction as a line of JSON says it.
 
     Args:
-        text: as it was given.
-        prediction: of it.
         kind: of the task, ``sequence`` or ``token``.
 
     >>> row(UnlabelledText("a:1", "", "Fast."), Prediction("positive", 0.91239), "sequence")
@@ -66,11 +64,6 @@ def save_model(setting: Setting, config: dict[str, Any], folder: Path) -> None:
     """Write a model folder: a stock encoder, the few parameters that prediction needs on top, a description, checksums.
 
     Nothing in it is pickled. ``encoder/`` alone is a stock Hugging Face model that any pipeline loads.
-
-    Args:
-        setting: what the run worked with.
-        config: of the run, resolved.
-        folder: replaced as a whole.
     """
     replace_folder(folder, lambda part: _write(setting, config, part))
 
@@ -124,7 +117,6 @@ class Model:
 
         Args:
             texts: one string each.
-            batch_size: texts a batch.
 
         Returns:
             One prediction a text, in order.
@@ -284,8 +276,6 @@ def blamed(path: Path, place: str = "", own: Path | None = None) -> Iterator[Non
     """Whatever fails inside of it is told as the file's fault, in one line: what it asks for was never tried before.
 
     Args:
-        path: of the file.
-        place: in it.
         own: a file or folder that has its own errors: those that name it are told as they are.
 
     Raises:
@@ -331,9 +321,7 @@ class SavedRuns:
         """A run's logits for texts, as it predicts: with all that its methods add.
 
         Args:
-            run: its folder.
             texts: with their words, where words are classified.
-            batch_size: texts a batch.
             device: ``cpu`` or ``cuda``.
             precision: of the run that asks, as its setting has it.
 

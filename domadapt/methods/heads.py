@@ -14,8 +14,6 @@ def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> 
     """A setting that lists heads.
 
     Args:
-        name: of the setting, as the user writes it.
-        rows: as given.
         choices: what each row says beside ``layer`` and ``head``, and what of it is allowed; anything, where empty.
 
     Raises:
@@ -44,10 +42,6 @@ def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> 
 
 def read_layers(name: str, layers: Any) -> list[int]:
     """A setting that is ``all``, or lists layers.
-
-    Args:
-        name: of the setting, as the user writes it.
-        layers: as given.
 
     Returns:
         Their numbers; none for all.
@@ -89,7 +83,6 @@ def check_layer(name: str, layer: int, encoder: Any) -> None:
     """Refuse a layer that a model has not.
 
     Args:
-        name: of the setting, as the user writes it.
         layer: counted from 0.
         encoder: an :class:`~domadapt.models.encoder.Encoder`.
 
@@ -126,9 +119,5 @@ def mass_loss(scores: Tensor, links: Tensor) -> Tensor:
 
 
 def hidden_below(scores: Tensor) -> float:
-    """What scores are above that no mask hides: windows of attention and masks by distance hide what the tree may link.
-
-    Args:
-        scores: of any shape, masks added.
-    """
+    """Scores above it are hidden by no mask: windows of attention and masks by distance hide what the tree may link."""
     return torch.finfo(scores.dtype).min / 2

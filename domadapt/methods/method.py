@@ -155,11 +155,7 @@ class Method(nn.Module):
         """
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
-        """Its parameters with their peak learning rates, as torch's optimisers take them.
-
-        Args:
-            rate: the run's.
-        """
+        """Its parameters with their peak learning rates, as torch's optimisers take them."""
         return [{"params": list(self.parameters()), "lr": self.rate * rate}]
 
     def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -182,7 +178,6 @@ def both_sides(step: Step, losses: Any) -> dict[str, Tensor]:
     """A function of one view, summed over both sides of a step.
 
     Args:
-        step: of training.
         losses: takes a :class:`View`, gives named losses.
     """
     total: dict[str, Tensor] = {}
@@ -196,8 +191,6 @@ def in_range(name: str, value: float, low: float, high: float = float("inf")) ->
     """Refuse a setting out of its range.
 
     Args:
-        name: of the setting, as the user writes it.
-        value: as given.
         low, high: both allowed; a whole ``low`` without ``high`` asks for a whole number.
 
     Raises:

@@ -52,10 +52,6 @@ class PathRules:
     def learn(self, records: Sequence[Record], parses: Sequence[Parse]) -> dict[str, Any]:
         """Read everything off the source.
 
-        Args:
-            records: labelled, of the source.
-            parses: of them.
-
         Returns:
             What to record of it.
 

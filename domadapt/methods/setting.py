@@ -143,10 +143,7 @@ class Setting:
         """Tokenise texts; parse them if asked, and tag them if labelled.
 
         Args:
-            texts: records, or unlabelled texts.
             part: what to call them where truncation is counted.
-            parses: whether examples carry parses.
-            labelled: whether they carry what the task learns from.
             cached: False for text that will not come again.
         """
         parser = self.parser if cached else self.uncached
@@ -297,9 +294,6 @@ class Setting:
         Encoder and methods are in evaluation mode meanwhile.
 
         Args:
-            examples: to read.
-            batch_size: texts a batch.
-            title: of the progress bar.
             alone: what the encoder says, without what methods make of it.
         """
         modules = [self.encoder, *self.methods.values()]

@@ -57,13 +57,6 @@ def opinion_words(
     """Words of the source that stand in spans of other types than terms in most of their uses.
 
     Where the source has no other type: adjectives that mostly describe terms, as modifiers or as predicates.
-
-    Args:
-        records: labelled.
-        parses: of them.
-        kinds: span types of terms.
-        least: uses that it takes.
-        share: of a word's uses, from which on it counts.
     """
     paired = any(span.type not in kinds for record in records for span in record.spans or ())
     uses, counted = Counter[str](), Counter[str]()
@@ -85,13 +78,7 @@ def opinion_words(
 
 
 def leaning_words(records: Sequence[Record], parses: Sequence[Parse], labels: Sequence[str]) -> frozenset[str]:
-    """Words that stand for a class, in lower case.
-
-    Args:
-        records: classified.
-        parses: of them.
-        labels: names of the classes.
-    """
+    """Words that stand for a class, in lower case."""
     counts: dict[str, NDArray[np.float64]] = {}
     shares = np.ones(len(labels))
     for record, parse in zip(records, parses, strict=True):
@@ -121,16 +108,7 @@ def path_rules(
     most: int,
     longest: int,
 ) -> list[Rule]:
-    """Rules of annotated records, from the opinions that are annotated; where none are, from opinion words.
-
-    Args:
-        records: of the source.
-        parses: of them.
-        kinds: span types of terms.
-        words: opinion words.
-        most: rules.
-        longest: arcs of a path.
-    """
+    """Rules of annotated records, from the opinions that are annotated; where none are, from opinion words."""
     paired = any(span.type not in kinds for record in records for span in record.spans or ())
     opinions, terms = list[set[int]](), list[set[Words]]()
     for record, parse in zip(records, parses, strict=True):

@@ -95,7 +95,6 @@ def with_word_logits(output: Output, batch: Batch, changed: Callable[[Tensor], T
 
     Args:
         output: where words are classified; left as it is.
-        batch: that it is of.
         changed: of (words with a piece, classes) logits in float32, as bfloat16 would round away what is added; it may
             write to them.
     """
@@ -120,7 +119,6 @@ def states_of(view: View, level: str) -> Tensor:
     """(rows, width) states of one side of a step, in float32; no rows where no word could be something.
 
     Args:
-        view: of the step.
         level: ``word``: each word's first piece, of words that could be something. ``sentence``: the first piece, which
             is what heads read where texts are classified; the mean over pieces where words are.
     """
@@ -140,7 +138,6 @@ def merge(probabilities: Tensor, names: list[str]) -> Tensor:
 
     Args:
         probabilities: (rows, classes).
-        names: of the classes.
 
     >>> merge(torch.tensor([[0.5, 0.2, 0.3]]), ["", "aspect", "aspect"])
     tensor([[0.5000, 0.5000]])

@@ -172,12 +172,7 @@ def attention_modules(base: Any) -> list[nn.Module]:
 
 
 def output_projection(base: Any, module: nn.Module) -> nn.Linear | None:
-    """The layer that makes one state of a piece's heads; None where there is none of the model's own width.
-
-    Args:
-        base: a transformers encoder.
-        module: one of its self-attention modules.
-    """
+    """The layer that makes one state of a piece's heads; None where there is none of the model's own width."""
     home = next(name for name, found in base.named_modules() if found is module)
     for place in (module, base.get_submodule(home.rpartition(".")[0])):
         for name in OUTPUTS:
@@ -197,10 +192,8 @@ def add_to_output(
     """Add something to what attention gives, made of what it is given; until the handles are removed.
 
     Args:
-        module: self-attention.
         projection: its output projection: what is added meets the same dropout, norm and residual connection.
         hook: from the states that attention is given, (batch, pieces, width), to what is added, of the same shape.
-        batch, kept: for the hook.
     """
     inputs: list[Tensor] = []
 
@@ -227,9 +220,6 @@ def why_unreachable(base: Any) -> str:
     """Why a model's attention can't be replaced; empty if it can.
 
     Some models accept an attention function and silently ignore it.
-
-    Args:
-        base: a transformers encoder.
     """
     if not base._can_set_attn_implementation() or not attention_modules(base):
         return "computes its attention in a way of its own, which can't be replaced"
@@ -239,13 +229,7 @@ def why_unreachable(base: Any) -> str:
 
 
 def unreachable(base: Any, name: str, why: str) -> UnreachableAttention:
-    """The refusal of what needs to get into the attention of a model that does not let it.
-
-    Args:
-        base: a transformers encoder.
-        name: of the backbone.
-        why: what the model does instead.
-    """
+    """The refusal of what needs to get into the attention of a model that does not let it."""
     return UnreachableAttention(
         f"backbone {name!r} ({type(base).__name__}) {why}. It can be adapted, and the injections gnn, gnn_fusion, "
         f"relations and paths, which work on its states, and attention_supervision, if it returns its attention, work "

@@ -136,7 +136,6 @@ class Encoder(nn.Module):
         """Encode a batch and classify it with the stock head.
 
         Args:
-            batch: to encode.
             hooked: False sets all hooks aside, as a stage before training needs it: what it sees must not depend on
                 the injections beside it.
         """

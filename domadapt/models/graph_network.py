@@ -92,7 +92,6 @@ def refuse_graph_settings(name: str, convolution: str, width: int, depth: int) -
     """Refuse what no graph network can be made of.
 
     Args:
-        name: of the method, as the user writes it.
         convolution, width, depth: of :class:`GraphNetwork`.
 
     Raises:

@@ -42,11 +42,6 @@ def load_report(info: dict[str, Any]) -> LoadReport:
 def refuse_partial_base(model: Any, report: LoadReport, name: str) -> None:
     """A backbone may want for its head, and for the pooler that is part of it; it may bring heads of other tasks.
 
-    Args:
-        model: stock transformers model with a head.
-        report: of its checkpoint.
-        name: of the backbone.
-
     Raises:
         ValueError: below the head, weights are missing, of another shape, or too many.
     """
@@ -81,10 +76,6 @@ def _refuse(name: str, fresh: Iterable[str], unplaced: Iterable[str]) -> None:
 
 def refuse_non_finite(weights: dict[str, Tensor], name: str) -> None:
     """Refuse weights that are NaN or infinite.
-
-    Args:
-        weights: by name.
-        name: of the file or backbone.
 
     Raises:
         ValueError: naming the first.
@@ -127,9 +118,7 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
     """A stock transformers model with a head of ``len(labels)`` classes, in float32.
 
     Args:
-        name: as in the configuration.
         kind: ``token`` or ``sequence``.
-        labels: names of the classes.
 
     Returns:
         The model, and which weights did not come of its files: those of the head, as a rule.
@@ -247,8 +236,6 @@ def tried(base: Any, tokenizer: Any, **how: Any) -> tuple[Any, int]:
     """What an encoder gives for a text, as it predicts, and of how many pieces that text is.
 
     Args:
-        base: a transformers encoder.
-        tokenizer: its own.
         how: more for it, such as ``output_attentions=True``.
     """
     device, training = next(base.parameters()).device, base.training
@@ -298,10 +285,6 @@ class UnreadableLayer(ValueError):
 def layer_stack(base: Any, name: str) -> nn.ModuleList:
     """The transformer layers: the one list, in no other list, of as many modules as the configuration has layers.
 
-    Args:
-        base: a transformers encoder.
-        name: of the backbone.
-
     Raises:
         UnreadableLayer: there is no such list, as where layers share their weights, or several.
     """
@@ -329,9 +312,6 @@ def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
     """Refuse a layer that gives anything but (batch, pieces, width), such as pieces first.
 
     Args:
-        base: a transformers encoder.
-        tokenizer: its own.
-        name: of the backbone.
         layer: counted from 0.
 
     Raises:
@@ -356,10 +336,6 @@ def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
 
 def returned_attention(base: Any, tokenizer: Any) -> tuple[int, int] | None:
     """In how many layers, and of how many heads each, a model returns all pieces' attention to all pieces.
-
-    Args:
-        base: a transformers encoder.
-        tokenizer: its own.
 
     Returns:
         None where it returns none, or something else: windows, or scores.

@@ -78,7 +78,6 @@ def only_met_rows(encoder: Any, met: Collection[int]) -> Iterator[None]:
 
     Args:
         encoder: left as it is where its embeddings are frozen or no plain table, or where nothing is said to be met.
-        met: ids of pieces.
     """
     base: Any = getattr(encoder, "base", None)
     whole = base.get_input_embeddings() if base is not None else None

@@ -39,12 +39,7 @@ Domains = Mapping[str, str]  # names by side
 
 
 def absent(title: str, why: str) -> Section:
-    """The section of what a model does not let be had.
-
-    Args:
-        title: as it would be called.
-        why: names the model.
-    """
+    """The section of what a model does not let be had."""
     return Section(title, (without("This", why),))
 
 
@@ -87,10 +82,7 @@ def grid(
     """Layers × heads.
 
     Args:
-        title: what the numbers are.
         rows: a layer each, cells of its heads.
-        shades: the same shape.
-        notes: below it.
     """
     heads = max(map(len, rows), default=0)
     return Table(
@@ -110,14 +102,7 @@ Lines = Mapping[str, Mapping[str, Sequence[float]]]  # by model, then by what ea
 def lines_svg(
     panels: Mapping[str, Lines], layers: Sequence[str], alt: str, levels: Mapping[str, Mapping[str, float]]
 ) -> str:
-    """A figure: colours tell the models, strokes what the line is of.
-
-    Args:
-        panels: by title.
-        layers: their names, on the horizontal axis.
-        alt: what the figure shows, in words.
-        levels: by title, horizontal lines to compare with, by name.
-    """
+    """A figure: colours tell the models, strokes what the line is of."""
     with drawing():
         figure = Drawing(figsize=(WIDTH, 2.6), layout="constrained", facecolor="none")
         grid = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -242,8 +227,6 @@ def change_section(found: Change, domains: Domains, no_maps: str = "", no_weight
 
     Args:
         found: of it, maps and weights, as far as the model lets them be had.
-        domains: names by side.
-        no_maps, no_weights: why there are none.
     """
     maps = {side: np.array(rows) for side, rows in (found.maps or {}).items() if rows}
     weights = found.weights or {}
@@ -364,13 +347,7 @@ ABOUT = (
 
 
 def heads_section(found: Heads, domains: Domains, backbone: str) -> Section:
-    """All of it.
-
-    Args:
-        found: of both models.
-        domains: names by side.
-        backbone: name of the pretrained model.
-    """
+    """All of it."""
     shown = [relation for relation in found.relations if relation.name != ALL][:SHOWN]
     whole = [relation for relation in found.relations if relation.name == ALL]
     if not shown:

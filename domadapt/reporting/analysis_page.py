@@ -263,12 +263,7 @@ class Analysis:
 
 
 def analyse(subject: Subject, score: bool = True) -> Analysis:
-    """Every part of an analysis that the models let be had.
-
-    Args:
-        subject: models and texts.
-        score: whether parts are switched off, the slowest of it.
-    """
+    """Every part of an analysis that the models let be had."""
     if subject.unreachable:
         weights = weight_change(subject.before, subject.after)
         return Analysis(None, None, Change(None, weights), structural_probe(subject), domain_shift(subject), None)

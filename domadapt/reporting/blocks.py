@@ -287,7 +287,6 @@ def page(title: str, sections: Sequence[Section]) -> str:
     """The whole page.
 
     Args:
-        title: its heading.
         sections: in their order; those of level 2 are listed at the top.
 
     Returns:

@@ -56,7 +56,6 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
     """Audits below the folders of the runs, or those given.
 
     Args:
-        runs: folders of runs, or files in them.
         given: an ``audit.json``, or a folder that is searched for them; None searches ``runs``.
 
     Raises:
@@ -85,12 +84,7 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
 
 
 def data(pairs: Sequence[Pair], audits: Audits) -> Section:
-    """As published and clean side by side, and the audits.
-
-    Args:
-        pairs: of the report.
-        audits: that were found.
-    """
+    """As published and clean side by side, and the audits."""
     blocks: list[Block] = [published_and_clean(pairs)]
     blocks += [Text(f"An audit was left out: {message}", "warning") for message in audits.skipped]
     for audit in audits.audits:
@@ -172,10 +166,7 @@ def fixed_and_broken(pair: Pair, parser: Parser, most: int, with_attention: bool
     """A pair's examples.
 
     Args:
-        pair: with the run folders' names in its metrics.
-        parser: whose parses are drawn.
         most: examples of each kind that are shown.
-        with_attention: load the adapted model and draw its attention too.
     """
     try:
         compared = compare(pair)
@@ -204,11 +195,7 @@ def fixed_and_broken(pair: Pair, parser: Parser, most: int, with_attention: bool
 
 
 def excerpt(example: Example) -> Excerpt:
-    """The beginning of a text, and of the owner's words those that lie in it whole.
-
-    Args:
-        example: whose text.
-    """
+    """The beginning of a text, and of the owner's words those that lie in it whole."""
     text, left_out = cut(example.text, LONGEST_TEXT)
     text = UNPAIRED.sub("\ufffd", text)  # half a character: spaCy refuses it
     words = example.words
@@ -288,11 +275,7 @@ ABOUT = (
 
 
 def expected(pairs: Sequence[Pair]) -> Section:
-    """Expected and true scores, run by run.
-
-    Args:
-        pairs: of the report.
-    """
+    """Expected and true scores, run by run."""
     runs = [(pair, run) for pair in pairs for method in pair.methods for run in method.runs if run.expected]
     if not runs:
         return Section(TITLE, (Text("No run recorded what it expected to score."),))
@@ -367,7 +350,6 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
     """The card for a terminal; every character of it harmless.
 
     Args:
-        card: of the run.
         width: of a line, in characters.
     """
     lines = [title(card), "", *(f"  {line}" for line in _facts(card)), "", as_text(kinds_table(card, SHOWN)), ""]
@@ -411,7 +393,6 @@ def kinds_table(card: TargetCard, words: int = 10) -> Table:
     """What is predicted of the target, how often, and on which words.
 
     Args:
-        card: of the run.
         words: shown of each kind.
     """
     spans = card.task == "extraction"
@@ -496,6 +477,9 @@ def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     yield "model", card.model
     if card.changes or card.relabelled is not None:
         yield "source-only", f"{card.folder}/source_only/model"
+    if card.to_label:
+        model, file = shlex.quote(card.model), shlex.quote(f"{card.folder}/{card.to_label}")
+        yield "a score", f"label some texts of {file}, then domadapt score model={model} input={file}"
     yield "use it", f'domadapt predict model={shlex.quote(card.model)} text="Type a sentence here."'
     yield "in Python", f'domadapt.load("{card.model}").predict(["Type a sentence here."])'
 
@@ -504,11 +488,7 @@ MOST = 6  # models of a pair that are shown in full, one seed of each method
 
 
 def unlabelled(pair: Pair) -> list[Section]:
-    """Sections of a pair without target labels; none where it has some, or no run has left its card.
-
-    Args:
-        pair: with the run folders' names in its metrics.
-    """
+    """Sections of a pair without target labels; none where it has some, or no run has left its card."""
     runs = [run for method in pair.methods for run in method.runs]
     cards = (
         [] if any(run.target_test for run in runs) else [read_card(run.folder, run.key) for run in runs if run.folder]
@@ -530,11 +510,7 @@ def unlabelled(pair: Pair) -> list[Section]:
 
 
 def comparison(cards: list[TargetCard]) -> Table:
-    """Models side by side: what they reach on source dev, how sure they are of the target, and what they find there.
-
-    Args:
-        cards: of runs on one pair.
-    """
+    """Models side by side: what they reach on source dev, how sure they are of the target, and what they find there."""
     kinds = list(dict.fromkeys(kind.name for card in cards for kind in card.kinds))
     spans = cards[0].task == "extraction"
 

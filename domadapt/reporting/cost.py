@@ -35,12 +35,7 @@ class Cost:
 
 
 def cost(pairs: Sequence[Pair], colors: Mapping[str, str]) -> Section:
-    """A table, and a figure where seconds and gains of several adapted methods are known.
-
-    Args:
-        pairs: of the report.
-        colors: by the methods' names.
-    """
+    """A table, and a figure where seconds and gains of several adapted methods are known."""
     found = costs(pairs)
     table = Table(
         "Means over pairs and seeds",

@@ -93,9 +93,6 @@ def best_overall(pairs: Sequence[Pair]) -> list[tuple[Pair, Method]]:
 def compare(pair: Pair) -> Comparison | str:
     """Compare a pair's best adapted method with source_only, text by text.
 
-    Args:
-        pair: with the run folders' names in its metrics.
-
     Returns:
         The comparison, or why there is none.
 
@@ -199,9 +196,6 @@ MOST = 8  # confusions of labels that have a column
 def mistakes(pair: Pair) -> Table | None:
     """Errors by kind, one line a method; None where no run kept its predictions beside gold labels.
 
-    Args:
-        pair: whose runs.
-
     Raises:
         ValueError: a ``predictions.jsonl`` is damaged; names it.
     """
@@ -271,12 +265,7 @@ Point = tuple[float, float, int]  # mean confidence, share right, how many
 
 
 def calibration(pair: Pair, colors: Mapping[str, str]) -> list[Block]:
-    """A diagram of the bars that stand and the best adapted method, and every method's error.
-
-    Args:
-        pair: whose runs.
-        colors: by the methods' names.
-    """
+    """A diagram of the bars that stand and the best adapted method, and every method's error."""
     methods = [row.method for row in rows(pair)]
     known = {m.name: points for m in methods if (points := pooled(m))}
     if not known:
@@ -330,7 +319,6 @@ def error(method: Method, of: str = "error") -> float | None:
     """Mean over seeds of a recorded expected calibration error.
 
     Args:
-        method: whose runs.
         of: name of a field of :class:`~domadapt.runs.metrics.Calibration`.
     """
     values = [v for run in method.runs if (v := getattr(run.calibration, of)) is not None]

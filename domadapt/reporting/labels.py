@@ -57,7 +57,6 @@ def ways(pair: Pair, statistics: Statistics | None = None) -> list[Way]:
     """A pair's ways of training, in the order of the bars; the ceiling is none, it has no source labels beside it.
 
     Args:
-        pair: whose methods.
         statistics: where intervals come from; over seeds alone without it.
     """
     found: dict[str, list[Point]] = {}
@@ -108,7 +107,6 @@ def reached(curve: Sequence[tuple[int, float]], score: float, least: int) -> tup
     Args:
         curve: (labels, score) by rising number.
         score: to be reached.
-        least: of the figure's scale, on which it is interpolated.
 
     Returns:
         That number twice; or the two that it lies between, where nothing tells more: 0 and the smallest number that was
@@ -152,11 +150,7 @@ def label_svg(
     """The figure as an SVG element in the page's text colour.
 
     Args:
-        headline: name of the score.
-        found: ways of training; some have several numbers of labels.
-        ceiling: score of training on the target's labels alone.
         colors: by the methods' names; a way has that of its method without labels.
-        alt: what the figure shows, in words.
     """
     with drawing():
         return element(_drawn(headline, found, ceiling, colors), alt)
@@ -224,13 +218,7 @@ LABELS_CEILING = " Dashed: the ceiling, trained on the target's labels alone."
 
 
 def target_label_sections(pairs: Sequence[Pair], statistics: Statistics, colors: Mapping[str, str]) -> list[Section]:
-    """One section, where some way of training was run with several numbers of target labels on one pair; else none.
-
-    Args:
-        pairs: of the report.
-        statistics: of these pairs.
-        colors: by the methods' names.
-    """
+    """One section, where some way of training was run with several numbers of target labels on one pair; else none."""
     blocks: list[Block] = []
     several = len(pairs) > 1
     for pair in pairs:
@@ -250,7 +238,6 @@ def drawn(pair: Pair, statistics: Statistics | None = None) -> list[Way]:
     """Ways with several numbers of labels; beside them the adapted method that the report names, if there is no other.
 
     Args:
-        pair: whose methods.
         statistics: where intervals come from.
     """
     every = ways(pair, statistics)
@@ -262,12 +249,7 @@ def drawn(pair: Pair, statistics: Statistics | None = None) -> list[Way]:
 
 
 def worth(pair: Pair, found: Sequence[Way]) -> list[str]:
-    """One sentence an adapted way: with how many labels plain fine-tuning has what that one has with none.
-
-    Args:
-        pair: whose ways.
-        found: that are drawn.
-    """
+    """One sentence an adapted way: with how many labels plain fine-tuning has what that one has with none."""
     adapted = [way for way in found if way.role == "adapted" and way.points[0].labels == 0]
     plain = [way for way in found if way.role == "source_only" and way.points[-1].labels]
     if not adapted or not plain:
@@ -287,13 +269,7 @@ def worth(pair: Pair, found: Sequence[Way]) -> list[str]:
 
 
 def label_table(pair: Pair, found: Sequence[Way], ceiling: Interval | None = None) -> Table:
-    """Number of labels × way.
-
-    Args:
-        pair: whose ways.
-        found: that are drawn.
-        ceiling: score of training on the target's labels alone.
-    """
+    """Number of labels × way."""
     scores = {(way.name, point.labels): point.score for way in found for point in way.points}
     numbers = sorted({point.labels for way in found for point in way.points})
     cells = [

@@ -32,7 +32,6 @@ def markdown(title: str, sections: Sequence[Section], longest: int = LONGEST) ->
     """A whole report.
 
     Args:
-        title: its heading.
         sections: in their order.
         longest: bytes; what would go beyond is left out, the last of the smaller sections first, and counted.
 

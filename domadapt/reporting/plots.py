@@ -24,7 +24,6 @@ def save_bars(pair: Pair, path: str | Path) -> Path:
     """Write the bar figure, black on white, to a file of its own, for a README.
 
     Args:
-        pair: whose scores.
         path: where to; its suffix, ``.svg`` or ``.png``, says in which format.
 
     Raises:
@@ -97,10 +96,7 @@ def dots_svg(pairs: Sequence[Pair], statistics: Statistics | None, colors: Mappi
     """The figure as an SVG element in the page's text colour.
 
     Args:
-        pairs: of the report.
         statistics: where intervals come from; over seeds alone without it.
-        colors: by the methods' names.
-        alt: what the figure shows, in words.
 
     Returns:
         The element, or an empty string without any target score.
@@ -226,10 +222,7 @@ def curve_svg(pair: Pair, shown: Sequence[str], colors: Mapping[str, str], alt: 
     """One panel each, as an SVG element in the page's text colour.
 
     Args:
-        pair: whose runs.
         shown: of :func:`panels`.
-        colors: by the methods' names.
-        alt: what the figure shows, in words.
     """
     with drawing():
         return element(_curves(pair, shown, colors), alt)
@@ -284,12 +277,7 @@ COLUMNS = 8  # of a table that fits a printed page
 
 
 def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
-    """Two tables: target score, and gap closed with colours; a mean of each where a method was run on all pairs.
-
-    Args:
-        pairs: of the report.
-        statistics: of these pairs.
-    """
+    """Two tables: target score, and gap closed with colours; a mean of each where a method was run on all pairs."""
     by_pair = {pair.name: {row.method.name: row for row in rows(pair, statistics)} for pair in pairs}
     longest = sorted(by_pair.values(), key=len, reverse=True)
     roles = {name: row.method.role for found in longest for name, row in found.items()}

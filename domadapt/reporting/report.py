@@ -61,12 +61,7 @@ def shared_settings(runs: Sequence[Metrics]) -> dict[str, str]:
 
 
 def ran(method: Method, shared: dict[str, str]) -> Ran:
-    """What is to be told of a method's runs.
-
-    Args:
-        method: its runs.
-        shared: settings that need no repeating.
-    """
+    """What is to be told of a method's runs."""
     own = {k: v for k, v in settings(method.runs[0].config).items() if shared.get(k) != v}
     stages: dict[str, list[float]] = {}
     for run in method.runs:
@@ -94,12 +89,7 @@ def counts_of(runs: Sequence[Metrics], name: str) -> list[tuple[str, int]]:
 
 
 def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
-    """Everything that somebody needs to repeat these runs.
-
-    Args:
-        found: the runs, and what was unreadable.
-        pairs: the same runs, grouped.
-    """
+    """Everything that somebody needs to repeat these runs."""
     shared = shared_settings(found.runs)
     blocks: list[Block] = [
         Text(
@@ -178,16 +168,7 @@ def contents(
     parser: Parser,
     attention: bool,
 ) -> list[Section]:
-    """All sections.
-
-    Args:
-        found: the runs, and what was unreadable.
-        pairs: the same runs, grouped.
-        statistics: of these pairs.
-        audits: that were found.
-        parser: whose parses are drawn.
-        attention: draw the attention of the adapted models.
-    """
+    """All sections."""
     opening: list[Block] = [verdict_card(pairs, statistics)]
     skipped = [f"Unreadable, so left out: {message}" for message in found.skipped]
     warnings = tuple(Text(message, "warning") for message in (*skipped, *statistics.messages))
@@ -289,14 +270,7 @@ def _collapsed(blocks: Sequence[Block]) -> tuple[Block, ...]:
 
 
 def details(pairs: Sequence[Pair], parser: Parser, attention: bool, colors: Mapping[str, str]) -> list[Section]:
-    """Curves, calibration, errors and examples of each pair; of the first :data:`DETAILED` in a large report.
-
-    Args:
-        pairs: of the report.
-        parser: whose parses are drawn.
-        attention: draw the attention of the adapted models.
-        colors: by the methods' names.
-    """
+    """Curves, calibration, errors and examples of each pair; of the first :data:`DETAILED` in a large report."""
     shown = pairs[:DETAILED]
     most = min(EXAMPLES, max(1, CARDS // (2 * len(shown))))
     intro: list[Block] = []
@@ -362,31 +336,17 @@ INSTALL = "pip install 'domadapt[report]'"
 
 
 def run_records(pairs: Sequence[Pair]) -> list[Record]:
-    """One record a run: names, scores as shares, seconds, selection.
-
-    Args:
-        pairs: grouped runs.
-    """
+    """One record a run: names, scores as shares, seconds, selection."""
     return [_run(pair, method, run) for pair in pairs for method in pair.methods for run in method.runs]
 
 
 def method_records(pairs: Sequence[Pair], statistics: Statistics) -> list[Record]:
-    """One record a pair and method: means, intervals, differences, p-values, gap closed.
-
-    Args:
-        pairs: grouped runs.
-        statistics: of these pairs.
-    """
+    """One record a pair and method: means, intervals, differences, p-values, gap closed."""
     return [_method(pair, row, statistics) for pair in pairs for row in rows(pair, statistics)]
 
 
 def write_csv(records: Sequence[Record], path: Path) -> None:
-    """Write records; strings that a spreadsheet would run as formulas get an apostrophe in front.
-
-    Args:
-        records: that may have different keys.
-        path: the file; replaced whole.
-    """
+    """Write records; strings that a spreadsheet would run as formulas get an apostrophe in front."""
     file = io.StringIO()
     columns = _columns(records)
     writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
@@ -397,10 +357,6 @@ def write_csv(records: Sequence[Record], path: Path) -> None:
 
 def write_parquet(records: Sequence[Record], path: Path) -> None:
     """Write records with a type for each column.
-
-    Args:
-        records: that may have different keys.
-        path: the file; replaced whole.
 
     Raises:
         ValueError: pyarrow is not installed; says how to install it.

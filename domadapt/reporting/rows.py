@@ -34,8 +34,6 @@ def named_file(output: str | Path | None, name: str, suffixes: Sequence[str]) ->
     """The file that other formats go beside, under its name with their own endings.
 
     Args:
-        output: as it was given.
-        name: of the verb.
         suffixes: that the file may have, the usual one first.
 
     Raises:
@@ -94,7 +92,6 @@ def rows(pair: Pair, statistics: Statistics | None = None) -> list[Row]:
     """A pair's lines: those below, source_only, adapted ones by falling score with their controls, in_domain.
 
     Args:
-        pair: whose methods.
         statistics: where the target scores' intervals come from; over seeds alone without it.
     """
     found = [_row(pair, method, statistics) for method in pair.methods]

@@ -28,9 +28,6 @@ LIGHTER = 0.5  # of a control: the share of what its method's colour lacks to wh
 def palette(pairs: Sequence[Pair]) -> dict[str, str]:
     """Colours by the methods' names; a control has its method's, lighter.
 
-    Args:
-        pairs: of the report.
-
     >>> from domadapt.runs.groups import Method
     >>> from domadapt.runs.metrics import Metrics
     >>> gnn = Metrics(method="gnn", config={"benchmark": {"controls": {"gnn": "shuffled"}}})
@@ -104,7 +101,6 @@ def element(figure: Figure, alt: str) -> str:
 
     Args:
         figure: made under :func:`drawing`.
-        alt: what it shows, in words.
     """
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None})

@@ -51,7 +51,6 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
     """A pair's table with its footnotes.
 
     Args:
-        pair: whose methods.
         statistics: where intervals come from; over seeds alone without it.
     """
     lines = rows(pair, statistics)
@@ -125,11 +124,7 @@ def gap_words(gap: Interval) -> str:
 
 
 def shares_table(overall: Sequence[Overall]) -> Table | None:
-    """Adapted methods' shares of the gap over pairs, by each score; None where there is no gap.
-
-    Args:
-        overall: of the report's statistics.
-    """
+    """Adapted methods' shares of the gap over pairs, by each score; None where there is no gap."""
     lines = [one for one in overall if one.role == "adapted" and any(share.gap for share in one.shares)]
     names = list(dict.fromkeys(share.score for one in lines for share in one.shares))
     if not lines:
@@ -201,10 +196,6 @@ MOST = 30  # methods in one diagram; more are a table's business
 def rank_svg(ranking: Ranking, alt: str) -> str:
     """Mean ranks on a line, methods that are not told apart joined by bars.
 
-    Args:
-        ranking: with its critical difference.
-        alt: what the figure shows, in words.
-
     Returns:
         An SVG element; an empty string with too many methods to draw.
     """
@@ -243,11 +234,7 @@ BOUND = "oracle"  # chooses by target test labels: a bound, never a choice
 
 
 def regret(pairs: Sequence[Pair]) -> Section:
-    """One table a pair: mean target score of the checkpoint that each validator would have chosen.
-
-    Args:
-        pairs: of the report.
-    """
+    """One table a pair: mean target score of the checkpoint that each validator would have chosen."""
     tables = [table for pair in pairs if (table := regret_table(pair)) is not None]
     about = (
         "A validator chooses which epoch's model is kept. The oracle looks at target test labels, so it is only a "

@@ -81,8 +81,6 @@ def place(text: str, parse: Parse, spans: Sequence[Span]) -> list[Word | None]:
     """Words from left to right, line by line; None for white space that the parser took for a word.
 
     Args:
-        text: what was parsed.
-        parse: of that text.
         spans: all that will be drawn below the words, whose types need room.
     """
     words: list[Word | None] = []
@@ -149,9 +147,6 @@ def tree_svg(text: str, parse: Parse, lanes: Sequence[Lane], alt: str) -> str:
 
     Args:
         text: what was parsed. Whatever it contains is shown, never interpreted.
-        parse: of that text.
-        lanes: spans to underline, from top to bottom.
-        alt: what is drawn, in words.
 
     Returns:
         An ``svg`` element, styled by the report's style sheet.

@@ -34,7 +34,6 @@ def claim(one: Overall, statistics: Statistics) -> str:
     """Whether syntax helps, from a method's differences over pairs.
 
     Args:
-        one: an adapted method with controls.
         statistics: where its controls' own differences to the baseline are.
     """
     baseline = visible(one.baseline.other or statistics.baseline)
@@ -104,12 +103,7 @@ ABOUT = (
 
 
 def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
-    """Tables of differences and tests, and the critical-difference diagram.
-
-    Args:
-        pairs: of the report.
-        statistics: of these pairs.
-    """
+    """Tables of differences and tests, and the critical-difference diagram."""
     blocks: list[Block] = [Text(ABOUT, "soft")]
     several = len(pairs) > 1
     against = [(cell, cell.baseline) for cell in statistics.cells if cell.baseline.other]
@@ -258,12 +252,7 @@ NAMED = 6  # comparisons that are named one by one in a sentence
 
 
 def overview(pairs: Sequence[Pair], statistics: Statistics) -> list[str]:
-    """The report's first paragraphs: what ran, what was shown, over all pairs.
-
-    Args:
-        pairs: of the report.
-        statistics: of these pairs.
-    """
+    """The report's first paragraphs: what ran, what was shown, over all pairs."""
     runs = sum(len(method.runs) for pair in pairs for method in pair.methods)
     names = {method.name for pair in pairs for method in pair.methods}
     seeds = sorted({len(method.seeds) for pair in pairs for method in pair.methods})
@@ -287,12 +276,7 @@ def overview(pairs: Sequence[Pair], statistics: Statistics) -> list[str]:
 
 
 def summary(pair: Pair, statistics: Statistics) -> str:
-    """One paragraph on a pair: what source labels alone reach, what target labels would, what adaptation changed.
-
-    Args:
-        pair: with at least one method.
-        statistics: of this pair, and of others maybe.
-    """
+    """One paragraph on a pair: what source labels alone reach, what target labels would, what adaptation changed."""
     lines = {row.method.name: row for row in rows(pair, statistics)}
     sentences = [_standing(lines, role) for role in ("source_only", "in_domain")]
     best = best_adapted(pair)
@@ -465,12 +449,7 @@ def _adapted(row: Row, cell: Cell) -> str:
 
 
 def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
-    """Task, backbone, scores, gap closed, run time, model, and one plain sentence.
-
-    Args:
-        pairs: of the report.
-        statistics: of these pairs.
-    """
+    """Task, backbone, scores, gap closed, run time, model, and one plain sentence."""
     runs = [run for pair in pairs for method in pair.methods for run in method.runs]
     tasks = list(dict.fromkeys(f"{pair.task}, scored by {pair.headline}" for pair in pairs))
     backbones = list(dict.fromkeys(_backbone(run.config) for run in runs if run.role not in BELOW))

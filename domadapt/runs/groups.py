@@ -85,9 +85,6 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
 def read_metrics(path: Path) -> Metrics:
     """One ``metrics.json``.
 
-    Args:
-        path: of the file.
-
     Raises:
         ValueError: it is unreadable, half written, of another format, or lacks what a report needs; names the file.
     """
@@ -103,9 +100,6 @@ def read_metrics(path: Path) -> Metrics:
 
 def load(path: Path) -> dict[str, Any]:
     """The content of one ``metrics.json``, as it is.
-
-    Args:
-        path: of the file.
 
     Raises:
         ValueError: it is unreadable, half written, or no JSON object; names the file.
@@ -395,10 +389,6 @@ MARK = f"+{ORACLE}_selection"  # as training names it
 
 def reselect(runs: Sequence[Metrics], name: str) -> tuple[tuple[Metrics, ...], tuple[str, ...]]:
     """Put the checkpoint that a validator would have chosen in place of the one that was kept.
-
-    Args:
-        runs: finished ones.
-        name: of a validator that scored them.
 
     Returns:
         The runs that it scored, and what has changed, in words. What was recorded of the kept epoch alone is dropped,

@@ -26,12 +26,7 @@ CORPORA = "domadapt.data.corpora.shipped"  # reads two folders of those in its r
 
 
 def by_content(value: Any, name: str = "") -> Any:
-    """A configuration with the names of files, folders and foreign code replaced by hashes of their content.
-
-    Args:
-        value: any part of a resolved configuration.
-        name: of the setting that it is the value of.
-    """
+    """A configuration with the names of files, folders and foreign code replaced by hashes of their content."""
     if isinstance(value, dict):
         plain = {key: by_content(value[key], key) for key in sorted(value)}
         if value.get("root") and value.get("folder"):  # other corpora in the same folder change nothing
@@ -95,12 +90,7 @@ def names_file(name: str, value: Any) -> bool:
 
 
 def files_named(value: Any, name: str = "") -> Iterator[Path]:
-    """The files and folders that a configuration names.
-
-    Args:
-        value: any part of a resolved configuration.
-        name: of the setting that it is the value of.
-    """
+    """The files and folders that a configuration names."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from files_named(item, key)
@@ -228,7 +218,6 @@ def cell_key(cfg: DictConfig, without: Sequence[str] = ()) -> str:
 
     Args:
         cfg: a composed ``train.yaml``.
-        without: more groups of settings to leave out.
     """
     config: Any = OmegaConf.to_container(cfg, resolve=True)
     kept = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}

@@ -36,7 +36,6 @@ def run_lock(folder: Path, wait: bool) -> Iterator[None]:
 
     Args:
         folder: the run's; made if absent.
-        wait: until the other process is through, rather than leave.
 
     Raises:
         Busy: another process holds it, and ``wait`` is False.

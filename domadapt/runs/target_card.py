@@ -88,6 +88,7 @@ class TargetCard:
         expected: headline score on the target, without its labels; None where nothing estimates it.
         changes: against the source-only model, where it was trained along; the largest first.
         relabelled: texts with another label than by the source-only model; None where there is none, or of spans.
+        to_label: file of texts drawn at random beside the card, for ``domadapt score``; empty where there is none.
         folder: the run's, where the card lies.
     """
 
@@ -114,6 +115,7 @@ class TargetCard:
     expected: Expected | None = None
     changes: tuple[Change, ...] = ()
     relabelled: int | None = None
+    to_label: str = ""
     folder: str = ""
 
     @property
@@ -133,7 +135,6 @@ def read_card(folder: Path | str, key: str | None = None) -> TargetCard | None:
     """A run folder's card; None if there is none, or none that this version understands.
 
     Args:
-        folder: the run's.
         key: of the run; a card of another one, left there by an earlier run, is none.
     """
     path = Path(folder, FILE)

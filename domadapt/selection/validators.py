@@ -71,9 +71,6 @@ class Comparing(Protocol):
 def best_epoch(values: Sequence[float]) -> int:
     """The epoch, from 1, with the largest value; the earlier one wins a tie, and what is not finite loses to all.
 
-    Args:
-        values: of one validator, one an epoch.
-
     Raises:
         ValueError: no value is a number.
 
@@ -326,10 +323,6 @@ class Reverse:
 def back(target: Rows, source: Rows) -> float:
     """Learn the predictions of target rows from their features; score on the classes of source rows.
 
-    Args:
-        target: rows with predictions.
-        source: rows with classes.
-
     Returns:
         Macro F1 over the classes of the source, ``outside`` left out; NaN where there are no rows.
 
@@ -517,7 +510,6 @@ def save_evidence(evidence: Evidence, path: Path) -> None:
     """Write an epoch's evidence, its rows that matter alone, as arrays: nothing in it is pickled.
 
     Args:
-        evidence: of the epoch.
         path: of the file, ``….npz``.
     """
     about = {f.name: getattr(evidence, f.name) for f in fields(Evidence) if f.name not in PARTS}

@@ -170,8 +170,6 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     """The application.
 
     Args:
-        answers: of the model.
-        about: it, in a line.
         hosts: names that requests may be for: a page elsewhere can make a name of its own mean this machine.
     """
     template = Environment(loader=PackageLoader("domadapt.serving", "."), autoescape=True).get_template(

@@ -78,12 +78,7 @@ class Row:
 
 
 def rows(one: ScoredPair, baseline: str) -> list[Row]:
-    """Every method of a pair against its baseline and its controls.
-
-    Args:
-        one: the pair.
-        baseline: a role, or the name of a method.
-    """
+    """Every method of a pair against its baseline and its controls."""
     own = [(m, {"": _against_baseline(one, m, baseline), **_against_controls(one, m)}) for m in one.pair.methods]
     tested = iter(_tested_over_items(one, [side for _, sides in own for side in sides.values()]))
     found = [(method, {name: next(tested) for name in sides}) for method, sides in own]
@@ -178,8 +173,6 @@ def rank(
     """Rank methods and test whether they differ.
 
     Args:
-        methods: names.
-        pairs: names.
         scores: (pairs, methods), higher is better.
         networks: (pairs,) that were ranked there; pairs that share one are one observation.
 
@@ -370,7 +363,6 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
     Args:
         pairs: grouped runs (:func:`domadapt.runs.groups.group`); each method's controls are what its runs'
             ``config.benchmark.controls`` declare.
-        baseline: a role, or the name of a method.
         predictions: read them; without, intervals are over seeds alone.
 
     Returns:

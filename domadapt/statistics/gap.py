@@ -96,7 +96,6 @@ def scored(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]
     """Read a pair's scores and predictions.
 
     Args:
-        pair: whose runs know their folders.
         predictions: read them; without, only the scores are known.
 
     Returns:
@@ -143,13 +142,7 @@ LEAST = 0.01  # of a gap without an interval, that a share is told of
 
 
 def parts(one: ScoredPair, method: Method, name: str) -> tuple[Sample, Sample] | str:
-    """A method's gain and the gap on one pair, at the seeds that all three have; or why there are none.
-
-    Args:
-        one: the pair.
-        method: whose gain.
-        name: of the score.
-    """
+    """A method's gain and the gap on one pair, at the seeds that all three have; or why there are none."""
     low, high = (reference(one.pair, method, role) for role in ("source_only", "in_domain"))
     if not any(one.known(method, seed, name) for seed in method.seeds):
         return "the target test has no labels"
@@ -170,7 +163,6 @@ def share(name: str, found: Sequence[tuple[Sample, Sample] | str]) -> Share:
     """Mean gain over mean gap, over the pairs that have both.
 
     Args:
-        name: of the score.
         found: one a pair, as :func:`parts` returns it.
     """
     known = [each for each in found if not isinstance(each, str)]
@@ -283,7 +275,6 @@ def replicability(
         names: (N,) of the pairs that could be tested.
         p_values: (N,) one-sided.
         smallest: (N,) what each pair's test could at best have given.
-        unit: of these tests.
 
     Returns:
         The count; or a reason where no p-values, however small, could have made it more than 0.

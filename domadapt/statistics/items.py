@@ -127,10 +127,7 @@ def read_items(run: Metrics) -> Items | str:
         average = str((run.config.get("task") or {}).get("average", "macro"))
     if not kinds:
         return f"{path.parent}: metrics.json counts no kinds of label"
-    counts = _counts(rows, kinds)
-    if average == "micro":  # runs may predict different classes: their counts are to have one shape
-        counts = counts.sum(axis=1, keepdims=True)
-    items = Items(_digest(rows), counts, average, tuple(kinds) if counts.shape[1] == len(kinds) else ())
+    items = counted(rows, kinds, average)
     stored = test.get(run.headline)
     if stored is None or abs(items.score - stored) > EXACT:
         raise ValueError(
@@ -138,6 +135,19 @@ def read_items(run: Metrics) -> Items | str:
             f"the two are not of one run: run that cell again"
         )
     return items
+
+
+def counted(rows: Sequence["Row"], kinds: Sequence[str], average: str) -> Items:
+    """Counts of predictions beside their gold labels.
+
+    >>> row = ("1", "The lens", {(4, 8, "aspect")}, {(4, 8, "aspect"), (0, 3, "aspect")})
+    >>> counted([row], ["aspect"], "macro").score
+    0.6666666666666666
+    """
+    counts = _counts(rows, kinds)
+    if average == "micro":  # runs may predict different classes: their counts are to have one shape
+        counts = counts.sum(axis=1, keepdims=True)
+    return Items(_digest(rows), counts, average, tuple(kinds) if counts.shape[1] == len(kinds) else ())
 
 
 Row = tuple[str, str, set[Any], set[Any]]  # name, text, gold and predicted: (start, end, type) of spans, or a class

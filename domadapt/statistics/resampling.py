@@ -102,7 +102,6 @@ def resampled_scores(runs: Sequence[Items], resamples: int = RESAMPLES) -> Float
 
     Args:
         runs: on one test set (the same ``digest``).
-        resamples: how many.
 
     Returns:
         (resamples, runs). Runs on one test set get the same draws in every call, whatever pair they belong to.
@@ -139,7 +138,6 @@ def sample(
     Args:
         scores: (seeds,) on the test items as they are.
         resampled: (resamples, seeds) on resampled items; None where only the scores are known.
-        pair: its name.
         seeds: theirs; counted from 0 if not given.
         networks: (seeds,) keys of what was scored; without them, each is a network of its own.
     """
@@ -166,12 +164,7 @@ def mean_over_pairs(samples: Sequence[Sample]) -> Sample:
 
 
 def plus(one: Sample, other: Sample, factor: float) -> Sample:
-    """``one + factor * other``, unit by unit.
-
-    Args:
-        one, other: of the same units.
-        factor: how many times the other counts.
-    """
+    """``one + factor * other``, unit by unit."""
     items = None if one.items is None or other.items is None else one.items + factor * other.items
     networks = tuple(a | b for a, b in zip(one.networks, other.networks, strict=True))
     return Sample(one.values + factor * other.values, one.weights, one.units, networks, items)
@@ -264,7 +257,6 @@ def sign_flip(
     """p-value of a weighted sum of paired differences when each may change its sign; exact up to 13 of them.
 
     Args:
-        differences: method less other.
         weights: how much each counts, such as 1 / number.
         alternative: ``greater`` asks only whether the method is better.
 
@@ -295,7 +287,6 @@ def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str)
     """Two-sided test of paired differences, or words where there are too few.
 
     Args:
-        differences: method less other, one a unit.
         weights: as in :func:`sign_flip`.
         unit: what the differences are of: ``seeds``, ``runs`` or ``pairs``.
 

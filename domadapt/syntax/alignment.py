@@ -141,7 +141,6 @@ def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: i
         states: (batch, pieces, width) piece states.
         pair_pieces: (pairs,) indices into the flattened (batch * pieces).
         pair_words: (pairs,) indices of graph nodes.
-        nodes: number of graph nodes.
 
     Returns:
         (nodes, width); zeros for a node without pieces.
@@ -161,7 +160,6 @@ def first_words(pair_pieces: Tensor, pair_words: Tensor, pieces: int) -> Tensor:
     Args:
         pair_pieces: (pairs,) piece of each pair.
         pair_words: (pairs,) word, or graph node, of each pair.
-        pieces: number of pieces, all texts' together.
 
     Returns:
         (pieces,) word or node; -1 for pieces without one.

@@ -65,14 +65,7 @@ class Rule(NamedTuple):
 
 
 def linked(text: Text, parse: Parse, opinions: Collection[int], longest: int) -> Iterator[Linked]:
-    """Runs of nouns around opinion words; an opinion word is no part of one.
-
-    Args:
-        text: parsed.
-        parse: of it.
-        opinions: words that judge.
-        longest: arcs of a path.
-    """
+    """Runs of nouns around opinion words; an opinion word is no part of one."""
     runs = {word: (p.first, p.end) for p in noun_phrases(parse, text.text) for word in range(p.first, p.end)}
     for start, end, path in paths_from(parse, opinions, longest):
         words = runs.get(end, (end, end + 1))
@@ -91,12 +84,8 @@ def learn_rules(
     """The rules of annotated texts, in the order they were taken; fewer where no other raises F1.
 
     Args:
-        texts: of the source.
-        parses: of them.
         opinions: of each text, words that judge.
         terms: of each text, first word and end of its terms.
-        most: rules.
-        longest: arcs of a path.
 
     >>> import numpy as np
     >>> from domadapt.data.records import Record

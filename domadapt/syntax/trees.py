@@ -99,7 +99,6 @@ def tree_edges(heads: Sequence[IntArray], relations: Sequence[IntArray], vocabul
     Args:
         heads: per text (words,) head word.
         relations: per text (words,) relation id, 0 for unknown.
-        vocabulary: number of known relation names.
 
     Returns:
         ``edge_index`` (2, edges), from row 0 to row 1, and ``edge_type`` (edges,).

@@ -113,9 +113,6 @@ TASKS: Final = {"extraction": Extraction, "classification": Classification}  # b
 def auto(records: Sequence[Record]) -> str:
     """Name of the task that labelled records are of: spans first, for there are corpora with both.
 
-    Args:
-        records: of the source.
-
     Raises:
         ValueError: they are not annotated at all.
 

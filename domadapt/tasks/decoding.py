@@ -24,7 +24,6 @@ def transition_scores(tags: Iterable[NDArray[np.int64]], count: int) -> Tensor:
 
     Args:
         tags: of the words of each text.
-        count: of tags there are.
 
     >>> transition_scores([np.array([0, 1, 2]), np.array([0, 0, 1])], 3).exp()[1].double().numpy().round(2).tolist()
     [0.16, 0.23, 4.85]

@@ -227,7 +227,6 @@ def spans_of(tags: Sequence[str], words: IntArray, sure: Sequence[float]) -> tup
     """Spans of a predicted tag sequence; an I without its B begins a span.
 
     Args:
-        tags: one a word.
         words: (words, 2) character ranges.
         sure: probability of each tag; a span's confidence is the mean of its words', as in transformers' pipelines.
 

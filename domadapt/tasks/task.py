@@ -41,10 +41,7 @@ def check_known(record: Record, field: str, value: str, known: Sequence[str]) ->
     """Refuse what is not among the task's own.
 
     Args:
-        record: that has it.
         field: ``label`` or ``span type``.
-        value: the record's.
-        known: the task's.
 
     Raises:
         DataError: naming file and line, or the record where it came from no file.
@@ -140,12 +137,7 @@ def rows(logits: Tensor, features: Tensor, texts: Tensor, words: Tensor, classes
 
 
 def joined(parts: Sequence[Rows], classes: int) -> Rows:
-    """Rows of several batches together.
-
-    Args:
-        parts: of the batches.
-        classes: how many there are, for the shape of nothing.
-    """
+    """Rows of several batches together."""
     if not parts:
         none = np.empty(0, np.int64)
         return Rows(np.empty((0, classes), np.float32), np.empty((0, 0), np.float16), none, none, none)

@@ -87,13 +87,7 @@ class Tracker:
         """
 
     def benchmark(self, home: Path, metrics: Sequence[Content], report: Path | None) -> None:
-        """An experiment is through.
-
-        Args:
-            home: folder of the sweep's runs.
-            metrics: of its runs.
-            report: the HTML file.
-        """
+        """An experiment is through."""
 
 
 class Watch(Logger):
@@ -207,12 +201,6 @@ class Several(Tracker):
 def tracking(config: dict[str, Any], key: str, folder: Path, attempt: int = 1) -> Iterator[Watch]:
     """Track a run, whichever way it ends.
 
-    Args:
-        config: of the run, resolved.
-        key: of the cell.
-        folder: of the run.
-        attempt: how often the run was started, this time included.
-
     Yields:
         Its ``logger`` is for the Lightning Trainer; its ``finish`` is told the results.
     """
@@ -236,7 +224,6 @@ def track_benchmark(cfg: DictConfig, metrics: Sequence[Content], report: Path | 
 
     Args:
         cfg: a composed ``benchmark.yaml``.
-        metrics: of its runs.
         report: the HTML file, if there is one.
     """
     watch = Watch(make_tracker(plain(cfg.tracking) if cfg.tracking else None))

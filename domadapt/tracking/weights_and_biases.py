@@ -23,14 +23,7 @@ from domadapt.utils.text import visible
 
 
 def show_predictions(wandb: Any, run: Any, folder: Path, rows: int) -> None:
-    """Log ``predictions.jsonl``; nothing where there is none.
-
-    Args:
-        wandb: the package.
-        run: an open run.
-        folder: of the run.
-        rows: of the table; the matrix is of all texts.
-    """
+    """Log ``predictions.jsonl``; nothing where there is none."""
     path = folder / "predictions.jsonl"
     if not path.is_file():
         return
@@ -65,8 +58,6 @@ def show(wandb: Any, run: Any, metrics: Sequence[Content]) -> None:
     """Log every pair's result table as the report prints it, its numbers in one table for plots, and its bars.
 
     Args:
-        wandb: the package.
-        run: an open run.
         metrics: contents of ``metrics.json``.
     """
     pairs = group([typed(content) for content in metrics])

@@ -1,5 +1,7 @@
 """The card of a run without target labels: what it predicts, the score to expect, warnings."""
 
+import csv
+import io
 import json
 import logging
 import math
@@ -44,10 +46,6 @@ def doubts(
     """One sentence each.
 
     Args:
-        task: that was trained.
-        records: of the target test.
-        predictions: of these.
-        curve: of training, a line an epoch.
         epoch: the one that is kept, counted from 1.
     """
     dev = {line["epoch"]: float(line["source_dev"][task.headline]) for line in curve}
@@ -70,10 +68,6 @@ def doubts(
 def one_class(told: Mapping[str | None, int], texts: str) -> Iterator[str]:
     """That one class is all that is predicted, or nearly so.
 
-    Args:
-        told: how many texts are called what.
-        texts: what texts they are.
-
     >>> list(one_class({"good": 99, "bad": 1}, "target texts"))
     ["one class predicted: 99 of 100 target texts are called 'good'"]
     >>> list(one_class({"good": 9, "bad": 1}, "target texts"))
@@ -84,6 +78,7 @@ def one_class(told: Mapping[str | None, int], texts: str) -> Iterator[str]:
         yield f"one class predicted: {told[name]} of {total} {texts} are called {name!r}"
 
 
+TO_LABEL = 50
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
 FEW_STEPS, FEW_DEV, CUT = 100, 30, 0.1  # below or above which a warning is due
@@ -102,9 +97,6 @@ def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: A
     """Put together what a person wants to see of a run without target labels.
 
     Args:
-        setting: that was trained.
-        labelled: its target text.
-        metrics: of the run.
         audit: of its texts, where there was one.
     """
     texts, predictions = setting.domains.unlabeled.texts, labelled.predictions
@@ -197,9 +189,6 @@ def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[
 
     Ranked by the log odds ratio of a text's holding the word, in its standard errors, a half added to each count.
 
-    Args:
-        labelled: texts and their labels.
-
     >>> typical_words([("a good pen", "good"), ("good ink", "good"), ("a bad pen", "bad"), ("bad", "bad")])["good"]
     (('good', 2),)
     """
@@ -263,13 +252,7 @@ CHUNK = 16  # batches labelled together: wide enough to sort by length, small en
 
 
 def label_target(setting: Setting, batch_size: int, path: Path) -> Labelled:
-    """Label all unlabelled target text, and write it a line each, as ``domadapt predict`` does.
-
-    Args:
-        setting: with the weights of the chosen checkpoint.
-        batch_size: texts a batch.
-        path: of the file.
-    """
+    """Label all unlabelled target text, and write it a line each, as ``domadapt predict`` does."""
     texts = setting.domains.unlabeled.texts
     predictions, sure, lost = list[Prediction](), list[FloatArray](), Truncation()
 
@@ -311,11 +294,6 @@ def audit_own_files(cfg: DictConfig, setting: Setting, folder: Path) -> Audit | 
     """The fast part of the audit, of a user's own files, into the run's folder; benchmarks are audited apart.
 
     The test stays sealed: nothing in ``setting`` leads to it.
-
-    Args:
-        cfg: of the run.
-        setting: with its texts.
-        folder: of the run.
     """
     if not own_files(cfg.data) or "benchmark" in cfg:
         return None
@@ -332,5 +310,34 @@ def leave_card(
 ) -> None:
     """Write ``card.json`` and ``card.md``; the arguments are those of :func:`target_card`, and the run's folder."""
     card = target_card(setting, labelled, typed(plain_json(metrics)), audit)
+    if setting.source_only is not None:  # the adapted model's run alone: one file to label
+        texts = setting.domains.unlabeled.texts
+        card = replace(card, to_label=draw_to_label(texts, setting.task.kind, folder))
     write_card(card, folder)
     write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))
+
+
+def draw_to_label(texts: Sequence[UnlabelledText], kind: str, folder: Path) -> str:
+    """Write fifty texts of the target, drawn at random, for ``domadapt score``; labels that are there already stay.
+
+    Returns:
+        The file's name.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = draw_to_label([UnlabelledText("b:1", "b", "So, so.")], "sequence", Path(folder))
+    ...     name, Path(folder, name).read_text()
+    ('fifty_to_label.csv', 'id,text,label\\nb:1,"So, so.",\\n')
+    """
+    chosen = [texts[i] for i in sorted(random.Random(0).sample(range(len(texts)), min(TO_LABEL, len(texts))))]
+    name = "fifty_to_label.csv" if kind == "sequence" else "fifty_to_label.jsonl"
+    if not (folder / name).exists():
+        file = io.StringIO()
+        if kind == "sequence":
+            table = csv.writer(file, lineterminator="\n")
+            table.writerows([("id", "text", "label"), *((text.id, text.text, "") for text in chosen)])
+        else:
+            rows = ({"id": text.id, "text": text.text, "spans": None} for text in chosen)
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        write_atomic(folder / name, file.getvalue())
+    return name

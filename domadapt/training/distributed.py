@@ -73,12 +73,7 @@ def be_quiet() -> None:
 
 
 def trainer_options(options: TrainerOptions, device: torch.device) -> dict[str, Any]:
-    """Lightning's accelerator, devices, strategy and plugins.
-
-    Args:
-        options: how to train.
-        device: the run's.
-    """
+    """Lightning's accelerator, devices, strategy and plugins."""
     spawned = options.devices > 1 and options.strategy == "auto"
     return {
         "accelerator": "cpu" if device.type == "cpu" else "auto",
@@ -92,10 +87,6 @@ def trainer_options(options: TrainerOptions, device: torch.device) -> dict[str, 
 
 def check_devices(options: TrainerOptions, device: torch.device) -> None:
     """Refuse what can't be started.
-
-    Args:
-        options: how to train.
-        device: the run's.
 
     Raises:
         ValueError: naming the setting, its value and what is expected.

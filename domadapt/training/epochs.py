@@ -116,7 +116,6 @@ class AdaptationModule(pl.LightningModule):
 
 
 told = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
-UNTOLD = ("source_dev", "last")  # validators: said already, and of no value
 
 
 class Epochs(Callback):
@@ -235,9 +234,6 @@ class Epochs(Callback):
 
         Args:
             epoch: that is over, counted from 1.
-            step: how many steps were made by then.
-            losses: their means over the epoch.
-            loggers: hear of it.
         """
         evidence = self.evidence(epoch)
         self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
@@ -332,22 +328,16 @@ def epoch_line(line: dict[str, Any], headline: str, epochs: int, left: float) ->
     """What a log says of an epoch.
 
     Args:
-        line: of the curve.
-        headline: name of the dev score.
-        epochs: there are.
         left: seconds, about.
 
-    >>> line = {"epoch": 2, "losses": {"task": 0.5, "total": 0.61}, "source_dev": {"span_f1": 0.452},
-    ...         "validators": {"source_dev": 0.452, "infomax": 1.25, "ensemble": math.nan}}
+    >>> line = {"epoch": 2, "losses": {"task": 0.5, "total": 0.61}, "source_dev": {"span_f1": 0.452}}
     >>> epoch_line(line, "span_f1", 3, 75.0)
-    'epoch 2 of 3: loss 0.610, dev span_f1 45.2, infomax 1.25, about 1:15 left'
+    'epoch 2 of 3: loss 0.610, source dev span F1 45.2, about 1:15 left'
     """
-    told = {name: value for name, value in line["validators"].items() if name not in UNTOLD}
-    values = [f"{name} {value:.3g}" for name, value in told.items() if not math.isnan(value)]  # none yet: it compares
     minutes, seconds = divmod(round(left), 60)
     over = "done" if line["epoch"] == epochs else f"about {minutes}:{seconds:02} left"
-    scores = f"loss {line['losses']['total']:.3f}, dev {headline} {100 * line['source_dev'][headline]:.1f}"
-    return f"epoch {line['epoch']} of {epochs}: {', '.join([scores, *values, over])}"
+    score = f"source dev {headline.replace('_f1', ' F1')} {100 * line['source_dev'][headline]:.1f}"
+    return f"epoch {line['epoch']} of {epochs}: loss {line['losses']['total']:.3f}, {score}, {over}"
 
 
 @contextmanager

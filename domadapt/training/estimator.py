@@ -52,8 +52,6 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Train one run.
 
         Args:
-            X: labelled texts of the source domain.
-            y: their labels, or their spans.
             target: texts of the target domain, without labels.
 
         Raises:

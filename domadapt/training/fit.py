@@ -35,10 +35,7 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
     """Train, from the last checkpoint of an earlier attempt if there is one.
 
     Args:
-        options: how to train.
-        setting: what the run works with.
         epochs: of the run, without any yet; another cell's checkpoint is not resumed.
-        logger: hears of losses and scores.
     """
     passes = options.passes(-(-len(setting.source) // options.batch_size))
     loader = StepLoader(
@@ -109,11 +106,7 @@ def met_pieces(setting: Setting) -> set[int]:
 
 
 def resumable(epochs: Epochs) -> int:
-    """How many epochs an earlier attempt at the same cell has left; anything else there is deleted.
-
-    Args:
-        epochs: knows the folder and the key.
-    """
+    """How many epochs an earlier attempt at the same cell has left; anything else there is deleted."""
     done = 0
     if epochs.last.is_file():
         try:

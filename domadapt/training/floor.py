@@ -56,11 +56,7 @@ def run_floor(cfg: DictConfig, floor: PathRules, problem: Problem, folder: Path,
     """Learn the rules, then apply them; target labels are opened after that.
 
     Args:
-        cfg: of the run.
-        floor: with nothing learnt yet.
-        problem: to solve.
         folder: where predictions are written.
-        status: told of every stage.
 
     Returns:
         For metrics.json: ``stages``, ``source_dev``, ``target_test`` and so on.

@@ -68,9 +68,6 @@ class TrainerOptions:
         """How often an epoch goes over the labelled texts, so that all epochs together make ``least_steps``.
 
         Epochs stay as many: there is a checkpoint for each, and methods count them.
-
-        Args:
-            batches: of one pass.
         """
         return max(1, math.ceil(self.least_steps / max(1, self.epochs * batches)))
 

@@ -123,9 +123,6 @@ def _train(cfg: DictConfig, key: str, folder: Path, wait: bool, leave: bool) -> 
 def clean(folder: Path) -> None:
     """Delete what a killed attempt has left half written.
 
-    Args:
-        folder: the run's, whose lock is held.
-
     Raises:
         ValueError: there are files of somebody else where the run would write.
     """

@@ -86,12 +86,7 @@ class Network:
                 checkpoint.save(content, self._file(line["epoch"]))
 
     def take(self, epochs: Epochs, logger: Logger | None) -> bool:
-        """Put back what another run has kept, scored on this run's text; False where there is none that is whole.
-
-        Args:
-            epochs: of the run that asks.
-            logger: hears of losses and scores.
-        """
+        """Put back what another run has kept, scored on this run's text; False where there is none that is whole."""
         kept = self._load() if self._shared else None
         if kept is None:
             return False
@@ -118,7 +113,6 @@ def forget_networks(cache: Path, keys: Iterable[str | None]) -> None:
 
     Args:
         cache: folder of what runs share.
-        keys: of the networks, as metrics.json has them.
     """
     for key in {key for key in keys if key}:
         for path in cache.glob(f"network-{key}-epoch=*.safetensors"):
@@ -151,10 +145,6 @@ class Ceiling:
 
     def take(self, folder: Path, source: str) -> dict[str, Any] | None:
         """Copy what another cell has made, model and predictions, unless there is none that is whole.
-
-        Args:
-            folder: the run folder that it goes to.
-            source: of the pair that asks.
 
         Returns:
             The other cell's metrics, with the folder they are from.

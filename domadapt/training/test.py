@@ -24,9 +24,7 @@ def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs
     """Score the chosen epoch on everything, and every other epoch on the target test; the chosen one's weights stay.
 
     Args:
-        setting: what the run works with.
         sealed: the target test; None where there are no labels.
-        epochs: of the training.
         folder: where predictions are written.
 
     Returns:
@@ -88,11 +86,6 @@ def scores_on_test(
     """What metrics.json says of the target test, and the predictions as a file.
 
     Args:
-        task: that scores.
-        domains: whose texts were read before.
-        records: of the test.
-        predictions: of them.
-        scores: of these.
         folder: where predictions are written.
     """
     texts = [r.text for r in domains.unlabeled.texts] + [r.text for r in domains.source_train]

@@ -22,7 +22,6 @@ def save(checkpoint: dict[str, Any], path: Path) -> None:
     """Write nested dicts, lists and tuples of tensors, numbers, strings, booleans and None.
 
     Args:
-        checkpoint: to write.
         path: the file; its folder is made if absent.
 
     Raises:

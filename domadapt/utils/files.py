@@ -86,9 +86,7 @@ def refuse_overwriting(output: Path, inputs: Iterable[Path], setting: str = "out
     """Before anything is computed, let alone written: what is read must not be replaced.
 
     Args:
-        output: the file that would be written.
         inputs: files that are read; those that are not there don't count.
-        setting: that names the output.
 
     Raises:
         ValueError: it is one of them, by whatever name.

@@ -61,9 +61,6 @@ def strike(text: str) -> str:
 def struck(value: Any) -> Any:
     """Nested dicts and lists whose texts, names included, hold no secret.
 
-    Args:
-        value: of any kind.
-
     >>> struck({"a": ["b", 1]})
     {'a': ['b', 1]}
     """
@@ -75,11 +72,7 @@ def struck(value: Any) -> Any:
 
 
 def remember(config: Any) -> None:
-    """Strike the secrets that a configuration holds out of whatever this process tells from now on.
-
-    Args:
-        config: plain dicts, lists and values.
-    """
+    """Strike the secrets that a configuration holds out of whatever this process tells from now on."""
     redacted(config)
 
 
@@ -105,10 +98,6 @@ def without_given(text: str) -> str:
 def redacted(config: Any, secret: bool = False) -> Any:
     """A configuration without secrets.
 
-    Args:
-        config: plain dicts, lists and values.
-        secret: all of it is one.
-
     >>> redacted({"tracking": {"api_key": "0123456789", "project": "mine"}, "seed": 1})
     {'tracking': {'api_key': '[hidden]', 'project': 'mine'}, 'seed': 1}
     """
@@ -127,9 +116,6 @@ def hidden(arguments: Sequence[str]) -> list[str]:
     """Overrides with their secrets moved into the environment, where other processes of a sweep find them, too.
 
     Hydra writes and prints overrides as they stand, long before a configuration could be redacted.
-
-    Args:
-        arguments: of the command line.
 
     >>> hidden(["seed=1", "+tracking.api_key=0123456789"])
     ['seed=1', '+tracking.api_key=${oc.env:DOMADAPT_SECRET_TRACKING_API_KEY}']

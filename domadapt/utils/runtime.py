@@ -40,10 +40,6 @@ def pick_precision(name: str, device: torch.device) -> str:
 def kind_of_hardware(device: str, precision: str) -> str:
     """What of this machine changes a run's numbers: ``cpu 32-true``, or ``cuda NVIDIA H200 bf16-mixed``.
 
-    Args:
-        device: as configured.
-        precision: as configured.
-
     Raises:
         ValueError: as of :func:`pick_device` and :func:`pick_precision`.
     """

@@ -65,9 +65,6 @@ def _visible(character: str) -> str:
 def plain_json(value: Any) -> Any:
     """A value in dicts, lists, strings, numbers, booleans and None; what is not finite becomes None.
 
-    Args:
-        value: of these, or of tensors, arrays and numpy's numbers.
-
     Raises:
         TypeError: there is something else in it; names its type and its place.
 

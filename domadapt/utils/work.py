@@ -30,8 +30,6 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: i
 
     Args:
         work: a function of a module, or something else that can be pickled.
-        items: drawn in this process.
-        processes: workers.
 
     Raises:
         RuntimeError: a worker was killed.

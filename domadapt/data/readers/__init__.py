@@ -67,7 +67,6 @@ def read(
     """Read a corpus, in whichever format it is.
 
     Args:
-        path: The file.
         domain: The domain of its records; it overrides one that the file gives.
         labelled: False leaves labels, tags and spans unread, as target text must be.
         format: The name of a reader; None looks at the text, then at the extension.
@@ -115,7 +114,6 @@ def choose(path: Path, head: str, format: str | None) -> str:
     """The name of the format that a file is in.
 
     Args:
-        path: The file.
         head: Its first characters, :data:`HEAD` of them or all.
         format: What the user says it is; None looks at the text, then at the extension.
 

@@ -38,7 +38,6 @@ def check_start(path: Path, raw: bytes) -> None:
     r"""Refuse a file whose first bytes say that it must be unpacked or re-encoded.
 
     Args:
-        path: The file, for the message.
         raw: Its content, or the first kilobytes of it.
 
     Raises:
@@ -64,9 +63,7 @@ def not_utf8(where: Location, field: str, error: UnicodeDecodeError) -> DataErro
     """What to say of a byte that is not UTF-8.
 
     Args:
-        where: The file and line.
         field: Which byte it is, counted in the file or in its line.
-        error: Of the decoder.
     """
     fix = f"re-encode it, for instance: iconv -f latin1 -t utf-8 {_shell(Path(where.path))} > NEW_FILE"
     return DataError(where, field, error.object[error.start : error.end], "UTF-8", fix)

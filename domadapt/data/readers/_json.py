@@ -11,11 +11,7 @@ from domadapt.data.records import DataError, Location
 
 
 def decoder(where: Location) -> JSONDecoder:
-    """A decoder that refuses an object which names a field twice.
-
-    Args:
-        where: File and line of the object, for the message.
-    """
+    """A decoder that refuses an object which names a field twice."""
     return JSONDecoder(object_pairs_hook=partial(_once, where))
 
 
@@ -33,11 +29,7 @@ def refusing(where: Location, begins: int, content: str, expected: str, fix: str
     """Turn what a decoder raises into one line for the user.
 
     Args:
-        where: file and line of the object.
         begins: number of the line at which the text that the decoder was given begins.
-        content: the object, for the message.
-        expected: what should be there.
-        fix: what to do.
 
     Raises:
         DataError: what is inside raised an error of JSON.

@@ -57,10 +57,7 @@ def open_file(
     Args:
         path: A UTF-8 file, maybe packed with gzip, or a parquet table; a byte order mark is dropped and counted, CRLF
             becomes LF, and so does CR where there is no LF at all, which is counted, too.
-        domain: The domain of its records.
-        labelled: Whether labels may be read.
         content: What the file holds, where that has been read before: a pipe can be read only once.
-        columns: What a table calls the fields of a record.
 
     Raises:
         DataError: If it cannot be read, is not UTF-8, or is empty.
@@ -105,10 +102,6 @@ INSTALL: Final = "pip install 'domadapt[report]'"
 
 def unpacked(path: Path, raw: bytes) -> bytes:
     r"""The text in a file's bytes, which are returned as they are where they are text.
-
-    Args:
-        path: The file, for messages.
-        raw: Its content.
 
     Raises:
         DataError: It is damaged, or parquet, and pyarrow is not installed.
@@ -156,7 +149,6 @@ def as_lines(rows: Any, names: dict[str, list[str]]) -> bytes:
     r"""Rows as JSON Lines.
 
     Args:
-        rows: mappings.
         names: of the values of columns that hold numbers in their place.
 
     >>> as_lines([{"text": "sharp", "label": 1}], {"label": ["bad", "good"]})

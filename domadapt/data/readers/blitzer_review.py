@@ -31,9 +31,6 @@ def sniff(path: Path, head: str) -> bool:
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
     """Yield each review's first line and record.
 
-    Args:
-        file: The opened file.
-
     Raises:
         DataError: If a block or a field is never closed, a review has no text, or a rating is no number.
     """

@@ -38,9 +38,6 @@ def _names(header: str) -> list[str]:
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
     """Yield each row's first line and record; a blank label means that there is none.
 
-    Args:
-        file: The opened file.
-
     Raises:
         DataError: If the header has no ``text`` or a name twice, a row has more or fewer fields than the
             header, or a quote is never closed.

@@ -36,11 +36,7 @@ def sniff(path: Path, head: str) -> bool:
 
 
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
-    """Yield each sentence's line and record; titles, headers and what has no ``##`` are counted and left out.
-
-    Args:
-        file: The opened file.
-    """
+    """Yield each sentence's line and record; titles, headers and what has no ``##`` are counted and left out."""
     for line, content in file.lines():
         annotation, mark, text = content.partition("##")
         if not mark:

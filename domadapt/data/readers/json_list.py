@@ -29,9 +29,6 @@ def sniff(path: Path, head: str) -> bool:
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
     """Yield each object's first line and record. Where ids are left out, they are numbers of objects.
 
-    Args:
-        file: The opened file.
-
     Raises:
         DataError: If it is no list of objects, or one names a field twice or is not a record.
     """

@@ -25,9 +25,6 @@ def sniff(path: Path, head: str) -> bool:
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
     """Yield each line's number and record.
 
-    Args:
-        file: The opened file.
-
     Raises:
         DataError: If a line is not JSON, names a field twice, or is not a record.
     """

@@ -20,10 +20,6 @@ def sniff(path: Path, head: str) -> bool:
 
 
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
-    """Yield each line's number and record.
-
-    Args:
-        file: The opened file.
-    """
+    """Yield each line's number and record."""
     for line, text in file.lines():
         yield line, Record(file.generated_id(line), file.domain, text)

@@ -30,9 +30,6 @@ def sniff(path: Path, head: str) -> bool:
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:
     """Yield each sentence's line and record. Spans are None throughout a file that annotates no sentence.
 
-    Args:
-        file: The opened file.
-
     Raises:
         DataError: If it is not well-formed, declares a document type, or an offset does not fit its term.
     """

@@ -121,9 +121,7 @@ def rows_by_text(known: Mapping[str, Tensor], examples: Sequence[Example], count
 
     Args:
         known: (rows, width) by text; another number of rows than is counted here is of a text that was cut otherwise.
-        examples: texts of a batch.
         counts: rows of each.
-        width: of a row.
     """
     rows = [known.get(example.text) for example in examples]
     return torch.cat(
@@ -140,7 +138,6 @@ def divergence(logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
     Args:
         logits: (rows, classes).
         labels: (rows, classes) probabilities; rows of zeros do not count.
-        temperature: of the predictions.
 
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     >>> labels = torch.stack([(logits[0] / 2).softmax(-1), torch.zeros(2)])

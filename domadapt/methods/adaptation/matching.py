@@ -59,7 +59,6 @@ def coral(source: Tensor, target: Tensor, means: bool = False) -> Tensor:
     Args:
         source: (n, width).
         target: (m, width).
-        means: whether the means count.
 
     >>> import torch
     >>> x = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])

@@ -189,8 +189,6 @@ def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, sure:
     Args:
         logits: (rows, classes).
         labels: (rows, classes) log-probabilities.
-        temperature: of the labels.
-        sure: probability from which on a row counts fully.
         counts: (classes,) what a row counts for, by its likeliest class.
 
     >>> labels, even = torch.tensor([[0.9, 0.1]]).log(), torch.ones(2)

@@ -220,8 +220,6 @@ def believed(
     """(phrases,) mean probability of each phrase, shrunk.
 
     Args:
-        phrases: to judge.
-        uses: of them.
         words: probability of each word that was read, by its number, by text.
 
     >>> one, two = Phrase("battery life", False), Phrase("life", False)
@@ -257,14 +255,7 @@ def telling_nouns(records: Sequence[Record], parses: Sequence[Parse]) -> frozens
 
 
 def places(record: Record, parse: Parse, kinds: Sequence[str], telling: frozenset[str]) -> list[Place]:
-    """Where a record can take a noun phrase: spans of these types on whole words, and nouns outside of every span.
-
-    Args:
-        record: labelled.
-        parse: of it.
-        kinds: span types that can be replaced.
-        telling: nouns that stay.
-    """
+    """Where a record can take a noun phrase: spans of these types on whole words, and nouns outside of every span."""
     starts = {int(start) for start in parse.words[:, 0]}
     ends = {int(end): word for word, end in enumerate(parse.words[:, 1])}
     spans = record.spans or ()

@@ -86,7 +86,6 @@ def piece_arcs(batch: Batch, kind: str) -> Tensor:
     """Arcs of the trees, between all pieces of the two words.
 
     Args:
-        batch: with parses.
         kind: ``parents`` (a root's is itself), ``children`` or ``both``.
 
     Returns:

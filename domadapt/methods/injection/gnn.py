@@ -113,7 +113,6 @@ def agreement_loss(words: Tensor, graph: Tensor, temperature: float) -> Tensor:
 
     Args:
         words, graph: (masked words, width); row i of one belongs to row i of the other.
-        temperature: of the softmax.
 
     Returns:
         Scalar; zero with fewer than two words, where there is nothing to contrast.

@@ -190,7 +190,6 @@ def folded(weights: dict[str, Tensor], projection: str, head: SyntaxHead) -> dic
     Args:
         weights: of the encoder; not changed in place.
         projection: see :func:`query_projection`.
-        head: whose U and b.
     """
     name, size = f"{projection}.weight", len(head.bias)
     own = slice(head.head * size, (head.head + 1) * size)
@@ -205,7 +204,6 @@ def piece_links(examples: Sequence[Example], target: str) -> IntArray:
     """(3, links) of a batch: row, piece, first piece of a word that its word is to look at.
 
     Args:
-        examples: with parses.
         target: see :func:`~domadapt.syntax.trees.word_links`.
     """
     links = []

@@ -74,10 +74,6 @@ class TreeBias(Method):
 def distance_kinds(batch: Batch, most: int) -> Tensor:
     """How far apart the words of two pieces are in their tree.
 
-    Args:
-        batch: with parses.
-        most: the largest distance that is told apart.
-
     Returns:
         (batch, pieces, pieces): 0 to ``most``; ``most + 1`` beyond and between trees; ``most + 2`` without a word.
     """

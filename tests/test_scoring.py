@@ -1,0 +1,101 @@
+"""`adapt` in one line, `score` on labelled texts, `compare` of two models."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from domadapt.config.overrides import adapting
+from tests.support import Command, records, write_jsonl
+
+SMALL = ["backbone=tiny_random", "trainer.epochs=1", "trainer.extra_epochs=0", "trainer.least_steps=0"]
+
+
+@pytest.fixture(scope="module", params=["sequence", "token"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Labelled texts of one domain and texts of another, as a user has them."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "sequence":
+        lines = ["text,label", *(f'"{row["text"]}",{row["label"]}' for row in records("camera", 24))]
+        (folder / "labelled.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    else:
+        rows = [{name: row[name] for name in ("id", "domain", "text", "spans")} for row in records("camera", 24)]
+        write_jsonl(folder / "labelled.jsonl", rows)
+    texts = "".join(row["text"] + "\n" for row in records("laptop", 60, 5))
+    (folder / "new.txt").write_text(texts, encoding="utf-8")
+    return folder
+
+
+def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:
+    [labelled] = folder.glob("labelled.*")
+    code, out, err = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL)
+    assert code == 0, err
+    run = folder / "new_adapted"
+    assert (run / "model").is_dir() and (run / "source_only" / "model").is_dir()
+    assert not [*(run / "source_only").glob("fifty_to_label.*")]
+    [to_label] = run.glob("fifty_to_label.*")
+    assert f"score model={run}/model input={to_label}" in out
+
+    code, _, err = command("score", f"model={run}", f"input={to_label}")
+    assert code == 2 and "none of its 50 texts has a label" in err
+
+    if to_label.suffix == ".csv":
+        rows = list(csv.DictReader(to_label.read_text(encoding="utf-8").splitlines()))
+        assert len(rows) == 50
+        for row in rows[:40]:
+            row["label"] = "positive" if "great" in row["text"] else "negative"
+        with to_label.open("w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, ["id", "text", "label"])
+            table.writeheader()
+            table.writerows(rows)
+    else:
+        rows = [json.loads(line) for line in to_label.read_text(encoding="utf-8").splitlines()]
+        for row in rows[:40]:
+            row["spans"] = [{"start": 0, "end": len(row["text"].split()[0]), "type": "aspect"}]
+        write_jsonl(to_label, rows)
+    code, out, err = command("score", f"model={run}", f"input={to_label}", f"output={folder}/scored.jsonl")
+    assert code == 0, err
+    assert "40 labelled texts of fifty_to_label" in out and "10 without a label are left out" in out
+    assert "(95 % over texts)" in out and "the card expected" in out
+    assert len((folder / "scored.jsonl").read_text(encoding="utf-8").splitlines()) == 40
+
+    code, out, err = command("compare", str(run / "source_only"), str(run), f"input={folder}/new.txt")
+    assert code == 0, err
+    assert "of 60 texts are labelled differently" in out
+    code, out, _ = command("compare", str(run), str(run), f"input={folder}/new.txt")
+    assert code == 0 and "0 of 60 texts are labelled differently" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "expected two files, got none"),
+        (["a.csv"], "expected two files, got 1"),
+        (["a.csv", "b.txt", "-m", "seed=1,2"], "adapt is one run"),
+    ],
+)
+def test_adapt_tells_what_it_needs(arguments: list[str], told: str, command: Command) -> None:
+    code, _, err = command("adapt", *arguments)
+    assert code == 2 and told in err
+
+
+def test_settings_of_the_user_go_before_those_of_adapt() -> None:
+    found = adapting(["a.csv", "new.txt", "paths.run=mine", "adaptation=none"])
+    assert found == [
+        *("data=my_files", "source.path=a.csv", "target.path=new.txt", "source.name=a", "target.name=new"),
+        *("paths.run=mine", "adaptation=none"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["compare", "a"], "expected two models, got 1"),
+        (["compare", "a", "b", "input=x.txt"], "not a model folder"),
+        (["score", "model=nowhere", "input=x.csv"], "not a model folder"),
+    ],
+)
+def test_score_and_compare_tell_what_is_missing(arguments: list[str], told: str, command: Command) -> None:
+    code, _, err = command(*arguments)
+    assert code == 2 and told in err
