@@ -33,6 +33,7 @@ from domadapt.utils.files import replace_atomic, write_atomic
 from domadapt.utils.text import cut, plain_json
 
 ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
+FEW_SPANS = 20  # of the source-only model, below which their number says nothing
 FELL = 0.1  # of a score of source dev, from its best epoch to the one that is kept
 
 
@@ -126,7 +127,7 @@ def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: A
         unsure=round(float((labelled.sure < 0.5).mean()), 4) if len(labelled.sure) else 0.0,
         kinds=kinds,
         samples=tuple(_sample(texts[i], predictions[i]) for i in chosen),
-        warnings=tuple(_warnings(setting, metrics, kinds, empty, audit)),
+        warnings=(*fewer(before, now), *_warnings(setting, metrics, kinds, empty, audit)),
         expected=metrics.expected,
         changes=tuple(changes(_found(before), _found(now))) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
@@ -141,6 +142,21 @@ def _before(setting: Setting) -> list[dict[str, Any]]:
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     texts = [text.text for text in setting.domains.unlabeled.texts]
     return found if [line["text"] for line in found] == texts else []
+
+
+def fewer(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """That adapting has cost most of what the source-only model finds: the likeliest way in which it harms.
+
+    >>> span = {"start": 0, "end": 4, "type": "aspect"}
+    >>> list(fewer([{"spans": [span, span]}] * 10, [{"spans": [span]}, *[{"spans": []}] * 9]))
+    ['spans found: 1, by the source-only model 20; adapting has likely harmed: use the model in source_only/']
+    """
+    one, other = (sum(len(row.get("spans", ())) for row in rows) for rows in (before, now))
+    if one >= FEW_SPANS and other < one / 2:
+        yield (
+            f"spans found: {other:,}, by the source-only model {one:,}; adapting has likely harmed: use "
+            f"the model in source_only/"
+        )
 
 
 def _found(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Source sentences with the target's nouns: labels stay true, and what is drawn is what the formula says."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from domadapt.methods.adaptation.term_substitution import (
     phrases,
     places,
     telling_nouns,
+    type_agreement,
 )
 from domadapt.methods.setting import Setting
 from domadapt.syntax.parser import SpacyParser
@@ -65,15 +67,14 @@ def test_a_record_that_another_method_has_changed_is_left_alone(tmp_path: Path) 
 
 def test_how_often_a_phrase_is_drawn_is_the_formulas(tmp_path: Path) -> None:
     method = made(tmp_path)
-    method.beliefs = {"aspect": torch.linspace(0.0, 0.9, len(method.phrases), dtype=torch.float64)}
-    method.beliefs[""] = 1 - method.beliefs["aspect"]
+    method.q = torch.linspace(0.0, 0.9, len(method.phrases), dtype=torch.float64)
     method._fill()
-    for kind in ("aspect", ""):
-        pool = method.pools[kind, False]
+    for term in (True, False):
+        pool, q = method.pools[term, False], method.q if term else 1 - method.q
         weights = {
-            n: len(method.uses[p]) ** POWER * (LEAST_BELIEF + float(method.beliefs[kind][n]))
+            n: len(method.uses[p]) ** POWER * (LEAST_BELIEF + float(q[n]))
             for n, p in enumerate(method.phrases)
-            if not p.plural and (kind or " " not in p.words)
+            if not p.plural and (term or " " not in p.words)
         }
         random = np.random.default_rng(0)
         drawn = Counter(pool.draw(random) for _ in range(4000))
@@ -89,14 +90,13 @@ def test_it_asks_the_network_after_each_epoch_but_the_last(tmp_path: Path, monke
     monkeypatch.setattr(Setting, "read_target", lambda setting: asked.append(1) or read(setting))
     for epoch in range(3):
         method.after_epoch(epoch)
-    assert len(asked) == 2 and {*method.beliefs} == {"aspect", ""}
-    torch.testing.assert_close(method.beliefs["aspect"] + method.beliefs[""], torch.ones(len(method.phrases)).double())
+    assert len(asked) == 2 and method.q is not None and ((method.q >= 0) & (method.q <= 1)).all()
     again = made(tmp_path)
     again.recall(method.memory())
-    assert again.pools["aspect", False].sums == method.pools["aspect", False].sums
+    assert again.pools[True, False].sums == method.pools[True, False].sums
     without = made(tmp_path, "adaptation.term_substitution.belief=false")
     without.after_epoch(0)
-    assert not without.beliefs and "target" not in without.reads
+    assert without.q is None and "target" not in without.reads
 
 
 @settings(deadline=None, max_examples=50)
@@ -128,12 +128,12 @@ def test_places_are_whole_spans_and_nouns_outside() -> None:
     text = "The battery life of my lens is great for the price."
     record = Record("1", "x", text, spans=(Span(4, 16, "aspect"), Span(31, 36, "opinion")))
     (parse,) = SpacyParser().parse([record])
-    found = [(text[p.start : p.end], p.kind) for p in places(record, parse, ["aspect"], frozenset({"price"}))]
-    assert found == [("battery life", "aspect"), ("lens", "")]
+    found = [(text[p.start : p.end], p.term) for p in places(record, parse, ["aspect"], frozenset({"price"}))]
+    assert found == [("battery life", True), ("lens", False)]
     inside = Record("1", "x", text, spans=(Span(4, 14, "aspect"),))  # ends inside of a word
-    assert [(text[p.start : p.end], p.kind) for p in places(inside, parse, ["aspect"], frozenset())] == [
-        ("lens", ""),
-        ("price", ""),
+    assert [(text[p.start : p.end], p.term) for p in places(inside, parse, ["aspect"], frozenset())] == [
+        ("lens", False),
+        ("price", False),
     ]
 
 
@@ -152,17 +152,27 @@ def test_nouns_that_go_with_a_class_stay() -> None:
     assert telling_nouns(records, list(SpacyParser().parse(records))) == {"refund", "day"}
 
 
-def test_where_several_span_types_are_nouns_spans_stay(tmp_path: Path) -> None:
-    """A phrase of the wrong type would make a label false."""
+@pytest.mark.parametrize("named", [True, False])
+def test_several_span_types_that_are_nouns(tmp_path: Path, named: bool) -> None:
+    """Where a noun tells its type nothing is rewritten, neither spans nor other nouns; else all of them are terms."""
     method = made(tmp_path, "adaptation.term_substitution.share=1.0", "adaptation.term_substitution.terms=1.0")
     records = method.setting.domains.source_train
     typed = tuple(
-        Record(r.id, r.domain, r.text, r.label, tuple(Span(s.start, s.end, f"{s.type}{i % 2}") for s in r.spans or ()))
-        for i, r in enumerate(records)
+        replace(
+            record,
+            spans=tuple(
+                replace(span, type=f"{span.type}{(span.end - span.start if named else i) % 2}")
+                for span in record.spans or ()
+            ),
+        )
+        for i, record in enumerate(records)
     )
-    method.setting.domains = method.setting.domains.__class__(
-        **{name: getattr(method.setting.domains, name) for name in method.setting.domains.__slots__}
-        | {"source_train": typed}
-    )
+    method.setting.domains = replace(method.setting.domains, source_train=typed)
     method.prepare()
-    assert method.kinds == [] and not any(place.kind for own in method.places.values() for place in own)
+    kinds = {"aspect0", "aspect1"}
+    rewritten = method.augment(typed, 0, np.random.default_rng(0))
+    if named:
+        assert type_agreement(typed, kinds) == 1.0 and rewritten == list(typed)
+    else:
+        assert type_agreement(typed, kinds) < 0.5 and rewritten != list(typed)
+        assert method.kinds == kinds and any(place.term for own in method.places.values() for place in own)

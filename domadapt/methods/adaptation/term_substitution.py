@@ -6,27 +6,29 @@ each epoch a share of the source's sentences is rewritten. Each annotated term i
 one of its single nouns, plural for plural; labels stay where they are. The model learns that *where* a word stands
 makes it a term, not which word it is. Akin to CDRG (Yu et al. 2021), without a generator.
 
-A phrase x is drawn for a place of kind k (a span type, or outside) by
+A phrase x is drawn for a term by
 
-.. math:: \text{count}(x)^{.75} \, (.02 + q(k \mid x)).
+.. math:: \text{count}(x)^{.75} \, (.02 + q(x)),
 
-Before the first epoch is over, and without ``belief``, q is the same for all. After each epoch the network reads the
-target: q(k | x) is the mean over the uses of x of P(B-k) + P(I-k), averaged over its words and shrunk by three uses
-towards the mean of phrases with the same last word, and that towards the mean of all; outside it is 1 less the sum over
-kinds. So what the network takes for a term of the target mostly stands where terms do.
+and for another noun with 1 - q(x) in place of q(x). Before the first epoch is over, and without ``belief``, q is the
+same for all. After each epoch the network reads the target: q(x) is the mean over the uses of x of the probability that
+its words are in terms, shrunk by three uses towards the mean of phrases with the same last word, and that towards the
+mean of all. So what the network takes for a term of the target mostly stands where terms do.
 
-Terms and other nouns are replaced as often, so that a word of the target is no sign of a term: replacing others less
-often raises recall and costs more precision. Where several span types are mostly nouns (names of persons and places),
-spans stay as they are: a phrase of the wrong type would make a label false. Where texts are classified there are no
-terms: nouns are replaced that do not go with a class. Costs a pass over the target's text an epoch, and tokenising what
-was rewritten. Fails where domains differ in what is annotated rather than in words. Ours.
+Terms and other nouns are replaced as often, so that a word of the target is no sign of a term, nor of the contrary:
+replacing others less often raises recall and costs more precision, and replacing them alone teaches that nothing of the
+target is a term. Where several span types are mostly nouns, the source tells whether a noun tells its type
+(:func:`type_agreement`). Where it does (names of persons and places), nothing is rewritten: a phrase of the wrong type
+would make a label false. Where it does not (the same aspects, liked and disliked), all of them are terms. Where texts
+are classified there are no terms: nouns are replaced that do not go with a class. Costs a pass over the target's text
+an epoch, and tokenising what was rewritten. Fails where domains differ in what is annotated rather than in words. Ours.
 """
 
 import itertools
 import logging
 from bisect import bisect
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +45,7 @@ log = logging.getLogger(__name__)
 POWER = 0.75  # of a phrase's count: word2vec's, Mikolov et al. 2013
 LEAST_BELIEF = 0.02  # so that any phrase may still come
 SHRINKAGE = 3.0  # uses
+TELLS = 0.5  # agreement from which on a noun tells its type: half of the way from chance to always
 TELLING, MET = 0.8, 5  # share of one class from which on a noun goes with it, and how often it must be met
 
 
@@ -54,12 +57,12 @@ class Phrase(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Characters of a record where a phrase can stand, whether that is a plural, and the span type; '' outside."""
+    """Characters of a record where a phrase can stand, whether that is a plural, and whether it is a term."""
 
     start: int
     end: int
     plural: bool
-    kind: str
+    term: bool
 
 
 class Use(NamedTuple):
@@ -93,36 +96,41 @@ class TermSubstitution(Method):
             raise ValueError(f"term_substitution.belief={belief!r}: expected true or false")
         self.share, self.terms, self.others, self.belief = share, terms, others, belief
         self.reads = frozenset({"corpus_parses", *(["target"] if belief else [])})
-        self.kinds: list[str] = []
-        self.beliefs: dict[str, Tensor] = {}  # by kind: (phrases,) q
+        self.kinds: frozenset[str] = frozenset()
+        self.q: Tensor | None = None  # (phrases,) None before the target has been read
 
     def prepare(self) -> dict[str, Any]:
         """Count the target's noun phrases, and find the places of the source that can take one."""
         setting, texts = self.setting, self.setting.domains.unlabeled.texts
         records, parses = setting.domains.source_train, setting.corpus_parses("source")
-        terms = sorted(term_kinds(setting))
-        self.kinds = terms if len(terms) == 1 else []
+        self.kinds = term_kinds(setting)
+        named = len(self.kinds) > 1 and type_agreement(records, self.kinds) >= TELLS
+        if named:
+            log.info("term_substitution: nouns tell %s apart: nothing is rewritten", ", ".join(sorted(self.kinds)))
+            self.kinds = frozenset()
         self.uses = phrases(texts, setting.corpus_parses("target"))
         self.phrases = list(self.uses)
         self.spelled = [spelling(self.uses[phrase], texts, setting.corpus_parses("target")) for phrase in self.phrases]
         telling = telling_nouns(records, parses)
-        self.places = {r.id: places(r, p, self.kinds, telling) for r, p in zip(records, parses, strict=True)}
+        both = zip(records, parses, strict=True)
+        self.places = {r.id: [] if named else places(r, p, self.kinds, telling) for r, p in both}
         self._fill()
         every = [place for some in self.places.values() for place in some]
         return {
             "term_substitution/phrases": len(self.phrases),
-            "term_substitution/terms": sum(bool(place.kind) for place in every),
-            "term_substitution/others": sum(not place.kind for place in every),
+            "term_substitution/terms": sum(place.term for place in every),
+            "term_substitution/others": sum(not place.term for place in every),
         }
 
     def _fill(self) -> None:
         """Pools to draw from, by what the network believes now."""
         counts = np.array([len(self.uses[phrase]) for phrase in self.phrases], dtype=np.float64) ** POWER
-        self.pools: dict[tuple[str, bool], Pool] = {}
-        for kind, plural in itertools.product(["", *self.kinds], (False, True)):
-            believed = LEAST_BELIEF + self.beliefs[kind].numpy() if self.beliefs else np.ones(len(counts))
-            fits = [p.plural == plural and bool(kind or " " not in p.words) for p in self.phrases]
-            self.pools[kind, plural] = Pool(np.flatnonzero(fits), (counts * believed)[fits])
+        q = None if self.q is None else self.q.numpy()
+        self.pools: dict[tuple[bool, bool], Pool] = {}
+        for term, plural in itertools.product((False, True), (False, True)):
+            believed = np.ones(len(counts)) if q is None else LEAST_BELIEF + (q if term else 1 - q)
+            fits = [p.plural == plural and (term or " " not in p.words) for p in self.phrases]
+            self.pools[term, plural] = Pool(np.flatnonzero(fits), (counts * believed)[fits])
 
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
         """A share of the records, rewritten; one that another method has changed already is left alone."""
@@ -136,8 +144,8 @@ class TermSubstitution(Method):
     def _rewritten(self, record: Record, random: np.random.Generator) -> Record:
         edits = []
         for place in self.places[record.id]:
-            if random.random() < (self.terms if place.kind else self.others):
-                drawn = self.pools[place.kind, place.plural].draw(random)
+            if random.random() < (self.terms if place.term else self.others):
+                drawn = self.pools[place.term, place.plural].draw(random)
                 if drawn is not None:
                     phrase = self.spelled[drawn]
                     capital = place.start == 0 and record.text[0].isupper()
@@ -148,25 +156,21 @@ class TermSubstitution(Method):
         """Read the target: where does each phrase belong?"""
         if not (self.belief and self.kinds and self.phrases) or epoch + 1 == self.setting.epochs:
             return
-        labels = self.setting.task.labels
-        columns = {kind: [i for i, label in enumerate(labels) if label[2:] == kind] for kind in self.kinds}
-        read = self.setting.read_target()
-        for kind, own in columns.items():
-            words = {
-                text: dict(zip(numbers, rows[:, own].exp().sum(1).tolist(), strict=True))
-                for text, (numbers, rows) in read.items()
-            }
-            self.beliefs[kind] = believed(self.phrases, self.uses, words)
-        self.beliefs[""] = 1 - self.beliefs[self.kinds[0]]  # there is one kind
+        own = [i for i, label in enumerate(self.setting.task.labels) if label[2:] in self.kinds]
+        words = {
+            text: dict(zip(numbers, rows[:, own].exp().sum(1).tolist(), strict=True))
+            for text, (numbers, rows) in self.setting.read_target().items()
+        }
+        self.q = believed(self.phrases, self.uses, words)
         self._fill()
 
     def memory(self) -> dict[str, Any]:
         """What the network believes."""
-        return {"beliefs": dict(self.beliefs)}
+        return {"q": self.q}
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Take it back."""
-        self.beliefs = dict(memory["beliefs"])
+        self.q = memory["q"]
         if hasattr(self, "uses"):  # not in a loaded model, which writes no text
             self._fill()
 
@@ -242,6 +246,38 @@ def believed(
     return torch.from_numpy((sums + SHRINKAGE * of_head[head]) / (counts + SHRINKAGE))
 
 
+def type_agreement(records: Sequence[Record], kinds: Collection[str]) -> float:
+    """How well a term's last word tells its type: 1, always; 0, no better than chance.
+
+    The share of pairs of terms with the same last word that are of one type, corrected for chance as Cohen's kappa is,
+    where chance is the share of all pairs. Each word counts by its uses. Names have .88 to .89 and aspects with their
+    polarity .11 to .30 in five corpora.
+
+    >>> from domadapt.data.records import Span
+    >>> text, spans = "Food and wine.", (Span(0, 4, "good"), Span(9, 13, "good"))
+    >>> one = Record("1", "bars", text, spans=spans)
+    >>> other = Record("2", "bars", text, spans=(Span(0, 4, "bad"), Span(9, 13, "bad")))
+    >>> type_agreement([one, other, one, other], {"good", "bad"})
+    0.0
+    """
+    by_word: dict[str, Counter[str]] = {}
+    for record in records:
+        for span in record.spans or ():
+            if span.type in kinds:
+                word = record.text[span.start : span.end].lower().split()[-1]
+                by_word.setdefault(word, Counter())[span.type] += 1
+    met = [counts for counts in by_word.values() if counts.total() > 1]
+    if not met:
+        return 1.0
+    every = sum(met, Counter[str]())
+
+    def same(counts: Counter[str]) -> float:
+        return sum(n * (n - 1) for n in counts.values()) / (counts.total() - 1)
+
+    chance = same(every) / every.total()
+    return max(0.0, (sum(map(same, met)) / every.total() - chance) / (1 - chance)) if chance < 1 else 0.0
+
+
 def telling_nouns(records: Sequence[Record], parses: Sequence[Parse]) -> frozenset[str]:
     """Nouns that go with one class, where texts are classified: they stay, lest labels lose their reason."""
     by_class: dict[str, Counter[str]] = {}
@@ -254,7 +290,7 @@ def telling_nouns(records: Sequence[Record], parses: Sequence[Parse]) -> frozens
     return frozenset(noun for noun, most in share.items() if most > TELLING)
 
 
-def places(record: Record, parse: Parse, kinds: Sequence[str], telling: frozenset[str]) -> list[Place]:
+def places(record: Record, parse: Parse, kinds: Collection[str], telling: frozenset[str]) -> list[Place]:
     """Where a record can take a noun phrase: spans of these types on whole words, and nouns outside of every span."""
     starts = {int(start) for start in parse.words[:, 0]}
     ends = {int(end): word for word, end in enumerate(parse.words[:, 1])}
@@ -264,12 +300,12 @@ def places(record: Record, parse: Parse, kinds: Sequence[str], telling: frozense
         return any(s is not but and s.start < end and start < s.end for s in spans)
 
     found = [
-        Place(s.start, s.end, parse.tags[ends[s.end]] in PLURALS, s.type)
+        Place(s.start, s.end, parse.tags[ends[s.end]] in PLURALS, True)
         for s in spans
         if s.type in kinds and s.start in starts and s.end in ends and not overlapped(s.start, s.end, s)
     ]
     for word, (start, end) in enumerate(parse.words.tolist()):
         noun = is_noun(parse, word, record.text) and record.text[start:end].lower() not in telling
         if noun and not overlapped(start, end):
-            found.append(Place(start, end, parse.tags[word] in PLURALS, ""))
+            found.append(Place(start, end, parse.tags[word] in PLURALS, False))
     return found
