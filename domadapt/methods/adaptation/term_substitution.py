@@ -18,10 +18,11 @@ mean of all. So what the network takes for a term of the target mostly stands wh
 Terms and other nouns are replaced as often, so that a word of the target is no sign of a term, nor of the contrary:
 replacing others less often raises recall and costs more precision, and replacing them alone teaches that nothing of the
 target is a term. Where several span types are mostly nouns, the source tells whether a noun tells its type
-(:func:`type_agreement`). Where it does (names of persons and places), nothing is rewritten: a phrase of the wrong type
-would make a label false. Where it does not (the same aspects, liked and disliked), all of them are terms. Where texts
-are classified there are no terms: nouns are replaced that do not go with a class. Costs a pass over the target's text
-an epoch, and tokenising what was rewritten. Fails where domains differ in what is annotated rather than in words. Ours.
+(:func:`type_agreement`). Where it does not (the same aspects, liked and disliked), all are terms. Where it does, a
+phrase of the wrong type would make a label false: spans stay, and other nouns are replaced only where spans are names,
+which their own shape tells too. Where texts are classified there are no terms: nouns are replaced that do not go with
+a class. Costs a pass over the target's text an epoch, and tokenising what was rewritten. Fails where domains differ in
+what is annotated rather than in words. Ours.
 """
 
 import itertools
@@ -38,7 +39,7 @@ from domadapt.data.records import Record
 from domadapt.data.texts import Edit, edited
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.terms import term_kinds
-from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases
+from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases, universal
 from domadapt.syntax.parser import Parse, Text
 
 log = logging.getLogger(__name__)
@@ -104,16 +105,18 @@ class TermSubstitution(Method):
         setting, texts = self.setting, self.setting.domains.unlabeled.texts
         records, parses = setting.domains.source_train, setting.corpus_parses("source")
         self.kinds = term_kinds(setting)
-        named = len(self.kinds) > 1 and type_agreement(records, self.kinds) >= TELLS
-        if named:
-            log.info("term_substitution: nouns tell %s apart: nothing is rewritten", ", ".join(sorted(self.kinds)))
+        told_apart = len(self.kinds) > 1 and type_agreement(records, self.kinds) >= TELLS
+        nothing = told_apart and not names(records, parses, self.kinds)
+        if told_apart:
+            which = "nothing is" if nothing else "only other nouns are"
+            log.info("term_substitution: nouns tell %s apart: %s rewritten", ", ".join(sorted(self.kinds)), which)
             self.kinds = frozenset()
         self.uses = phrases(texts, setting.corpus_parses("target"))
         self.phrases = list(self.uses)
         self.spelled = [spelling(self.uses[phrase], texts, setting.corpus_parses("target")) for phrase in self.phrases]
         telling = telling_nouns(records, parses)
         both = zip(records, parses, strict=True)
-        self.places = {r.id: [] if named else places(r, p, self.kinds, telling) for r, p in both}
+        self.places = {r.id: [] if nothing else places(r, p, self.kinds, telling) for r, p in both}
         self._fill()
         every = [place for some in self.places.values() for place in some]
         return {
@@ -276,6 +279,17 @@ def type_agreement(records: Sequence[Record], kinds: Collection[str]) -> float:
 
     chance = same(every) / every.total()
     return max(0.0, (sum(map(same, met)) / every.total() - chance) / (1 - chance)) if chance < 1 else 0.0
+
+
+def names(records: Sequence[Record], parses: Sequence[Parse], kinds: Collection[str]) -> bool:
+    """Whether spans of these types mostly end in a proper noun."""
+    proper = met = 0
+    for record, parse in zip(records, parses, strict=True):
+        ends = {int(end): word for word, (_, end) in enumerate(parse.words)}
+        places = [ends[span.end] for span in record.spans or () if span.type in kinds and span.end in ends]
+        met += len(places)
+        proper += sum(universal(parse.tags[word]) == "PROPN" for word in places)
+    return proper > met / 2
 
 
 def telling_nouns(records: Sequence[Record], parses: Sequence[Parse]) -> frozenset[str]:
