@@ -17,7 +17,6 @@ from domadapt.config.compose import make, plain
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.description import FORMATS, free_folder, model_folder, read_description
-from domadapt.reporting.rows import named_file
 from domadapt.runs.key import files_named, folder_of
 from domadapt.utils.files import files_read, refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.work import progress
@@ -273,6 +272,8 @@ def analyze_model(cfg: DictConfig) -> str:
     Raises:
         ValueError: a setting is out of range, or the model, the data or the parser will not do.
     """
+    from domadapt.reporting.rows import named_file  # loads SciPy
+
     for name, least in LEAST.items():
         if type(cfg[name]) is not int or not least <= cfg[name] < 2**32:
             raise ValueError(f"{name}={cfg[name]!r}: expected a whole number from {least}")

@@ -30,6 +30,7 @@ class Example:
         label: its class, for sequence tasks.
         word_tags: (words,) class of each word, for token tasks.
         given: ranges of its owner's words; None where ``words`` are the parser's.
+        cut: whether its end is not read.
     """
 
     index: int
@@ -42,6 +43,7 @@ class Example:
     label: int | None = None
     word_tags: IntArray | None = None
     given: Words | None = None
+    cut: bool = False
 
     def word(self, number: int) -> str:
         """One word's characters."""
@@ -175,6 +177,7 @@ def encode(
                 labels[i] if labels is not None else None,
                 word_tags[i] if word_tags is not None else None,
                 given[i] if given is not None else None,
+                bool(encoded.encodings[i].overflowing),
             )
         )
     return examples, cut

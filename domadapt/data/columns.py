@@ -113,5 +113,6 @@ def _span(item: Any) -> Any:
     if isinstance(item, dict):
         given = [next((item[name] for name in names if name in item), None) for names in ENDS]
         if None not in given:
-            return dict(zip(("start", "end", "type"), given, strict=True))
+            own = {"text": item["text"]} if "text" in item else {}  # as predict writes it: compared with the offsets
+            return {**dict(zip(("start", "end", "type"), given, strict=True)), **own}
     return item

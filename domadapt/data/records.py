@@ -305,9 +305,16 @@ def _label(obj: Mapping[str, object], where: Location, counted: Counter[str]) ->
     if label in NO_LABEL:
         counted[f"label {quoted(label)}, read as no label"] += 1
         return None
+    _no_reference(label, "label", where)
     if label != label.strip():
         counted["spaces around a label, dropped"] += 1
     return label.strip()
+
+
+def _no_reference(name: str, field: str, where: Location) -> None:
+    """A saved model names its labels, and refuses what OmegaConf would evaluate in them."""
+    if "${" in name:
+        raise DataError(where, field, name, "a name without '${'", "rename it")
 
 
 def _string(obj: Mapping[str, object], name: str, where: Location) -> str:
@@ -358,6 +365,11 @@ def _spans_of_records(obj: Mapping[str, object], text: str, where: Location) -> 
                     expected = f"0 <= start < end <= {len(text)}, the length of the text"
                     raise DataError(where, field, item, expected, "count characters from 0, end exclusive")
                 encodable(kind, f"{field} type", where)
+                _no_reference(kind, f"{field} type", where)
+                said = item.get("text") if isinstance(item, Mapping) else None
+                if isinstance(said, str) and said != text[start:end]:
+                    fix = "count characters from 0, end exclusive, in this very text"
+                    raise DataError(where, field, item, f"the text of its characters, {quoted(text[start:end])}", fix)
                 spans.append(Span(start, end, CANONICAL_TYPES.get(kind, kind)))
             case _:
                 fix = 'write {"start": 0, "end": 5, "type": "aspect"}'

@@ -1,7 +1,7 @@
 """Predictions of an encoder on examples, in their order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ def evaluate(examples: Sequence[Example], setting: Setting, batch_size: int, tit
         places = batch.index.tolist()
         decoded = task.decode(output, batch, [examples[i].words for i in places])
         for place, prediction in zip(places, decoded, strict=True):
-            results[place] = prediction
+            results[place] = replace(prediction, truncated=True) if examples[place].cut else prediction
         found.append(task.rows(output, batch))
         if not np.isfinite(found[-1].probabilities).all():  # a NaN would be the largest of them, and a label
             raise ValueError(

@@ -47,7 +47,7 @@ def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, An
         told: dict[str, Any] = {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
     else:
         told = {"spans": [_span(text.text, span) for span in prediction.spans]}
-    return {"id": text.id, "text": text.text, **told}
+    return {"id": text.id, "text": text.text, **told, **({"truncated": True} if prediction.truncated else {})}
 
 
 def _span(text: str, span: Span) -> dict[str, Any]:
@@ -185,6 +185,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     path, stored, place = folder / NAME, folder / METHODS, folder / "encoder"
     if (folder / CHECKSUMS).is_file():
         verify_checksums(folder)
+        _refuse_unlisted(folder)
     description = read_description(folder)
     if not (folder / CHECKSUMS).is_file():
         _miss_checksums(folder, description)
@@ -259,6 +260,21 @@ def parser_of(description: Description, kind: str) -> Parser:
     if not description.parses_at_prediction and description.parser.get("_target_") == LISTED:
         return SpacyParser()
     return controlled(make(description.parser), description.control)
+
+
+OURS = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")  # of encoder/
+
+
+def _refuse_unlisted(folder: Path) -> None:
+    """A tokenizer reads files such as ``added_tokens.json`` wherever it finds them, and then predicts otherwise."""
+    listed = {line.split(maxsplit=1)[-1] for line in (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()}
+    for path in sorted((folder / "encoder").iterdir()):
+        if (
+            path.suffix in (".json", ".txt", ".model")
+            and path.name not in OURS
+            and f"encoder/{path.name}" not in listed
+        ):
+            raise ValueError(f"{path}: not a file of this model ({CHECKSUMS}), and it may change it; move it away")
 
 
 def _miss_checksums(folder: Path, description: Description) -> None:

@@ -160,10 +160,12 @@ def read_rows(path: Path, task: str) -> list[Row]:
         ValueError: at the first line that is none.
     """
     rows = []
-    with path.open(encoding="utf-8", newline="\n") as file:
+    if not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"{path}: not a file; run that cell again")
+    with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                row = json.loads(line)
+                row = json.loads(line.decode("utf-8"))
                 gold, found = _labels(row["gold"], task), _labels(row["predicted"], task)
                 rows.append((str(row["id"]), str(row["text"]), gold, found))
             except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -192,11 +192,13 @@ class Prediction:
         label: the class, for classification.
         confidence: its probability, or the mean probability of the predicted words' classes.
         spans: character ranges of the user's own text, for extraction, each with its confidence.
+        truncated: whether the text's end was not read.
     """
 
     label: str | None = None
     confidence: float = 0.0
     spans: tuple[Span, ...] = ()
+    truncated: bool = False
 
 
 class Task(Protocol):

@@ -244,8 +244,8 @@ def _tell_truncation(setting: Setting) -> None:
     for part, examples in (("source train", setting.source), ("target unlabelled", setting.target)):
         lost = setting.truncation.get(part, Truncation())
         if lost.texts > MANY * len(examples):
+            rest = f"{lost.words} words and their labels are" if setting.task.kind == "token" else "their ends are"
             log.warning(
-                "%s: %d of %d texts are longer than max_pieces=%d; %d words of them, and their labels, are not read; "
-                "raise it, or give sentences",
-                *(part, lost.texts, len(examples), setting.max_pieces, lost.words),
+                "%s: %d of %d texts are longer than max_pieces=%d: %s not read; raise it, or give shorter texts",
+                *(part, lost.texts, len(examples), setting.max_pieces, rest),
             )

@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,7 @@ def _train(cfg: DictConfig, key: str, folder: Path, wait: bool, leave: bool) -> 
             return metrics
         set_aside(folder)
         try:
-            with tracking(config, key, folder, status.attempts) as tracker:
+            with settings_of_torch(), tracking(config, key, folder, status.attempts) as tracker:
                 metrics = _run(cfg, Job(config, options, key, folder, status, tracker.logger))
                 tracker.finish(metrics)  # after metrics.json: it may take its time over the last uploads
         except BaseException as error:
@@ -291,6 +292,20 @@ def _about(config: dict[str, Any], domains: Domains, task: Task) -> dict[str, An
         "versions": versions(),
         "command": command_line(["domadapt", *sys.argv[1:]]),
     }
+
+
+@contextmanager
+def settings_of_torch() -> Iterator[None]:
+    """Afterwards the caller's threads and determinism are what they were: a run may be a call in a larger program."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
 
 
 def _reproducible(seed: int, threads: int) -> None:

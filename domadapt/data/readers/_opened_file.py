@@ -142,26 +142,40 @@ def _table(path: Path, raw: bytes) -> bytes:
         problem = f"damaged parquet ({str(error).splitlines()[0][:80]})"
         raise DataError(Location(path), "file", problem, "a whole parquet file", "copy it again") from None
     names = {name: about["names"] for name, about in features.items() if isinstance(about, dict) and "names" in about}
-    return as_lines(rows, names)
+    return as_lines(rows, names, path)
 
 
-def as_lines(rows: Any, names: dict[str, list[str]]) -> bytes:
+def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -> bytes:
     r"""Rows as JSON Lines.
 
     Args:
         names: of the values of columns that hold numbers in their place.
+        path: of the table, for errors.
+
+    Raises:
+        DataError: A binary value is not UTF-8.
 
     >>> as_lines([{"text": "sharp", "label": 1}], {"label": ["bad", "good"]})
     b'{"text": "sharp", "label": "good"}\n'
     """
     lines = []
-    for row in rows:
-        told = dict(row)
+    for number, row in enumerate(rows, start=1):
+        told = {name: _text(value, name, path, number) for name, value in dict(row).items()}
         for name, known in names.items():
             if isinstance(value := told.get(name), int) and 0 <= value < len(known):
                 told[name] = known[value]
         lines.append(json.dumps(told, ensure_ascii=False, default=_plain) + "\n")
     return "".join(lines).encode("utf-8", "surrogatepass")
+
+
+def _text(value: Any, name: str, path: Path | None, row: int) -> Any:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        return value
+    try:
+        return bytes(value).decode("utf-8")
+    except UnicodeDecodeError:
+        fix = "write the column as strings"
+        raise DataError(Location(path or "table", row), name, bytes(value), "text in UTF-8", fix) from None
 
 
 def _plain(value: Any) -> Any:

@@ -32,7 +32,11 @@ def _delimiter(header: str) -> str:
 
 
 def _names(header: str) -> list[str]:
-    return [name.strip().strip('"').strip().lower() for name in header.split(_delimiter(header))]
+    try:
+        names = next(csv.reader([header], delimiter=_delimiter(header), skipinitialspace=True), [])
+    except csv.Error:  # told of the row that it is
+        names = header.split(_delimiter(header))
+    return [name.strip().strip('"').strip().lower() for name in names]
 
 
 def read(file: OpenedFile) -> Iterator[tuple[int, Record]]:

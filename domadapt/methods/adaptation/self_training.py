@@ -177,9 +177,10 @@ def mean(one: Tensor, other: Tensor) -> Tensor:
 
 
 def source_shares(setting: Setting) -> Tensor:
-    """(classes,) how often each class is annotated in the source's training data."""
-    tags = [example.word_tags for example in setting.source if example.word_tags is not None]
-    classes = np.concatenate(tags) if tags else np.array([e.label for e in setting.source if e.label is not None])
+    """(classes,) how often each class is annotated in the source's training data, labelled target texts left out."""
+    own = [example for example in setting.source if example.domain != setting.domains.target] or setting.source
+    tags = [example.word_tags for example in own if example.word_tags is not None]
+    classes = np.concatenate(tags) if tags else np.array([e.label for e in own if e.label is not None])
     return torch.from_numpy(np.bincount(classes, minlength=len(setting.task.labels)) / max(1, len(classes))).float()
 
 
