@@ -62,7 +62,7 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
         ValueError: a path does not exist, nothing was found, or nothing of what was found is readable.
     """
     chosen = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
-    files = sorted({file.resolve() for path in chosen for file in _metrics_files(path)})
+    files = sorted(map(relative, {file.resolve() for path in chosen for file in _metrics_files(path)}))
     if not files:
         raise ValueError(
             f"runs={[str(path) for path in chosen]}: no metrics.json there; "
@@ -188,6 +188,15 @@ def _schema() -> "TypeAdapter[Metrics]":
     from pydantic import TypeAdapter  # as wandb has it: 0.1 s that only a reader pays
 
     return TypeAdapter(Metrics)
+
+
+def relative(path: Path) -> Path:
+    """As seen from here, where it lies below: no machine's folders stand in what is sent on.
+
+    >>> relative(Path.cwd() / "runs" / "mine"), relative(Path("/elsewhere"))
+    (PosixPath('runs/mine'), PosixPath('/elsewhere'))
+    """
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _metrics_files(path: Path) -> Iterable[Path]:

@@ -288,7 +288,7 @@ def _about(config: dict[str, Any], domains: Domains, task: Task) -> dict[str, An
             "target_labels_checksum": domains.labels_checksum(domains.target_labels) if domains.target_labels else None,
             "warnings": dict(domains.warnings),
         },
-        "config": redacted(config),
+        "config": redacted({name: value for name, value in config.items() if name != "paths"}),  # no machine's paths
         "versions": versions(),
         "command": command_line(["domadapt", *sys.argv[1:]]),
     }
