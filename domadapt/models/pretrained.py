@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoTokenizer
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from domadapt.models.attention import ATTENTION, why_unreachable
+from domadapt.models.multilingual import multilingual_folder
 from domadapt.utils.files import sha256
 
 AGAIN = "copy the folder again, download the backbone again, or train the model again"
@@ -91,6 +92,7 @@ def refuse_non_finite(weights: dict[str, Tensor], name: str) -> None:
 
 
 MINILM = "minilm"
+MULTILINGUAL = "multilingual"
 TINY_RANDOM = "tiny_random"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -173,7 +175,9 @@ def quietly() -> Iterator[None]:
 
 
 def model_folder(name: str) -> str | Path:
-    """Where a backbone's files are: the installed MiniLM (its weights checked), or the name itself."""
+    """Where a backbone's files are: the installed MiniLM, the multilingual one (both checked), or the name itself."""
+    if name == MULTILINGUAL:
+        return multilingual_folder()
     if name not in (MINILM, TINY_RANDOM):
         return name
     try:
