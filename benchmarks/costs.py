@@ -17,7 +17,7 @@ from domadapt.config.compose import compose
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.loaders import StepBatches
 from domadapt.inference.evaluate import evaluate
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.runs.key import processor
 from domadapt.training.build import build
 from domadapt.training.run import train
@@ -41,33 +41,33 @@ def cost(injection: str, encoder: Path, cache: Path) -> dict[str, float]:
     return {"step": paired(own, other, ROUNDS)["median"], "prediction": predicted["median"]}
 
 
-def made(encoder: Path, cache: Path, *overrides: str) -> Setting:
+def made(encoder: Path, cache: Path, *overrides: str) -> Session:
     """What a run on hotel → laptop works with, its methods prepared."""
     given = ["experiment=hotel_laptop", f"backbone.name={encoder}", f"paths.cache={cache}", *overrides]
-    setting, _ = build(compose("train", given))
-    for method in setting.methods.values():
+    session, _ = build(compose("train", given))
+    for method in session.methods.values():
         method.prepare()
-    return setting
+    return session
 
 
-def steps(setting: Setting) -> list[StepBatches]:
+def steps(session: Session) -> list[StepBatches]:
     """Batches of a few steps, the same sentences for all."""
     found = []
     for start in range(0, BATCH * STEPS, BATCH):
         part = slice(start, start + BATCH)
-        target = setting.collator(setting.target[part]) if setting.reads_target else None
-        found.append(StepBatches(setting.collator(setting.source[part]), target))
+        target = session.collator(session.target[part]) if session.reads_target else None
+        found.append(StepBatches(session.collator(session.source[part]), target))
     return found
 
 
-def predicting(setting: Setting) -> Callable[[], None]:
+def predicting(session: Session) -> Callable[[], None]:
     """A function that labels raw texts, none of which has been parsed before."""
-    texts = [UnlabelledText(str(i), "", text.text) for i, text in enumerate(setting.domains.unlabeled.texts[:TEXTS])]
-    setting.parser = setting.uncached
+    texts = [UnlabelledText(str(i), "", text.text) for i, text in enumerate(session.domains.unlabeled.texts[:TEXTS])]
+    session.parser = session.uncached
 
     def run() -> None:
-        examples = setting.examples(texts, "prediction", setting.parses_at_prediction, labelled=False)
-        evaluate(examples, setting, 64, "predict")
+        examples = session.examples(texts, "prediction", session.parses_at_prediction, labelled=False)
+        evaluate(examples, session, 64, "predict")
 
     return run
 

@@ -21,7 +21,7 @@ from domadapt.data.loaders import BucketSampler, StepBatches
 from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import load
 from domadapt.methods.method import Method
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.runs.key import processor
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline
@@ -91,14 +91,14 @@ def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
     import transformers
 
     torch.manual_seed(cfg.seed)
-    setting, _ = build(cfg)
+    session, _ = build(cfg)
     rows = [
         {"input_ids": e.input_ids, "attention_mask": [1] * len(e.input_ids), "labels": _piece_labels(e)}
-        for e in [*setting.source, *setting.dev]
+        for e in [*session.source, *session.dev]
     ]
-    training, dev = rows[: len(setting.source)], rows[len(setting.source) :]
+    training, dev = rows[: len(session.source)], rows[len(session.source) :]
     trainer = transformers.Trainer(
-        model=setting.encoder.model,
+        model=session.encoder.model,
         args=transformers.TrainingArguments(
             output_dir=str(folder),
             eval_strategy="epoch",
@@ -111,12 +111,12 @@ def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
         ),
         train_dataset=training,
         eval_dataset=dev,
-        data_collator=transformers.DataCollatorForTokenClassification(setting.encoder.tokenizer),
+        data_collator=transformers.DataCollatorForTokenClassification(session.encoder.tokenizer),
     )
     trainer.pop_callback(transformers.PrinterCallback)
     elapsed = seconds(trainer.train)
-    predictions = evaluate(setting.dev, setting, 64, "source dev").predictions
-    score = setting.task.score(setting.domains.source_dev, predictions)["span_f1"]
+    predictions = evaluate(session.dev, session, 64, "source dev").predictions
+    score = session.task.score(session.domains.source_dev, predictions)["span_f1"]
     return len(training) * trainer.args.num_train_epochs / elapsed, score
 
 
@@ -131,30 +131,30 @@ def _piece_labels(example: Any) -> list[int]:
 def injection_cost(folder: Path, injection: str) -> dict[str, float]:
     """Time of a training step with an injection over one without, on the same labelled batches."""
     overrides = ["experiment=hotel_laptop", f"paths.cache={folder}/cache", f"injection={injection}"]
-    setting, _ = build(compose("train", overrides))
-    steps = step_batches(setting)
-    with_injection = stepper(setting, setting.methods, steps)
+    session, _ = build(compose("train", overrides))
+    steps = step_batches(session)
+    with_injection = stepper(session, session.methods, steps)
     plain, _ = build(compose("train", overrides))
     plain.encoder.attention_hooks.clear()
     plain.encoder.states_hooks.clear()
     return paired(with_injection, stepper(plain, {}, steps))
 
 
-def step_batches(setting: Setting) -> list[StepBatches]:
+def step_batches(session: Session) -> list[StepBatches]:
     """Ten labelled batches of 32, with parses."""
-    sampler = BucketSampler([len(e.input_ids) for e in setting.source], 32, 0)
-    return [StepBatches(setting.collator([setting.source[i] for i in indices])) for indices in sampler][:10]
+    sampler = BucketSampler([len(e.input_ids) for e in session.source], 32, 0)
+    return [StepBatches(session.collator([session.source[i] for i in indices])) for indices in sampler][:10]
 
 
-def stepper(setting: Setting, methods: dict[str, Method], steps: Sequence[StepBatches]) -> Callable[[], None]:
+def stepper(session: Session, methods: dict[str, Method], steps: Sequence[StepBatches]) -> Callable[[], None]:
     """A function that takes one optimizer step on each batch."""
-    setting.methods = methods
-    module = AdaptationModule(setting, read_options(compose("train")), 1000).train()
+    session.methods = methods
+    module = AdaptationModule(session, read_options(compose("train")), 1000).train()
     optimizer = module.configure_optimizers()["optimizer"]
 
     def run() -> None:
         for step in steps:
-            with setting.autocast():
+            with session.autocast():
                 loss = module.training_step(step, 0)
             optimizer.zero_grad()
             loss.backward()
@@ -232,8 +232,8 @@ def main() -> None:
     cfg = compose("train", ["experiment=hotel_laptop"])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        setting, _ = build(cfg)
-        contents = [r.text for r in setting.domains.source_train] + [t.text for t in setting.domains.unlabeled.texts]
+        session, _ = build(cfg)
+        contents = [r.text for r in session.domains.source_train] + [t.text for t in session.domains.unlabeled.texts]
         texts = [UnlabelledText(str(i), "", content) for i, content in enumerate(contents)]
         parts: dict[str, Callable[[], Any]] = {
             "training over transformers.Trainer (at least 1.5)": lambda: training_against_trainer(folder),
@@ -243,7 +243,7 @@ def main() -> None:
             "prediction over transformers.pipeline (at least 2)": lambda: prediction(folder, texts[:300]),
             "report of 1,000 cells (at most 60 s, 3 MB)": lambda: report_of_cells(folder),
         }
-        print(f"on {processor()}, {torch.get_num_threads()} threads, {setting.precision}", flush=True)
+        print(f"on {processor()}, {torch.get_num_threads()} threads, {session.precision}", flush=True)
         wanted = {title: part for title, part in parts.items() if len(sys.argv) < 2 or title.split()[0] in sys.argv[1:]}
         for title, measure in progress(wanted.items(), "bench", len(wanted), "part"):
             print(json.dumps({title: measure()}, indent=1), flush=True)

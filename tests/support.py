@@ -21,7 +21,7 @@ from domadapt.data.batches import Batch, Collator, Example, encode
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.data.records import Record
 from domadapt.methods.method import Method, Step, View
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import Pair, group, typed
@@ -81,7 +81,7 @@ def together(choices: Iterable[str]) -> list[str]:
     fitted = [of_yaml(choice) for choice in choices]
     group = fitted[0][0].partition("=")[0]
     names = ",".join(choice.partition("=")[2] for choice, *_ in fitted)
-    return [f"{group}=[{names}]", *(setting for _, *settings in fitted for setting in settings)]
+    return [f"{group}=[{names}]", *(session for _, *settings in fitted for session in settings)]
 
 
 def made_of(choice: str) -> dict[str, Method]:
@@ -167,7 +167,7 @@ def parsed_batch(encoder: Any, texts: list[str] | None = None, max_pieces: int =
     return Collator(encoder.tokenizer.pad_token_id, relations)(examples), relations
 
 
-def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, max_pieces: int = 64) -> Setting:
+def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, max_pieces: int = 64) -> Session:
     """What a run of aspects and opinions would work with: the texts as source, the same unlabelled as target.
 
     Args:
@@ -181,7 +181,7 @@ def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, m
     target = [replace(e, domain="laptop", word_tags=None) for e in source]
     train = tuple(Record(str(i), "camera", text, spans=()) for i, text in enumerate(texts))
     raw = TargetUnlabeled("laptop", tuple(UnlabelledText(str(i), "laptop", text) for i, text in enumerate(texts)))
-    setting = Setting(
+    session = Session(
         domains=Domains("camera", "laptop", train, train, (), raw, None),
         task=Extraction(["aspect", "opinion"]),
         encoder=encoder,
@@ -200,19 +200,19 @@ def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, m
         validation=target,
         relations=relations,
     )
-    setting.attach()
-    return setting
+    session.attach()
+    return session
 
 
-def view_of(setting: Setting, examples: list[Example]) -> View:
+def view_of(session: Session, examples: list[Example]) -> View:
     """All of some examples in one batch."""
-    return View(setting.collator(examples).to(setting.device), setting)
+    return View(session.collator(examples).to(session.device), session)
 
 
-def tiny_step(setting: Setting, target: bool = True) -> Step:
+def tiny_step(session: Session, target: bool = True) -> Step:
     """A step in the middle of training, of up to eight source and eight target texts."""
-    source = view_of(setting, setting.source[:8])
-    return Step(source, view_of(setting, setting.target[:8]) if target and setting.target else None, 0, 0.5)
+    source = view_of(session, session.source[:8])
+    return Step(source, view_of(session, session.target[:8]) if target and session.target else None, 0, 0.5)
 
 
 def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:

@@ -255,17 +255,17 @@ def test_scores_by_hook_and_of_returned_attention_are_the_same(tmp_path: Path) -
     losses = []
     for encoder in (hooked, returned):
         method = AttentionSupervision([{**GIVEN[0], "layer": 1}, {**GIVEN[0], "relation": "nsubj"}], [], 1.0)
-        setting = setting_of(encoder, method)
+        session = setting_of(encoder, method)
         with encoder.keeping_scores(places):
-            kept = view_of(setting, setting.source).encoded.kept
+            kept = view_of(session, session.source).encoded.kept
         weights = [kept[scores_name(*place)].softmax(-1) for place in places]
-        (loss,) = method.losses(tiny_step(setting)).values()
+        (loss,) = method.losses(tiny_step(session)).values()
         loss.backward()
         assert returned.attention_shape == (2, 4)
         gradients = {n: p.grad for n, p in encoder.named_parameters() if p.grad is not None and "layer.1" not in n}
         losses.append(
             (
-                torch.stack(weights)[:, setting.collator(setting.source).attention_mask.bool()],
+                torch.stack(weights)[:, session.collator(session.source).attention_mask.bool()],
                 loss,
                 gradients,
                 method.affinity(),

@@ -140,9 +140,9 @@ class Curious(Extraction):
 def test_the_check_of_the_test_leaves_no_label_behind(tmp_path: Path) -> None:
     """The task that checks is a copy: the one that trains has not seen what it saw."""
     overrides = [*corpora(tmp_path), f"paths.cache={tmp_path}/cache", "task._target_=tests.test_label_lock.Curious"]
-    setting, _ = build(domadapt.compose("train", overrides))
+    session, _ = build(domadapt.compose("train", overrides))
     assert {*Curious.shown} == {"source", "target"}
-    assert {record.domain for record in setting.task.seen} == {"source"}  # type: ignore[attr-defined]
+    assert {record.domain for record in session.task.seen} == {"source"}  # type: ignore[attr-defined]
 
 
 def reachable(thing: object, seen: dict[int, object]) -> dict[int, object]:
@@ -164,9 +164,9 @@ def reachable(thing: object, seen: dict[int, object]) -> dict[int, object]:
 
 def test_nothing_that_training_works_with_leads_to_target_labels(tmp_path: Path) -> None:
     cfg = domadapt.compose("train", [*corpora(tmp_path), f"paths.cache={tmp_path}/cache", "adaptation=masked_lm"])
-    setting, sealed = build(cfg)
+    session, sealed = build(cfg)
     assert isinstance(sealed, SealedTest)
-    found = reachable(setting, {}).values()
+    found = reachable(session, {}).values()
     assert any(isinstance(thing, TargetUnlabeled) for thing in found)
     assert not [thing for thing in found if isinstance(thing, SealedTest) or isfunction(thing)]
     assert {thing.domain for thing in found if isinstance(thing, Record)} == {"source"}
@@ -206,18 +206,18 @@ def test_target_labels_of_a_research_corpus_change_nothing(tmp_path: Path, data:
 
 @pytest.mark.parametrize("data", TARGET_FILES)
 def test_nothing_of_a_research_corpus_leads_to_target_labels(tmp_path: Path, data: str) -> None:
-    setting, sealed = build(domadapt.compose("train", [*problem(tmp_path, data), "adaptation=masked_lm"]))
+    session, sealed = build(domadapt.compose("train", [*problem(tmp_path, data), "adaptation=masked_lm"]))
     assert isinstance(sealed, SealedTest)
-    found = reachable(setting, {}).values()
+    found = reachable(session, {}).values()
     assert any(isinstance(thing, TargetUnlabeled) for thing in found)
     assert not [thing for thing in found if isinstance(thing, SealedTest) or isfunction(thing)]
-    assert {thing.domain for thing in found if isinstance(thing, Record)} == {setting.domains.source}
+    assert {thing.domain for thing in found if isinstance(thing, Record)} == {session.domains.source}
 
 
 def test_the_reviews_ceiling_cannot_reach_its_test(tmp_path: Path) -> None:
-    setting, sealed = build(domadapt.compose("train", [*problem(tmp_path, "amazon_reviews"), "train_on=target"]))
+    session, sealed = build(domadapt.compose("train", [*problem(tmp_path, "amazon_reviews"), "train_on=target"]))
     assert sealed is not None
-    learnt = {thing.id for thing in reachable(setting, {}).values() if isinstance(thing, Record)}
+    learnt = {thing.id for thing in reachable(session, {}).values() if isinstance(thing, Record)}
     tested = {record.id for record in sealed.open()}
     assert (len(learnt), len(tested)) == (16, 4)
     assert not learnt & tested

@@ -37,20 +37,20 @@ from tests.trouble import numbers, weights
 @pytest.mark.parametrize("method", METHODS)
 def test_losses_are_finite_and_move_something(tmp_path: Path, method: str) -> None:
     torch.manual_seed(0)
-    setting, _ = build(domadapt.compose("train", [*corpora(tmp_path), *of_yaml(method)]))
-    for own in setting.methods.values():
+    session, _ = build(domadapt.compose("train", [*corpora(tmp_path), *of_yaml(method)]))
+    for own in session.methods.values():
         own.prepare()
         own.after_epoch(100)  # some losses need labels that are made after an epoch
-    step = tiny_step(setting)
-    for own in setting.methods.values():
+    step = tiny_step(session)
+    for own in session.methods.values():
         losses = own.losses(step)
         assert set(losses) == {name for name, weight in own.weights.items() if weight}
         moves = [*losses.values()] or [step.source.output.logits.square().mean()]  # what has no loss has the task's
         torch.stack(moves).sum().backward(retain_graph=True)
         assert all(torch.isfinite(loss) and loss.ndim == 0 for loss in losses.values())
         assert all(p.grad is not None for p in own.parameters() if p.requires_grad)
-    if any(own.weights for own in setting.methods.values()):
-        gradients = [p.grad for p in setting.encoder.parameters() if p.grad is not None]
+    if any(own.weights for own in session.methods.values()):
+        gradients = [p.grad for p in session.encoder.parameters() if p.grad is not None]
         assert all(torch.isfinite(gradient).all() for gradient in gradients)
         assert any(gradient.abs().sum() > 0 for gradient in gradients)
 
@@ -69,19 +69,19 @@ def test_losses_that_weigh_nothing_change_nothing(tmp_path: Path, method: str) -
         steady = ["trainer.precision=32", "trainer.gradient_clip=1e9", "trainer.epochs=1"]
         cfg = domadapt.compose("train", [*corpora(tmp_path), *overrides, *steady])
         torch.manual_seed(0)
-        setting, _ = build(cfg)
-        without_dropout(setting.encoder)
-        for label, own in setting.methods.items():
+        session, _ = build(cfg)
+        without_dropout(session.encoder)
+        for label, own in session.methods.items():
             if reason := changes_more_than_the_loss(own):
                 pytest.skip(f"{label} has its own {reason}")
             own.weights = dict.fromkeys(own.weights, 0.0)
-        encoder = setting.encoder
-        if setting.methods and (encoder.attention_hooks or encoder.output_hooks or encoder.states_hooks):
+        encoder = session.encoder
+        if session.methods and (encoder.attention_hooks or encoder.output_hooks or encoder.states_hooks):
             pytest.skip("it has hooks in the encoder")
         validators = list(make_validators(cfg.selection))
         options, status = read_options(cfg), Status(tmp_path / name, "key")
-        fit(options, setting, Epochs(tmp_path / name, "key", setting, validators, options, status), None)
-        ends.append(setting.encoder.state_dict())
+        fit(options, session, Epochs(tmp_path / name, "key", session, validators, options, status), None)
+        ends.append(session.encoder.state_dict())
     for name, tensor in ends[0].items():
         torch.testing.assert_close(ends[1][name], tensor, msg=name)
 
@@ -121,7 +121,7 @@ def test_a_run_that_was_killed_goes_on_and_its_model_predicts_the_same(
     model = domadapt.load(tmp_path / "whole" / "run" / "model", precision="32")
     corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
     again = model.predict_texts([UnlabelledText(r.id, "", r.text) for r in corpus.records])
-    assert model.setting.task.score(corpus.records, again) == metrics["target_test"]
+    assert model.session.task.score(corpus.records, again) == metrics["target_test"]
     rows = (tmp_path / "whole" / "run" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
     for row, prediction in zip(map(json.loads, rows), again, strict=True):
         found = [{"start": s.start, "end": s.end, "type": s.type} for s in prediction.spans]
@@ -139,11 +139,11 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path, task: str, at_predictio
     model = domadapt.load(tmp_path / "run" / "model", precision="32")
     corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
     again = model.predict_texts([UnlabelledText(r.id, "", r.text) for r in corpus.records])
-    assert model.setting.task.score(corpus.records, again) == metrics["target_test"]
+    assert model.session.task.score(corpus.records, again) == metrics["target_test"]
     kind = "token" if task == "extraction" else "sequence"
     parsing = {"parses_at_prediction", "parser_at_prediction"}
     reading = {name for name, m in made.items() if parsing & m.reads and kind in m.tasks}
-    assert model.setting.methods.keys() == reading
+    assert model.session.methods.keys() == reading
     assert ("lisa" in reading) == (at_prediction == "parser")
     for text, prediction in zip(TEXTS, model.predict(TEXTS), strict=True):
         assert all(0 <= s.start < s.end <= len(text) for s in prediction.spans)
@@ -164,7 +164,7 @@ def test_what_needs_no_method_to_predict_is_a_stock_model(tmp_path: Path, method
         "classification": transformers.AutoModelForSequenceClassification,
     }
     stock = heads[task].from_pretrained(folder / "encoder").eval()
-    ours = domadapt.load(folder, precision="32").setting.encoder
+    ours = domadapt.load(folder, precision="32").session.encoder
     batch, _ = parsed_batch(ours)
     with torch.no_grad():
         logits = stock(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
@@ -195,7 +195,7 @@ def test_the_recurrent_baseline_is_saved_and_loaded(tmp_path: Path) -> None:
     model = domadapt.load(tmp_path / "run" / "model", precision="32")
     corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
     again = model.predict([r.text for r in corpus.records])
-    assert model.setting.task.score(corpus.records, again) == metrics["target_test"]
+    assert model.session.task.score(corpus.records, again) == metrics["target_test"]
 
 
 class OnTargetAlone(Method):
@@ -210,7 +210,7 @@ class OnTargetAlone(Method):
         return {"alone/share": torch.tensor(0.5), "alone/none": float("nan"), "alone/counts": np.arange(2)}
 
     def transform(self, output: Output, batch: Batch) -> Output:
-        assert self.training == self.setting.encoder.training == torch.is_grad_enabled()
+        assert self.training == self.session.encoder.training == torch.is_grad_enabled()
         return output
 
     def losses(self, step: Step) -> dict[str, torch.Tensor]:

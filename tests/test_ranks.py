@@ -44,16 +44,16 @@ def fitted(
     """The epochs, and the weights after the last."""
     cfg = api.compose("train", [*problem, *SMALL, *overrides])
     torch.manual_seed(1)
-    setting, _ = build(cfg)
-    for module in setting.encoder.modules():
+    session, _ = build(cfg)
+    for module in session.encoder.modules():
         if isinstance(module, torch.nn.Dropout) and not dropout:
             module.p = 0.0
     validators = list(make_validators(cfg.selection))
     options = read_options(cfg)
-    epochs = Epochs(folder / "checkpoint", "key", setting, validators, options, status(folder, "key"))
-    fit(options, setting, epochs, None)
+    epochs = Epochs(folder / "checkpoint", "key", session, validators, options, status(folder, "key"))
+    fit(options, session, epochs, None)
     epochs.restore(len(epochs.curve))
-    modules = {"encoder": setting.encoder, **setting.methods}
+    modules = {"encoder": session.encoder, **session.methods}
     return epochs, {f"{name}.{key}": x for name, m in modules.items() for key, x in m.state_dict().items()}
 
 
@@ -106,8 +106,8 @@ def test_resumed_with_two_processes_it_has_the_same_weights(problem: list[str], 
         ("trainer.strategy=ddp", "trainer.strategy=ddp: starts the command line again in every process"),
     ],
 )
-def test_what_can_not_be_started_is_refused(problem: list[str], setting: str, told: str) -> None:
-    cfg = api.compose("train", [*problem, "trainer.devices=2", "trainer.device=cpu", setting])
+def test_what_can_not_be_started_is_refused(problem: list[str], session: str, told: str) -> None:
+    cfg = api.compose("train", [*problem, "trainer.devices=2", "trainer.device=cpu", session])
     with pytest.raises(ValueError, match=told):
         build(cfg)
 

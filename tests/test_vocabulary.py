@@ -13,15 +13,15 @@ def trained(cut: bool, decay: float) -> tuple[list[float], dict[str, torch.Tenso
     """Losses of some steps, and the weights before and after them."""
     torch.manual_seed(0)
     encoder = tiny_encoder()
-    setting = setting_of(encoder)
+    session = setting_of(encoder)
     before = copy.deepcopy(encoder.state_dict())
-    met = {piece for example in setting.source for piece in example.input_ids} if cut else set()
+    met = {piece for example in session.source for piece in example.input_ids} if cut else set()
     losses = []
     with only_met_rows(encoder, met):
         encoder.eval()  # dropout falls the same anyhow; without it, nothing random is left
         optimizer = torch.optim.AdamW(encoder.parameters(), 1e-2, weight_decay=decay)
         for _ in range(6):
-            loss = setting.task.loss((view := tiny_step(setting).source).output, view.batch)
+            loss = session.task.loss((view := tiny_step(session).source).output, view.batch)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

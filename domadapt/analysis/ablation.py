@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from domadapt.analysis.subject import Counts, Side, Subject, counts
 from domadapt.data.batches import Batch
 from domadapt.data.loaders import in_order
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.tasks.task import Rows, joined
 from domadapt.utils.work import progress
 
@@ -74,26 +74,26 @@ Switch = tuple[int, int | None]  # a layer, and a head of it or all
 
 def ablation(subject: Subject) -> Ablation:
     """Switch off one part after the other, on every side that has labels."""
-    setting = subject.after
+    session = subject.after
     found = {
-        name: effects(setting, side, subject.batch_size, subject.seed, name)
+        name: effects(session, side, subject.batch_size, subject.seed, name)
         for name, side in subject.sides().items()
         if side.scored
     }
-    return Ablation(setting.task.headline, found)
+    return Ablation(session.task.headline, found)
 
 
-def effects(setting: Setting, side: Side, batch_size: int, seed: int, name: str) -> SideEffects:
+def effects(session: Session, side: Side, batch_size: int, seed: int, name: str) -> SideEffects:
     """Of one side: one pass over its texts."""
-    layers = len(setting.encoder.attention_layers())
+    layers = len(session.encoder.attention_layers())
     parts: dict[Switch | None, list[Rows]] = {}
-    loader = in_order(side.scored, setting.collator, batch_size)
+    loader = in_order(side.scored, session.collator, batch_size)
     with torch.no_grad():
         for batch in progress(loader, f"{name} heads off", len(loader), "batch"):
-            for switch, rows in switched(setting, batch.to(setting.device), layers):
+            for switch, rows in switched(session, batch.to(session.device), layers):
                 # What the head reads is not read here, and of 79 passes would fill the memory.
                 parts.setdefault(switch, []).append(replace(rows, features=np.empty((len(rows), 0), np.float16)))
-    task = setting.task
+    task = session.task
     score = Score(task.headline, getattr(task, "average", "macro"), seed)
     drawn = {
         switch: score(counts(joined(rows, len(task.labels)), task.labels, labelled=True))
@@ -112,19 +112,19 @@ def effects(setting: Setting, side: Side, batch_size: int, seed: int, name: str)
     )
 
 
-def switched(setting: Setting, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Rows]]:
+def switched(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Rows]]:
     """A batch's rows with everything on, then with one part off at a time."""
-    stack = setting.encoder.layers()
+    stack = session.encoder.layers()
     sizes: list[int] = []
     with known(stack) as outputs, ExitStack() as hooks:
         for layer in range(layers):  # heads are counted where they are seen
-            hooks.enter_context(setting.encoder.hooked(layer, lambda call: _counted(call, sizes)))
-        yield None, _rows(setting, batch)
+            hooks.enter_context(session.encoder.hooked(layer, lambda call: _counted(call, sizes)))
+        yield None, _rows(session, batch)
     for layer in range(layers):
         with skipped(stack, outputs[:layer]):
             for head in (*range(sizes[layer]), None):
-                with setting.encoder.hooked(layer, lambda call, off=head: without(call.inner(), off)):
-                    yield (layer, head), _rows(setting, batch)
+                with session.encoder.hooked(layer, lambda call, off=head: without(call.inner(), off)):
+                    yield (layer, head), _rows(session, batch)
 
 
 def without(output: torch.Tensor, head: int | None) -> torch.Tensor:
@@ -150,8 +150,8 @@ def _counted(call: Any, sizes: list[int]) -> torch.Tensor:
     return output
 
 
-def _rows(setting: Setting, batch: Batch) -> Rows:
-    return setting.task.rows(setting.transformed(setting.encoder(batch), batch), batch)
+def _rows(session: Session, batch: Batch) -> Rows:
+    return session.task.rows(session.transformed(session.encoder(batch), batch), batch)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from scipy.stats import rankdata
 from domadapt.analysis.subject import MODELS, Subject, all_weights, by_words
 from domadapt.data.batches import Batch, Example
 from domadapt.data.loaders import in_order
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.pretrained import UnreadableLayer
 from domadapt.syntax.parser import SILENT, Parse
 from domadapt.syntax.trees import Tree
@@ -505,9 +505,9 @@ def stream(
                 yield examples[place], [maps[row, :, :count, :count] for maps in found]
 
 
-def _maps(setting: Setting, batch: Batch, kept: list[torch.Tensor]) -> NDArray[np.float32]:
+def _maps(session: Session, batch: Batch, kept: list[torch.Tensor]) -> NDArray[np.float32]:
     kept.clear()
-    setting.encoder(batch.to(setting.device))
+    session.encoder(batch.to(session.device))
     return torch.cat(kept, dim=1).float().cpu().numpy()
 
 
@@ -523,7 +523,7 @@ def cosine_of(before: NDArray[np.float32], after: NDArray[np.float32]) -> Array:
     return np.asarray((a * b).sum(1) / np.maximum(norms, 1e-12))
 
 
-def weight_change(before: Setting, after: Setting) -> dict[str, float] | None:
+def weight_change(before: Session, after: Session) -> dict[str, float] | None:
     """By part, the Euclidean size of the change of all its weights, divided by their size before.
 
     Returns:

@@ -12,7 +12,7 @@ from torch import Tensor
 from domadapt.analysis.heads import Known, linear, score
 from domadapt.analysis.subject import Subject, every_layer, layer_names, of_words
 from domadapt.data.batches import Example
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.syntax.trees import Tree, trees
 
 RANK: Final = 64  # the paper finds no gain beyond
@@ -175,13 +175,13 @@ def structural_probe(subject: Subject) -> StructuralProbe:
         )
     rank, count = min(RANK, subject.before.encoder.width), 0
     found: dict[str, dict[str, tuple[Known, ...]]] = {}
-    for model, setting in subject.models().items():
+    for model, session in subject.models().items():
         probes, at_home = [], []
-        for layer in _states(setting, here, subject.batch_size, f"{model}, source"):
+        for layer in _states(session, here, subject.batch_size, f"{model}, source"):
             probes.append(fit(_picked(layer, ~held_out), learnt, rank, seed=subject.seed))
             at_home.append(known(probes[-1], _picked(layer, held_out), home))
         every, count = np.ones(len(away), dtype=bool), len(probes)
-        layers = _states(setting, there, subject.batch_size, f"{model}, target")
+        layers = _states(session, there, subject.batch_size, f"{model}, target")
         abroad = [known(p, _picked(layer, every), away) for p, layer in zip(probes, layers, strict=True)]
         found[model] = {"source": tuple(at_home), "target": tuple(abroad)}
     return StructuralProbe(
@@ -207,7 +207,7 @@ def _sentences(examples: Sequence[Example]) -> list[tuple[Example, Tree]]:
 
 
 def _states(
-    setting: Setting, sentences: Sequence[tuple[Example, Tree]], batch_size: int, title: str
+    session: Session, sentences: Sequence[tuple[Example, Tree]], batch_size: int, title: str
 ) -> list[list[Tensor]]:
     """By layer, of each sentence (n, width), in half precision: a thousand sentences are 100 MB."""
     places: dict[int, list[int]] = {}
@@ -215,7 +215,7 @@ def _states(
         places.setdefault(example.index, []).append(place)
     texts = {example.index: example for example, _ in sentences}
     found: list[list[Tensor]] = []
-    for batch, layers in every_layer(setting, [*texts.values()], batch_size, title):
+    for batch, layers in every_layer(session, [*texts.values()], batch_size, title):
         found = found or [[torch.empty(0)] * len(sentences) for _ in layers]
         for layer, states in zip(found, layers, strict=True):
             for text, words in zip(batch.index.tolist(), of_words(batch, states), strict=True):

@@ -23,7 +23,7 @@ from domadapt.auditing.shift import cliffs_delta
 from domadapt.data.batches import Example
 from domadapt.data.records import Record
 from domadapt.data.texts import words
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 
 FOLDS: Final = 5
 SHRINK: Final = 0.01  # strong: there may be as many dimensions as texts
@@ -192,9 +192,9 @@ def _short(paths: Counter[tuple[str, ...]], longest: int) -> Counter[str]:
 
 def _distances(subject: Subject) -> tuple[dict[str, tuple[float, ...]], tuple[str, ...]]:
     result: dict[str, tuple[float, ...]] = {}
-    for model, setting in subject.models().items():
+    for model, session in subject.models().items():
         source, target = (
-            text_states(setting, side.examples, subject.batch_size, f"{model}, {name}")
+            text_states(session, side.examples, subject.batch_size, f"{model}, {name}")
             for name, side in subject.sides().items()
         )
         found = [proxy_a_distance(a, b, subject.seed) for a, b in zip(source, target)]
@@ -205,11 +205,11 @@ def _distances(subject: Subject) -> tuple[dict[str, tuple[float, ...]], tuple[st
 
 
 def text_states(
-    setting: Setting, examples: Sequence[Example], batch_size: int, title: str
+    session: Session, examples: Sequence[Example], batch_size: int, title: str
 ) -> list[NDArray[np.float32]]:
     """By layer (texts, width), the mean of each text's pieces."""
     order, found = list[int](), list[list[torch.Tensor]]()
-    for batch, layers in every_layer(setting, examples, batch_size, title):
+    for batch, layers in every_layer(session, examples, batch_size, title):
         order += batch.index.tolist()
         found = found or [[] for _ in layers]
         for layer, states in zip(found, layers, strict=True):

@@ -29,7 +29,7 @@ from domadapt.data.records import Record
 from domadapt.data.texts import lower_in_place, lowercased
 from domadapt.inference.description import NAME, model_folder, read_description
 from domadapt.inference.model import load
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.attention import UnreachableAttention
 from domadapt.models.pretrained import UnreadableLayer, refuse_turned
 from domadapt.syntax.alignment import pool_words
@@ -190,17 +190,17 @@ def why_unreadable(encoder: Any) -> str:
 
 
 def every_layer(
-    setting: Setting, examples: Sequence[Example], batch_size: int, title: str
+    session: Session, examples: Sequence[Example], batch_size: int, title: str
 ) -> Iterator[tuple[Batch, list[Tensor]]]:
     """States of a model as it predicts, batch by batch, longest first; hooks see them, whatever the architecture.
 
     Args:
-        setting: whose encoder has layers that can be read (:func:`why_unreadable`).
+        session: whose encoder has layers that can be read (:func:`why_unreadable`).
 
     Returns:
         The batch, and of the embeddings and every layer (batch, pieces, width), in float32.
     """
-    layers = setting.encoder.layers()
+    layers = session.encoder.layers()
     found: dict[int, Tensor] = {}
 
     def before(module: Any, args: Any, kwargs: Any) -> None:
@@ -216,7 +216,7 @@ def every_layer(
         stack.callback(layers[0].register_forward_pre_hook(before, with_kwargs=True).remove)
         for place, layer in enumerate(layers, start=1):
             stack.callback(layer.register_forward_hook(after(place)).remove)
-        for batch, _ in setting.outputs(examples, batch_size, title):
+        for batch, _ in session.outputs(examples, batch_size, title):
             yield batch, [found[place] for place in range(len(layers) + 1)]
 
 
@@ -284,7 +284,7 @@ def attention(model: Path, texts: Sequence[str], parses: Sequence[Parse]) -> Att
 
     try:
         loaded = load(model, "cpu", "32")
-        if not loaded.setting.encoder.takes_methods:
+        if not loaded.session.encoder.takes_methods:
             return "this model has no attention"
         return look(loaded, syntax_layer(model), texts, parses)
     except (ValueError, OSError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
@@ -303,12 +303,12 @@ def look(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Seque
 
     from domadapt.data.batches import encode
 
-    setting = loaded.setting
+    session = loaded.session
     words = [parse.words for parse in parses]
     trees = parses if loaded.parses else None
-    examples, _ = encode(texts, words, setting.encoder.tokenizer, setting.max_pieces, trees)
-    with torch.no_grad(), recorded(setting.encoder, layer) as (at, found):
-        setting.encoder(setting.collator(examples))
+    examples, _ = encode(texts, words, session.encoder.tokenizer, session.max_pieces, trees)
+    with torch.no_grad(), recorded(session.encoder, layer) as (at, found):
+        session.encoder(session.collator(examples))
     pieces = found[0].numpy()
     every = [by_words(pieces[i], e.alignment.piece_words(), len(words[i])) for i, e in enumerate(examples)]
     head = most_syntactic(every, parses)
@@ -455,8 +455,8 @@ class Subject:
         unreadable: why the states of their layers can't be read, likewise.
     """
 
-    before: Setting
-    after: Setting
+    before: Session
+    after: Session
     source: Side
     target: Side
     parser: Parser
@@ -468,7 +468,7 @@ class Subject:
     unreachable: str = ""
     unreadable: str = ""
 
-    def models(self) -> dict[str, Setting]:
+    def models(self) -> dict[str, Session]:
         """By the names of :data:`MODELS`."""
         return dict(zip(MODELS, (self.before, self.after), strict=True))
 
@@ -518,7 +518,7 @@ def subject(
     folder = model_folder(model)
     description = read_description(folder)
     loaded = load(folder, device, "32", trust_code)
-    after, task = loaded.setting, loaded.setting.task
+    after, task = loaded.session, loaded.session.task
     torch.manual_seed(seed)  # of weights that no file holds: the head's
     # A post-trained or frozen encoder began as this one, too.
     encoder = make({**description.backbone, "trainable": "all"}, kind=task.kind, labels=task.labels)

@@ -48,7 +48,7 @@ def score_file(cfg: DictConfig) -> str:
     from domadapt.inference.model import load
 
     model = load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
-    task, warnings = model.setting.task, Counter(corpus.warnings)
+    task, warnings = model.session.task, Counter(corpus.warnings)
     records = task.usable(tuple(labelled), warnings)
     task.check(records)
     predictions = model.predict_texts(TargetUnlabeled.from_records("target", records).texts)
@@ -64,7 +64,7 @@ def score_file(cfg: DictConfig) -> str:
     told += [f"  {message} ({count} times)" for message, count in sorted(warnings.items())]
     if model.truncated:
         told.append(
-            f"  {model.truncated} texts are longer than {model.setting.max_pieces} pieces; their rest is not read"
+            f"  {model.truncated} texts are longer than {model.session.max_pieces} pieces; their rest is not read"
         )
     if len(records) < FEW:
         told.append(f"  {len(records)} texts are few: read the range, not the number")
@@ -146,7 +146,7 @@ def compare_models(cfg: DictConfig) -> str:
     for folder in folders:
         model = load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
         found.append(model.predict_texts(texts))
-        kinds.append(model.setting.task.kind)
+        kinds.append(model.session.task.kind)
     if kinds[0] != kinds[1]:
         raise ValueError(f"{folders[0]} and {folders[1]}: one labels whole texts, the other finds spans")
     rows = [

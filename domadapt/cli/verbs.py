@@ -148,13 +148,13 @@ def predict_file(cfg: DictConfig) -> None:
         stream = iter(progress(texts, "predict", total, "text"))
         while chunk := list(islice(stream, cfg.batch_size * CHUNK)):
             for text, prediction in zip(chunk, model.predict_texts(chunk, cfg.batch_size), strict=True):
-                yield row(text, prediction, model.setting.task.kind)
+                yield row(text, prediction, model.session.task.kind)
             done, truncated = done + len(chunk), truncated + model.truncated
 
     _write(cfg.output, written(rows()))
-    _warn(warnings + model.setting.warnings)
+    _warn(warnings + model.session.warnings)
     if truncated:
-        limit = model.setting.max_pieces
+        limit = model.session.max_pieces
         cut = f"{truncated} of {done} texts are longer than the {limit} pieces that the model reads"
         print(f"warning: {cut}: nothing beyond is labelled; split them, or train with max_pieces", file=sys.stderr)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from domadapt.data.batches import Example
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.tasks.task import Prediction, Rows, joined
 
 
@@ -24,7 +24,7 @@ class Evaluation:
     rows: Rows
 
 
-def evaluate(examples: Sequence[Example], setting: Setting, batch_size: int, title: str) -> Evaluation:
+def evaluate(examples: Sequence[Example], session: Session, batch_size: int, title: str) -> Evaluation:
     """Predict texts in length order, and return predictions in the order of ``examples``.
 
     Args:
@@ -33,10 +33,10 @@ def evaluate(examples: Sequence[Example], setting: Setting, batch_size: int, tit
     Raises:
         ValueError: the model gives out NaN.
     """
-    task = setting.task
+    task = session.task
     results: list[Prediction | None] = [None] * len(examples)
     found: list[Rows] = []
-    for batch, output in setting.outputs(examples, batch_size, title):
+    for batch, output in session.outputs(examples, batch_size, title):
         places = batch.index.tolist()
         decoded = task.decode(output, batch, [examples[i].words for i in places])
         for place, prediction in zip(places, decoded, strict=True):

@@ -305,7 +305,7 @@ def export(
     description = read_description(folder)
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
-    kind, longest = original.setting.task.kind, original.setting.max_pieces
+    kind, longest = original.session.task.kind, original.session.max_pieces
     compared = list(_run_texts(folder) if texts is None else texts)[:COMPARED]
     measured: list[str] = []
 
@@ -313,7 +313,7 @@ def export(
         stock = part / "stock" if format != "hf" else part
         write_stock(folder / "encoder", stock, longest)
         if format != "hf":
-            task: Any = original.setting.task
+            task: Any = original.session.task
             transitions = (task.transition_weight * task.transitions).tolist() if kind == "token" else None
             write_onnx(stock, kind, longest, part, format == "onnx-int8", transitions, task.temperature)
         if compared:
@@ -400,7 +400,7 @@ def pipeline_of(kind: str) -> tuple[str, dict[str, Any]]:
 
 def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -> Iterator[str]:
     """How far a folder agrees with the model it was made from, and of ONNX how fast it is."""
-    kind = original.setting.task.kind
+    kind = original.session.task.kind
     theirs = pipeline_like(stock, kind)
     predict = theirs
     if onnx is not None:

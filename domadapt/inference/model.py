@@ -19,7 +19,7 @@ from domadapt.data.texts import lower_in_place
 from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Method
-from domadapt.methods.setting import ReadText, Setting
+from domadapt.methods.session import ReadText, Session
 from domadapt.models.output import word_logits
 from domadapt.models.pretrained import refuse_non_finite
 from domadapt.syntax.alignment import IntArray
@@ -60,34 +60,34 @@ METHODS = "methods.safetensors"
 LISTED = f"{ConlluParser.__module__}.{ConlluParser.__qualname__}"
 
 
-def save_model(setting: Setting, config: dict[str, Any], folder: Path) -> None:
+def save_model(session: Session, config: dict[str, Any], folder: Path) -> None:
     """Write a model folder: a stock encoder, the few parameters that prediction needs on top, a description, checksums.
 
     Nothing in it is pickled. ``encoder/`` alone is a stock Hugging Face model that any pipeline loads.
     """
-    replace_folder(folder, lambda part: _write(setting, config, part))
+    replace_folder(folder, lambda part: _write(session, config, part))
 
 
-def _write(setting: Setting, config: dict[str, Any], folder: Path) -> None:
-    setting.encoder.save(folder / "encoder")
+def _write(session: Session, config: dict[str, Any], folder: Path) -> None:
+    session.encoder.save(folder / "encoder")
     configs = {**(config["injection"] or {}), **(config["adaptation"] or {})}
-    used = {name: method for name, method in setting.methods.items() if method.used_at_prediction}
+    used = {name: method for name, method in session.methods.items() if method.used_at_prediction}
     if used:
         kept = {name: {"weights": m.state_dict(), "memory": m.memory()} for name, m in used.items()}
         checkpoint.save(kept, folder / METHODS)
     Description(
-        task={**config["task"], **setting.task.learnt()},
+        task={**config["task"], **session.task.learnt()},
         backbone=config["backbone"],
         methods={name: configs[name] for name in used},
-        left_behind={name: configs[name] for name in setting.methods if name not in used},
-        relations=setting.relations,
+        left_behind={name: configs[name] for name in session.methods if name not in used},
+        relations=session.relations,
         parser={**config["parser"]},
         control={**config["control"]},
-        parser_name=setting.parser.name,
-        parses_at_prediction=setting.parses_at_prediction,
-        max_pieces=setting.max_pieces,
-        source=setting.domains.source,
-        target=setting.domains.target,
+        parser_name=session.parser.name,
+        parses_at_prediction=session.parses_at_prediction,
+        max_pieces=session.max_pieces,
+        source=session.domains.source,
+        target=session.domains.target,
         lowercase=_lowercase(config["data"]),
         checksums=CHECKSUMS,
     ).write(folder)
@@ -108,7 +108,7 @@ def _lowercase(data: Mapping[str, Any]) -> bool:
 class Model:
     """A trained model. Made by :func:`load`."""
 
-    setting: Setting
+    session: Session
     parses: bool
     lowercase: bool = False
 
@@ -125,13 +125,13 @@ class Model:
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
-        return evaluate(self.examples(texts), self.setting, batch_size, "predict").predictions
+        return evaluate(self.examples(texts), self.session, batch_size, "predict").predictions
 
     def examples(self, texts: Sequence[UnlabelledText]) -> list[Example]:
         """Texts as the model reads them: lower-cased if it was trained so, in place, and spans stay where they are."""
         if self.lowercase:
             texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
-        return self.setting.examples(texts, "prediction", self.parses, labelled=False)
+        return self.session.examples(texts, "prediction", self.parses, labelled=False)
 
     def probabilities(self, texts: Iterable[str], batch_size: int = 64) -> FloatArray:
         """(texts, classes) of classification, the classes in the order of ``setting.task.labels``.
@@ -139,17 +139,17 @@ class Model:
         Raises:
             ValueError: the model labels words, not texts.
         """
-        task = self.setting.task
+        task = self.session.task
         if task.kind != "sequence":
             raise ValueError("this model finds spans: each has its own confidence; probabilities are of whole texts")
-        rows = evaluate(self.examples(list(unlabelled(texts))), self.setting, batch_size, "predict").rows
+        rows = evaluate(self.examples(list(unlabelled(texts))), self.session, batch_size, "predict").rows
         logs = torch.from_numpy(rows.probabilities[rows.texts.argsort()]).clamp(min=1e-12).log()
-        return tempered(logs, self.setting.task.temperature).numpy()
+        return tempered(logs, self.session.task.temperature).numpy()
 
     @property
     def truncated(self) -> int:
         """Texts of the last call that were longer than the model reads."""
-        cut = self.setting.truncation.get("prediction")
+        cut = self.session.truncation.get("prediction")
         return cut.texts if cut else 0
 
 
@@ -218,7 +218,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
             f"{path}: this model reads the parses of {description.parser_name}, here is {parser.name}; install that "
             f"version, or train a model that reads no parses when it predicts"
         )
-    setting = Setting(
+    session = Session(
         domains=Domains(description.source, description.target, (), (), (), TargetUnlabeled("", ()), None),
         task=task,
         encoder=encoder,
@@ -234,8 +234,8 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         relations=description.relations,
     )
     with blamed(path, "methods"):
-        setting.attach()
-    if setting.parses_at_prediction != description.parses_at_prediction:
+        session.attach()
+    if session.parses_at_prediction != description.parses_at_prediction:
         raise ValueError(
             f"{path}: damaged: parses_at_prediction={description.parses_at_prediction}, but its methods say otherwise; "
             f"{AGAIN}"
@@ -246,7 +246,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
             method.load_state_dict(kept[name]["weights"])
             method.recall(kept[name]["memory"])
         method.to(target_device).eval()
-    return Model(setting, setting.parses_at_prediction, description.lowercase)
+    return Model(session, session.parses_at_prediction, description.lowercase)
 
 
 def parser_of(description: Description, kind: str) -> Parser:
@@ -345,23 +345,23 @@ class SavedRuns:
             ValueError: there is no finished run in the folder.
         """
         model = load(Path(run) / "model", device, "32")
-        model.setting.precision = precision
-        setting, token = model.setting, model.setting.task.kind == "token"
+        model.session.precision = precision
+        session, token = model.session, model.session.task.kind == "token"
         examples = model.examples(texts)
         logits: dict[int, Tensor] = {}
-        for batch, output in setting.outputs(examples, batch_size, f"{Path(run).name} labels"):
+        for batch, output in session.outputs(examples, batch_size, f"{Path(run).name} labels"):
             rows, counts = output.logits.float().cpu(), torch.ones_like(batch.index)
             if token:
                 rows, counts = word_logits(output, batch).float().cpu(), batch.words
                 rows[(batch.node_first_piece < 0).cpu()] = torch.nan
             logits |= dict(zip(batch.index.tolist(), rows.split(counts.tolist()), strict=True))
-        return Labelling(setting.task.kind, setting.task.labels, [logits[i] for i in range(len(examples))])
+        return Labelling(session.task.kind, session.task.labels, [logits[i] for i in range(len(examples))])
 
     def read(self, run: Path, texts: Sequence[UnlabelledText], device: str, precision: str) -> list[ReadText]:
         """What a run's model makes of texts; arguments as of :meth:`label`."""
         model = load(run / "model", device, "32")
-        model.setting.precision = precision
-        return model.setting.read(model.examples(texts), f"{run.name} reads target")
+        model.session.precision = precision
+        return model.session.read(model.examples(texts), f"{run.name} reads target")
 
     def told(self, run: str) -> dict[str, object]:
         """What the run's metrics.json says of whose labels it has read.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.output import Output
 
 # Of what a method reads (:attr:`Method.reads`), what takes a parser's trees of the texts of batches.
@@ -22,23 +22,23 @@ class View:
 
     Args:
         batch: of source or of target text.
-        setting: of the run.
+        session: of the run.
         weight: what losses on this batch count for, beside those of other processes that train along; 1 with one.
     """
 
-    def __init__(self, batch: Batch, setting: Setting, weight: float = 1.0) -> None:
-        self.batch, self.setting, self.weight = batch, setting, weight
+    def __init__(self, batch: Batch, session: Session, weight: float = 1.0) -> None:
+        self.batch, self.session, self.weight = batch, session, weight
 
     @cached_property
     def encoded(self) -> Output:
         """The encoder's output, before any method changes it: the very states that the task is trained on."""
-        output: Output = self.setting.encoder(self.batch)
+        output: Output = self.session.encoder(self.batch)
         return output
 
     @cached_property
     def output(self) -> Output:
         """The encoder's output as the methods change it."""
-        return self.setting.transformed(self.encoded, self.batch)
+        return self.session.transformed(self.encoded, self.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Method(nn.Module):
         whole_vocabulary: it trains embeddings of pieces that training need not meet.
         rate: learning rate of its own parameters, times the run's.
         name: what the configuration calls it.
-        setting: what the run works with, from :meth:`attach` on.
+        session: what the run works with, from :meth:`attach` on.
     """
 
     reads: frozenset[str] = frozenset()
@@ -97,7 +97,7 @@ class Method(nn.Module):
     whole_vocabulary: bool = False
     rate: float = 1.0
     name: str = ""
-    setting: Setting
+    session: Session
 
     def __init__(self, weights: dict[str, float] | None = None) -> None:
         super().__init__()
@@ -105,13 +105,13 @@ class Method(nn.Module):
             in_range(f"weight of {name}", weight, 0.0, 1e6)
         self.weights = dict(weights or {})
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Called once, before training and after loading: hook into the encoder, make parameters.
 
         Args:
-            setting: keep it: ``self.setting = setting`` is all that this does where it is not overridden.
+            session: keep it: ``self.session = setting`` is all that this does where it is not overridden.
         """
-        self.setting = setting
+        self.session = session
 
     def prepare(self) -> dict[str, Any]:
         """A stage before training: post-train, count the corpus, label it. Returns what to record of it."""

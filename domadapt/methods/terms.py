@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domadapt.data.records import Record
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.syntax.nouns import is_noun, universal
 from domadapt.syntax.parser import Parse, Text
 from domadapt.syntax.path_rules import Rule, Words, learn_rules, linked
@@ -34,11 +34,11 @@ def noun_kinds(records: Sequence[Record], parses: Sequence[Parse]) -> frozenset[
     return frozenset(kind for kind, count in met.items() if nouns[kind] > count / 2)
 
 
-def term_kinds(setting: Setting) -> frozenset[str]:
+def term_kinds(session: Session) -> frozenset[str]:
     """Span types of the source that are terms; none where texts are classified."""
-    if setting.task.kind != "token":  # spans, where the source has them, are nothing to the task
+    if session.task.kind != "token":  # spans, where the source has them, are nothing to the task
         return frozenset()
-    return noun_kinds(setting.domains.source_train, setting.corpus_parses("source"))
+    return noun_kinds(session.domains.source_train, session.corpus_parses("source"))
 
 
 def words_of(text: Text, parse: Parse) -> list[str]:

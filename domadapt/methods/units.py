@@ -122,7 +122,7 @@ def states_of(view: View, level: str) -> Tensor:
         level: ``word``: each word's first piece, of words that could be something. ``sentence``: the first piece, which
             is what heads read where texts are classified; the mean over pieces where words are.
     """
-    output, batch, token = view.output, view.batch, view.setting.task.kind == "token"
+    output, batch, token = view.output, view.batch, view.session.task.kind == "token"
     states = output.states.float()
     if level == "word":
         chosen = that_matter(logits_of(output, batch, token), token)

@@ -77,7 +77,7 @@ def make(path: Path, folder: Path) -> None:
     model = BertModel(config, add_pooling_layer=False)
     state = model.state_dict()
     weights = {ours: packed[theirs] for ours, theirs in names(sizes["layers"]).items()}
-    tensors = {name: torch.from_numpy(array).reshape(state[name].shape) for name, array in weights.items()}
+    tensors = {name: torch.from_numpy(array.copy()).reshape(state[name].shape) for name, array in weights.items()}
     model.load_state_dict(tensors)
     texts = {name: pieces[number][0] for name, number in special.items()}
     tokenizer = PreTrainedTokenizerFast(

@@ -73,8 +73,8 @@ class Answers:
 
     def __init__(self, model: Model, folder: Any) -> None:
         self.model = model
-        self.kind: str = model.setting.task.kind
-        self.parser: Parser = model.setting.parser if model.parses else SpacyParser()
+        self.kind: str = model.session.task.kind
+        self.parser: Parser = model.session.parser if model.parses else SpacyParser()
         self.layer = syntax_layer(folder)
 
     def rows(self, texts: list[str]) -> list[dict[str, Any]]:
@@ -88,11 +88,11 @@ class Answers:
         [found] = self.rows([text])
         notes = []
         if self.model.truncated:
-            notes.append(f"The model reads the first {self.model.setting.max_pieces} pieces of a text, not the rest.")
+            notes.append(f"The model reads the first {self.model.session.max_pieces} pieces of a text, not the rest.")
         classes: list[tuple[str, float]] = []
         if self.kind == "sequence":
             shares = self.model.probabilities([text])[0].tolist()
-            named = zip(self.model.setting.task.labels, (100 * share for share in shares), strict=True)
+            named = zip(self.model.session.task.labels, (100 * share for share in shares), strict=True)
             classes = sorted(((visible(name), share) for name, share in named), key=lambda pair: -pair[1])
         tree, attention = self._drawn(text, found.get("spans", []), notes)
         return Shown(pieces(text, found.get("spans", [])), tuple(classes), tree, attention, tuple(notes))
@@ -104,8 +104,8 @@ class Answers:
             return "", ""
         lanes = [Lane("found", tuple((span["start"], span["end"], span["type"]) for span in spans))] if spans else []
         tree = tree_svg(text, parse, lanes, "the parser's tree of the text")
-        setting = self.model.setting
-        if not setting.encoder.takes_methods or setting.encoder.unreachable or setting.device.type != "cpu":
+        session = self.model.session
+        if not session.encoder.takes_methods or session.encoder.unreachable or session.device.type != "cpu":
             return tree, ""
         seen = look(self.model, self.layer, [text], [parse])
         arcs, agree, of = as_parse(seen.weights[0], parse)

@@ -19,7 +19,7 @@ from domadapt.data.batches import Collator, Truncation
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.model import SavedRuns
 from domadapt.methods.method import TREES, Method
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.output import EncoderLike
 from domadapt.runs.key import folder_of, run_folder
 from domadapt.selection.validators import Validator, every_validator
@@ -106,7 +106,7 @@ log = logging.getLogger(__name__)
 MANY = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells
 
 
-def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
+def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     """Read corpora, parse what needs parsing, tokenise, and make encoder and methods.
 
     Args:
@@ -142,7 +142,7 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
     cached = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
     made: Parser = make(cfg.parser)
     uncached, parser = (controlled(one, cfg.control) for one in (made, cached))
-    setting = Setting(
+    session = Session(
         domains=domains,
         task=task,
         task_config=problem.task_config,
@@ -162,24 +162,24 @@ def build(cfg: DictConfig) -> tuple[Setting, SealedTest | None]:
         source_only=run_folder(source_only(cfg)) if any("source_only" in m.reads for m in methods.values()) else None,
         epochs=options.epochs,
     )
-    needed = setting.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))
-    if setting.augments and needed and not getattr(made, "takes_new_text", True):
+    needed = session.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))
+    if session.augments and needed and not getattr(made, "takes_new_text", True):
         names = ", ".join(name for name, method in methods.items() if method.augments)
         raise ValueError(
             f"{names}: writes new text every epoch, and {made.name} knows only texts that were parsed before; take "
             f"parser=shipped"
         )
-    if setting.parses_at_prediction and getattr(made, "file_alone", False):
+    if session.parses_at_prediction and getattr(made, "file_alone", False):
         log.warning(
             "%s: this model reads parses when it predicts, and so labels no text that is not in that file; take "
             "parser=shipped for one that is to be handed over",
             cfg.parser.path,
         )
-    _read_parts(setting, options.validation_texts)
-    _tell_truncation(setting)
+    _read_parts(session, options.validation_texts)
+    _tell_truncation(session)
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
-    setting.attach()
-    return setting, sealed
+    session.attach()
+    return session, sealed
 
 
 def make_methods(cfg: DictConfig) -> dict[str, Method]:
@@ -218,34 +218,34 @@ def make_validators(selection: DictConfig) -> Iterator[Validator]:
     yield from (other for other in every_validator() if other.name != first.name)
 
 
-def _read_parts(setting: Setting, validation_texts: int) -> None:
-    domains, parses, at_prediction = setting.domains, setting.parses, setting.parses_at_prediction
-    setting.source = setting.examples(domains.source_train, "source train", parses, labelled=True)
-    setting.task.learn_transitions(setting.source)
-    setting.dev = setting.examples(domains.source_dev, "source dev", at_prediction, labelled=True)
-    if setting.reads_target:
+def _read_parts(session: Session, validation_texts: int) -> None:
+    domains, parses, at_prediction = session.domains, session.parses, session.parses_at_prediction
+    session.source = session.examples(domains.source_train, "source train", parses, labelled=True)
+    session.task.learn_transitions(session.source)
+    session.dev = session.examples(domains.source_dev, "source dev", at_prediction, labelled=True)
+    if session.reads_target:
         parsed = parses or at_prediction  # for what labels it as the model predicts
-        setting.target = setting.examples(domains.unlabeled.texts, "target unlabelled", parsed, labelled=False)
+        session.target = session.examples(domains.unlabeled.texts, "target unlabelled", parsed, labelled=False)
     texts = domains.unlabeled.texts
     if len(texts) > validation_texts:  # the same sample for every seed and method
         chosen = np.random.default_rng(0).choice(len(texts), validation_texts, replace=False)
         texts = tuple(texts[i] for i in sorted(chosen.tolist()))
-    setting.validation = setting.examples(texts, "target validation", at_prediction, labelled=False)
-    seen = {name for e in [*setting.source, *setting.target] if e.parse for name in e.parse.relations}
-    if seen and setting.corpus_parser is not None and setting.corpus_parser is not setting.parser:
+    session.validation = session.examples(texts, "target validation", at_prediction, labelled=False)
+    seen = {name for e in [*session.source, *session.target] if e.parse for name in e.parse.relations}
+    if seen and session.corpus_parser is not None and session.corpus_parser is not session.parser:
         # A control's trees have few relations, one perhaps: others' names are kept, so that it is as large a network.
-        real = setting.real_relations()
+        real = session.real_relations()
         seen |= {*sorted(real - seen)[: max(0, len(real) - len(seen))]}
-    setting.relations = relation_vocabulary(seen)
-    setting.collator.relations = setting.relations
+    session.relations = relation_vocabulary(seen)
+    session.collator.relations = session.relations
 
 
-def _tell_truncation(setting: Setting) -> None:
-    for part, examples in (("source train", setting.source), ("target unlabelled", setting.target)):
-        lost = setting.truncation.get(part, Truncation())
+def _tell_truncation(session: Session) -> None:
+    for part, examples in (("source train", session.source), ("target unlabelled", session.target)):
+        lost = session.truncation.get(part, Truncation())
         if lost.texts > MANY * len(examples):
-            rest = f"{lost.words} words and their labels are" if setting.task.kind == "token" else "their ends are"
+            rest = f"{lost.words} words and their labels are" if session.task.kind == "token" else "their ends are"
             log.warning(
                 "%s: %d of %d texts are longer than max_pieces=%d: %s not read; raise it, or give shorter texts",
-                *(part, lost.texts, len(examples), setting.max_pieces, rest),
+                *(part, lost.texts, len(examples), session.max_pieces, rest),
             )

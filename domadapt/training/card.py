@@ -23,7 +23,7 @@ from domadapt.data.records import Record
 from domadapt.data.texts import words
 from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import row
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.reporting.cards import as_markdown
 from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Metrics
@@ -94,17 +94,17 @@ class Labelled:
     sure: FloatArray
 
 
-def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: Audit | None) -> TargetCard:
+def target_card(session: Session, labelled: Labelled, metrics: Metrics, audit: Audit | None) -> TargetCard:
     """Put together what a person wants to see of a run without target labels.
 
     Args:
         audit: of its texts, where there was one.
     """
-    texts, predictions = setting.domains.unlabeled.texts, labelled.predictions
-    kinds = tuple(_spans(setting, predictions) if setting.task.kind == "token" else _labels(setting, predictions))
-    empty = sum(not p.spans for p in predictions) if setting.task.kind == "token" else 0
-    before, spans = _before(setting), setting.task.kind == "token"
-    now = [row(text, found, setting.task.kind) for text, found in zip(texts, predictions, strict=True)]
+    texts, predictions = session.domains.unlabeled.texts, labelled.predictions
+    kinds = tuple(_spans(session, predictions) if session.task.kind == "token" else _labels(session, predictions))
+    empty = sum(not p.spans for p in predictions) if session.task.kind == "token" else 0
+    before, spans = _before(session), session.task.kind == "token"
+    now = [row(text, found, session.task.kind) for text, found in zip(texts, predictions, strict=True)]
     relabelled = sum(a.get("label") != b.get("label") for a, b in zip(before, now, strict=False))
     chosen = sorted(random.Random(0).sample(range(len(texts)), min(SAMPLES, len(texts))))
     return TargetCard(
@@ -117,8 +117,8 @@ def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: A
         seed=metrics.seed,
         headline=metrics.headline,
         source_dev=metrics.source_dev[metrics.headline],
-        dev_texts=len(setting.domains.source_dev),
-        source_texts=len(setting.domains.source_train),
+        dev_texts=len(session.domains.source_dev),
+        source_texts=len(session.domains.source_train),
         steps=metrics.curve[-1].step,
         epochs=len(metrics.curve),
         texts=len(texts),
@@ -127,20 +127,20 @@ def target_card(setting: Setting, labelled: Labelled, metrics: Metrics, audit: A
         unsure=round(float((labelled.sure < 0.5).mean()), 4) if len(labelled.sure) else 0.0,
         kinds=kinds,
         samples=tuple(_sample(texts[i], predictions[i]) for i in chosen),
-        warnings=(*fewer(before, now), *_warnings(setting, metrics, kinds, empty, audit)),
+        warnings=(*fewer(before, now), *_warnings(session, metrics, kinds, empty, audit)),
         expected=metrics.expected,
         changes=tuple(changes(_found(before), _found(now))) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
     )
 
 
-def _before(setting: Setting) -> list[dict[str, Any]]:
+def _before(session: Session) -> list[dict[str, Any]]:
     """What the source-only model, where it was trained along, says of the same texts."""
-    path = None if setting.source_only is None else setting.source_only / "predictions.jsonl"
+    path = None if session.source_only is None else session.source_only / "predictions.jsonl"
     if path is None or not path.is_file():
         return []
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    texts = [text.text for text in setting.domains.unlabeled.texts]
+    texts = [text.text for text in session.domains.unlabeled.texts]
     return found if [line["text"] for line in found] == texts else []
 
 
@@ -180,10 +180,10 @@ def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str],
         yield Change(kind, found, a, b)
 
 
-def _spans(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[Kind]:
-    texts = setting.domains.unlabeled.texts
-    source = Counter(span.type for record in setting.domains.source_train for span in record.spans or ())
-    found: dict[str, Counter[str]] = {name: Counter() for name in getattr(setting.task, "types", ())}
+def _spans(session: Session, predictions: Sequence[Prediction]) -> Iterator[Kind]:
+    texts = session.domains.unlabeled.texts
+    source = Counter(span.type for record in session.domains.source_train for span in record.spans or ())
+    found: dict[str, Counter[str]] = {name: Counter() for name in getattr(session.task, "types", ())}
     for text, prediction in zip(texts, predictions, strict=True):
         for span in prediction.spans:
             found[span.type][" ".join(text.text[span.start : span.end].lower().split())] += 1
@@ -191,12 +191,12 @@ def _spans(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[Kind
         yield Kind(name, counts.total(), source[name], tuple(counts.most_common(WORDS)))
 
 
-def _labels(setting: Setting, predictions: Sequence[Prediction]) -> Iterator[Kind]:
-    texts = setting.domains.unlabeled.texts
-    source = Counter(record.label for record in setting.domains.source_train)
+def _labels(session: Session, predictions: Sequence[Prediction]) -> Iterator[Kind]:
+    texts = session.domains.unlabeled.texts
+    source = Counter(record.label for record in session.domains.source_train)
     found = Counter(prediction.label for prediction in predictions)
     typical = typical_words([(text.text, str(p.label)) for text, p in zip(texts[:READ], predictions, strict=False)])
-    for name in setting.task.labels:
+    for name in session.task.labels:
         yield Kind(name, found[name], source[name], typical.get(name, ()))
 
 
@@ -233,15 +233,15 @@ def _sample(text: UnlabelledText, prediction: Prediction) -> Sample:
 
 
 def _warnings(
-    setting: Setting, metrics: Metrics, kinds: Sequence[Kind], empty: int, audit: Audit | None
+    session: Session, metrics: Metrics, kinds: Sequence[Kind], empty: int, audit: Audit | None
 ) -> Iterator[str]:
-    total, texts = sum(kind.count for kind in kinds), len(setting.domains.unlabeled.texts)
-    if setting.task.kind == "sequence":
+    total, texts = sum(kind.count for kind in kinds), len(session.domains.unlabeled.texts)
+    if session.task.kind == "sequence":
         if one := list(one_class({kind.name: kind.count for kind in kinds}, "target texts")):
             yield from one
         elif never := [repr(kind.name) for kind in kinds if not kind.count]:
             yield f"never predicted: {', '.join(never)}"
-        known = Counter(record.label for record in setting.domains.source_dev)
+        known = Counter(record.label for record in session.domains.source_dev)
         always = known.most_common(1)[0]
         if metrics.source_dev.get("accuracy", 1.0) <= always[1] / known.total():
             yield f"on source dev the model is right no more often than one that always says {always[0]!r}"
@@ -253,10 +253,10 @@ def _warnings(
         yield f"{empty} of {texts} target texts have no span"
     if metrics.curve[-1].step < FEW_STEPS:
         yield f"{metrics.curve[-1].step} steps in all, few to learn from; raise trainer.least_steps or trainer.epochs"
-    if len(setting.domains.source_dev) < FEW_DEV:
-        yield f"source dev has {len(setting.domains.source_dev)} texts: its score is a rough one"
-    if (lost := setting.truncation["target"].texts) > CUT * texts:
-        yield f"{lost} of {texts} target texts are longer than {setting.max_pieces} pieces; their rest is not read"
+    if len(session.domains.source_dev) < FEW_DEV:
+        yield f"source dev has {len(session.domains.source_dev)} texts: its score is a rough one"
+    if (lost := session.truncation["target"].texts) > CUT * texts:
+        yield f"{lost} of {texts} target texts are longer than {session.max_pieces} pieces; their rest is not read"
     if audit is not None:
         for finding in audit.findings:
             if finding.severity != "note" and finding.kind.endswith(UNLIKE):
@@ -267,30 +267,30 @@ log = logging.getLogger(__name__)
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 
 
-def label_target(setting: Setting, batch_size: int, path: Path) -> Labelled:
+def label_target(session: Session, batch_size: int, path: Path) -> Labelled:
     """Label all unlabelled target text, and write it a line each, as ``domadapt predict`` does."""
-    texts = setting.domains.unlabeled.texts
+    texts = session.domains.unlabeled.texts
     predictions, sure, lost = list[Prediction](), list[FloatArray](), Truncation()
 
     def lines() -> Iterator[str]:
         nonlocal lost
         for start in range(0, len(texts), batch_size * CHUNK):
             chunk = texts[start : start + batch_size * CHUNK]
-            examples = setting.examples(chunk, "target", setting.parses_at_prediction, labelled=False)
-            cut_off = setting.truncation["target"]
+            examples = session.examples(chunk, "target", session.parses_at_prediction, labelled=False)
+            cut_off = session.truncation["target"]
             lost = Truncation(lost.texts + cut_off.texts, lost.words + cut_off.words)
-            found = evaluate(examples, setting, batch_size, "label target")
+            found = evaluate(examples, session, batch_size, "label target")
             predictions.extend(found.predictions)
             sure.append(certainty(found.rows))
             for text, prediction in zip(chunk, found.predictions, strict=True):
-                yield json.dumps(row(text, prediction, setting.task.kind), ensure_ascii=False) + "\n"
+                yield json.dumps(row(text, prediction, session.task.kind), ensure_ascii=False) + "\n"
 
     def write(part: Path) -> None:
         with part.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(lines())
 
     replace_atomic(path, write)
-    setting.truncation["target"] = lost
+    session.truncation["target"] = lost
     return Labelled(predictions, np.concatenate(sure) if sure else np.empty(0, np.float32))
 
 
@@ -306,14 +306,14 @@ def certainty(rows: Rows) -> FloatArray:
     return found
 
 
-def audit_own_files(cfg: DictConfig, setting: Setting, folder: Path) -> Audit | None:
+def audit_own_files(cfg: DictConfig, session: Session, folder: Path) -> Audit | None:
     """The fast part of the audit, of a user's own files, into the run's folder; benchmarks are audited apart.
 
-    The test stays sealed: nothing in ``setting`` leads to it.
+    The test stays sealed: nothing in ``session`` leads to it.
     """
     if not own_files(cfg.data) or "benchmark" in cfg:
         return None
-    found = audit(setting.domains, None, setting.task.kind, cfg.seed, fast=True)
+    found = audit(session.domains, None, session.task.kind, cfg.seed, fast=True)
     write_audit(found, folder / "audit.json")  # metrics.json holds the configuration, without secrets
     for finding in found.findings:
         if finding.severity != "note":
@@ -322,13 +322,13 @@ def audit_own_files(cfg: DictConfig, setting: Setting, folder: Path) -> Audit | 
 
 
 def leave_card(
-    setting: Setting, labelled: Labelled, metrics: dict[str, Any], audit: Audit | None, folder: Path
+    session: Session, labelled: Labelled, metrics: dict[str, Any], audit: Audit | None, folder: Path
 ) -> None:
     """Write ``card.json`` and ``card.md``; the arguments are those of :func:`target_card`, and the run's folder."""
-    card = target_card(setting, labelled, typed(plain_json(metrics)), audit)
-    if setting.source_only is not None:  # the adapted model's run alone: one file to label
-        texts = setting.domains.unlabeled.texts
-        card = replace(card, to_label=draw_to_label(texts, setting.task.kind, folder))
+    card = target_card(session, labelled, typed(plain_json(metrics)), audit)
+    if session.source_only is not None:  # the adapted model's run alone: one file to label
+        texts = session.domains.unlabeled.texts
+        card = replace(card, to_label=draw_to_label(texts, session.task.kind, folder))
     write_card(card, folder)
     write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))
 

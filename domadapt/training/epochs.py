@@ -20,7 +20,7 @@ from transformers import get_linear_schedule_with_warmup
 from domadapt.data.loaders import StepBatches
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Step, View
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.runs.status import Status
 from domadapt.selection.validators import Comparing, Evidence, Validator, best_epoch, save_evidence
 from domadapt.tasks.task import Rows
@@ -35,17 +35,17 @@ class AdaptationModule(pl.LightningModule):
     """Trains an encoder on labelled source text with any methods on top.
 
     Args:
-        setting: what :func:`domadapt.training.build.build` made.
+        session: what :func:`domadapt.training.build.build` made.
         options: of learning rate, weight decay, warm-up and clipping.
         steps: total steps.
     """
 
-    def __init__(self, setting: Setting, options: TrainerOptions, steps: int) -> None:
+    def __init__(self, session: Session, options: TrainerOptions, steps: int) -> None:
         super().__init__()
-        self.setting, self.options, self.steps = setting, options, steps
-        self.encoder: nn.Module = setting.encoder
-        self.methods = nn.ModuleDict({name.replace(".", "_"): m for name, m in setting.methods.items()})
-        added = setting.methods.values()
+        self.session, self.options, self.steps = session, options, steps
+        self.encoder: nn.Module = session.encoder
+        self.methods = nn.ModuleDict({name.replace(".", "_"): m for name, m in session.methods.items()})
+        added = session.methods.values()
         self.weights = {"task": 1.0} | {name: w for method in added for name, w in method.weights.items()}
         self.sums: dict[str, float] = {}
         self.seen = 0
@@ -55,12 +55,12 @@ class AdaptationModule(pl.LightningModule):
 
     def training_step(self, batches: StepBatches, index: int) -> Tensor:
         """Losses of one step; methods read the very states the task was trained on."""
-        setting = self.setting
-        source = View(batches.source, setting, batches.source_weight)
-        target = View(batches.target, setting, batches.target_weight) if batches.target is not None else None
+        session = self.session
+        source = View(batches.source, session, batches.source_weight)
+        target = View(batches.target, session, batches.target_weight) if batches.target is not None else None
         self.step = step = Step(source, target, self.current_epoch, self.global_step / max(1, self.steps))
-        losses = {"task": source.weight * setting.task.loss(source.output, source.batch)}
-        for method in setting.methods.values():
+        losses = {"task": source.weight * session.task.loss(source.output, source.batch)}
+        for method in session.methods.values():
             losses |= method.losses(step)
         total = torch.stack([self.weights[name] * value for name, value in losses.items()]).sum()
         self.texts += sum(len(view.batch.input_ids) for view in step.views)
@@ -70,7 +70,7 @@ class AdaptationModule(pl.LightningModule):
     def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
         """The optimiser's step is done: let methods follow it."""
         assert self.step is not None
-        for method in self.setting.methods.values():
+        for method in self.session.methods.values():
             method.after_step(self.step)
         self.step = None  # and its graph with it
 
@@ -78,7 +78,7 @@ class AdaptationModule(pl.LightningModule):
         """Fused AdamW with linear warm-up and decay; biases and norms keep all their weight."""
         rate, decay = self.options.learning_rate, self.options.weight_decay
         groups: list[dict[str, Any]] = [{"params": list(self.encoder.parameters()), "lr": rate}]
-        for method in self.setting.methods.values():
+        for method in self.session.methods.values():
             groups += method.parameter_groups(rate)
         split = []
         for group in groups:
@@ -124,7 +124,7 @@ class Epochs(Callback):
     Args:
         folder: for weights and checkpoint; the caller deletes it when the cell is finished.
         key: of the cell.
-        setting: what the run works with.
+        session: what the run works with.
         validators: the chosen one first.
         options: of evaluation's batches, and of seconds between checkpoints: a shorter run that is killed starts over.
         status: told of every step.
@@ -138,12 +138,12 @@ class Epochs(Callback):
         self,
         folder: Path,
         key: str,
-        setting: Setting,
+        session: Session,
         validators: Sequence[Validator],
         options: TrainerOptions,
         status: Status,
     ) -> None:
-        self.folder, self.key, self.setting, self.validators = folder, key, setting, validators
+        self.folder, self.key, self.session, self.validators = folder, key, session, validators
         self.batch_size, self.status = options.evaluation_batch_size, status
         self.keep_evidence = options.keep_evidence
         self.every, self.written = 0.0 if options.devices > 1 else options.checkpoint_seconds, time.monotonic()
@@ -168,12 +168,12 @@ class Epochs(Callback):
     def restore(self, epoch: int) -> None:
         """Put back what was scored after an epoch: the encoder's final weights, the methods', what they remember."""
         kept = self.weights(epoch)
-        self.setting.encoder.load_state_dict(kept["encoder"])
-        for name, method in self.setting.methods.items():
+        self.session.encoder.load_state_dict(kept["encoder"])
+        for name, method in self.session.methods.items():
             method.load_state_dict(kept["methods"][name])
             method.recall(kept["memory"][name])
-        for module in (self.setting.encoder, *self.setting.methods.values()):
-            module.to(self.setting.device).eval()
+        for module in (self.session.encoder, *self.session.methods.values()):
+            module.to(self.session.device).eval()
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Resumed: go on with the random numbers that would have come."""
@@ -181,7 +181,7 @@ class Epochs(Callback):
         if self.random:
             set_random_state(self.random[trainer.global_rank])
         elif trainer.global_rank:
-            pl.seed_everything(seed_of_rank(self.setting.seed, trainer.global_rank), verbose=False)
+            pl.seed_everything(seed_of_rank(self.session.seed, trainer.global_rank), verbose=False)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
         """Say how far it is."""
@@ -203,9 +203,9 @@ class Epochs(Callback):
                 f"lower trainer.learning_rate, or the weight of the loss that grew"
             )
         epoch = trainer.current_epoch + 1
-        self.setting.forget_reading()
-        with final_weights(self.setting):
-            for method in self.setting.methods.values():
+        self.session.forget_reading()
+        with final_weights(self.session):
+            for method in self.session.methods.values():
                 method.after_epoch(trainer.current_epoch)
             if trainer.is_global_zero:
                 self.status.check_folder()
@@ -213,9 +213,9 @@ class Epochs(Callback):
                     self.score(epoch, trainer.global_step, losses, trainer.loggers)
                 with self.status.during("checkpoint"):
                     self.keep(epoch)
-                headline = self.setting.task.headline
+                headline = self.session.task.headline
                 module.shown["dev"] = f"{100 * self.curve[-1]['source_dev'][headline]:.1f}"
-                if self.setting.quiet:
+                if self.session.quiet:
                     since, before = self.began
                     epochs = trainer.max_epochs or epoch
                     left = (time.monotonic() - since) / (epoch - before) * (epochs - epoch)
@@ -259,7 +259,7 @@ class Epochs(Callback):
             return
         for epoch in (line["epoch"] for line in self.curve if line["epoch"] not in self.seen):
             self.restore(epoch)
-            self.seen[epoch] = evaluate(self.setting.validation, self.setting, self.batch_size, f"epoch {epoch}").rows
+            self.seen[epoch] = evaluate(self.session.validation, self.session, self.batch_size, f"epoch {epoch}").rows
         rows = [self.seen[line["epoch"]] for line in self.curve]
         for validator in self.validators:
             if isinstance(validator, Comparing):
@@ -272,9 +272,9 @@ class Epochs(Callback):
         """Write the weights of an epoch, the present ones unless others are given: in memory twenty of a large
         backbone would be many gigabytes."""
         if weights is None:
-            methods = self.setting.methods
+            methods = self.session.methods
             weights = {
-                "encoder": copied(self.setting.encoder.state_dict()),
+                "encoder": copied(self.session.encoder.state_dict()),
                 "methods": {name: copied(method.state_dict()) for name, method in methods.items()},
                 "memory": self._memory(),
             }
@@ -282,11 +282,11 @@ class Epochs(Callback):
 
     def evidence(self, epoch: int) -> Evidence:
         """What validators see of the present weights, after an epoch counted from 1."""
-        setting, task = self.setting, self.setting.task
-        dev = evaluate(setting.dev, setting, self.batch_size, "source dev")
-        target = evaluate(setting.validation, setting, self.batch_size, "target validation")
-        train = evaluate(setting.source_sample, setting, self.batch_size, "source sample")
-        scores = task.score(setting.domains.source_dev, dev.predictions)
+        session, task = self.session, self.session.task
+        dev = evaluate(session.dev, session, self.batch_size, "source dev")
+        target = evaluate(session.validation, session, self.batch_size, "target validation")
+        train = evaluate(session.source_sample, session, self.batch_size, "source sample")
+        scores = task.score(session.domains.source_dev, dev.predictions)
         return Evidence(scores, task.headline, dev.rows, target.rows, train.rows, epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -299,12 +299,12 @@ class Epochs(Callback):
         }
 
     def _memory(self) -> dict[str, Any]:
-        return {name: method.memory() for name, method in self.setting.methods.items()}
+        return {name: method.memory() for name, method in self.session.methods.items()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From the checkpoint."""
         self.curve, self.random = json.loads(state_dict["curve"]), state_dict["random"]
-        for name, method in self.setting.methods.items():
+        for name, method in self.session.methods.items():
             method.recall(state_dict["memory"][name])
 
     def weights(self, epoch: int) -> dict[str, Any]:
@@ -341,12 +341,12 @@ def epoch_line(line: dict[str, Any], headline: str, epochs: int, left: float) ->
 
 
 @contextmanager
-def final_weights(setting: Setting) -> Iterator[None]:
+def final_weights(session: Session) -> Iterator[None]:
     """Within it, the encoder has the weights that are scored and saved: averaged, folded, or as they are."""
-    encoder = setting.encoder
+    encoder = session.encoder
     own = encoder.state_dict()
     final: dict[str, Tensor] = dict(own)
-    for method in setting.methods.values():
+    for method in session.methods.values():
         final = method.final_weights(final)
     changed = {name: tensor for name, tensor in final.items() if tensor is not own[name]}
     kept = {name: own[name].clone() for name in changed}

@@ -96,12 +96,12 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         model = self._fitted()
         shares = model.probabilities(X)
-        return shares[:, [model.setting.task.labels.index(str(label)) for label in self.classes_]]
+        return shares[:, [model.session.task.labels.index(str(label)) for label in self.classes_]]
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
         """The score that runs are compared by: macro F1 of labels, or F1 of exact spans."""
         model, texts = self._fitted(), list(X)
-        task = model.setting.task
+        task = model.session.task
         records = [_record(i, text, label, self.task) for i, (text, label) in enumerate(zip(texts, y, strict=True))]
         return task.score(records, model.predict(texts))[task.headline]
 

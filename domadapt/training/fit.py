@@ -9,7 +9,7 @@ from pytorch_lightning.callbacks import Callback, TQDMProgressBar
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.data.loaders import StepLoader
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.vocabulary import only_met_rows
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, trainer_options
@@ -31,21 +31,21 @@ class Bar(TQDMProgressBar):
         return {**pl_module.shown}
 
 
-def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logger | None) -> None:
+def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logger | None) -> None:
     """Train, from the last checkpoint of an earlier attempt if there is one.
 
     Args:
         epochs: of the run, without any yet; another cell's checkpoint is not resumed.
     """
-    passes = options.passes(-(-len(setting.source) // options.batch_size))
+    passes = options.passes(-(-len(session.source) // options.batch_size))
     loader = StepLoader(
-        setting.source,
-        setting.target or None,
-        setting.collator,
+        session.source,
+        session.target or None,
+        session.collator,
         options.batch_size,
         options.target_batch_size,
-        setting.seed,
-        setting.augmented if setting.augments else None,
+        session.seed,
+        session.augmented if session.augments else None,
         passes,
     )
     steps = len(loader) * options.epochs
@@ -53,33 +53,33 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
         log.info(
             "%d texts make %d steps an epoch, which are few: each of %d epochs goes over them %d times, %d steps in "
             "all (trainer.least_steps=%d; 0 goes over them once)",
-            *(len(setting.source), len(loader) // passes, options.epochs, passes, steps, options.least_steps),
+            *(len(session.source), len(loader) // passes, options.epochs, passes, steps, options.least_steps),
         )
-    for name, method in setting.methods.items():
-        if setting.task.kind in method.tasks and method.first_epoch >= options.epochs:
+    for name, method in session.methods.items():
+        if session.task.kind in method.tasks and method.first_epoch >= options.epochs:
             log.warning(
                 "%s: it begins after epoch %d, and there are %d (trainer.epochs), so it does nothing",
                 *(name, method.first_epoch, options.epochs),
             )
-    module = AdaptationModule(setting, options, steps)
+    module = AdaptationModule(session, options, steps)
     resumed = resumable(epochs)
-    callbacks: list[Callback] = [epochs] if setting.quiet else [epochs, Bar(leave=False)]
+    callbacks: list[Callback] = [epochs] if session.quiet else [epochs, Bar(leave=False)]
     trainer = pl.Trainer(
         max_epochs=options.epochs,
-        precision=setting.precision,  # type: ignore[arg-type]
+        precision=session.precision,  # type: ignore[arg-type]
         deterministic="warn",
         logger=logger if logger and options.devices == 1 else False,
         log_every_n_steps=1,  # the tracker thins out
         callbacks=callbacks,
-        **trainer_options(options, setting.device),
+        **trainer_options(options, session.device),
         enable_checkpointing=False,
         enable_model_summary=False,
-        enable_progress_bar=not setting.quiet,
+        enable_progress_bar=not session.quiet,
     )
     module.train()  # pretrained models come in evaluation mode, and Lightning leaves them in it: no dropout
-    pl.seed_everything(setting.seed, verbose=False)  # training's randomness, whatever a method's stage has used
+    pl.seed_everything(session.seed, verbose=False)  # training's randomness, whatever a method's stage has used
     loader.epoch = resumed
-    with as_one_process(), only_met_rows(setting.encoder, met_pieces(setting)):
+    with as_one_process(), only_met_rows(session.encoder, met_pieces(session)):
         trainer.fit(module, train_dataloaders=loader, ckpt_path=epochs.last if resumed else None)
     if options.devices > 1:  # they are gone, and what they knew is in the checkpoint
         epochs.load_state_dict(checkpoint.load(epochs.last)["callbacks"]["Epochs"])
@@ -88,19 +88,19 @@ def fit(options: TrainerOptions, setting: Setting, epochs: Epochs, logger: Logge
                 logger.log_metrics(flat(line), line["step"])
 
 
-def met_pieces(setting: Setting) -> set[int]:
+def met_pieces(session: Session) -> set[int]:
     """Ids of the pieces that steps of training read; none where a method needs them all.
 
     Not those of dev and validation texts: what is only scored is looked up, and must not change what is trained.
     """
-    if any(method.whole_vocabulary for method in setting.methods.values()):
+    if any(method.whole_vocabulary for method in session.methods.values()):
         return set()
-    tokenizer = setting.encoder.tokenizer
+    tokenizer = session.encoder.tokenizer
     found = set(map(int, tokenizer.all_special_ids))
-    for example in (*setting.source, *setting.target):
+    for example in (*session.source, *session.target):
         found.update(example.input_ids)
-    if setting.augments and not setting.target:  # with words of texts that are in no batch
-        for pieces in tokenizer([text.text for text in setting.domains.unlabeled.texts])["input_ids"]:
+    if session.augments and not session.target:  # with words of texts that are in no batch
+        for pieces in tokenizer([text.text for text in session.domains.unlabeled.texts])["input_ids"]:
             found.update(pieces)
     return found
 

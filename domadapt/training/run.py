@@ -23,7 +23,7 @@ from domadapt.config.resolvers import role
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import save_model
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.runs.key import cell_key, files_named, hardware, run_folder, versions
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside
@@ -172,24 +172,24 @@ def _run(cfg: DictConfig, job: Job) -> dict[str, Any]:
     with status.during("build"):
         _reproducible(cfg.seed, job.options.threads)
         validators = list(make_validators(cfg.selection))
-        setting, sealed = build(cfg)
-        for message, count in sorted(setting.warnings.items()):
+        session, sealed = build(cfg)
+        for message, count in sorted(session.warnings.items()):
             log.warning("%s (%d times)", message, count)
-        for module in (setting.encoder, *setting.methods.values()):
-            module.to(setting.device)
-        job = replace(job, config={**job.config, "task": setting.task_config})
-    found_odd = audit_own_files(cfg, setting, folder) if cfg.train_on == "source" else None
+        for module in (session.encoder, *session.methods.values()):
+            module.to(session.device)
+        job = replace(job, config={**job.config, "task": session.task_config})
+    found_odd = audit_own_files(cfg, session, folder) if cfg.train_on == "source" else None
     if cfg.train_on == "source":
-        learned = _learn(job, setting, validators, sealed, Network(cfg, setting), found_odd)
+        learned = _learn(job, session, validators, sealed, Network(cfg, session), found_odd)
         return _write(learned, folder, status)
-    ceiling = Ceiling(cfg, setting.domains, sealed)
+    ceiling = Ceiling(cfg, session.domains, sealed)
     with ceiling.once():
-        if (found := ceiling.take(folder, setting.domains.source)) is not None:
-            told = summary(job.config, setting)
+        if (found := ceiling.take(folder, session.domains.source)) is not None:
+            told = summary(job.config, session)
             own = {"key": job.key, "seconds": status.seconds, "attempts": status.attempts}
             own |= {name: told[name] for name in ("source", "config", "command")}
             return _write(found | own, folder, status)
-        metrics = {**_learn(job, setting, validators, sealed, Network(cfg, setting)), "ceiling": ceiling.key}
+        metrics = {**_learn(job, session, validators, sealed, Network(cfg, session)), "ceiling": ceiling.key}
         _write(metrics, folder, status)
         ceiling.made(folder)
     return metrics
@@ -214,7 +214,7 @@ def _write(metrics: dict[str, Any], folder: Path, status: Status) -> dict[str, A
 
 def _learn(
     job: Job,
-    setting: Setting,
+    session: Session,
     validators: Sequence[Validator],
     sealed: SealedTest | None,
     network: Network,
@@ -224,51 +224,51 @@ def _learn(
     folder, status = job.folder, job.status
     stages: dict[str, Any] = {}
     with status.during("prepare"):
-        for method in setting.methods.values():
+        for method in session.methods.values():
             stages |= plain_json(method.prepare())  # told now, not after training, if it can't be recorded
-    epochs = Epochs(folder / "checkpoint", job.key, setting, validators, job.options, status)
+    epochs = Epochs(folder / "checkpoint", job.key, session, validators, job.options, status)
     chosen = validators[0]
     with network.once():
         if not network.take(epochs, job.logger):
             with status.during("fit"):
-                fit(job.options, setting, epochs, job.logger)
+                fit(job.options, session, epochs, job.logger)
                 network.keep(epochs)
         epochs.compare()
     with status.during("save"):
         epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
-        dev = evaluate(setting.dev, setting, epochs.batch_size, "source dev")
-        setting.task.temperature = temperature(dev.rows)
+        dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
+        session.task.temperature = temperature(dev.rows)
         # Before the test: whatever goes wrong there, the model is kept.
-        save_model(setting, job.config, folder / "model")
+        save_model(session, job.config, folder / "model")
     with status.during("evaluate"):
-        known = Counter(setting.warnings)
-        scores = final_evaluation(setting, sealed, epochs, folder)
+        known = Counter(session.warnings)
+        scores = final_evaluation(session, sealed, epochs, folder)
         if chosen.bound:
-            save_model(setting, job.config, folder / "model")
-        for message, count in sorted((setting.warnings - known).items()):
+            save_model(session, job.config, folder / "model")
+        for message, count in sorted((session.warnings - known).items()):
             log.warning("%s (%d times)", message, count)
     labelled = None
     if sealed is None:
         with status.during("label target"):
-            labelled = label_target(setting, epochs.batch_size, folder / "predictions.jsonl")
-    told = {**summary(job.config, setting), "curve": epochs.curve}
+            labelled = label_target(session, epochs.batch_size, folder / "predictions.jsonl")
+    told = {**summary(job.config, session), "curve": epochs.curve}
     if chosen.bound:
         told["method"] += "+oracle_selection"
     took = {"seconds": status.seconds, "attempts": status.attempts}
     metrics = {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}
     if labelled is not None:
-        leave_card(setting, labelled, metrics, found_odd, folder)
+        leave_card(session, labelled, metrics, found_odd, folder)
     return metrics
 
 
-def summary(config: dict[str, Any], setting: Setting) -> dict[str, Any]:
+def summary(config: dict[str, Any], session: Session) -> dict[str, Any]:
     """What metrics.json says of a run besides its scores: what was run, and on what."""
-    told = _about(config, setting.domains, setting.task)
+    told = _about(config, session.domains, session.task)
     told["counts"] |= {
-        "parameters": sum(p.numel() for p in setting.encoder.parameters()),
-        "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in setting.truncation.items()},
+        "parameters": sum(p.numel() for p in session.encoder.parameters()),
+        "truncated": {k: {"texts": v.texts, "words": v.words} for k, v in session.truncation.items()},
     }
-    return {**told, "hardware": hardware(setting.device, setting.precision)}
+    return {**told, "hardware": hardware(session.device, session.precision)}
 
 
 def _about(config: dict[str, Any], domains: Domains, task: Task) -> dict[str, Any]:

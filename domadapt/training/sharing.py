@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.data.domains import Domains, SealedTest
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.runs.groups import load, sound
 from domadapt.runs.key import cell_key, run_folder
 from domadapt.training.epochs import Epochs
@@ -52,18 +52,18 @@ class Network:
 
     Args:
         cfg: of the run that asks.
-        setting: what it works with.
+        session: what it works with.
 
     Attributes:
         key: of the training; None where the target takes part in it, so that there is no other pair to share it with.
     """
 
-    def __init__(self, cfg: DictConfig, setting: Setting) -> None:
-        domains = setting.domains
-        self._epochs, self._cache = read_options(cfg).epochs, setting.cache
-        working = [method for method in setting.methods.values() if setting.task.kind in method.tasks]
+    def __init__(self, cfg: DictConfig, session: Session) -> None:
+        domains = session.domains
+        self._epochs, self._cache = read_options(cfg).epochs, session.cache
+        working = [method for method in session.methods.values() if session.task.kind in method.tasks]
         read = cfg.train_on == "target" or any(READS_TARGET & method.reads for method in working)
-        reads: tuple[object, ...] = (domains.source_train, setting.task.labels)
+        reads: tuple[object, ...] = (domains.source_train, session.task.labels)
         reads += (domains.source_dev, domains.unlabeled) if read else ()
         digest, least = hashlib.sha256(repr(reads).encode()).hexdigest(), read_options(cfg).least_steps
         content = json.dumps([cell_key(cfg, without=("data",)), digest, least])

@@ -11,7 +11,7 @@ from domadapt.data.domains import Domains, SealedTest
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
 from domadapt.inference.evaluate import Evaluation, evaluate
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.tasks.task import Prediction, Scores, Task
 from domadapt.training.card import doubts
 from domadapt.training.epochs import Epochs
@@ -20,7 +20,7 @@ from domadapt.utils.files import write_atomic
 log = logging.getLogger(__name__)
 
 
-def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs, folder: Path) -> dict[str, Any]:
+def final_evaluation(session: Session, sealed: SealedTest | None, epochs: Epochs, folder: Path) -> dict[str, Any]:
     """Score the chosen epoch on everything, and every other epoch on the target test; the chosen one's weights stay.
 
     Args:
@@ -35,15 +35,15 @@ def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs
     scores: dict[int, Scores] = {}
     found: dict[int, Evaluation] = {}
     records: tuple[Record, ...] = ()
-    headline = setting.task.headline
+    headline = session.task.headline
     if sealed is not None:
-        records = setting.task.usable(sealed.open(), setting.warnings)
-        examples = _examples(setting, records, "target test")
+        records = session.task.usable(sealed.open(), session.warnings)
+        examples = _examples(session, records, "target test")
         for line in epochs.curve:
             epoch = line["epoch"]
             epochs.restore(epoch)
-            found[epoch] = evaluate(examples, setting, epochs.batch_size, f"target test, epoch {epoch}")
-            scores[epoch] = setting.task.score(records, found[epoch].predictions)
+            found[epoch] = evaluate(examples, session, epochs.batch_size, f"target test, epoch {epoch}")
+            scores[epoch] = session.task.score(records, found[epoch].predictions)
         picked["oracle"] = max(scores, key=lambda epoch: (scores[epoch][headline], -epoch))
     epoch = picked[chosen.name]
     epochs.restore(epoch)
@@ -56,23 +56,23 @@ def final_evaluation(setting: Setting, sealed: SealedTest | None, epochs: Epochs
         },
         "source_dev": next(line["source_dev"] for line in epochs.curve if line["epoch"] == epoch),
     }
-    dev = evaluate(setting.dev, setting, epochs.batch_size, "source dev")
+    dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
     result["calibration"] = calibration_under_shift(dev.rows, found[epoch].rows if scores else None)
-    if any(r.domain != setting.domains.target for r in setting.domains.source_dev):  # not of the ceiling
-        target = evaluate(setting.validation, setting, epochs.batch_size, "target validation")
-        result["expected"] = expected_score(dev.rows, target.rows, setting.task)
+    if any(r.domain != session.domains.target for r in session.domains.source_dev):  # not of the ceiling
+        target = evaluate(session.validation, session, epochs.batch_size, "target validation")
+        result["expected"] = expected_score(dev.rows, target.rows, session.task)
     if scores:
         result["selection"]["target_curve"] = [scores[line["epoch"]][headline] for line in epochs.curve]
-    if setting.domains.source_test:
-        examples = _examples(setting, setting.domains.source_test, "source test")
-        source = evaluate(examples, setting, epochs.batch_size, "source test")
-        result["source_test"] = setting.task.score(setting.domains.source_test, source.predictions)
+    if session.domains.source_test:
+        examples = _examples(session, session.domains.source_test, "source test")
+        source = evaluate(examples, session, epochs.batch_size, "source test")
+        result["source_test"] = session.task.score(session.domains.source_test, source.predictions)
     if not scores:
         return {**result, "target_test": None}
     predictions = found[epoch].predictions
-    for doubt in doubts(setting.task, records, predictions, epochs.curve, epoch):
+    for doubt in doubts(session.task, records, predictions, epochs.curve, epoch):
         log.warning("%s", doubt)
-    return result | scores_on_test(setting.task, setting.domains, records, predictions, scores[epoch], folder)
+    return result | scores_on_test(session.task, session.domains, records, predictions, scores[epoch], folder)
 
 
 def scores_on_test(
@@ -102,8 +102,8 @@ def scores_on_test(
     }
 
 
-def _examples(setting: Setting, records: tuple[Record, ...], part: str) -> Any:
-    return setting.examples(records, part, setting.parses_at_prediction, labelled=True)
+def _examples(session: Session, records: tuple[Record, ...], part: str) -> Any:
+    return session.examples(records, part, session.parses_at_prediction, labelled=True)
 
 
 def _row(record: Record, prediction: Prediction) -> dict[str, Any]:

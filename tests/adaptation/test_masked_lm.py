@@ -19,7 +19,7 @@ def method() -> MaskedLanguageModel:
 @given(seed=st.integers(0, 1000), share=st.floats(0, 1))
 def test_special_pieces_stay_and_the_rest_is_restorable(method: MaskedLanguageModel, seed: int, share: float) -> None:
     torch.manual_seed(seed)
-    tokenizer = method.setting.encoder.tokenizer
+    tokenizer = method.session.encoder.tokenizer
     ids = torch.randint(len(tokenizer), (4, 60))
     ids[:, ::7] = torch.tensor(tokenizer.all_special_ids)[torch.randint(len(tokenizer.all_special_ids), (4, 9))]
     before = ids.clone()
@@ -32,10 +32,10 @@ def test_special_pieces_stay_and_the_rest_is_restorable(method: MaskedLanguageMo
 
 def test_shares_are_those_of_the_paper(method: MaskedLanguageModel) -> None:
     torch.manual_seed(0)
-    word = method.setting.encoder.tokenizer.convert_tokens_to_ids("screen")
+    word = method.session.encoder.tokenizer.convert_tokens_to_ids("screen")
     corrupted, chosen = method.mask(torch.full((400, 100), word))
-    mask_id = method.setting.encoder.tokenizer.mask_token_id
-    assert word not in method.setting.encoder.tokenizer.all_special_ids
+    mask_id = method.session.encoder.tokenizer.mask_token_id
+    assert word not in method.session.encoder.tokenizer.all_special_ids
     assert abs(chosen.float().mean() - 0.15) < 0.01
     assert abs((corrupted[chosen] == mask_id).float().mean() - 0.80) < 0.02
     assert abs((corrupted[chosen] == word).float().mean() - 0.10) < 0.02
@@ -43,12 +43,12 @@ def test_shares_are_those_of_the_paper(method: MaskedLanguageModel) -> None:
 
 def test_the_joint_loss_reads_target_text_only() -> None:
     method = MaskedLanguageModel(0, 1e-3, 1e-3, 4, 0.5, True, 1.0)
-    setting = setting_of(tiny_encoder(), method)
-    assert method.losses(tiny_step(setting, target=False)) == {}
-    loss = method.losses(tiny_step(setting))["masked_lm"]
+    session = setting_of(tiny_encoder(), method)
+    assert method.losses(tiny_step(session, target=False)) == {}
+    loss = method.losses(tiny_step(session))["masked_lm"]
     loss.backward()
     assert torch.isfinite(loss)
-    assert setting.encoder.base.get_input_embeddings().weight.grad is not None
+    assert session.encoder.base.get_input_embeddings().weight.grad is not None
 
 
 def test_without_a_joint_stage_there_is_no_joint_loss() -> None:

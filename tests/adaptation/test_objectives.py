@@ -13,7 +13,7 @@ from torch import nn
 import domadapt
 from domadapt.methods.adaptation.averaging import Averaging
 from domadapt.methods.adaptation.matching import SCALES, coral, mmd
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.methods.units import check_level, level_of, states_of
 from domadapt.runs.key import cell_key
 from domadapt.training.build import build, read_problem
@@ -29,38 +29,38 @@ WITH = [name for name in ADAPTATIONS if name not in WITHOUT]
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Session:
     """A run with every adaptation that has a loss, prepared, its encoder as it was made."""
     folder = tmp_path_factory.mktemp("stack")
-    own = [setting for name in WITH for setting in of_yaml(f"adaptation={name}")[1:]]
+    own = [session for name in WITH for session in of_yaml(f"adaptation={name}")[1:]]
     overrides = [*corpora(folder), f"adaptation=[{','.join(WITH)}]", "adaptation.masked_lm.epochs=0", *own]
-    setting, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={folder}/cache"]))
-    setting.encoder.eval()
-    for method in setting.methods.values():
+    session, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={folder}/cache"]))
+    session.encoder.eval()
+    for method in session.methods.values():
         method.prepare()
         method.after_epoch(100)
-    return setting
+    return session
 
 
 def test_a_family_whose_attention_can_not_be_replaced_is_adapted(tmp_path: Path) -> None:
-    own = [setting for name in WITH for setting in of_yaml(f"adaptation={name}")[1:]]
+    own = [session for name in WITH for session in of_yaml(f"adaptation={name}")[1:]]
     overrides = [*corpora(tmp_path), f"adaptation=[{','.join(WITH)}]", "adaptation.masked_lm.epochs=0", *own]
     overrides += [*of_family(tmp_path / "backbone", "deberta-v2"), f"paths.cache={tmp_path}/cache"]
-    setting, _ = build(domadapt.compose("train", overrides))
-    for method in setting.methods.values():
+    session, _ = build(domadapt.compose("train", overrides))
+    for method in session.methods.values():
         method.prepare()
         method.after_epoch(100)
-    for name, method in setting.methods.items():
-        losses = method.losses(tiny_step(setting))
+    for name, method in session.methods.items():
+        losses = method.losses(tiny_step(session))
         assert set(losses) == {name for name, weight in method.weights.items() if weight}
-        setting.encoder.zero_grad()
+        session.encoder.zero_grad()
         torch.stack([*losses.values()]).sum().backward()
-        gradients = [p.grad for p in setting.encoder.parameters() if p.grad is not None]
+        gradients = [p.grad for p in session.encoder.parameters() if p.grad is not None]
         assert all(torch.isfinite(g).all() for g in gradients) and any(g.abs().sum() > 0 for g in gradients), name
 
 
 @pytest.fixture
-def every(stack: Setting) -> Iterator[Setting]:
+def every(stack: Session) -> Iterator[Session]:
     """The same, put back afterwards."""
     modules = [stack.encoder, *stack.methods.values()]
     states = [{name: value.clone() for name, value in module.state_dict().items()} for module in modules]
@@ -69,13 +69,13 @@ def every(stack: Setting) -> Iterator[Setting]:
         module.load_state_dict(state)
 
 
-def losses_of_steps(setting: Setting, name: str, module: nn.Module, steps: int = 12) -> list[float]:
+def losses_of_steps(session: Session, name: str, module: nn.Module, steps: int = 12) -> list[float]:
     """One method's loss, while it alone trains a module on the same batches."""
     optimizer = torch.optim.Adam(module.parameters(), 2e-3)
     found = []
     for _ in range(steps):
         torch.manual_seed(0)  # the same pieces are masked
-        (loss,) = setting.methods[name].losses(tiny_step(setting)).values()
+        (loss,) = session.methods[name].losses(tiny_step(session)).values()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -84,12 +84,12 @@ def losses_of_steps(setting: Setting, name: str, module: nn.Module, steps: int =
 
 
 @pytest.mark.parametrize("name", WITH)
-def test_it_lowers_its_own_loss(every: Setting, name: str) -> None:
+def test_it_lowers_its_own_loss(every: Session, name: str) -> None:
     found = losses_of_steps(every, name, every.methods[name] if name == "dann" else every.encoder)
     assert found[-1] < found[0] - 1e-4, found
 
 
-def test_the_encoder_raises_what_the_discriminator_lowers(every: Setting) -> None:
+def test_the_encoder_raises_what_the_discriminator_lowers(every: Session) -> None:
     losses_of_steps(every, "dann", every.methods["dann"], 40)
     found = losses_of_steps(every, "dann", every.encoder)
     assert found[-1] > found[0] + 1e-3, found
@@ -127,7 +127,7 @@ def test_rows_that_are_much_alike_are_told_apart_in_halves() -> None:
 
 
 @pytest.mark.parametrize("name", ["coral", "dann", "mmd"])
-def test_a_text_that_fills_an_empty_share_of_a_step_counts_for_nothing(every: Setting, name: str) -> None:
+def test_a_text_that_fills_an_empty_share_of_a_step_counts_for_nothing(every: Session, name: str) -> None:
     """Where several devices train along, one may have nothing of its own to read."""
     step = tiny_step(every)
     assert all(float(loss.detach()) for loss in every.methods[name].losses(step).values())
@@ -144,7 +144,7 @@ def test_a_mean_of_samples_from_one_distribution_is_zero() -> None:
 @pytest.mark.parametrize("decay", [None, 0.6])
 def test_the_mean_of_weights_is_that_of_the_formula(decay: float | None) -> None:
     encoder, method = tiny_encoder(), Averaging(decay, start=0.5)
-    setting = setting_of(encoder, method)
+    session = setting_of(encoder, method)
     name, expected = "model.classifier.weight", None
     for step in range(6):
         with torch.no_grad():
@@ -157,7 +157,7 @@ def test_the_mean_of_weights_is_that_of_the_formula(decay: float | None) -> None
         if step > 3 and expected is not None:
             expected += max(0.0 if decay is None else 1 - decay, 1 / (step - 2)) * (weight - expected)
     again = Averaging(decay, start=0.5)
-    again.setting = setting
+    again.session = session
     again.recall(method.memory())
     own = encoder.state_dict()
     torch.testing.assert_close(again.final_weights(own)[name], expected)
@@ -194,11 +194,11 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(t
 
     def prepared(*teachers: object, **told: object) -> dict[str, object]:
         chosen = [f"adaptation.distil.teachers=[{','.join(map(str, teachers))}]"]
-        setting, _ = build(domadapt.compose("train", [*overrides, "adaptation=distil", *chosen]))
-        method = setting.methods["distil"]
+        session, _ = build(domadapt.compose("train", [*overrides, "adaptation=distil", *chosen]))
+        method = session.methods["distil"]
         if told:
-            runs = setting.saved_runs
-            setting.saved_runs = SimpleNamespace(told=lambda run: {**runs.told(run), **told}, label=runs.label)
+            runs = session.saved_runs
+            session.saved_runs = SimpleNamespace(told=lambda run: {**runs.told(run), **told}, label=runs.label)
         stage: dict[str, object] = method.prepare()
         assert all(torch.allclose(rows.sum(-1), torch.ones(len(rows))) for rows in method.labels.values())
         return stage

@@ -40,9 +40,9 @@ def test_a_switch_is_true_or_false(value: object) -> None:
 
 def test_terms_can_not_need_an_opinion_where_none_is_annotated() -> None:
     method = Guidelines(terms_need_opinion=True, not_terms=None)
-    setting = setting_of(tiny_encoder(labels=3), method)
-    setting.task.types, setting.task.labels = ["NEG", "POS"], ["O", "B-NEG", "I-NEG", "B-POS", "I-POS"]
-    method.setting = setting
+    session = setting_of(tiny_encoder(labels=3), method)
+    session.task.types, session.task.labels = ["NEG", "POS"], ["O", "B-NEG", "I-NEG", "B-POS", "I-POS"]
+    method.session = session
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("domadapt.methods.terms.noun_kinds", lambda *of: frozenset({"NEG", "POS"}))
         with pytest.raises(ValueError, match="terms_need_opinion=true: expected a span type of opinions"):

@@ -13,7 +13,7 @@ import torch
 import domadapt
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.self_training import SelfTraining, mean, soft_cross_entropy
-from domadapt.methods.setting import ReadText, Setting
+from domadapt.methods.session import ReadText, Session
 from domadapt.models.output import Output
 from domadapt.reporting.cards import as_lines
 from domadapt.runs.target_card import read_card
@@ -39,18 +39,18 @@ def self_training(start: float = 0.0, average: bool = False) -> SelfTraining:
     return SelfTraining(start=start, temperature=0.5, sure=0.7, weight=1.0, average=average)
 
 
-def setting_with(method: SelfTraining, epochs: int = 4) -> Setting:
+def setting_with(method: SelfTraining, epochs: int = 4) -> Session:
     """Of texts whose every tenth word is something."""
-    setting = setting_of(tiny_encoder(), method)
-    setting.epochs = epochs
-    method.attach(setting)
+    session = setting_of(tiny_encoder(), method)
+    session.epochs = epochs
+    method.attach(session)
     examples = []
-    for example in setting.source:
+    for example in session.source:
         tags = np.zeros(len(example.words), dtype=np.int64)
         tags[::10] = 1
         examples.append(replace(example, word_tags=tags))
-    setting.source = examples
-    return setting
+    session.source = examples
+    return session
 
 
 @pytest.mark.parametrize(("logits", "rate"), [([9.0, 0, 0, 0, 0], "0.0 %"), ([0, 9.0, 0, 0, 0], "100.0 %")])
@@ -58,45 +58,45 @@ def test_labels_that_collapse_are_told_and_not_learnt_from(
     logits: list[float], rate: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     method = self_training()
-    setting = setting_with(method)
-    setting.encoder = Fixed(setting.encoder, logits)
+    session = setting_with(method)
+    session.encoder = Fixed(session.encoder, logits)
     with caplog.at_level(logging.WARNING):
         method.after_epoch(0)
     assert method.refused == 1 and not method.labels
     assert f"after epoch 1, {rate} of the target's words are labelled as something" in caplog.text
-    assert method.losses(tiny_step(setting)) == {}
+    assert method.losses(tiny_step(session)) == {}
     assert method.memory() == {"refused": 1}
 
 
 @pytest.mark.parametrize(("bias", "lost"), [(9.0, True), (0.0, False)])
 def test_a_class_that_is_lost_is_noticed_and_a_rare_one_is_not(tmp_path: Path, bias: float, lost: bool) -> None:
     overrides = [*corpora(tmp_path), "task=classification", "adaptation=self_training", "trainer.epochs=3"]
-    setting, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={tmp_path}/cache"]))
-    method = setting.methods["self_training"]
+    session, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={tmp_path}/cache"]))
+    method = session.methods["self_training"]
     assert isinstance(method, SelfTraining)
     own, all_one = torch.tensor([0.1, 0.9]), torch.tensor([0.0, 1.0])
     assert "labelled negative" in method.collapsed(all_one, own), "a tenth of the source"
     assert not method.collapsed(all_one, torch.tensor([0.02, 0.98])), "of one in fifty none may be there"
     assert not method.collapsed(torch.tensor([0.05, 0.95]), own)
-    setting.encoder = Fixed(setting.encoder, [bias, 0.0])
-    setting.forget_reading()
+    session.encoder = Fixed(session.encoder, [bias, 0.0])
+    session.forget_reading()
     method.after_epoch(1)
     assert method.refused == 1 and not method.labels  # every text has the same class, whatever the bias
 
 
 def test_its_labels_are_learnt_and_remembered() -> None:
     method = self_training()
-    setting = setting_with(method)
-    encoder = setting.encoder
+    session = setting_with(method)
+    encoder = session.encoder
     with torch.no_grad():  # so that the share of something is like the source's
         encoder.model.classifier.bias[0] += 0.02
     method.after_epoch(0)
-    assert method.labels.keys() == {example.index for example in setting.target}
+    assert method.labels.keys() == {example.index for example in session.target}
     before = {number: rows.clone() for number, rows in method.labels.items()}
     optimizer = torch.optim.Adam(encoder.parameters(), 1e-3)
     losses = []
     for _ in range(15):
-        (loss,) = method.losses(tiny_step(setting)).values()
+        (loss,) = method.losses(tiny_step(session)).values()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -120,7 +120,7 @@ def test_when_it_labels_follows_from_the_epochs(
     method = self_training(start)
     setting_with(method, epochs)
     asked: list[int] = []
-    monkeypatch.setattr(Setting, "read_target", lambda _: asked.append(epoch) or {})
+    monkeypatch.setattr(Session, "read_target", lambda _: asked.append(epoch) or {})
     for epoch in range(epochs):
         method.after_epoch(epoch)
     assert asked == labelled
@@ -129,11 +129,11 @@ def test_when_it_labels_follows_from_the_epochs(
 def test_labels_are_the_mean_of_both_teachers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against probabilities worked out by hand; the other is asked for the same words of the same texts."""
     method = self_training(average=True)
-    setting = setting_with(method)
+    session = setting_with(method)
     assert "source_only" in method.reads and "source_only" not in self_training().reads
-    own = setting.read_target()
+    own = session.read_target()
     others = {number: ReadText(text.words, torch.full_like(text.rows, 0.2).log()) for number, text in own.items()}
-    monkeypatch.setattr(Setting, "read_source_only", lambda _: others)
+    monkeypatch.setattr(Session, "read_source_only", lambda _: others)
     method.after_epoch(0)
     for number, rows in method.labels.items():
         torch.testing.assert_close(rows.exp(), (own[number].rows.exp() + 0.2) / 2)
@@ -173,15 +173,15 @@ def test_a_setting_out_of_range_is_named(tmp_path: Path, given: str, told: str) 
 def test_averaging_beside_it_is_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels are made under the moving average of the weights, not under those of the last step."""
     seen = []
-    read = Setting.read_target
+    read = Session.read_target
 
-    def watched(self: Setting) -> dict[int, ReadText]:
+    def watched(self: Session) -> dict[int, ReadText]:
         averaging: Any = self.methods["averaging"]
         own = {name: weight.clone() for name, weight in self.encoder.state_dict().items()}
         seen.append((own, {name: mean.clone() for name, mean in averaging.mean.items()}))
         return read(self)
 
-    monkeypatch.setattr(Setting, "read_target", watched)
+    monkeypatch.setattr(Session, "read_target", watched)
     methods = ["adaptation=[self_training,averaging]", "adaptation.averaging.start=0"]
     domadapt.train([*corpora(tmp_path), *methods, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"], seed=1)
     assert seen
@@ -191,8 +191,8 @@ def test_averaging_beside_it_is_its_teacher(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_target_without_texts_is_not_learnt_from() -> None:
     method = self_training()
-    setting = setting_with(method)
-    setting.target = []
+    session = setting_with(method)
+    session.target = []
     method.after_epoch(0)
     assert not method.labels and not method.refused
 
@@ -200,10 +200,10 @@ def test_a_target_without_texts_is_not_learnt_from() -> None:
 @pytest.mark.parametrize("judged", [0, 1])
 def test_terms_of_texts_without_an_opinion_and_named_words_are_dropped(judged: int) -> None:
     encoder, method = tiny_encoder(), Guidelines(terms_need_opinion=True, not_terms=["LENS", "life"])
-    setting = setting_of(encoder, method)
+    session = setting_of(encoder, method)
     method.terms = [1, 2]
     method.eval()
-    batch = setting.collator(setting.target)
+    batch = session.collator(session.target)
     read = batch.node_first_piece[batch.node_first_piece >= 0]
     logits = torch.zeros(*batch.input_ids.shape, 5)
     flat = logits.view(-1, 5)
@@ -211,7 +211,7 @@ def test_terms_of_texts_without_an_opinion_and_named_words_are_dropped(judged: i
     own = batch.node_places()[0][batch.node_first_piece >= 0] == judged
     flat[read[own][1], 3] = 5.0  # and in one text one opinion
     best = method.transform(Output(torch.zeros(1), logits), batch).logits.view(-1, 5)[read].argmax(-1)
-    words = [example.word(place).lower() for example in setting.target for place in range(len(example.words))]
+    words = [example.word(place).lower() for example in session.target for place in range(len(example.words))]
     for word, label, inside in zip(words, best.tolist(), own.tolist(), strict=True):
         assert label == 3 or label == int(inside and word not in ("lens", "life"))
     assert (best[own] == 3).sum() == 1
@@ -225,7 +225,7 @@ def test_what_is_stated_is_saved_and_read_from_a_file(tmp_path: Path) -> None:
     model = domadapt.load(tmp_path / "run" / "model", precision="32")
     labelled = domadapt.read(tmp_path / "test.jsonl", domain="laptop").records
     again = model.predict([record.text for record in labelled])
-    assert model.setting.task.score(labelled, again) == metrics["target_test"]
+    assert model.session.task.score(labelled, again) == metrics["target_test"]
     assert not {
         record.text[s.start : s.end] for record, found in zip(labelled, again, strict=True) for s in found.spans
     } & {"lens"}
@@ -241,8 +241,8 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     model = domadapt.load(tmp_path / "run" / "model", precision="32")
     labelled = domadapt.read(tmp_path / "test.jsonl", domain="laptop").records
     again = model.predict([record.text for record in labelled])
-    assert model.setting.task.score(labelled, again) == metrics["target_test"]
-    assert not model.setting.methods, "a stock model"
+    assert model.session.task.score(labelled, again) == metrics["target_test"]
+    assert not model.session.methods, "a stock model"
     without_test = [override for override in corpora(tmp_path) if "test_path" not in override]
     domadapt.train([*recipe, *without_test, f"paths.run={tmp_path}/card"])
     card = read_card(tmp_path / "card")
@@ -250,6 +250,6 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     assert (f"{tmp_path}/card/source_only/model" in as_lines(card)) == bool(card.changes)
     # The source-only network that it learns from is a run of its own, by the baseline's budget.
     plain = domadapt.load(tmp_path / "run" / "source_only" / "model", precision="32")
-    assert not plain.setting.methods
-    setting, _ = build(domadapt.compose("train", [*recipe, *corpora(tmp_path)]))
-    assert setting.augments and setting.reads_target
+    assert not plain.session.methods
+    session, _ = build(domadapt.compose("train", [*recipe, *corpora(tmp_path)]))
+    assert session.augments and session.reads_target

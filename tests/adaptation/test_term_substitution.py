@@ -28,7 +28,7 @@ from domadapt.methods.adaptation.term_substitution import (
     telling_nouns,
     type_agreement,
 )
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
 from tests.support import corpora
@@ -36,8 +36,8 @@ from tests.support import corpora
 
 def made(folder: Path, *more: str) -> TermSubstitution:
     overrides = [*corpora(folder), "adaptation=term_substitution", f"paths.cache={folder}/cache", *more]
-    setting, _ = build(domadapt.compose("train", overrides))
-    method = setting.methods["term_substitution"]
+    session, _ = build(domadapt.compose("train", overrides))
+    method = session.methods["term_substitution"]
     assert isinstance(method, TermSubstitution)
     method.prepare()
     return method
@@ -45,7 +45,7 @@ def made(folder: Path, *more: str) -> TermSubstitution:
 
 def test_rewritten_sentences_keep_their_labels_and_speak_of_the_target(tmp_path: Path) -> None:
     method = made(tmp_path, "adaptation.term_substitution.share=1.0", "adaptation.term_substitution.terms=1.0")
-    records = method.setting.domains.source_train
+    records = method.session.domains.source_train
     for epoch in range(3):
         for before, after in zip(records, method.augment(records, epoch, np.random.default_rng(epoch)), strict=True):
             assert after.id == before.id and after.label == before.label
@@ -61,7 +61,7 @@ def test_rewritten_sentences_keep_their_labels_and_speak_of_the_target(tmp_path:
 
 def test_a_record_that_another_method_has_changed_is_left_alone(tmp_path: Path) -> None:
     method = made(tmp_path, "adaptation.term_substitution.share=1.0", "adaptation.term_substitution.terms=1.0")
-    changed = [Record(r.id, r.domain, f"{r.text} ", r.label, r.spans) for r in method.setting.domains.source_train]
+    changed = [Record(r.id, r.domain, f"{r.text} ", r.label, r.spans) for r in method.session.domains.source_train]
     assert all(a is b for a, b in zip(method.augment(changed, 0, np.random.default_rng(0)), changed, strict=True))
 
 
@@ -86,8 +86,8 @@ def test_how_often_a_phrase_is_drawn_is_the_formulas(tmp_path: Path) -> None:
 def test_it_asks_the_network_after_each_epoch_but_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     method = made(tmp_path, "trainer.epochs=3")
     asked: list[int] = []
-    read = Setting.read_target
-    monkeypatch.setattr(Setting, "read_target", lambda setting: asked.append(1) or read(setting))
+    read = Session.read_target
+    monkeypatch.setattr(Session, "read_target", lambda session: asked.append(1) or read(session))
     for epoch in range(3):
         method.after_epoch(epoch)
     assert len(asked) == 2 and method.q is not None and ((method.q >= 0) & (method.q <= 1)).all()
@@ -156,7 +156,7 @@ def test_nouns_that_go_with_a_class_stay() -> None:
 def test_several_span_types_that_are_nouns(tmp_path: Path, named: bool) -> None:
     """Where a noun tells its type nothing is rewritten, neither spans nor other nouns; else all of them are terms."""
     method = made(tmp_path, "adaptation.term_substitution.share=1.0", "adaptation.term_substitution.terms=1.0")
-    records = method.setting.domains.source_train
+    records = method.session.domains.source_train
     typed = tuple(
         replace(
             record,
@@ -167,7 +167,7 @@ def test_several_span_types_that_are_nouns(tmp_path: Path, named: bool) -> None:
         )
         for i, record in enumerate(records)
     )
-    method.setting.domains = replace(method.setting.domains, source_train=typed)
+    method.session.domains = replace(method.session.domains, source_train=typed)
     method.prepare()
     kinds = {"aspect0", "aspect1"}
     rewritten = method.augment(typed, 0, np.random.default_rng(0))

@@ -81,8 +81,8 @@ def side(domain: str, encoder: Any, count: int = 24) -> Side:
 
 def test_the_analysis_of_two_domains() -> None:
     encoder = tiny_encoder()
-    setting = setting_of(encoder)
-    subject = Subject(setting, setting, side("camera", encoder), side("laptop", encoder), SpacyParser())
+    session = setting_of(encoder)
+    subject = Subject(session, session, side("camera", encoder), side("laptop", encoder), SpacyParser())
     found = domain_shift(subject)
     assert set(found.compared) == {
         *("words", "parts of speech", "relations", "labels", "aspect terms", "opinion terms"),
@@ -114,8 +114,8 @@ def test_the_analysis_of_two_domains() -> None:
 
 def test_states_come_back_in_the_order_of_the_texts() -> None:
     encoder = tiny_encoder()
-    setting = setting_of(encoder, texts=["Nope.", "The lens isn't sharp at all, is it?", "So it is."])
-    together = text_states(setting, setting.source, 3, "look")
-    alone = [text_states(setting, [replace(e, index=0)], 1, "look") for e in setting.source]
+    session = setting_of(encoder, texts=["Nope.", "The lens isn't sharp at all, is it?", "So it is."])
+    together = text_states(session, session.source, 3, "look")
+    alone = [text_states(session, [replace(e, index=0)], 1, "look") for e in session.source]
     for layer, states in enumerate(together):
         np.testing.assert_allclose(states, [one[layer][0] for one in alone], atol=1e-5)

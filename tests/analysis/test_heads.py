@@ -140,19 +140,19 @@ def test_every_layer_is_read_as_one_is() -> None:
 
 def test_switched_off_one_at_a_time_and_nothing_is_left_behind() -> None:
     """With what lies below taken from before, the outputs are those of a whole pass."""
-    setting = setting_of(tiny_encoder())
-    encoder, batch = setting.encoder, setting.collator(setting.dev)
+    session = setting_of(tiny_encoder())
+    encoder, batch = session.encoder, session.collator(session.dev)
     with torch.no_grad():
-        plain = setting.task.rows(encoder(batch), batch).probabilities
-        found = dict(switched(setting, batch, 2))
+        plain = session.task.rows(encoder(batch), batch).probabilities
+        found = dict(switched(session, batch, 2))
         assert list(found) == [None, *((layer, head) for layer in range(2) for head in (0, 1, 2, 3, None))]
         np.testing.assert_array_equal(found[None].probabilities, plain)
         for (layer, head), rows in [(at, rows) for at, rows in found.items() if at is not None]:
             with encoder.hooked(layer, lambda call, off=head: without(call.inner(), off)):
-                whole = setting.task.rows(encoder(batch), batch).probabilities
+                whole = session.task.rows(encoder(batch), batch).probabilities
             np.testing.assert_allclose(rows.probabilities, whole, atol=1e-6)
             assert np.abs(whole - plain).max() > 1e-6
-        np.testing.assert_array_equal(setting.task.rows(encoder(batch), batch).probabilities, plain)
+        np.testing.assert_array_equal(session.task.rows(encoder(batch), batch).probabilities, plain)
     assert encoder.attention_hooks == {}
     with skipped(encoder.layers(), [None]):
         assert "forward" in encoder.layers()[0].__dict__
@@ -161,11 +161,11 @@ def test_switched_off_one_at_a_time_and_nothing_is_left_behind() -> None:
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
 def test_the_score_is_the_one_of_counts(average: str) -> None:
-    setting = setting_of(tiny_encoder())
-    batch = setting.collator(setting.dev)
+    session = setting_of(tiny_encoder())
+    batch = session.collator(session.dev)
     with torch.no_grad():
-        rows = setting.task.rows(setting.encoder(batch), batch)
-    kinds = counts(rows, setting.task.labels, labelled=True)
+        rows = session.task.rows(session.encoder(batch), batch)
+    kinds = counts(rows, session.task.labels, labelled=True)
     drawn = Score("span_f1", average, 0)(kinds)
     exact = scores({kind: own.sums(np.ones(3)) for kind, own in kinds.items()}, "span_f1", average)
     assert drawn[0] == pytest.approx(exact["span_f1"])

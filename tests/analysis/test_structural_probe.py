@@ -132,9 +132,9 @@ def test_spearman_is_scipys(one: list[int], data: st.DataObject) -> None:
 
 def test_states_of_every_layer_are_transformers_own() -> None:
     encoder = tiny_encoder()
-    setting = setting_of(encoder)
+    session = setting_of(encoder)
     seen = 0
-    for batch, layers in every_layer(setting, setting.source, 2, "look"):
+    for batch, layers in every_layer(session, session.source, 2, "look"):
         with torch.no_grad():
             own = encoder.base(batch.input_ids, attention_mask=batch.attention_mask, output_hidden_states=True)
         for mine, theirs in zip(layers, own.hidden_states, strict=True):
@@ -150,9 +150,9 @@ def test_states_of_every_layer_are_transformers_own() -> None:
 
 def subject(texts: list[str]) -> Subject:
     encoder = tiny_encoder()
-    setting = setting_of(encoder)
+    session = setting_of(encoder)
     examples, _ = parsed_examples(encoder, texts, 64)
-    return Subject(setting, setting, Side("camera", examples), Side("laptop", examples), SpacyParser())
+    return Subject(session, session, Side("camera", examples), Side("laptop", examples), SpacyParser())
 
 
 def test_the_analysis_of_a_model() -> None:

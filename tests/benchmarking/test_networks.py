@@ -20,7 +20,7 @@ class Shrink(Method):
     """A method of the source alone: small weights."""
 
     def losses(self, step: Step) -> dict[str, torch.Tensor]:
-        return {"shrink": sum((p**2).sum() for p in self.setting.encoder.parameters())}
+        return {"shrink": sum((p**2).sum() for p in self.session.encoder.parameters())}
 
 
 class ReadsTarget(Shrink):

@@ -62,11 +62,11 @@ def test_the_run_says_so_and_other_target_labels_change_nothing(tmp_path: Path) 
 def test_they_are_never_of_the_test(tmp_path: Path) -> None:
     """Where the published test is all that is labelled, the test is what the ceiling leaves of it."""
     data = ["data=amazon_reviews", "data.pair=books_to_dvd", f"data.root={amazon_corpus(tmp_path)}"]
-    setting, sealed = build(
+    session, sealed = build(
         domadapt.compose("train", [*data, "task=classification", "backbone=tiny_random", "target_labels=all"])
     )
     assert isinstance(sealed, SealedTest)
-    learnt = {r.text for r in setting.domains.source_train if r.domain == "dvd"}
+    learnt = {r.text for r in session.domains.source_train if r.domain == "dvd"}
     assert learnt and not learnt & {record.text for record in sealed.open()}
 
 

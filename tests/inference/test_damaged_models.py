@@ -315,7 +315,7 @@ def test_what_is_left_behind_needs_no_trust_as_it_is_never_imported(models: Path
 def test_a_model_that_gives_nan_predicts_nothing(models: Path, command: Command) -> None:
     model = domadapt.load(models / "recurrent" / "model")
     with torch.no_grad():
-        model.setting.encoder.classifier.bias.fill_(float("nan"))
+        model.session.encoder.classifier.bias.fill_(float("nan"))
     with pytest.raises(ValueError, match="^predict: the model's outputs are NaN: .* copy its folder again, or train"):
         model.predict([TEXT])
 

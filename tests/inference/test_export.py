@@ -32,9 +32,9 @@ def expected(run: Path, plain: bool = False) -> list[dict[str, Any]]:
     """What the model itself says, in the form of an exported one; plain is as transformers decodes, word by word."""
     model: Any = domadapt.load(run, "cpu", "32")
     if plain:
-        model.setting.task.transition_weight, model.setting.task.temperature = 0.0, 1.0
+        model.session.task.transition_weight, model.session.task.temperature = 0.0, 1.0
     found = model.predict(TEXTS)
-    if model.setting.task.kind == "sequence":
+    if model.session.task.kind == "sequence":
         return [{"label": p.label, "confidence": p.confidence} for p in found]
     return [{"spans": [{"start": s.start, "end": s.end, "type": s.type, "confidence": s.confidence} for s in p.spans]}
             for p in found]  # fmt: skip
@@ -149,10 +149,10 @@ def test_a_run_folder_is_loaded_like_its_model(tiny_run: Path) -> None:
     both = [domadapt.predict(folder, TEXTS) for folder in (tiny_run, tiny_run / "model")]
     assert both[0] == both[1]
     model = domadapt.load(tiny_run, "cpu", "32")
-    if model.setting.task.kind == "sequence":
+    if model.session.task.kind == "sequence":
         shares = model.probabilities(TEXTS)
         found = model.predict(TEXTS)
-        assert [model.setting.task.labels[i] for i in shares.argmax(1)] == [p.label for p in found]
+        assert [model.session.task.labels[i] for i in shares.argmax(1)] == [p.label for p in found]
         assert shares.max(1).tolist() == pytest.approx([p.confidence for p in found])
     else:
         assert all(0 < (s.confidence or 0) <= 1 for p in both[0] for s in p.spans)

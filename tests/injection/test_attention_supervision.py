@@ -42,14 +42,14 @@ def test_loss_and_affinity_against_loops_over_words(max_pieces: int) -> None:
         "A dull, slow and very heavy camera was never my choice.",
         "It really was.",
     ]
-    setting = setting_of(encoder, method, texts=texts, max_pieces=max_pieces)
-    source = tiny_step(setting, target=False).source
+    session = setting_of(encoder, method, texts=texts, max_pieces=max_pieces)
+    source = tiny_step(session, target=False).source
     affinity, losses = method.affinity(), []
     for number, row in enumerate(GIVEN):
         scores = source.encoded.kept[f"scores/{row['layer']}/{row['head']}"]
         masses = [
             scores[i, piece].softmax(-1)[others].sum()
-            for i, example in enumerate(setting.source)
+            for i, example in enumerate(session.source)
             for piece, others in related(example, str(row["relation"]), str(row["direction"])).items()
         ]
         assert masses
@@ -57,7 +57,7 @@ def test_loss_and_affinity_against_loops_over_words(max_pieces: int) -> None:
         measured = affinity[number, row["layer"], row["head"]]  # type: ignore[index]
         torch.testing.assert_close(measured.float(), torch.stack(masses).mean().detach())
     torch.testing.assert_close(
-        method.losses(tiny_step(setting, target=False))["attention_supervision/heads"], torch.stack(losses).mean()
+        method.losses(tiny_step(session, target=False))["attention_supervision/heads"], torch.stack(losses).mean()
     )
 
 
@@ -72,7 +72,7 @@ def test_what_is_supervised_is_the_attention_that_there_is() -> None:
 
 
 def test_the_best_head_of_each_relation_is_taken_and_each_head_once() -> None:
-    setting = setting_of(tiny_encoder(), method := AttentionSupervision("auto", ["nsubj", "det", "iobj"], 1.0))
+    session = setting_of(tiny_encoder(), method := AttentionSupervision("auto", ["nsubj", "det", "iobj"], 1.0))
     affinity = method.affinity()
     told = method.prepare()
     assert [(row["relation"]) for row in method.heads] in (["nsubj", "det"], ["det", "nsubj"])  # no iobj is there
@@ -84,7 +84,7 @@ def test_the_best_head_of_each_relation_is_taken_and_each_head_once() -> None:
     given = AttentionSupervision(method.heads, [], 1.0)  # what was told can be given
     setting_of(tiny_encoder(), given)
     assert given.prepare() == {}
-    assert {key for key in tiny_step(setting).source.encoded.kept if key.startswith("scores/")} == {
+    assert {key for key in tiny_step(session).source.encoded.kept if key.startswith("scores/")} == {
         f"scores/{row['layer']}/{row['head']}" for row in method.heads
     }
     only = torch.tensor([[[0.9, -1.0]], [[0.8, -1.0]]])
@@ -93,8 +93,8 @@ def test_the_best_head_of_each_relation_is_taken_and_each_head_once() -> None:
 
 def test_nsubj_means_its_subtypes_too() -> None:
     method = AttentionSupervision("auto", ["nsubj"], 1.0)
-    setting = setting_of(tiny_encoder(), method, texts=["The camera was sold."])
-    assert "nsubj:pass" in setting.relations and "nsubj" not in setting.relations
+    session = setting_of(tiny_encoder(), method, texts=["The camera was sold."])
+    assert "nsubj:pass" in session.relations and "nsubj" not in session.relations
     assert method.prepare()["attention_supervision/heads"]
 
 
@@ -104,11 +104,11 @@ def test_a_control_is_a_twin_of_as_many_heads(tmp_path: Path, control: str) -> N
     overrides += ["injection.attention_supervision.relations=[nsubj,det,case]", f"paths.cache={tmp_path}/cache"]
     counts = []
     for more in ([], [f"control={control}"]):
-        setting, _ = build(domadapt.compose("train", [*overrides, *more]))
-        method = setting.methods["attention_supervision"]
+        session, _ = build(domadapt.compose("train", [*overrides, *more]))
+        method = session.methods["attention_supervision"]
         method.prepare()
         counts.append(len({(row["layer"], row["head"]) for row in method.heads}))
-        assert all(torch.isfinite(loss) and loss > 0 for loss in method.losses(tiny_step(setting)).values())
+        assert all(torch.isfinite(loss) and loss > 0 for loss in method.losses(tiny_step(session)).values())
     assert counts == [3, 3]
 
 
@@ -118,10 +118,10 @@ def test_a_twin_without_the_last_relation_s_name_supervises_it_all_the_same(tmp_
     real, _ = build(domadapt.compose("train", overrides))
     last = max(set(real.relations))
     overrides.append(f"injection.attention_supervision.relations=[{last}]")
-    setting, _ = build(domadapt.compose("train", [*overrides, "control=linear"]))
-    assert last not in setting.relations and len(setting.relations) == len(real.relations)
-    setting.methods["attention_supervision"].prepare()
-    assert len(setting.methods["attention_supervision"].heads) == 1
+    session, _ = build(domadapt.compose("train", [*overrides, "control=linear"]))
+    assert last not in session.relations and len(session.relations) == len(real.relations)
+    session.methods["attention_supervision"].prepare()
+    assert len(session.methods["attention_supervision"].heads) == 1
 
 
 def test_a_head_that_scores_by_itself_is_not_supervised() -> None:
@@ -159,13 +159,13 @@ def test_a_head_is_found_for_coreference_where_the_pipeline_tells_it(
 ) -> None:
     overrides = [*corpora(tmp_path), *of_yaml("injection=attention_supervision"), *resolving, f"control={control}"]
     overrides += ["injection.attention_supervision.relations=[nsubj,coref]", f"paths.cache={tmp_path}/cache"]
-    setting, _ = build(domadapt.compose("train", [*overrides, "parser.coreference=coref_clusters"]))
-    method = setting.methods["attention_supervision"]
+    session, _ = build(domadapt.compose("train", [*overrides, "parser.coreference=coref_clusters"]))
+    method = session.methods["attention_supervision"]
     method.prepare()
     assert {row["relation"] for row in method.heads} == {"nsubj", "coref"}
-    assert all(torch.isfinite(loss) and loss > 0 for loss in method.losses(tiny_step(setting)).values())
+    assert all(torch.isfinite(loss) and loss > 0 for loss in method.losses(tiny_step(session)).values())
     if control == "none":
-        of_number = [example for example in setting.source if example.parse.antecedents]
+        of_number = [example for example in session.source if example.parse.antecedents]
         assert of_number and all("number" in example.text for example in of_number)
         for example in of_number:
             _, _, *pair = kind_links(example, 0, [("coref", "to_head")])[0].tolist()

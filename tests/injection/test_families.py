@@ -58,13 +58,13 @@ def test_it_learns_and_leaves_a_stock_model(tmp_path: Path, kind: str, name: str
     encoder, method = small_encoder(tmp_path / "made", kind), SUPERVISING[name]()
     if name == "relations" and kind in INNER:
         method = Relations(-1, 8, 4, 1.0, 1.0, 1.0)
-    setting = setting_of(encoder.train(), method)
+    session = setting_of(encoder.train(), method)
     method.prepare()
     optimizer = torch.optim.Adam([*encoder.parameters(), *method.parameters()], 5e-3)
     found = []
     for _ in range(6):
         torch.manual_seed(0)  # the same words are masked
-        loss = torch.stack([*method.losses(tiny_step(setting)).values()]).sum()
+        loss = torch.stack([*method.losses(tiny_step(session)).values()]).sum()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -75,7 +75,7 @@ def test_it_learns_and_leaves_a_stock_model(tmp_path: Path, kind: str, name: str
         return
     encoder.eval()
     method.eval()
-    with torch.no_grad(), final_weights(setting):
+    with torch.no_grad(), final_weights(session):
         batch, _ = parsed_batch(encoder)
         ours = encoder(batch).logits
         encoder.save(tmp_path / "saved")
@@ -108,8 +108,8 @@ def test_what_a_layer_gives_out_is_kept(tmp_path: Path, kind: str) -> None:
 def test_texts_that_a_parser_makes_no_sense_of(name: str) -> None:
     odd = ["😀🙃", "Nope", " \n ", "good " * 5000, "这个镜头不错", "a" * 900]
     method = SUPERVISING[name]()
-    setting = setting_of(tiny_encoder(), method, texts=["The lens is sharp.", *odd])
+    session = setting_of(tiny_encoder(), method, texts=["The lens is sharp.", *odd])
     method.prepare()
-    for example in setting.source[1:]:
-        losses = method.losses(Step(view_of(setting, [example]), None, 0, 0.5))
+    for example in session.source[1:]:
+        losses = method.losses(Step(view_of(session, [example]), None, 0, 0.5))
         assert all(torch.isfinite(loss) and loss >= 0 for loss in losses.values()), example.text[:10]

@@ -56,14 +56,14 @@ def test_a_masked_word_is_hidden_from_its_own_graph_state(convolution: str) -> N
 @pytest.mark.parametrize("convolution", CONVOLUTIONS)
 def test_losses_are_finite_and_reach_the_encoder(convolution: str) -> None:
     method = supervision(convolution)
-    setting = setting_of(tiny_encoder(), method)
-    source = tiny_step(setting, target=False).source
+    session = setting_of(tiny_encoder(), method)
+    source = tiny_step(session, target=False).source
     losses = method.batch_losses(source.encoded, source.batch)
     assert set(losses) == set(method.weights)
     for loss in losses.values():
-        setting.encoder.zero_grad()
+        session.encoder.zero_grad()
         loss.backward(retain_graph=True)
-        gradient = setting.encoder.base.get_input_embeddings().weight.grad
+        gradient = session.encoder.base.get_input_embeddings().weight.grad
         assert torch.isfinite(loss)
         assert gradient.abs().sum() > 0
 
@@ -83,8 +83,8 @@ def test_relations_of_a_group_are_one_to_a_relational_network() -> None:
 
 def test_losses_of_a_step_are_those_of_both_sides() -> None:
     method = supervision()
-    setting = setting_of(tiny_encoder(), method)
-    step = tiny_step(setting)
+    session = setting_of(tiny_encoder(), method)
+    step = tiny_step(session)
     assert step.target is not None
     step.target.weight = 0.5
     torch.manual_seed(0)

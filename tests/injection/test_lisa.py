@@ -76,8 +76,8 @@ def test_padding_is_never_attended() -> None:
 def test_a_longer_batch_changes_nothing_for_a_short_text() -> None:
     encoder = tiny_encoder()
     texts = ["Nope, not sharp.", "A much longer text, whose pieces pad the other one well."]
-    setting = setting_of(encoder, lisa("parser").eval(), texts=texts)
-    short, both = setting.collator(setting.source[:1]), setting.collator(setting.source)
+    session = setting_of(encoder, lisa("parser").eval(), texts=texts)
+    short, both = session.collator(session.source[:1]), session.collator(session.source)
     pieces = int(short.attention_mask[0].sum())
     assert pieces < both.input_ids.shape[1]
     with torch.no_grad():
@@ -95,12 +95,12 @@ def test_loss_is_the_mean_over_pieces_with_a_head() -> None:
 
 def test_the_loss_of_several_heads_against_loops_over_pieces() -> None:
     method = several()
-    setting = setting_of(tiny_encoder(), method)
-    source = tiny_step(setting, target=False).source
+    session = setting_of(tiny_encoder(), method)
+    source = tiny_step(session, target=False).source
     means = []
     for head in SEVERAL:
         losses = []
-        for row, example in enumerate(setting.source):
+        for row, example in enumerate(session.source):
             assert example.parse is not None
             heads, owners = example.parse.heads.tolist(), example.alignment.piece_words().tolist()
             first = example.alignment.word_first_pieces().tolist()
@@ -138,11 +138,11 @@ def test_mass_on_a_set_against_a_loop() -> None:
 
 def test_the_head_learns_the_tree() -> None:
     encoder, method = tiny_encoder(), lisa()
-    setting = setting_of(encoder, method)
+    session = setting_of(encoder, method)
     optimizer = torch.optim.Adam([*encoder.parameters(), *method.parameters()], 5e-3)
     losses = []
     for _ in range(60):
-        loss = method.losses(tiny_step(setting, target=False))["lisa/head"]
+        loss = method.losses(tiny_step(session, target=False))["lisa/head"]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -152,13 +152,13 @@ def test_the_head_learns_the_tree() -> None:
 
 def test_losses_of_source_and_target_come_from_their_own_passes() -> None:
     method = lisa()
-    setting = setting_of(tiny_encoder(), method)
-    other = setting.target[1:]  # a batch of another shape
-    apart = [method.head_loss(view_of(setting, part))["lisa/head"] for part in (setting.source, other)]
-    source, target = view_of(setting, setting.source), view_of(setting, other)
+    session = setting_of(tiny_encoder(), method)
+    other = session.target[1:]  # a batch of another shape
+    apart = [method.head_loss(view_of(session, part))["lisa/head"] for part in (session.source, other)]
+    source, target = view_of(session, session.source), view_of(session, other)
     target.weight = 0.5
     _ = target.output, source.output
-    setting.encoder(view_of(setting, setting.source[:1]).batch)  # a pass of somebody else's in between
+    session.encoder(view_of(session, session.source[:1]).batch)  # a pass of somebody else's in between
     losses = method.losses(Step(source, target, 0, 0.5))
     torch.testing.assert_close(losses["lisa/head"], apart[0] + 0.5 * apart[1])
 
@@ -231,12 +231,12 @@ def test_settings_out_of_range(settings: dict[str, object], message: str) -> Non
 @pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind not in ("modernbert", "mobilebert")])
 def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: str) -> None:
     encoder, method = small_encoder(tmp_path, kind), several()
-    setting = setting_of(encoder, method)
+    session = setting_of(encoder, method)
     with torch.no_grad():
         for head in method.heads:
             head.bilinear.normal_()
             head.bias.normal_()
-    batch = tiny_step(setting).source.batch
+    batch = tiny_step(session).source.batch
     before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
     with torch.no_grad():
         plain = encoder(batch, hooked=False).logits
@@ -248,7 +248,7 @@ def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: s
         torch.testing.assert_close(folded, hooked, atol=1e-5, rtol=1e-4)
         method.eval()
         encoder.eval()
-        with final_weights(setting):  # as an epoch is scored
+        with final_weights(session):  # as an epoch is scored
             torch.testing.assert_close(encoder(batch).logits, folded, rtol=0, atol=0)
     assert not method.used_at_prediction
     assert all(torch.equal(tensor, before[name]) for name, tensor in encoder.state_dict().items())  # it trains on
@@ -257,11 +257,11 @@ def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: s
 @pytest.mark.parametrize(("kind", "mode"), [("modernbert", "predicted"), ("bert", "parser")])
 def test_what_does_not_fold_is_part_of_the_model(tmp_path: Path, kind: str, mode: str) -> None:
     encoder, method = small_encoder(tmp_path, kind), lisa(mode)
-    setting = setting_of(encoder, method)
+    session = setting_of(encoder, method)
     weights = encoder.state_dict()
     assert method.used_at_prediction
     assert method.final_weights(weights) is weights
-    batch = tiny_step(setting).source.batch
+    batch = tiny_step(session).source.batch
     with torch.no_grad():
         method.heads[0].bilinear.normal_()
         trained, scored = encoder.train()(batch).logits, encoder.eval()(batch).logits

@@ -11,7 +11,7 @@ from torch import nn
 import domadapt
 from domadapt.data.records import Record, Span
 from domadapt.methods.injection.paths import OpinionPaths, path_loss
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.methods.terms import leaning_words, opinion_words
 from domadapt.runs.status import Status
 from domadapt.syntax.parser import SpacyParser
@@ -25,11 +25,11 @@ from tests.support import corpora, setting_of, tiny_encoder, tiny_step, without_
 TEXTS = ["The lens is sharp.", "A sharp screen helps me.", "Nope."]
 
 
-def prepared(tmp_path: Path, *overrides: str) -> tuple[Setting, OpinionPaths, dict[str, object]]:
+def prepared(tmp_path: Path, *overrides: str) -> tuple[Session, OpinionPaths, dict[str, object]]:
     given = [*corpora(tmp_path), "injection=paths", "injection.paths.paths=3", *overrides]
-    setting, _ = build(domadapt.compose("train", given))
-    method = setting.methods["paths"]
-    return setting, method, method.prepare()
+    session, _ = build(domadapt.compose("train", given))
+    method = session.methods["paths"]
+    return session, method, method.prepare()
 
 
 def told(method: OpinionPaths) -> OpinionPaths:
@@ -51,10 +51,10 @@ def test_loss_against_a_loop() -> None:
 
 
 def test_pairs_are_opinion_words_with_what_is_near_and_the_path_to_nouns() -> None:
-    setting = setting_of(tiny_encoder(), told(OpinionPaths(10, 3, 8, 1.0)), texts=TEXTS)
-    batch = tiny_step(setting).source.batch
-    words = [(e.word(i).lower(), e.parse) for e in setting.source for i in range(len(e.words))]
-    firsts = np.concatenate([np.arange(len(e.words)) for e in setting.source])
+    session = setting_of(tiny_encoder(), told(OpinionPaths(10, 3, 8, 1.0)), texts=TEXTS)
+    batch = tiny_step(session).source.batch
+    words = [(e.word(i).lower(), e.parse) for e in session.source for i in range(len(e.words))]
+    firsts = np.concatenate([np.arange(len(e.words)) for e in session.source])
     pairs = batch.extra["OpinionPaths/pairs"].T.tolist()
     assert {(words[i][0], words[j][0], number) for i, j, number in pairs if number} == {
         ("sharp", "lens", 1),
@@ -67,13 +67,13 @@ def test_pairs_are_opinion_words_with_what_is_near_and_the_path_to_nouns() -> No
 
 
 def test_it_learns_paths_from_the_source_and_lowers_its_loss(tmp_path: Path) -> None:
-    setting, method, stage = prepared(tmp_path)
+    session, method, stage = prepared(tmp_path)
     assert stage["paths/opinions"] == 5
     assert any("nsubj" in str(told) for told in stage["paths/paths"])  # type: ignore[union-attr, attr-defined]
-    optimizer = torch.optim.Adam([*method.parameters(), *setting.encoder.parameters()], 1e-2)
+    optimizer = torch.optim.Adam([*method.parameters(), *session.encoder.parameters()], 1e-2)
     found = []
     for _ in range(10):
-        (loss,) = method.losses(tiny_step(setting)).values()
+        (loss,) = method.losses(tiny_step(session)).values()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -100,14 +100,14 @@ def test_without_weight_nothing_changes(tmp_path: Path) -> None:
         steady = ["trainer.precision=32", "trainer.gradient_clip=1e9", "trainer.epochs=1"]
         cfg = domadapt.compose("train", [*corpora(tmp_path), *own, *steady])
         torch.manual_seed(0)
-        setting, _ = build(cfg)
-        without_dropout(setting.encoder)
-        for method in setting.methods.values():
+        session, _ = build(cfg)
+        without_dropout(session.encoder)
+        for method in session.methods.values():
             method.prepare()
         validators, options = list(make_validators(cfg.selection)), read_options(cfg)
         status = Status(tmp_path / name, "key")
-        fit(options, setting, Epochs(tmp_path / name, "key", setting, validators, options, status), None)
-        ends.append(setting.encoder.state_dict())
+        fit(options, session, Epochs(tmp_path / name, "key", session, validators, options, status), None)
+        ends.append(session.encoder.state_dict())
     for name, tensor in ends[0].items():
         torch.testing.assert_close(ends[1][name], tensor, msg=name)
 
@@ -137,7 +137,7 @@ def test_opinion_words_are_told_by_relations_where_only_terms_are_annotated() ->
 
 
 def test_a_source_without_terms_is_refused() -> None:
-    setting = setting_of(tiny_encoder(), method := OpinionPaths(10, 3, 8, 1.0), texts=TEXTS)
-    assert setting.source
+    session = setting_of(tiny_encoder(), method := OpinionPaths(10, 3, 8, 1.0), texts=TEXTS)
+    assert session.source
     with pytest.raises(ValueError, match=r"^OpinionPaths: expected spans that are mostly nouns.*leave the method out$"):
         method.prepare()

@@ -19,7 +19,7 @@ from domadapt.methods.injection.gnn_fusion import GraphFusion
 from domadapt.methods.injection.paths import OpinionPaths
 from domadapt.methods.injection.tree_bias import TreeBias, distance_kinds
 from domadapt.methods.method import Method
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.attention import AttentionCall
 from domadapt.models.graph_network import CONVOLUTIONS
 from domadapt.syntax.controls import Control
@@ -60,13 +60,13 @@ def opened(method: Method) -> Method:
     return method
 
 
-def with_trees(setting: Setting, control: Control) -> Batch:
+def with_trees(session: Session, control: Control) -> Batch:
     """The source's texts with the trees of a control."""
     others: list[Example] = []
-    for example in setting.source:
+    for example in session.source:
         assert example.parse is not None
         others.append(replace(example, parse=control.other(example.parse, example.text)))
-    return setting.collator(others)
+    return session.collator(others)
 
 
 def control_of(name: str) -> Control:
@@ -81,8 +81,8 @@ OF_STATES = [("injection=gnn_fusion", kind) for kind in UNREACHABLE]  # the othe
 @pytest.mark.parametrize(("choice", "kind"), [*product(READING, KINDS), *OF_STATES])
 def test_it_starts_as_the_plain_model_and_learns_to_read(tmp_path: Path, choice: str, kind: str) -> None:
     encoder, method = small_encoder(tmp_path, kind), only(choice)
-    setting = setting_of(encoder, method)
-    batch = tiny_step(setting).source.batch
+    session = setting_of(encoder, method)
+    batch = tiny_step(session).source.batch
     plain = encoder(batch, hooked=False).logits
     hooked = encoder(batch).logits
     torch.testing.assert_close(hooked, plain, atol=1e-5, rtol=1e-4)
@@ -98,9 +98,9 @@ def test_it_starts_as_the_plain_model_and_learns_to_read(tmp_path: Path, choice:
     assert all(torch.isfinite(p.grad).all() for p in method.parameters() if p.grad is not None)
     with torch.no_grad():
         assert not torch.allclose(reading, plain, atol=1e-3)
-        assert not torch.allclose(encoder(with_trees(setting, control_of("linear"))).logits, reading, atol=1e-3)
+        assert not torch.allclose(encoder(with_trees(session, control_of("linear"))).logits, reading, atol=1e-3)
         torch.testing.assert_close(encoder(batch, hooked=False).logits, plain.detach())
-        short = setting.collator([min(setting.source, key=lambda e: len(e.input_ids))])
+        short = session.collator([min(session.source, key=lambda e: len(e.input_ids))])
         row, pieces = int(short.index[0]), int(short.attention_mask.sum())
         assert pieces < batch.input_ids.shape[1]
         # Large random weights add up what processors round otherwise: of logits up to 39, one was .003 off.
@@ -113,13 +113,13 @@ def test_it_starts_as_the_plain_model_and_learns_to_read(tmp_path: Path, choice:
 @pytest.mark.parametrize("choice", [choice for choice in INJECTIONS if not isinstance(only(choice), OpinionPaths)])
 def test_every_injection_learns_from_a_controls_trees(choice: str, control: str) -> None:
     encoder, method = tiny_encoder(), only(choice)
-    setting = setting_of(encoder, method)
+    session = setting_of(encoder, method)
     method.prepare()
-    real = tiny_step(setting).source
+    real = tiny_step(session).source
     if choice in READING:
         opened(method)
-    batch = with_trees(setting, control_of(control))
-    other = replace(tiny_step(setting, target=False), source=type(real)(batch, setting))
+    batch = with_trees(session, control_of(control))
+    other = replace(tiny_step(session, target=False), source=type(real)(batch, session))
     losses = [*method.losses(other).values()]
     torch.stack([*losses, other.source.output.logits.square().mean()]).sum().backward()
     found = [p.grad for p in [*encoder.parameters(), *method.parameters()] if p.grad is not None]
@@ -135,13 +135,13 @@ TEXTS = {"no words": ["", "   "], "some": ["", "Nope.", "😀😀", "¿?"], "cut
 @pytest.mark.parametrize("choice", READING)
 def test_texts_without_words_and_cut_ones_are_read(choice: str, texts: Sequence[str]) -> None:
     encoder, method = tiny_encoder(), only(choice)
-    setting = setting_of(encoder, method, texts=[*texts], max_pieces=6)
-    output = encoder(setting.collator(setting.source))
+    session = setting_of(encoder, method, texts=[*texts], max_pieces=6)
+    output = encoder(session.collator(session.source))
     opened(method)
-    opened_output = encoder(setting.collator(setting.source))
+    opened_output = encoder(session.collator(session.source))
     opened_output.logits.sum().backward()
     assert torch.isfinite(opened_output.logits).all() and torch.isfinite(output.logits).all()
-    bare = replace(setting.collator(setting.source), word_heads=None)
+    bare = replace(session.collator(session.source), word_heads=None)
     with pytest.raises(ValueError, match="these texts came without parses, which a method of this model reads"):
         encoder(bare)
 
@@ -174,9 +174,9 @@ def test_a_mask_keeps_what_is_far_apart_from_attending() -> None:
         return call.inner()
 
     encoder.hook_attention(1, spy)
-    setting = setting_of(encoder, opened(method))
+    session = setting_of(encoder, opened(method))
     opened(method)
-    batch = tiny_step(setting).source.batch
+    batch = tiny_step(session).source.batch
     encoder(batch)
     [mask] = masks
     assert mask is not None
@@ -192,12 +192,12 @@ def test_a_mask_keeps_what_is_far_apart_from_attending() -> None:
 @pytest.mark.parametrize("shape", ["product", "bias"])
 def test_the_extra_head_against_a_loop(shape: str) -> None:
     encoder, method = tiny_encoder(), ExtraHead(0, shape, "both", 1.0)
-    setting = setting_of(encoder, method)
+    session = setting_of(encoder, method)
     opened(method)
-    batch = setting.collator(setting.source)
+    batch = session.collator(session.source)
     states = torch.randn(*batch.input_ids.shape, encoder.width)
     found = method._beside(states, batch, {})
-    for row, example in enumerate(setting.source):
+    for row, example in enumerate(session.source):
         assert example.parse is not None
         heads, words = example.parse.heads.tolist(), example.alignment.piece_words().tolist()
         query, key, value = (part(states[row, : len(words)]) for part in (method.query, method.key, method.value))
@@ -212,8 +212,8 @@ def test_the_extra_head_against_a_loop(shape: str) -> None:
 
 def test_parents_and_children_are_each_others_and_several_heads_add_up() -> None:
     encoder = tiny_encoder()
-    setting = setting_of(encoder)
-    batch = setting.collator(setting.source)
+    session = setting_of(encoder)
+    batch = session.collator(session.source)
     parents, children, both = (piece_arcs(batch, kind) for kind in ("parents", "children", "both"))
     assert torch.equal(parents.transpose(1, 2), children) and torch.equal(parents | children, both)
     inside = batch.piece_words() >= 0
@@ -233,19 +233,19 @@ def test_of_a_long_text_only_what_is_read_is_compared(choice: str, monkeypatch: 
     """All of its words with each other, for every text of the batch, would not fit into memory."""
     texts = ["The screen is sharp.", " ".join(["The very sharp screen of it is great, and so it goes on."] * 200)]
     encoder, method = tiny_encoder(), opened(only(choice))
-    setting = setting_of(encoder, method, texts=texts, max_pieces=12)
+    session = setting_of(encoder, method, texts=texts, max_pieces=12)
     compared = list[torch.Size]()
     home = __import__(type(method).__module__, fromlist=["between_pieces"])
     between = home.between_pieces
     monkeypatch.setattr(
         home, "between_pieces", lambda words, *others: compared.append(words.shape) or between(words, *others)
     )
-    batch = setting.collator(setting.source)
+    batch = session.collator(session.source)
     method.eval()
     found = encoder(batch).logits
     assert compared and max(shape[1] for shape in compared) <= 12 < int(batch.words.max())
     # Padded as there, the short one is labelled as it is alone.
-    alone = encoder(setting.collator(setting.source[:1])).logits[0]
+    alone = encoder(session.collator(session.source[:1])).logits[0]
     torch.testing.assert_close(found[0, : len(alone)], alone, atol=1e-4, rtol=1e-4)
 
 
@@ -259,12 +259,12 @@ def test_a_family_without_room_beside_its_heads_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize("convolution", CONVOLUTIONS)
 def test_fusion_tells_words_of_their_tree_and_the_rest_of_all_words(convolution: str) -> None:
     encoder, method = tiny_encoder(), GraphFusion(convolution, 8, 1, 1.0)
-    setting = setting_of(encoder, method, texts=["The lens is sharp."])
+    session = setting_of(encoder, method, texts=["The lens is sharp."])
     opened(method)
-    batch = setting.collator(setting.source)
+    batch = session.collator(session.source)
     states = torch.randn(*batch.input_ids.shape, encoder.width)
     once = method._fuse(states, batch, {}) - states
-    example = setting.source[0]
+    example = session.source[0]
     assert example.parse is not None
     words, heads = example.alignment.piece_words().tolist(), example.parse.heads.tolist()
     moved, far = states.clone(), next(w for w, head in enumerate(heads) if heads[head] != w or head == w)

@@ -58,7 +58,7 @@ def test_it_trains_changes_the_model_and_predicts_the_same_when_loaded(trained: 
     model = domadapt.load(run / "model", precision="32", trust_code=predicts)  # what only trained is never made
     labelled = domadapt.read(run.parent / "test.jsonl", domain="laptop").records
     again = model.predict([record.text for record in labelled])
-    assert model.setting.task.score(labelled, again) == metrics["target_test"]
+    assert model.session.task.score(labelled, again) == metrics["target_test"]
 
 
 def test_the_teacher_is_what_is_saved(trained: Train) -> None:
@@ -91,10 +91,10 @@ def test_other_text_every_epoch(trained: Train) -> None:
 
     _, run = trained("adaptation=renamed")
     overrides = [*corpora(run.parent), "+adaptation.renamed={_target_: tests.outside.toys.Renamed}"]
-    setting, _ = build(compose("train", [*overrides, f"paths.cache={run.parent}/cache"]))
-    first, again, second = setting.augmented(0), setting.augmented(0), setting.augmented(1)
+    session, _ = build(compose("train", [*overrides, f"paths.cache={run.parent}/cache"]))
+    first, again, second = session.augmented(0), session.augmented(0), session.augmented(1)
     assert [e.text for e in first] == [e.text for e in again] != [e.text for e in second]
-    assert [e.index for e in first] == list(range(len(setting.source)))
+    assert [e.index for e in first] == list(range(len(session.source)))
     for example in first:
         assert example.word_tags is not None and (example.word_tags > 0).sum() == 2  # one aspect, one opinion, kept
 
@@ -105,9 +105,9 @@ def test_an_attention_bias_and_a_gate_start_as_nothing() -> None:
 
     plain, hooked = tiny_encoder(), tiny_encoder()
     batch, _ = parsed_batch(plain)
-    setting = setting_of(hooked)
+    session = setting_of(hooked)
     for method in (AttentionBias(), Gate()):
-        method.attach(setting)
+        method.attach(session)
         with torch.no_grad():
             torch.testing.assert_close(hooked(batch).logits, plain(batch).logits, atol=1e-5, rtol=1e-4)
         for parameter in method.parameters():

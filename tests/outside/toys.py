@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record, Span
 from domadapt.methods.method import Method, Step
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.attention import AttentionCall
 from domadapt.models.output import Output
 
@@ -28,9 +28,9 @@ class Teacher(Method):
         super().__init__({"teacher": weight})
         self.decay = decay
 
-    def attach(self, setting: Setting) -> None:
-        super().attach(setting)
-        self.teacher = setting.encoder.twin().requires_grad_(False)
+    def attach(self, session: Session) -> None:
+        super().attach(session)
+        self.teacher = session.encoder.twin().requires_grad_(False)
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
         return []
@@ -42,7 +42,7 @@ class Teacher(Method):
         return {"teacher": F.cross_entropy(step.target.output.logits.flatten(0, -2), labels.flatten(0, -2))}
 
     def after_step(self, step: Step) -> None:
-        own = self.setting.encoder.state_dict()
+        own = self.session.encoder.state_dict()
         for name, weight in self.teacher.state_dict().items():
             if weight.is_floating_point():
                 weight.lerp_(own[name], 1 - self.decay)
@@ -85,9 +85,9 @@ class Adversary(Method):
         super().__init__({"adversary": weight})
         self.ramp: list[float] = []
 
-    def attach(self, setting: Setting) -> None:
-        super().attach(setting)
-        self.judge = nn.Linear(setting.encoder.width, 2)
+    def attach(self, session: Session) -> None:
+        super().attach(session)
+        self.judge = nn.Linear(session.encoder.width, 2)
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
         return [{"params": list(self.judge.parameters()), "lr": 10 * rate}]
@@ -125,9 +125,9 @@ class SoftLabels(Method):
         super().__init__({"soft": weight})
 
     def prepare(self) -> dict[str, Any]:
-        classes = len(self.setting.task.labels)
+        classes = len(self.session.task.labels)
         random = np.random.default_rng(0)
-        self.table = {e.text: random.dirichlet(np.ones(classes)) for e in self.setting.target}
+        self.table = {e.text: random.dirichlet(np.ones(classes)) for e in self.session.target}
         return {"soft/texts": len(self.table)}
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
@@ -175,14 +175,14 @@ class WordBias(Method):
 class Averaged(Method):
     """The mean of the weights after each step is what is scored and saved (Izmailov et al. 2018)."""
 
-    def attach(self, setting: Setting) -> None:
-        super().attach(setting)
+    def attach(self, session: Session) -> None:
+        super().attach(session)
         self.sums: dict[str, Tensor] = {}
         self.steps = 0
 
     def after_step(self, step: Step) -> None:
         self.steps += 1
-        for name, weight in self.setting.encoder.state_dict().items():
+        for name, weight in self.session.encoder.state_dict().items():
             self.sums[name] = self.sums[name] + weight if name in self.sums else weight.clone()
 
     def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -203,7 +203,7 @@ class Renamed(Method):
     reads = TARGET
 
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
-        words = sorted({e.word(1) for e in self.setting.target if len(e.words) > 1}) or ["thing"]
+        words = sorted({e.word(1) for e in self.session.target if len(e.words) > 1}) or ["thing"]
         return [self._renamed(record, str(random.choice(words))) for record in records]
 
     def _renamed(self, record: Record, word: str) -> Record:
@@ -221,12 +221,12 @@ class AttentionBias(Method):
 
     used_at_prediction = True
 
-    def attach(self, setting: Setting) -> None:
-        super().attach(setting)
-        layers = len(setting.encoder.attention_layers())
+    def attach(self, session: Session) -> None:
+        super().attach(session)
+        layers = len(session.encoder.attention_layers())
         self.strength = nn.Parameter(torch.zeros(layers))
         for layer in range(layers):
-            setting.encoder.hook_attention(layer, self._biased)
+            session.encoder.hook_attention(layer, self._biased)
 
     def _biased(self, call: AttentionCall) -> Tensor:
         place = torch.arange(call.key.shape[2])
@@ -239,8 +239,8 @@ class Gate(Method):
 
     used_at_prediction = True
 
-    def attach(self, setting: Setting) -> None:
-        super().attach(setting)
-        self.layer = nn.Linear(setting.encoder.width, setting.encoder.width)
+    def attach(self, session: Session) -> None:
+        super().attach(session)
+        self.layer = nn.Linear(session.encoder.width, session.encoder.width)
         self.gate = nn.Parameter(torch.zeros(()))
-        setting.encoder.hook_states(lambda states, batch, kept: states + torch.tanh(self.gate) * self.layer(states))
+        session.encoder.hook_states(lambda states, batch, kept: states + torch.tanh(self.gate) * self.layer(states))

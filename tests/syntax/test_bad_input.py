@@ -80,12 +80,12 @@ def test_a_run_with_odd_texts_counts_them_and_stays_finite(tmp_path: Path) -> No
 
 
 def test_words_that_no_piece_covers_are_counted() -> None:
-    setting = setting_of(tiny_encoder(), max_pieces=16)
+    session = setting_of(tiny_encoder(), max_pieces=16)
     words = ((0, 3), (4, 5), (6, 10), (10, 11))
     texts = [UnlabelledText(str(i), "d", text, words) for i, text in enumerate(("The \u200b lens.", "The a lens."))]
     cut = UnlabelledText("2", "d", "long " * 40)
-    setting.examples([*texts, cut], "target", parses=False, labelled=False)
-    assert dict(setting.warnings) == {"word left out: the backbone has no piece of it (a control character, say)": 1}
+    session.examples([*texts, cut], "target", parses=False, labelled=False)
+    assert dict(session.warnings) == {"word left out: the backbone has no piece of it (a control character, say)": 1}
 
 
 def test_a_word_that_no_piece_covers_is_in_no_loss() -> None:
@@ -181,8 +181,8 @@ def test_a_run_on_gold_trees(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     path.write_text("".join(map(conllu, texts, chains)), encoding="utf-8")
     metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
     assert np.isfinite([value for point in metrics["curve"] for value in point["losses"].values()]).all()
-    setting, _ = build(compose("train", overrides))
-    for example in (*setting.source, *setting.target):
+    session, _ = build(compose("train", overrides))
+    for example in (*session.source, *session.target):
         assert example.parse is not None
         assert example.parse.heads.tolist() == [0, *range(len(example.words) - 1)]
     assert not any("labels no text" in record.getMessage() for record in caplog.records)

@@ -148,11 +148,11 @@ def test_a_twin_has_the_same_parameters_and_the_same_work(tmp_path: Path) -> Non
     overrides = [*corpora(tmp_path), *EVERY_INJECTION, f"paths.cache={tmp_path}"]
 
     def made(control: str) -> tuple[dict[str, object], Batch]:
-        setting, _ = build(compose("train", [*overrides, f"control={control}"]))
-        modules = {"encoder": setting.encoder, **setting.methods}
+        session, _ = build(compose("train", [*overrides, f"control={control}"]))
+        modules = {"encoder": session.encoder, **session.methods}
         named = {f"{of}.{name}": value for of, module in modules.items() for name, value in module.named_parameters()}
         shapes = {name: (value.shape, value.requires_grad) for name, value in named.items()}
-        return shapes | {"examples": (len(setting.source), len(setting.target))}, setting.collator(setting.source[:4])
+        return shapes | {"examples": (len(session.source), len(session.target))}, session.collator(session.source[:4])
 
     plain, batch = made("none")
     assert batch.edge_index is not None
@@ -177,7 +177,7 @@ def test_a_run_under_a_control(name: str, tmp_path: Path) -> None:
     losses = [value for point in metrics["curve"] for value in point["losses"].values()]
     assert losses and np.isfinite(losses).all()
     model = domadapt.load(tmp_path / "run" / "model")
-    assert isinstance(model.setting.parser, Control)
+    assert isinstance(model.session.parser, Control)
     assert len(domadapt.predict(tmp_path / "run" / "model", ["The lens is sharp."])) == 1
 
 
@@ -186,13 +186,13 @@ def test_without_arcs_the_graph_tells_the_encoder_nothing(tmp_path: Path) -> Non
     overrides = [*corpora(tmp_path), "injection=gnn", f"paths.cache={tmp_path}"]
     pulls = {}
     for control in ("none", "self_loops"):
-        setting, _ = build(compose("train", [*overrides, f"control={control}"]))
-        [method] = setting.methods.values()
+        session, _ = build(compose("train", [*overrides, f"control={control}"]))
+        [method] = session.methods.values()
         assert isinstance(method, GraphSupervision)
-        batch = setting.collator(setting.source[:4])
-        output = setting.encoder(batch)
+        batch = session.collator(session.source[:4])
+        output = session.encoder(batch)
         method.batch_losses(output, batch)["gnn/agreement"].backward()
-        pulls[control] = sum(float(p.grad.abs().sum()) for p in setting.encoder.parameters() if p.grad is not None)
+        pulls[control] = sum(float(p.grad.abs().sum()) for p in session.encoder.parameters() if p.grad is not None)
         assert torch.isfinite(torch.tensor(pulls[control]))
     assert pulls["self_loops"] < 1e-4 * pulls["none"]
 

@@ -55,9 +55,9 @@ def test_transitions_are_counted_with_a_tenth_added() -> None:
 
 
 def test_weight_zero_is_word_by_word_and_transitions_mend_a_broken_span() -> None:
-    setting = setting_of(tiny_encoder(), texts=["first two books"])
-    batch = setting.collator(setting.target)
-    words = [example.words for example in setting.target]
+    session = setting_of(tiny_encoder(), texts=["first two books"])
+    batch = session.collator(session.target)
+    words = [example.words for example in session.target]
     read = batch.node_first_piece[batch.node_first_piece >= 0]
     logits = torch.zeros(*batch.input_ids.shape, 5)
     # B-aspect, O a little likelier than I-aspect, I-aspect
@@ -77,7 +77,7 @@ def test_weight_zero_is_word_by_word_and_transitions_mend_a_broken_span() -> Non
 
 def test_a_saved_model_decodes_by_what_its_source_had(tmp_path: Path) -> None:
     domadapt.train([*corpora(tmp_path), "trainer.precision=32", f"paths.run={tmp_path}/run"])
-    task = domadapt.load(tmp_path / "run" / "model").setting.task
+    task = domadapt.load(tmp_path / "run" / "model").session.task
     assert isinstance(task, Extraction) and task.transition_weight == 0.5
     names = {name: place for place, name in enumerate(task.labels)}
     after_aspect = task.transitions[names["B-aspect"]]
@@ -101,7 +101,7 @@ def test_confidences_are_calibrated_and_decisions_are_not_moved(tmp_path: Path) 
     """The temperature that source dev asks for is saved with the model, and is in what it predicts."""
     metrics = domadapt.train([*corpora(tmp_path), "trainer.precision=32", f"paths.run={tmp_path}/run"])
     model: Any = domadapt.load(tmp_path / "run" / "model", precision="32")
-    task = model.setting.task
+    task = model.session.task
     assert task.temperature == pytest.approx(metrics["calibration"]["temperature"], abs=1e-3) != 1.0
     texts = ["The lens is superb.", "A dull zoom and a weak strap."]
     sure = {temperature: [] for temperature in (0.5, task.temperature, 50.0)}

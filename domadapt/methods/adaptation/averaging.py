@@ -44,14 +44,14 @@ class Averaging(Method):
             return
         self.steps += 1
         share = 1 / self.steps if self.decay is None else max(1 - self.decay, 1 / self.steps)
-        for name, weight in self.setting.encoder.state_dict().items():
+        for name, weight in self.session.encoder.state_dict().items():
             if weight.is_floating_point():
                 mean = self.mean.get(name)
                 self.mean[name] = weight.clone() if mean is None else mean.to(weight.device).lerp_(weight, share)
 
     def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """The mean, of all that no method before this one has changed."""
-        own = self.setting.encoder.state_dict()
+        own = self.session.encoder.state_dict()
         same = {name for name, weight in weights.items() if weight.data_ptr() == own[name].data_ptr()}
         return weights | {name: mean for name, mean in self.mean.items() if name in same}
 

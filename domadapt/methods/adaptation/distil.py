@@ -61,30 +61,30 @@ class Distillation(Method):
         Raises:
             ValueError: a teacher has other labels than this run, or has read labels of this target.
         """
-        setting, token = self.setting, self.setting.task.kind == "token"
-        examples = setting.target_sample(self.texts, seed=2)
+        session, token = self.session, self.session.task.kind == "token"
+        examples = session.target_sample(self.texts, seed=2)
         words = [tuple((s, e) for s, e in example.words.tolist()) if token else None for example in examples]
         texts = [UnlabelledText(str(e.index), e.domain, e.text, w) for e, w in zip(examples, words, strict=True)]
         total: list[Tensor] = []
         for run in self.teachers:
             self._check(run)
             with undisturbed():
-                found = self.setting.saved_runs.label(
-                    run, texts, self.batch_size, setting.device.type, setting.precision
+                found = self.session.saved_runs.label(
+                    run, texts, self.batch_size, session.device.type, session.precision
                 )
-            if (found.kind, sorted(found.labels)) != (setting.task.kind, sorted(setting.task.labels)):
+            if (found.kind, sorted(found.labels)) != (session.task.kind, sorted(session.task.labels)):
                 raise ValueError(
                     f"distil.teachers: {run} tells {', '.join(found.labels)}; expected the labels of this run, "
-                    f"{', '.join(setting.task.labels)}"
+                    f"{', '.join(session.task.labels)}"
                 )
-            order = [found.labels.index(label) for label in setting.task.labels]
+            order = [found.labels.index(label) for label in session.task.labels]
             said = [(logits[:, order] / self.temperature).softmax(-1) / len(self.teachers) for logits in found.logits]
             total = [a + b for a, b in zip(total, said, strict=True)] if total else said
         self.labels = {e.text: labels.nan_to_num(0.0) for e, labels in zip(examples, total, strict=True)}
         return {"distil/teachers": len(self.teachers), "distil/texts": len(examples)}
 
     def _check(self, run: str) -> None:
-        told, domains = self.setting.saved_runs.told(run), self.setting.domains
+        told, domains = self.session.saved_runs.told(run), self.session.domains
         target, given = domains.target, told["target_labels"]
         # The same draw, or its beginning: of another split they may be among the texts that this run is tested on.
         among = given <= domains.target_labels and told["checksum"] == domains.labels_checksum(given)
@@ -102,14 +102,14 @@ class Distillation(Method):
         """``labels``: (words or texts, classes) probabilities; zeros for what no teacher has read."""
         if not self.labels:
             return {}
-        counts = [len(e.words) if self.setting.task.kind == "token" else 1 for e in examples]
-        return {"labels": rows_by_text(self.labels, examples, counts, len(self.setting.task.labels))}
+        counts = [len(e.words) if self.session.task.kind == "token" else 1 for e in examples]
+        return {"labels": rows_by_text(self.labels, examples, counts, len(self.session.task.labels))}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """Of the target batch."""
         if step.target is None or not self.labels:
             return {}
-        batch, token = step.target.batch, self.setting.task.kind == "token"
+        batch, token = step.target.batch, self.session.task.kind == "token"
         labels = self.own(batch, "labels")
         labels = labels[batch.node_first_piece >= 0] if token else labels
         logits = logits_of(step.target.output, batch, token).float()

@@ -53,7 +53,7 @@ class Guidelines(Method):
 
     def prepare(self) -> dict[str, Any]:
         """Find out which labels are terms."""
-        labels, kinds = self.setting.task.labels, term_kinds(self.setting)
+        labels, kinds = self.session.task.labels, term_kinds(self.session)
         self.terms = [place for place, label in enumerate(labels) if label[2:] in kinds]
         if self.terms_need_opinion and len(self.terms) + 1 == len(labels):
             raise ValueError(

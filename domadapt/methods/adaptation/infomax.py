@@ -41,7 +41,7 @@ class InfoMax(Method):
         """Of the target batch."""
         if step.target is None:
             return {}
-        task = self.setting.task
+        task = self.session.task
         token = task.kind == "token"
         logits = logits_of(step.target.output, step.target.batch, token).float()
         chosen = logits[that_matter(logits, token)]

@@ -28,7 +28,7 @@ from transformers import DataCollatorForLanguageModeling, get_linear_schedule_wi
 from domadapt.data.batches import Batch, Example
 from domadapt.data.loaders import BucketSampler
 from domadapt.methods.method import Method, Step, in_range
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time
 
@@ -70,10 +70,10 @@ class MaskedLanguageModel(Method):
         self.masked, self.use_source = masked, use_source
         self.whole_vocabulary = weight > 0  # its output matrix is the whole table
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Make the prediction head; its output matrix is the encoder's own embedding."""
-        super().attach(setting)
-        encoder = setting.encoder
+        super().attach(session)
+        encoder = session.encoder
         embedding = encoder.base.get_input_embeddings().weight
         self.dense = nn.Linear(encoder.width, embedding.shape[1])
         self.norm = nn.LayerNorm(embedding.shape[1])
@@ -89,35 +89,35 @@ class MaskedLanguageModel(Method):
 
     def prepare(self) -> dict[str, Any]:
         """Post-train encoder and head on both domains' text, or take the result of an equal run from the cache."""
-        setting, encoder = self.setting, self.setting.encoder
+        session, encoder = self.session, self.session.encoder
         if not self.epochs:
             return {}
-        examples = [*setting.target, *(setting.source if self.use_source else [])]
-        path = setting.cache / f"masked-lm-{self._key(encoder, examples, setting)}.safetensors"
+        examples = [*session.target, *(session.source if self.use_source else [])]
+        path = session.cache / f"masked-lm-{self._key(encoder, examples, session)}.safetensors"
         modules = {"encoder": encoder.base, "head": self}
         kept = _kept(path)
         if kept is None:
             with one_at_a_time(path):  # of several runs that need it
-                kept = _kept(path) or self._make(path, modules, encoder, examples, setting)
+                kept = _kept(path) or self._make(path, modules, encoder, examples, session)
         for name, module in modules.items():
             module.load_state_dict(kept[name], strict=name == "head")
         return {"masked_lm/post_training_loss": kept["curve"], "masked_lm/post_training_texts": len(examples)}
 
     def _make(
-        self, path: Path, modules: dict[str, nn.Module], encoder: Any, examples: Sequence[Example], setting: Setting
+        self, path: Path, modules: dict[str, nn.Module], encoder: Any, examples: Sequence[Example], session: Session
     ) -> dict[str, Any]:
         if path.exists():
             log.warning("%s: damaged; it is made again", path)
-        curve = self._post_train(encoder, examples, setting)
+        curve = self._post_train(encoder, examples, session)
         made = {"curve": curve, **{name: module.state_dict() for name, module in modules.items()}}
         checkpoint.save(made, path)
         return made
 
-    def _key(self, encoder: Any, examples: Sequence[Example], setting: Setting) -> str:
+    def _key(self, encoder: Any, examples: Sequence[Example], session: Session) -> str:
         """Everything that could change the post-trained weights."""
         settings = (self.epochs, self.learning_rate, self.head_learning_rate, self.batch_size, self.masked)
         digest = hashlib.sha256(repr(settings).encode())
-        digest.update(f"{setting.seed} {setting.precision} {setting.device.type} {torch.__version__}".encode())
+        digest.update(f"{session.seed} {session.precision} {session.device.type} {torch.__version__}".encode())
         digest.update(f"{torch.get_num_threads()} {Path(__file__).read_text(encoding='utf-8')}".encode())
         for name, parameter in encoder.base.named_parameters():
             digest.update(f"{name} {parameter.requires_grad}".encode())
@@ -126,10 +126,10 @@ class MaskedLanguageModel(Method):
             digest.update(repr(example.input_ids).encode())
         return digest.hexdigest()[:24]
 
-    def _post_train(self, encoder: Any, examples: Sequence[Example], setting: Setting) -> list[float]:
+    def _post_train(self, encoder: Any, examples: Sequence[Example], session: Session) -> list[float]:
         """Train with linear warm-up and decay; returns the mean loss of each epoch."""
-        pl.seed_everything(setting.seed, verbose=False)  # the same result whatever else the run has made before
-        sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, setting.seed)
+        pl.seed_everything(session.seed, verbose=False)  # the same result whatever else the run has made before
+        sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, session.seed)
         steps = self.epochs * len(sampler)
         groups: list[dict[str, Any]] = [
             {"params": [p for p in module.parameters() if p.requires_grad], "lr": rate}
@@ -140,13 +140,13 @@ class MaskedLanguageModel(Method):
         schedule = get_linear_schedule_with_warmup(optimizer, round(0.06 * steps), steps)
         encoder.train()
         curve: list[float] = []
-        with tqdm(total=steps, desc="masked language model", unit="step", leave=False, disable=setting.quiet) as bar:
+        with tqdm(total=steps, desc="masked language model", unit="step", leave=False, disable=session.quiet) as bar:
             for epoch in range(self.epochs):
                 sampler.set_epoch(epoch)
                 total = 0.0
                 for indices in sampler:
-                    batch = setting.collator([examples[i] for i in indices]).to(setting.device)
-                    with setting.autocast():
+                    batch = session.collator([examples[i] for i in indices]).to(session.device)
+                    with session.autocast():
                         loss = self._loss(encoder, batch, hooked=False)  # cached for runs with other injections, too
                     optimizer.zero_grad()
                     loss.backward()
@@ -162,7 +162,7 @@ class MaskedLanguageModel(Method):
         """Joint stage: predict masked pieces of the target batch."""
         if step.target is None or not self.weights["masked_lm"]:
             return {}
-        return {"masked_lm": step.target.weight * self._loss(self.setting.encoder, step.target.batch, hooked=True)}
+        return {"masked_lm": step.target.weight * self._loss(self.session.encoder, step.target.batch, hooked=True)}
 
     def _loss(self, encoder: Any, batch: Batch, hooked: bool) -> Tensor:
         corrupted, chosen = self.mask(batch.input_ids)

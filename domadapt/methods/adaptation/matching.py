@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.methods.method import Method, Step, in_range
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.methods.units import check_level, level_of, states_of
 
 
@@ -40,10 +40,10 @@ class Coral(Method):
             raise ValueError(f"coral.means={means!r}: expected true or false")
         self.level, self.means = level, means
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Settle the level."""
-        super().attach(setting)
-        self.at = level_of("coral", self.level, setting.task)
+        super().attach(session)
+        self.at = level_of("coral", self.level, session.task)
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """Between the states of both batches."""
@@ -109,10 +109,10 @@ class MMD(Method):
         check_level("mmd", level)
         self.level = level
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Settle the level."""
-        super().attach(setting)
-        self.at = level_of("mmd", self.level, setting.task)
+        super().attach(session)
+        self.at = level_of("mmd", self.level, session.task)
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """Between the states of both batches."""
@@ -183,12 +183,12 @@ class DomainAdversary(Method):
         in_range("dann.rate", rate, 0.0, 1e4)
         self.level, self.hidden, self.steepness, self.rate = level, hidden, steepness, rate
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Make the discriminator."""
-        super().attach(setting)
-        self.at = level_of("dann", self.level, setting.task)
+        super().attach(session)
+        self.at = level_of("dann", self.level, session.task)
         self.discriminator = nn.Sequential(
-            *(nn.Linear(setting.encoder.width, self.hidden), nn.ReLU()),
+            *(nn.Linear(session.encoder.width, self.hidden), nn.ReLU()),
             *(nn.Linear(self.hidden, self.hidden), nn.ReLU(), nn.Linear(self.hidden, 1)),
         )
 

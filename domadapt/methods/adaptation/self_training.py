@@ -35,7 +35,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Example
 from domadapt.methods.method import Method, Step, in_range
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.methods.units import logits_of
 
 log = logging.getLogger(__name__)
@@ -68,30 +68,30 @@ class SelfTraining(Method):
         self.counts = torch.ones(0)  # (classes,) what a label of each counts for
         self.refused = 0
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Settle the epoch."""
-        super().attach(setting)
-        self.first_epoch = max(1, round(self.start * setting.epochs))
+        super().attach(session)
+        self.first_epoch = max(1, round(self.start * session.epochs))
 
     @property
     def token(self) -> bool:
         """Whether words are classified."""
-        return self.setting.task.kind == "token"
+        return self.session.task.kind == "token"
 
     def after_epoch(self, epoch: int) -> None:
         """Label the target, unless the labels have collapsed."""
-        if epoch + 1 < self.first_epoch or epoch + 1 == self.setting.epochs:  # nothing is learnt after the last
+        if epoch + 1 < self.first_epoch or epoch + 1 == self.session.epochs:  # nothing is learnt after the last
             return
-        labels = {number: text.rows for number, text in self.setting.read_target().items()}
+        labels = {number: text.rows for number, text in self.session.read_target().items()}
         if not labels:
             return
         if self.average:
-            others = self.setting.read_source_only()
+            others = self.session.read_source_only()
             labels = {number: mean(rows, others[number].rows) for number, rows in labels.items()}
         classes = torch.cat([*labels.values()]).argmax(-1)
-        count = len(self.setting.task.labels)
+        count = len(self.session.task.labels)
         shares = classes.bincount(minlength=count) / len(classes)
-        wanted = source_shares(self.setting)
+        wanted = source_shares(self.session)
         if collapsed := self.collapsed(shares, wanted):
             self.refused += 1
             self.labels = {}
@@ -115,7 +115,7 @@ class SelfTraining(Method):
                 f"{100 * given:.1f} % of the target's words are labelled as something, {100 * expected:.1f} % of the "
                 f"source's are"
             )
-        labels = self.setting.task.labels
+        labels = self.session.task.labels
         common = wanted >= min(RARE, 0.5 / len(labels))
         lost = [labels[i] for i in (common & (shares < wanted / FACTOR)).nonzero().flatten().tolist()]
         return (
@@ -131,7 +131,7 @@ class SelfTraining(Method):
             rows = int((example.alignment.word_first_pieces() >= 0).sum()) if self.token else 1
             known = self.labels.get(example.index)
             parts.append(
-                torch.zeros(rows, len(self.setting.task.labels)) if known is None or len(known) != rows else known
+                torch.zeros(rows, len(self.session.task.labels)) if known is None or len(known) != rows else known
             )
         return {"labels": torch.cat(parts)}
 
@@ -176,12 +176,12 @@ def mean(one: Tensor, other: Tensor) -> Tensor:
     return torch.logaddexp(one, other) - math.log(2)
 
 
-def source_shares(setting: Setting) -> Tensor:
+def source_shares(session: Session) -> Tensor:
     """(classes,) how often each class is annotated in the source's training data, labelled target texts left out."""
-    own = [example for example in setting.source if example.domain != setting.domains.target] or setting.source
+    own = [example for example in session.source if example.domain != session.domains.target] or session.source
     tags = [example.word_tags for example in own if example.word_tags is not None]
     classes = np.concatenate(tags) if tags else np.array([e.label for e in own if e.label is not None])
-    return torch.from_numpy(np.bincount(classes, minlength=len(setting.task.labels)) / max(1, len(classes))).float()
+    return torch.from_numpy(np.bincount(classes, minlength=len(session.task.labels)) / max(1, len(classes))).float()
 
 
 def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, sure: float, counts: Tensor) -> Tensor:

@@ -102,18 +102,18 @@ class TermSubstitution(Method):
 
     def prepare(self) -> dict[str, Any]:
         """Count the target's noun phrases, and find the places of the source that can take one."""
-        setting, texts = self.setting, self.setting.domains.unlabeled.texts
-        records, parses = setting.domains.source_train, setting.corpus_parses("source")
-        self.kinds = term_kinds(setting)
+        session, texts = self.session, self.session.domains.unlabeled.texts
+        records, parses = session.domains.source_train, session.corpus_parses("source")
+        self.kinds = term_kinds(session)
         told_apart = len(self.kinds) > 1 and type_agreement(records, self.kinds) >= TELLS
         nothing = told_apart and not names(records, parses, self.kinds)
         if told_apart:
             which = "nothing is" if nothing else "only other nouns are"
             log.info("term_substitution: nouns tell %s apart: %s rewritten", ", ".join(sorted(self.kinds)), which)
             self.kinds = frozenset()
-        self.uses = phrases(texts, setting.corpus_parses("target"))
+        self.uses = phrases(texts, session.corpus_parses("target"))
         self.phrases = list(self.uses)
-        self.spelled = [spelling(self.uses[phrase], texts, setting.corpus_parses("target")) for phrase in self.phrases]
+        self.spelled = [spelling(self.uses[phrase], texts, session.corpus_parses("target")) for phrase in self.phrases]
         telling = telling_nouns(records, parses)
         both = zip(records, parses, strict=True)
         self.places = {r.id: [] if nothing else places(r, p, self.kinds, telling) for r, p in both}
@@ -137,7 +137,7 @@ class TermSubstitution(Method):
 
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
         """A share of the records, rewritten; one that another method has changed already is left alone."""
-        known = self.setting.domains.source_train
+        known = self.session.domains.source_train
         chosen = random.random(len(records)) < self.share
         return [
             self._rewritten(record, random) if take and record is before else record
@@ -157,12 +157,12 @@ class TermSubstitution(Method):
 
     def after_epoch(self, epoch: int) -> None:
         """Read the target: where does each phrase belong?"""
-        if not (self.belief and self.kinds and self.phrases) or epoch + 1 == self.setting.epochs:
+        if not (self.belief and self.kinds and self.phrases) or epoch + 1 == self.session.epochs:
             return
-        own = [i for i, label in enumerate(self.setting.task.labels) if label[2:] in self.kinds]
+        own = [i for i, label in enumerate(self.session.task.labels) if label[2:] in self.kinds]
         words = {
             text: dict(zip(numbers, rows[:, own].exp().sum(1).tolist(), strict=True))
-            for text, (numbers, rows) in self.setting.read_target().items()
+            for text, (numbers, rows) in self.session.read_target().items()
         }
         self.q = believed(self.phrases, self.uses, words)
         self._fill()

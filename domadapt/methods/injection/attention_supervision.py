@@ -34,7 +34,7 @@ from torch import Tensor
 from domadapt.data.batches import Example
 from domadapt.methods.heads import check_head, check_layer, mass_loss, read_heads
 from domadapt.methods.method import Method, Step, View, both_sides
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.output import scores_name
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import PREVIOUS, SELF
@@ -81,17 +81,17 @@ class AttentionSupervision(Method):
             self.heads = read_heads(f"{name}.heads", heads, {"relation": (), "direction": DIRECTIONS})
             self.kinds = [*dict.fromkeys((row["relation"], row["direction"]) for row in self.heads)]
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Have the heads' scores kept."""
-        super().attach(setting)
-        encoder = setting.encoder
+        super().attach(session)
+        encoder = session.encoder
         for place, row in enumerate(self.heads):
             check_layer(f"attention_supervision.heads[{place}].layer", row["layer"], encoder)
             check_head(f"attention_supervision.heads[{place}].head", row["head"], encoder)
         encoder.keep_scores(self._wanted)
         wanted = [*dict.fromkeys(relation for relation, _ in self.kinds)]
-        names = sorted(setting.real_relations() - {*ANY})
-        if COREFERENCE in wanted and tells_coreference(setting):
+        names = sorted(session.real_relations() - {*ANY})
+        if COREFERENCE in wanted and tells_coreference(session):
             names.append(COREFERENCE)
         absent = [r for r in wanted if names and not any(is_kind_of(name, r) for name in names)]
         if absent:
@@ -114,7 +114,7 @@ class AttentionSupervision(Method):
         Raises:
             ValueError: a given head makes its own scores, or there is none for any relation.
         """
-        own = sorted(self.setting.encoder.own_scores)
+        own = sorted(self.session.encoder.own_scores)
         if taken := [row for row in self.heads if (row["layer"], row["head"]) in own and not self.auto]:
             raise ValueError(
                 f"attention_supervision.heads: layer {taken[0]['layer']}, head {taken[0]['head']} is another "
@@ -145,8 +145,8 @@ class AttentionSupervision(Method):
 
         Of a sample of the source's texts; -1 for a kind that is not met.
         """
-        setting = self.setting
-        encoder, source = setting.encoder, setting.source
+        session = self.session
+        encoder, source = session.encoder, session.source
         layers, heads = encoder.attention_shape
         total = torch.zeros(len(self.kinds), layers, heads, dtype=torch.float64)
         count = torch.zeros(len(self.kinds), dtype=torch.float64)
@@ -154,7 +154,7 @@ class AttentionSupervision(Method):
         chosen = np.random.default_rng(0).permutation(len(source))[:MEASURED]
         sample = [source[i] for i in sorted(chosen.tolist())]
         with encoder.keeping_scores(every):
-            for batch, output in setting.outputs(sample, BATCH, "heads", alone=True):
+            for batch, output in session.outputs(sample, BATCH, "heads", alone=True):
                 kinds, *places = self.own(batch, "links")
                 for layer, head in every:
                     mass = output.kept[scores_name(layer, head)].softmax(-1)[tuple(places)]
@@ -195,10 +195,10 @@ class AttentionSupervision(Method):
         return {"attention_supervision/heads": torch.stack(losses).mean()}
 
 
-def tells_coreference(setting: Setting) -> bool:
+def tells_coreference(session: Session) -> bool:
     """Whether the pipeline names an antecedent somewhere in the source, whatever control its trees are under."""
-    parser = setting.corpus_parser or setting.parser
-    return any(parse.antecedents for parse in parser.parse(setting.domains.source_train))
+    parser = session.corpus_parser or session.parser
+    return any(parse.antecedents for parse in parser.parse(session.domains.source_train))
 
 
 def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> IntArray:

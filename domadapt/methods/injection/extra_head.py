@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from domadapt.data.batches import Batch
 from domadapt.methods.heads import check_layer
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.attention import additive_mask
 from domadapt.syntax.alignment import between_pieces, words_read
 
@@ -54,10 +54,10 @@ class ExtraHead(Method):
             raise ValueError(f"extra_head.arcs={arcs!r}: expected parents, children or both")
         self.layer, self.product, self.arcs, self.rate = layer, shape == "product", arcs, rate
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Make the head, as wide as the layer's own, and put it beside them."""
-        super().attach(setting)
-        encoder = setting.encoder
+        super().attach(session)
+        encoder = session.encoder
         check_layer("extra_head.layer", self.layer, encoder)
         config = encoder.model.config
         size = int(getattr(config, "head_dim", None) or encoder.width // config.num_attention_heads)

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
 from domadapt.methods.method import Method, Step, both_sides, in_range
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.methods.units import name_loss, word_head_loss
 from domadapt.models.graph_network import GraphNetwork, refuse_graph_settings
 from domadapt.models.output import Output
@@ -71,12 +71,12 @@ class GraphSupervision(Method):
         self.convolution, self.width, self.depth = convolution, width, depth
         self.masked, self.temperature = masked, temperature
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Make the graph network and the scorers."""
-        super().attach(setting)
-        encoder, relations = setting.encoder, len(setting.relations)
+        super().attach(session)
+        encoder, relations = session.encoder, len(session.relations)
         self.graph = GraphNetwork(
-            self.convolution, encoder.width, self.width, self.depth, setting.relations, hides=True
+            self.convolution, encoder.width, self.width, self.depth, session.relations, hides=True
         )
         self.project = nn.Linear(encoder.width, self.width)
         self.dependent = nn.Linear(encoder.width, self.width)

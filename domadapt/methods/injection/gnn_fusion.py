@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.graph_network import GraphNetwork, refuse_graph_settings
 from domadapt.syntax.alignment import first_words, pool_words
 
@@ -42,16 +42,16 @@ class GraphFusion(Method):
         in_range("gnn_fusion.rate", rate, 0.0, 1e6)
         self.convolution, self.width, self.depth, self.rate = convolution, width, depth, rate
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Make the network and its gate, and hook in behind the last layer."""
-        super().attach(setting)
-        size = setting.encoder.width
-        self.graph = GraphNetwork(self.convolution, size, self.width, self.depth, setting.relations)
+        super().attach(session)
+        size = session.encoder.width
+        self.graph = GraphNetwork(self.convolution, size, self.width, self.depth, session.relations)
         self.leave = nn.Linear(self.width, size)
         self.gate = nn.Linear(size + self.width, size)
         nn.init.zeros_(self.gate.weight)
         nn.init.zeros_(self.gate.bias)
-        setting.encoder.hook_states(self._fuse)
+        session.encoder.hook_states(self._fuse)
 
     def _fuse(self, states: Tensor, batch: Batch, kept: dict[str, Tensor]) -> Tensor:
         batch.tree()  # refuses texts without parses

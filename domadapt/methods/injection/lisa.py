@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from domadapt.data.batches import Example
 from domadapt.methods.heads import check_head, check_layer, hidden_below, mass_loss, read_heads
 from domadapt.methods.method import Method, Step, View, both_sides, in_range
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.attention import AttentionCall
 from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.syntax.trees import word_links
@@ -83,10 +83,10 @@ class Lisa(Method):
             )
         self.reads = frozenset({"parses", "target"} | ({"parses_at_prediction"} if self.by_parser else set()))
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Make U and b, and take over the heads."""
-        super().attach(setting)
-        encoder = setting.encoder
+        super().attach(session)
+        encoder = session.encoder
         attention: Any = encoder.attention_layers()[0]
         size = int(getattr(attention, "head_dim", None) or attention.attention_head_size)
         self.heads = [SyntaxHead(**row, size=size) for row in self.rows]
@@ -108,7 +108,7 @@ class Lisa(Method):
         Raises:
             ValueError: naming the target that no word has.
         """
-        parses = [e.parse for e in (*self.setting.source, *self.setting.target) if e.parse is not None]
+        parses = [e.parse for e in (*self.session.source, *self.session.target) if e.parse is not None]
         for target in sorted({row["target"] for row in self.rows} - {PARENT}):
             if parses and not any(word_links(p.heads, target, np.arange(len(p.heads))).size for p in parses):
                 raise ValueError(

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, both_sides, in_range
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.methods.terms import frequent_paths, leaning_words, noun_kinds, opinion_words, path_rules
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import pool_words
@@ -61,11 +61,11 @@ class OpinionPaths(Method):
         self.opinions: frozenset[str] = frozenset()
         self.numbers: dict[Path, int] = {}
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Make the scorer."""
-        super().attach(setting)
-        self.start = nn.Linear(setting.encoder.width, self.width)
-        self.end = nn.Linear(setting.encoder.width, self.width)
+        super().attach(session)
+        self.start = nn.Linear(session.encoder.width, self.width)
+        self.end = nn.Linear(session.encoder.width, self.width)
         self.score = nn.Linear(3 * self.width, self.most + 1)
 
     def prepare(self) -> dict[str, Any]:
@@ -74,8 +74,8 @@ class OpinionPaths(Method):
         Raises:
             ValueError: the source has no terms, or no parts of speech are known.
         """
-        task, records = self.setting.task, self.setting.domains.source_train
-        parses = [example.parse for example in self.setting.source if example.parse is not None]
+        task, records = self.session.task, self.session.domains.source_train
+        parses = [example.parse for example in self.session.source if example.parse is not None]
         if task.kind == "token":
             kinds = noun_kinds(records, parses)
             if not kinds:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, both_sides, in_range
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.methods.units import name_loss, word_head_loss
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import pool_words
@@ -55,12 +55,12 @@ class Relations(Method):
         in_range("relations.relation_width", relation_width, 1)
         self.layer, self.width, self.relation_width = layer, width, relation_width
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Make the scorers, and ask the encoder for the layer."""
-        super().attach(setting)
-        encoder, width, kinds = setting.encoder, self.width, len(setting.relations) + 1
+        super().attach(session)
+        encoder, width, kinds = session.encoder, self.width, len(session.relations) + 1
         self.states = encoder.keep_layer(self.layer)
-        parses = [e.parse for e in (*setting.source, *setting.target) if e.parse is not None]
+        parses = [e.parse for e in (*session.source, *session.target) if e.parse is not None]
         self.tags = relation_vocabulary(tag for parse in parses for tag in parse.tags if tag)
         self.sizes = [width, width, self.relation_width, self.relation_width]
         self.project = nn.Linear(encoder.width, sum(self.sizes))

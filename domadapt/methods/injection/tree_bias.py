@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from domadapt.data.batches import Batch
 from domadapt.methods.heads import layer_rows, read_layers
 from domadapt.methods.method import Method, in_range
-from domadapt.methods.setting import Setting
+from domadapt.methods.session import Session
 from domadapt.models.attention import AttentionCall
 from domadapt.syntax.alignment import between_pieces, words_read
 from domadapt.syntax.trees import tree_distances
@@ -50,10 +50,10 @@ class TreeBias(Method):
         self.layers = read_layers("tree_bias.layers", layers)
         self.max_distance, self.mask, self.rate = max_distance, mask, rate
 
-    def attach(self, setting: Setting) -> None:
+    def attach(self, session: Session) -> None:
         """Make the biases, and hook into the layers."""
-        super().attach(setting)
-        encoder = setting.encoder
+        super().attach(session)
+        encoder = session.encoder
         self.row = layer_rows("tree_bias.layers", self.layers, encoder)
         self.bias = nn.Parameter(torch.zeros(len(self.row), self.max_distance + 3, encoder.attention_shape[1]))
         for layer in self.row:

@@ -39,7 +39,7 @@ class ReadText(NamedTuple):
 
 
 @dataclass(slots=True)
-class Setting:
+class Session:
     """What a run works with.
 
     Attributes:
