@@ -15,7 +15,7 @@ from typing import Any
 
 from domadapt.analysis.expected import KNOWN
 from domadapt.analysis.expected import interval as expected_interval
-from domadapt.runs.groups import Method, Pair, group, read_runs, reference
+from domadapt.runs.groups import MethodRuns, Pair, group, read_runs, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import compare
 from domadapt.statistics.gap import ScoredPair, parts, score_names, scored, share
@@ -62,7 +62,7 @@ def write(path: Path, rows: Sequence[Row], columns: Iterable[str]) -> None:
         writer.writerows(rows)
 
 
-def _run(pair: str, method: Method, run: Metrics, commit: str) -> Row:
+def _run(pair: str, method: MethodRuns, run: Metrics, commit: str) -> Row:
     config, hardware, expected = run.config, run.hardware, _expected(run)
     scores = {name: value for name, value in (run.target_test or {}).items() if not name.endswith("_support")}
     task = config.get("task") or {}

@@ -28,9 +28,9 @@ from domadapt.reporting.markdown import markdown
 from domadapt.reporting.rows import rows
 from domadapt.reporting.tables import as_text
 from domadapt.reporting.trees import Lane, tree_svg
-from domadapt.runs.groups import Method, Pair
+from domadapt.runs.groups import MethodRuns, Pair
 from domadapt.runs.metrics import Expected, Metrics
-from domadapt.runs.target_card import Kind, Sample, TargetCard, read_card
+from domadapt.runs.target_card import Kind, ShownText, TargetCard, read_card
 from domadapt.statistics.gap import agreement
 from domadapt.syntax.parser import Parse, Parser
 from domadapt.utils.text import cut, shortened, visible
@@ -292,7 +292,7 @@ def expected(pairs: Sequence[Pair]) -> Section:
     return Section(TITLE, tuple(blocks))
 
 
-def _agreeing(pair: Pair, method: Method) -> list[list[str]]:
+def _agreeing(pair: Pair, method: MethodRuns) -> list[list[str]]:
     known = [was for run in method.runs if (was := run.score()) is not None]
     if not known or (shared := agreement(method.runs)) is None:
         return []
@@ -417,10 +417,10 @@ def kinds_table(card: TargetCard, words: int = 10) -> Table:
     return Table(about, heading, [row(kind) for kind in card.kinds], left=LEFT)
 
 
-def marked(sample: Sample) -> Marked:
+def marked(sample: ShownText) -> Marked:
     """A sample with its spans marked, or its label before it.
 
-    >>> marked(Sample("The fan whines.", spans=((4, 7, "aspect"),))).pieces
+    >>> marked(ShownText("The fan whines.", spans=((4, 7, "aspect"),))).pieces
     (('The ', ''), ('fan', 'aspect'), (' whines.', ''))
     """
     pieces, end = list[tuple[str, str]](), 0

@@ -9,7 +9,7 @@ from domadapt.reporting.blocks import Block, Figure, Section, Table, Text
 from domadapt.reporting.rows import target_scores
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
 from domadapt.reporting.words import duration, run_time
-from domadapt.runs.groups import Method, Pair, rank, reference
+from domadapt.runs.groups import MethodRuns, Pair, rank, reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def cost(pairs: Sequence[Pair], colors: Mapping[str, str]) -> Section:
 
 def costs(pairs: Sequence[Pair]) -> list[Cost]:
     """Every method's cost, in the order of the bars."""
-    names: dict[tuple[str, str], list[tuple[Pair, Method]]] = {}
+    names: dict[tuple[str, str], list[tuple[Pair, MethodRuns]]] = {}
     for pair in pairs:
         for method in pair.methods:
             names.setdefault((method.name, method.role), []).append((pair, method))
@@ -74,12 +74,12 @@ def costs(pairs: Sequence[Pair]) -> list[Cost]:
     return sorted(found, key=lambda c: (rank(c.role), c.times or 0, c.method))
 
 
-def seconds(method: Method) -> float | None:
+def seconds(method: MethodRuns) -> float | None:
     """Mean seconds of a method's runs before the test; runs that took another's network say nothing of them.
 
     >>> from domadapt.runs.metrics import Metrics
     >>> runs = Metrics(seconds={"fit": 2.0, "evaluate": 9.0}), Metrics(seconds={"fit": 4.0})
-    >>> seconds(Method("a", "adapted", runs))
+    >>> seconds(MethodRuns("a", "adapted", runs))
     3.0
     """
     return _mean(
@@ -88,7 +88,7 @@ def seconds(method: Method) -> float | None:
     )  # fmt: skip
 
 
-def _cost(name: str, role: str, some: Sequence[tuple[Pair, Method]]) -> Cost:
+def _cost(name: str, role: str, some: Sequence[tuple[Pair, MethodRuns]]) -> Cost:
     times, gains = [], []
     for pair, method in some:
         base = reference(pair, method, "source_only")

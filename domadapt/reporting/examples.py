@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from domadapt.reporting.blocks import Block, Figure, Table, Text
 from domadapt.reporting.rows import rows, scores
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
-from domadapt.runs.groups import Method, Pair, reference
+from domadapt.runs.groups import MethodRuns, Pair, reference
 from domadapt.utils.text import visible
 
 Span = tuple[int, int, str]
@@ -61,30 +61,30 @@ class Comparison:
         fixed, broken: texts with fewer, with more errors; the clearest first.
     """
 
-    method: Method
+    method: MethodRuns
     seeds: tuple[int, ...]
     total: int
     fixed: tuple[Example, ...]
     broken: tuple[Example, ...]
 
 
-def best_adapted(pair: Pair) -> Method | None:
+def best_adapted(pair: Pair) -> MethodRuns | None:
     """The adapted method with the best mean score on source dev: chosen without a look at target labels."""
     return found[0][1] if (found := best_overall([pair])) else None
 
 
-def best_overall(pairs: Sequence[Pair]) -> list[tuple[Pair, Method]]:
+def best_overall(pairs: Sequence[Pair]) -> list[tuple[Pair, MethodRuns]]:
     """The same over pairs: the best mean of those methods that were run on the most pairs, with these pairs.
 
     One that was given target labels is named only where no other was run.
     """
     adapted = [(pair, method) for pair in pairs for method in pair.methods if method.role == "adapted"]
     blind = [one for one in adapted if not one[1].config.get("target_labels")]
-    by_name: dict[str, list[tuple[Pair, Method]]] = {}
+    by_name: dict[str, list[tuple[Pair, MethodRuns]]] = {}
     for pair, method in blind or adapted:
         by_name.setdefault(method.name, []).append((pair, method))
 
-    def rank(some: list[tuple[Pair, Method]]) -> tuple[int, float]:
+    def rank(some: list[tuple[Pair, MethodRuns]]) -> tuple[int, float]:
         return len(some), sum(_source_dev(*one) for one in some) / len(some)
 
     return max(by_name.values(), key=rank, default=[])
@@ -180,11 +180,11 @@ def _over_seeds(same: list[Example]) -> Example:
     return Example(shown.text, shown.words, shown.gold, shown.before, shown.after, change, shown.errors, shown.seed)
 
 
-def _predictions(method: Method, seed: int) -> Path:
+def _predictions(method: MethodRuns, seed: int) -> Path:
     return Path(next(run.folder for run in method.runs if run.seed == seed), "predictions.jsonl")
 
 
-def _source_dev(pair: Pair, method: Method) -> float:
+def _source_dev(pair: Pair, method: MethodRuns) -> float:
     values = scores(method, lambda run: run.source_dev.get(pair.headline))
     return sum(values) / len(values) if values else 0.0
 
@@ -246,7 +246,7 @@ def kinds(gold: Labels, predicted: Labels) -> Counter[str]:
     return +found
 
 
-def _counted(method: Method, task: str) -> Counter[str] | None:
+def _counted(method: MethodRuns, task: str) -> Counter[str] | None:
     files = [Path(run.folder, "predictions.jsonl") for run in method.runs]
     if not all(run.folder and run.target_test and file.is_file() for run, file in zip(method.runs, files, strict=True)):
         return None
@@ -296,12 +296,12 @@ def calibration(pair: Pair, colors: Mapping[str, str]) -> list[Block]:
     return [Figure(svg, caption), errors]
 
 
-def pooled(method: Method) -> list[Point]:
+def pooled(method: MethodRuns) -> list[Point]:
     """Ten bins by confidence, the seeds' bins put together by their counts.
 
     >>> from domadapt.runs.metrics import Bin, Calibration, Metrics
     >>> bins = Bin(0.95, 0.5, 2), Bin(0.99, 1.0, 2)
-    >>> pooled(Method("a", "adapted", (Metrics(calibration=Calibration(bins=bins)),)))
+    >>> pooled(MethodRuns("a", "adapted", (Metrics(calibration=Calibration(bins=bins)),)))
     [(0.97, 0.75, 4)]
     """
     sums: dict[int, list[float]] = {}
@@ -315,7 +315,7 @@ def pooled(method: Method) -> list[Point]:
     return [(round(c / n, 6), round(a / n, 6), int(n)) for _, (c, a, n) in sorted(sums.items())]
 
 
-def error(method: Method, of: str = "error") -> float | None:
+def error(method: MethodRuns, of: str = "error") -> float | None:
     """Mean over seeds of a recorded expected calibration error.
 
     Args:
@@ -325,13 +325,13 @@ def error(method: Method, of: str = "error") -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _errors(method: Method) -> list[str]:
+def _errors(method: MethodRuns) -> list[str]:
     names = ("error", "scaled_error", "source_dev_error", "source_dev_scaled_error")
     points = ["-" if (e := error(method, name)) is None else f"{100 * e:.1f}" for name in names]
     return [*points, "-" if (heat := error(method, "temperature")) is None else f"{heat:.2f}"]
 
 
-def _diagram(drawn: Sequence[tuple[Method, list[Point]]], colors: Mapping[str, str]) -> Drawing:
+def _diagram(drawn: Sequence[tuple[MethodRuns, list[Point]]], colors: Mapping[str, str]) -> Drawing:
     figure = Drawing(figsize=(WIDTH, 3.4 + 0.17 * len(drawn)), layout="constrained", facecolor="none")
     axes = figure.add_subplot()
     axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)

@@ -15,8 +15,7 @@ from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Tex
 from domadapt.reporting.examples import best_adapted
 from domadapt.reporting.rows import rows
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
-from domadapt.runs.groups import GROUPS_ROLES as ROLES
-from domadapt.runs.groups import Method, Pair, distinct, reference, settings
+from domadapt.runs.groups import ROLES, MethodRuns, Pair, distinct, reference, settings
 from domadapt.statistics.results import Interval, Statistics
 from domadapt.utils.text import visible
 
@@ -35,7 +34,7 @@ class Point:
     labels: int
     every: bool
     score: Interval
-    method: Method
+    method: MethodRuns
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +79,12 @@ def ways(pair: Pair, statistics: Statistics | None = None) -> list[Way]:
     return sorted(made, key=lambda way: (ROLES.index(way.role), way.name))
 
 
-def target_labels(method: Method) -> int | None:
+def target_labels(method: MethodRuns) -> int | None:
     """How many target labels a method's runs were given beside the source's; None where that was not recorded.
 
     >>> from domadapt.runs.metrics import Counts, Metrics
     >>> runs = Metrics(counts=Counts(target_labels=200), config={"target_labels": "all"}), Metrics()
-    >>> [target_labels(Method("a", "adapted", (run,))) for run in runs]
+    >>> [target_labels(MethodRuns("a", "adapted", (run,))) for run in runs]
     [200, 0]
     """
     asked, known = method.config.get("target_labels") or 0, method.runs[0].counts.target_labels
@@ -347,7 +346,7 @@ def _labels(found: tuple[float, float]) -> str:
     return f"about {counted(round(low), 'label')}" if low else "no labels"
 
 
-def _by_seed(method: Method, headline: str) -> dict[int, float]:
+def _by_seed(method: MethodRuns, headline: str) -> dict[int, float]:
     return {run.seed: score for run in method.runs if (score := run.score(headline)) is not None}
 
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from domadapt.reporting.blocks import Block, Table, Text, in_columns
 from domadapt.reporting.rows import BELOW, Row, rows
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, palette, plain, wrapped
-from domadapt.runs.groups import Method, Pair
+from domadapt.runs.groups import MethodRuns, Pair
 from domadapt.statistics.results import Interval, Overall, Statistics
 from domadapt.utils.text import visible
 
@@ -228,12 +228,12 @@ def curve_svg(pair: Pair, shown: Sequence[str], colors: Mapping[str, str], alt: 
         return element(_curves(pair, shown, colors), alt)
 
 
-def mean_curve(method: Method, panel: str, headline: str) -> list[tuple[int, float]]:
+def mean_curve(method: MethodRuns, panel: str, headline: str) -> list[tuple[int, float]]:
     """(epoch, mean over seeds) of a loss, or of the source dev score in percent.
 
     >>> from domadapt.runs.metrics import Epoch, Metrics
     >>> run = Metrics(curve=(Epoch(1, losses={"task": 0.5}, source_dev={"span_f1": 0.25}),))
-    >>> mean_curve(Method("a", "adapted", (run,)), "source dev", "span_f1")
+    >>> mean_curve(MethodRuns("a", "adapted", (run,)), "source dev", "span_f1")
     [(1, 25.0)]
     """
     by_epoch: dict[int, list[float]] = {}

@@ -20,8 +20,7 @@ from domadapt.reporting.rows import Row, given, named_file, rows, scores
 from domadapt.reporting.svg import palette
 from domadapt.reporting.tables import regret, table
 from domadapt.reporting.words import overview, significance, summary, verdict_card
-from domadapt.runs.groups import GROUPS_ROLES as ROLES
-from domadapt.runs.groups import Method, Pair, RunSet, flat, group, read_runs, reselect, settings
+from domadapt.runs.groups import ROLES, MethodRuns, Pair, RunSet, flat, group, read_runs, reselect, settings
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Difference, Interval, Share, Statistics
@@ -60,7 +59,7 @@ def shared_settings(runs: Sequence[Metrics]) -> dict[str, str]:
     return {k: v for k, v in every[0].items() if all(other.get(k) == v for other in every)} if every else {}
 
 
-def ran(method: Method, shared: dict[str, str]) -> Ran:
+def ran(method: MethodRuns, shared: dict[str, str]) -> Ran:
     """What is to be told of a method's runs."""
     own = {k: v for k, v in settings(method.runs[0].config).items() if shared.get(k) != v}
     stages: dict[str, list[float]] = {}
@@ -124,7 +123,7 @@ def reproduce(found: RunSet, pairs: Sequence[Pair]) -> Section:
     return Section("How to reproduce", tuple(blocks))
 
 
-def _commands(method: Method) -> list[str]:
+def _commands(method: MethodRuns) -> list[str]:
     return [
         f"{without_given(run.command or 'not recorded')}  "
         f"# {method.name}, seed {run.seed}, key {run.key or 'not recorded'}"
@@ -132,7 +131,7 @@ def _commands(method: Method) -> list[str]:
     ]
 
 
-def _happened(pair: Pair, method: Method, shared: dict[str, str]) -> list[str]:
+def _happened(pair: Pair, method: MethodRuns, shared: dict[str, str]) -> list[str]:
     found = ran(method, shared)
     starts = sum(run.attempts or 1 for run in method.runs)
     return [
@@ -146,7 +145,7 @@ def _happened(pair: Pair, method: Method, shared: dict[str, str]) -> list[str]:
     ]
 
 
-def _differences(method: Method, shared: dict[str, str]) -> list[str]:
+def _differences(method: MethodRuns, shared: dict[str, str]) -> list[str]:
     found = ran(method, shared)
     own = ", ".join(without_given(f"{name}={value}") for name, value in found.differences.items())
     warnings = [f"{method.name}: {counted(number, 'time')}: {message}" for message, number in found.warnings.items()]
@@ -397,7 +396,7 @@ def _clean(value: Value) -> Value:
     return visible(value) if isinstance(value, str) else value
 
 
-def _run(pair: Pair, method: Method, run: Metrics) -> Record:
+def _run(pair: Pair, method: MethodRuns, run: Metrics) -> Record:
     record: Record = {
         "pair": pair.name,
         "source": run.source,

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from domadapt.runs.groups import GROUPS_ROLES as ROLES
-from domadapt.runs.groups import Method, Pair
+from domadapt.runs.groups import ROLES, MethodRuns, Pair
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.gap import parts, score_names, scored, share
 from domadapt.statistics.resampling import interval, sample
@@ -79,7 +78,7 @@ class Row:
         regret: mean over seeds of the oracle's score less the chosen checkpoint's; None where no run recorded it.
     """
 
-    method: Method
+    method: MethodRuns
     target: Interval | None
     clean: Interval | None
     details: dict[str, float]
@@ -111,7 +110,7 @@ def rows(pair: Pair, statistics: Statistics | None = None) -> list[Row]:
     return sorted(found, key=place)
 
 
-def owner(pair: Pair, control: Method) -> Method | None:
+def owner(pair: Pair, control: MethodRuns) -> MethodRuns | None:
     """The method that a control is the control of; None where it was not run."""
     names = {control.name, control.runs[0].method}
     return next((m for m in pair.methods if m.role == "adapted" and names & set(m.controls)), None)
@@ -128,17 +127,17 @@ def detail_names(pair: Pair) -> list[str]:
     return score_names(pair)[1:]
 
 
-def scores(method: Method, read: Callable[[Metrics], float | None]) -> list[float]:
+def scores(method: MethodRuns, read: Callable[[Metrics], float | None]) -> list[float]:
     """One value a seed, of those seeds that have it."""
     return [value for value in map(read, method.runs) if value is not None]
 
 
-def target_scores(pair: Pair, method: Method) -> list[float]:
+def target_scores(pair: Pair, method: MethodRuns) -> list[float]:
     """Headline scores on the target test, one a seed."""
     return scores(method, lambda run: run.score(pair.headline))
 
 
-def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:
+def _row(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> Row:
     sizes = [run.target_test_sizes for run in method.runs if run.target_test_sizes]
     fewer = any(size.all != size.clean for size in sizes)
     clean = scores(method, lambda run: (run.target_test_clean or {}).get(pair.headline))
@@ -162,7 +161,7 @@ def _row(pair: Pair, method: Method, statistics: Statistics | None) -> Row:
     )
 
 
-def _said(pair: Pair, method: Method, statistics: Statistics | None) -> tuple[Interval | None, Share]:
+def _said(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> tuple[Interval | None, Share]:
     if statistics is not None:
         cell = statistics.cell(pair.name, method.name)
         return cell.score, cell.shares[0]

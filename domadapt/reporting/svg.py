@@ -28,10 +28,10 @@ LIGHTER = 0.5  # of a control: the share of what its method's colour lacks to wh
 def palette(pairs: Sequence[Pair]) -> dict[str, str]:
     """Colours by the methods' names; a control has its method's, lighter.
 
-    >>> from domadapt.runs.groups import Method
+    >>> from domadapt.runs.groups import MethodRuns
     >>> from domadapt.runs.metrics import Metrics
     >>> gnn = Metrics(method="gnn", config={"benchmark": {"controls": {"gnn": "shuffled"}}})
-    >>> methods = Method("gnn", "adapted", (gnn,)), Method("shuffled", "control", (Metrics(method="shuffled"),))
+    >>> methods = MethodRuns("gnn", "adapted", (gnn,)), MethodRuns("shuffled", "control", (Metrics(method="shuffled"),))
     >>> palette([Pair("a → b", "span_f1", "extraction", methods)])
     {'gnn': '#e69f00', 'shuffled': '#f2cf80'}
     """

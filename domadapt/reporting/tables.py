@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from domadapt.reporting.blocks import Folded, Section, Table, Text, numbered
 from domadapt.reporting.rows import CEILING, Row, detail_names, rows, scores
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, wrapped
-from domadapt.runs.groups import Method, Pair, group, typed
+from domadapt.runs.groups import MethodRuns, Pair, group, typed
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Interval, Overall, Ranking, Share, Statistics
 from domadapt.utils.text import visible
@@ -275,12 +275,12 @@ def regret_table(pair: Pair) -> Table | None:
     return table
 
 
-def mean_choices(method: Method, headline: str) -> dict[str, tuple[float, float]]:
+def mean_choices(method: MethodRuns, headline: str) -> dict[str, tuple[float, float]]:
     """Validator → (mean target score, mean epoch) of its choices over seeds.
 
     >>> from domadapt.runs.metrics import Choice, Metrics, Selection
     >>> run = Metrics(selection=Selection(choices={"entropy": Choice(2, {"span_f1": 0.5})}))
-    >>> mean_choices(Method("a", "adapted", (run,)), "span_f1")
+    >>> mean_choices(MethodRuns("a", "adapted", (run,)), "span_f1")
     {'entropy': (0.5, 2.0)}
     """
     found: dict[str, list[tuple[float, int]]] = {}
@@ -295,5 +295,5 @@ def mean_choices(method: Method, headline: str) -> dict[str, tuple[float, float]
     }
 
 
-def _of(pair: Pair, name: str) -> Method:
+def _of(pair: Pair, name: str) -> MethodRuns:
     return next(method for method in pair.methods if method.name == name)

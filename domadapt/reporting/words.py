@@ -14,7 +14,7 @@ from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Section, Tab
 from domadapt.reporting.examples import best_adapted, best_overall
 from domadapt.reporting.rows import BELOW, Row, rows, target_scores
 from domadapt.reporting.tables import closed, rank_svg, shares_table
-from domadapt.runs.groups import Method, Pair, reference
+from domadapt.runs.groups import MethodRuns, Pair, reference
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import (
     Cell,
@@ -488,7 +488,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _sentence(pairs: Sequence[Pair], best: Sequence[tuple[Pair, Method]], overall: Overall | None) -> str:
+def _sentence(pairs: Sequence[Pair], best: Sequence[tuple[Pair, MethodRuns]], overall: Overall | None) -> str:
     if not any(run.target_test for pair in pairs for method in pair.methods for run in method.runs):
         return "The target test has no labels, so no score is known; below is what can be said without one."
     if not best or overall is None:
@@ -518,7 +518,7 @@ def _is_shown(overall: Overall) -> bool:
     return p is not None and p <= LEVEL
 
 
-def _scores(best: Sequence[tuple[Pair, Method]]) -> list[tuple[str, float]]:
+def _scores(best: Sequence[tuple[Pair, MethodRuns]]) -> list[tuple[str, float]]:
     """(name, mean over pairs); a name that not all pairs have a score of is left out."""
     both = [
         (reference(pair, method, "source_only"), method, reference(pair, method, "in_domain")) for pair, method in best
@@ -536,7 +536,7 @@ def _backbone(config: dict[str, object]) -> str:
     return str(value.get("name") or "") if isinstance(value, dict) else str(value or "")
 
 
-def _model(methods: Sequence[Method]) -> str:
+def _model(methods: Sequence[MethodRuns]) -> str:
     folders = [Path(run.folder, "model") for method in methods for run in method.runs if run.folder]
     kept = [folder for folder in folders if folder.is_dir()]
     if not kept:

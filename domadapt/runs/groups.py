@@ -32,7 +32,8 @@ NEEDED = [
 AGAIN = "run that cell again, or leave its folder out of `runs`"
 # Of the configuration, what a report looks into; each is settings by name, or null.
 SECTIONS = ("data", "task", "backbone", "trainer", "benchmark")
-ROLES = ("floor", "rnn_from_scratch", "source_only", "adapted", "in_domain")
+# In the order of the report's bars; ``control`` is a name for runs beside others, which no run gives itself.
+ROLES = ("floor", "rnn_from_scratch", "source_only", "adapted", "control", "in_domain")
 TASKS = ("extraction", "classification")
 
 
@@ -164,7 +165,7 @@ def _inconsistent(run: Metrics) -> Iterator[str]:
     """Fields of the right kind that do not go with the others."""
     if run.task not in TASKS:
         yield "task"
-    if run.role not in ROLES:
+    if run.role not in ROLES or run.role == "control":
         yield "role"
     tests = [run.target_test, *(choice.target_test for choice in run.selection.choices.values())]
     if any(scores is not None and run.headline not in scores for scores in tests):
@@ -207,19 +208,11 @@ def _metrics_files(path: Path) -> Iterable[Path]:
     return path.rglob("metrics.json")
 
 
-GROUPS_ROLES = (
-    "floor",
-    "rnn_from_scratch",
-    "source_only",
-    "adapted",
-    "control",
-    "in_domain",
-)  # in the order of the report's bars
 NAMES = ("seed", "paths", "tracking", "pair", "method", "benchmark", "data")  # say nothing of how a method is set
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class MethodRuns:
     """One method on one pair: runs that differ in nothing but the seed.
 
     Attributes:
@@ -262,7 +255,7 @@ class Pair:
     name: str
     headline: str
     task: str
-    methods: tuple[Method, ...]
+    methods: tuple[MethodRuns, ...]
     repeated: int = 0
 
 
@@ -295,7 +288,7 @@ def rank(role: str) -> int:
     >>> rank("adapted") < rank("in_domain")
     True
     """
-    return GROUPS_ROLES.index(role if role in GROUPS_ROLES else "source_only")
+    return ROLES.index(role if role in ROLES else "source_only")
 
 
 def settings(config: Mapping[str, Any]) -> dict[str, str]:
@@ -338,7 +331,7 @@ def distinct(named: Sequence[tuple[str, dict[str, str]]]) -> list[str]:
     return result
 
 
-def _methods(runs: Sequence[Metrics]) -> tuple[tuple[Method, ...], int]:
+def _methods(runs: Sequence[Metrics]) -> tuple[tuple[MethodRuns, ...], int]:
     by_method: dict[str, dict[int, Metrics]] = {}
     for run in runs:
         by_method.setdefault(_key([run.method, run.role], settings(run.config)), {})[run.seed] = run
@@ -346,7 +339,7 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[Method, ...], int]:
     names = distinct([(same[0].method, settings(same[0].config)) for same in seeds])
     controls = {name for run in runs for some in _controls(run).values() for name in some}
     methods = tuple(
-        Method(
+        MethodRuns(
             name, "control" if same[0].role == "adapted" and same[0].method in controls else same[0].role, tuple(same)
         )
         for name, same in zip(names, seeds, strict=True)
@@ -374,7 +367,7 @@ def _key(names: Sequence[Any], values: dict[str, str]) -> str:
     return json.dumps([names, values], sort_keys=True, default=str)
 
 
-def reference(pair: Pair, method: Method, role: str) -> Method | None:
+def reference(pair: Pair, method: MethodRuns, role: str) -> MethodRuns | None:
     """The source_only or in_domain that a method is to be measured against.
 
     Where there are several, the one that adds nothing and shares the method's backbone and trainer; None if that
@@ -388,7 +381,7 @@ def reference(pair: Pair, method: Method, role: str) -> Method | None:
     return found[0] if len(found) == 1 else None
 
 
-def _training(method: Method) -> dict[str, str]:
+def _training(method: MethodRuns) -> dict[str, str]:
     return {k: v for k, v in settings(method.runs[0].config).items() if k.partition(".")[0] in ("backbone", "trainer")}
 
 

@@ -17,7 +17,7 @@ FILE = "card.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ShownText:
     """One target text as the model labels it.
 
     Attributes:
@@ -52,7 +52,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedWords:
     """Words that the source-only model finds much more often than this one, or much less often.
 
     Attributes:
@@ -110,10 +110,10 @@ class TargetCard:
     confidence: float | None
     unsure: float
     kinds: tuple[Kind, ...]
-    samples: tuple[Sample, ...]
+    samples: tuple[ShownText, ...]
     warnings: tuple[str, ...] = ()
     expected: Expected | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ChangedWords, ...] = ()
     relabelled: int | None = None
     to_label: str = ""
     folder: str = ""

@@ -12,8 +12,7 @@ from math import factorial
 import numpy as np
 from scipy import stats
 
-from domadapt.runs.groups import GROUPS_ROLES as ROLES
-from domadapt.runs.groups import Method, Pair, reference
+from domadapt.runs.groups import ROLES, MethodRuns, Pair, reference
 from domadapt.statistics.gap import ScoredPair, parts, replicability, score_names, scored, share
 from domadapt.statistics.items import FloatArray, connected
 from domadapt.statistics.resampling import (
@@ -58,8 +57,8 @@ class Versus:
         item_count: test items.
     """
 
-    method: Method
-    other: Method | None
+    method: MethodRuns
+    other: MethodRuns | None
     reason: str
     sample: Sample | None = None
     differences: tuple[float, ...] = ()
@@ -72,7 +71,7 @@ class Row:
     """One method on one pair, against its baseline and each of its controls by name."""
 
     one: ScoredPair
-    method: Method
+    method: MethodRuns
     baseline: Versus
     controls: dict[str, Versus]
 
@@ -85,7 +84,7 @@ def rows(one: ScoredPair, baseline: str) -> list[Row]:
     return [Row(one, method, sides.pop(""), sides) for method, sides in found]
 
 
-def untested(method: Method) -> str:
+def untested(method: MethodRuns) -> str:
     """Why nothing is tested of a method, in words; empty of an adapted one, by which somebody claims something."""
     return "" if method.role == "adapted" else BOUND if method.role == CEILING else UNCLAIMED
 
@@ -106,7 +105,7 @@ def significance_over_items(side: Versus) -> Significance:
     return Significance(side.items[0], None, "test items", side.item_count)
 
 
-def _against_baseline(one: ScoredPair, method: Method, baseline: str) -> Versus:
+def _against_baseline(one: ScoredPair, method: MethodRuns, baseline: str) -> Versus:
     by_role = baseline in ROLES
     other = reference(one.pair, method, baseline) if by_role else _named(one.pair, baseline)
     if other is method or (by_role and method.role == baseline):
@@ -114,17 +113,17 @@ def _against_baseline(one: ScoredPair, method: Method, baseline: str) -> Versus:
     return _versus(one, method, other, f"no comparable run of {baseline}")
 
 
-def _against_controls(one: ScoredPair, method: Method) -> dict[str, Versus]:
+def _against_controls(one: ScoredPair, method: MethodRuns) -> dict[str, Versus]:
     missing = "its control {} was not run, or with several settings"
     return {name: _versus(one, method, _named(one.pair, name), missing.format(name)) for name in method.controls}
 
 
-def _named(pair: Pair, name: str) -> Method | None:
+def _named(pair: Pair, name: str) -> MethodRuns | None:
     found = [m for m in pair.methods if m.name == name] or [m for m in pair.methods if m.runs[0].method == name]
     return found[0] if len(found) == 1 else None
 
 
-def _versus(one: ScoredPair, method: Method, other: Method | None, reason: str) -> Versus:
+def _versus(one: ScoredPair, method: MethodRuns, other: MethodRuns | None, reason: str) -> Versus:
     if other is None:
         return Versus(method, None, reason)
     sample = one.sample(method, other)

@@ -27,7 +27,7 @@ from statistics import fmean
 import numpy as np
 from scipy.optimize import brentq
 
-from domadapt.runs.groups import Method, Pair, reference
+from domadapt.runs.groups import MethodRuns, Pair, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.items import FloatArray, Items, Row, f1, read_items, read_rows
 from domadapt.statistics.resampling import ALPHA, Sample, interval, mean_over_pairs, plus, resampled_scores, sample
@@ -52,16 +52,16 @@ class ScoredPair:
     items: dict[Run, Items]
     resampled: dict[tuple[str, Run], FloatArray]
 
-    def known(self, method: Method, seed: int, name: str = "") -> bool:
+    def known(self, method: MethodRuns, seed: int, name: str = "") -> bool:
         """Whether a run has a score, the headline unless named."""
         run = self.runs.get((method.name, seed))
         return run is not None and run.score(name or self.pair.headline) is not None
 
-    def seeds(self, *methods: Method) -> list[int]:
+    def seeds(self, *methods: MethodRuns) -> list[int]:
         """Seeds that all these methods have a score for."""
         return [s for s in methods[0].seeds if all(self.known(m, s) for m in methods)]
 
-    def sample(self, method: Method, other: Method | None = None) -> Sample | None:
+    def sample(self, method: MethodRuns, other: MethodRuns | None = None) -> Sample | None:
         """A method's mean, or its mean difference to another over common seeds; None without any."""
         methods = (method,) if other is None else (method, other)
         if not (seeds := self.seeds(*methods)):
@@ -69,7 +69,7 @@ class ScoredPair:
         own = self.over(method, seeds, self.pair.headline, methods)
         return own if other is None else plus(own, self.over(other, seeds, self.pair.headline, methods), -1.0)
 
-    def over(self, method: Method, seeds: Sequence[int], name: str, beside: Sequence[Method]) -> Sample:
+    def over(self, method: MethodRuns, seeds: Sequence[int], name: str, beside: Sequence[MethodRuns]) -> Sample:
         """A method's mean over given seeds, on resampled items where all methods beside it have them."""
         runs = [(method.name, seed) for seed in seeds]
         same = self.same_items(seeds, *beside) and all((name, run) in self.resampled for run in runs)
@@ -78,7 +78,7 @@ class ScoredPair:
         values = [self.runs[run].score(name) or 0.0 for run in runs]
         return sample(values, items, self.pair.name, seeds, networks)
 
-    def same_items(self, seeds: Sequence[int], *methods: Method) -> bool:
+    def same_items(self, seeds: Sequence[int], *methods: MethodRuns) -> bool:
         """Whether all these runs have predictions of one and the same test set."""
         found = [self.items.get((m.name, seed)) for m in methods for seed in seeds]
         return all(found) and len({items.digest for items in found if items}) == 1
@@ -141,7 +141,7 @@ FARTHEST = 1e6  # a share beyond is none
 LEAST = 0.01  # of a gap without an interval, that a share is told of
 
 
-def parts(one: ScoredPair, method: Method, name: str) -> tuple[Sample, Sample] | str:
+def parts(one: ScoredPair, method: MethodRuns, name: str) -> tuple[Sample, Sample] | str:
     """A method's gain and the gap on one pair, at the seeds that all three have; or why there are none."""
     low, high = (reference(one.pair, method, role) for role in ("source_only", "in_domain"))
     if not any(one.known(method, seed, name) for seed in method.seeds):
@@ -210,7 +210,7 @@ def _end(ruled_out: Callable[[float], float], middle: float, way: float) -> floa
     return float(brentq(ruled_out, middle + way * step / 2 if step > 0.01 else middle, middle + way * step, xtol=1e-6))
 
 
-def _unlike_tests(methods: Sequence[Method]) -> str:
+def _unlike_tests(methods: Sequence[MethodRuns]) -> str:
     """Which two of them were tested on different numbers of texts; empty where none were."""
     sizes = [{run.target_test_sizes.all for run in m.runs if run.target_test_sizes} for m in methods]
     for (one, mine), (other, others) in combinations(zip(methods, sizes, strict=True), 2):

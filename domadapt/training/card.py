@@ -27,7 +27,7 @@ from domadapt.methods.session import Session
 from domadapt.reporting.cards import as_markdown
 from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Metrics
-from domadapt.runs.target_card import Change, Kind, Sample, TargetCard, write_card
+from domadapt.runs.target_card import ChangedWords, Kind, ShownText, TargetCard, write_card
 from domadapt.tasks.task import FloatArray, Prediction, Rows, Task
 from domadapt.utils.files import replace_atomic, write_atomic
 from domadapt.utils.text import cut, plain_json
@@ -168,16 +168,17 @@ def _found(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
     )
 
 
-def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str], int]) -> Iterator[Change]:
+def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str], int]) -> Iterator[ChangedWords]:
     """What is found three times as often as before, or a third as often, and differs by three at least.
 
-    >>> [*changes({("aspect", "shoes"): 18, ("aspect", "room"): 9}, {("aspect", "room"): 8, ("aspect", "fit"): 3})]
-    [Change(kind='aspect', words='shoes', before=18, now=0), Change(kind='aspect', words='fit', before=0, now=3)]
+    >>> before, now = {("aspect", "shoes"): 18, ("aspect", "room"): 9}, {("aspect", "room"): 8, ("aspect", "fit"): 3}
+    >>> [(change.words, change.before, change.now) for change in changes(before, now)]
+    [('shoes', 18, 0), ('fit', 0, 3)]
     """
     pairs = [(before.get(key, 0), now.get(key, 0), key) for key in {**before, **now}]
     large = [(a, b, key) for a, b, key in pairs if abs(a - b) >= 3 and 3 * min(a, b) <= max(a, b)]
     for a, b, (kind, found) in sorted(large, key=lambda one: (-abs(one[0] - one[1]), one[2])):
-        yield Change(kind, found, a, b)
+        yield ChangedWords(kind, found, a, b)
 
 
 def _spans(session: Session, predictions: Sequence[Prediction]) -> Iterator[Kind]:
@@ -226,10 +227,10 @@ def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[
     return result
 
 
-def _sample(text: UnlabelledText, prediction: Prediction) -> Sample:
+def _sample(text: UnlabelledText, prediction: Prediction) -> ShownText:
     shown, left_out = cut(text.text, LONGEST)
     spans = tuple((s.start, min(s.end, len(shown)), s.type) for s in prediction.spans if s.start < len(shown))
-    return Sample(shown, left_out, prediction.label, round(prediction.confidence, 4), spans)
+    return ShownText(shown, left_out, prediction.label, round(prediction.confidence, 4), spans)
 
 
 def _warnings(
