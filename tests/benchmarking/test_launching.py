@@ -58,30 +58,26 @@ def test_one_failed_job_stops_no_other(in_process: list[Any]) -> None:
     assert "seed=-2: expected a whole number" in str(failed)
 
 
-@pytest.mark.parametrize(
-    ("launcher", "extra", "settings"),
-    [
-        ("joblib", "joblib", ["hydra.launcher.n_jobs=2"]),
-        ("submitit_local", "submitit", []),
-        ("ray", "ray", ["hydra.launcher.ray.init.num_cpus=2"]),
-    ],
-)
-def test_every_launcher_runs_the_same(
-    problem: list[str], in_process: list[Any], tmp_path: Path, launcher: str, extra: str, settings: list[str]
-) -> None:
+def runs_the_same(problem: list[str], in_process: list[Any], folder: Path, launcher: str, settings: list[str]) -> None:
+    """As one after the other in this process; skipped where the launcher is not installed."""
+    extra = launcher.partition("_")[0]
     if find_spec(f"hydra_plugins.hydra_{extra}_launcher") is None:
         pytest.skip(f"the extra [{extra}] is not installed")
-    jobs = [[*problem, *settings, f"launcher={launcher}", f"seed={s}", f"paths.runs={tmp_path}/runs"] for s in SEEDS]
+    jobs = [[*problem, *settings, f"launcher={launcher}", f"seed={s}", f"paths.runs={folder}/runs"] for s in SEEDS]
     # In a process of its own: what ray and submitit start there, ends with it.
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "results.json"), json.dumps(jobs)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    command = [sys.executable, "-c", PROGRAM, str(folder / "results.json"), json.dumps(jobs)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "results.json").read_text())
+    found = json.loads((folder / "results.json").read_text())
     for expected, metrics in ((in_process[0], found[0]), (in_process[2], found[2])):
         assert without_clock(metrics) == without_clock(json.loads(json.dumps(expected)))
     assert found[1] == "ValueError: seed=-2: expected a whole number from 0 to 4294967295"
-    assert len(list((tmp_path / "runs").rglob("metrics.json"))) == 2
-    assert not (tmp_path / "outputs").exists() and not (tmp_path / "multirun").exists()
+    assert len(list((folder / "runs").rglob("metrics.json"))) == 2
+    assert not (folder / "outputs").exists() and not (folder / "multirun").exists()
+
+
+def test_joblib_runs_the_same(problem: list[str], in_process: list[Any], tmp_path: Path) -> None:
+    runs_the_same(problem, in_process, tmp_path, "joblib", ["hydra.launcher.n_jobs=2"])
 
 
 def test_jobs_that_share_a_machine_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,28 +134,6 @@ def test_an_absent_launcher_is_an_extra_to_install(monkeypatch: pytest.MonkeyPat
     assert user_error(error, "train") == "launcher=ray is an extra: pip install 'domadapt[ray]'"
     error = MissingConfigException("Could not find it", "hydra/launcher/rai", ["basic"])
     assert "expected one of basic" in str(user_error(error, "train"))
-
-
-def test_inside_a_verb_the_users_config_dir_holds_for_the_jobs(problem: list[str], tmp_path: Path) -> None:
-    (tmp_path / "conf/experiment").mkdir(parents=True)
-    (tmp_path / "conf/experiment/own.yaml").write_text("# @package _global_\nmethod: my_own_name\n")
-    program = """
-import sys, json, hydra
-from domadapt.benchmarking.launching import launch
-from domadapt.config.resolvers import register
-
-def job(cfg):
-    print(json.dumps([metrics["method"] for metrics in launch(json.loads(jobs))]))
-
-register()
-jobs = sys.argv.pop()
-hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name="benchmark")(job)()
-"""
-    jobs = [[*problem, "experiment=own", "launcher=joblib", f"paths.run={tmp_path}/{n}", f"seed={n}"] for n in (1, 2)]
-    command = [sys.executable, "-c", program, f"--config-dir={tmp_path}/conf", "hydra/job_logging=stdout"]
-    done = subprocess.run([*command, json.dumps(jobs)], capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == ["my_own_name"] * 2
 
 
 def test_an_error_that_can_not_be_pickled_is_told_in_the_same_words() -> None:

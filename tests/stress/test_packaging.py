@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 from packaging.specifiers import SpecifierSet
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_oldest_python_can_install_what_is_pinned() -> None:

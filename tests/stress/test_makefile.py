@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MAKEFILE = Path(__file__).parents[1] / "Makefile"
+MAKEFILE = Path(__file__).parents[2] / "Makefile"
 SHIM = """#!{real} -E
 import ensurepip, pkgutil, sys, venv  # before they could wonder where they are
 from types import SimpleNamespace

@@ -16,7 +16,7 @@ from domadapt.runs.groups import NEEDED, group, read_metrics, read_runs
 from domadapt.runs.status import read_results, set_aside
 from domadapt.statistics.compare import compare
 
-GOOD = Path(__file__).with_name("finished_run.json")
+GOOD = Path(__file__).parents[1] / "runs" / "finished_run.json"
 NUMBERS = [math.nan, math.inf, -math.inf, -3, 1e300, 10**400]
 OTHERS: list[Any] = ["words", [], [1], {"a": "b"}, None, True]
 

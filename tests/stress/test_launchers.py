@@ -1,0 +1,81 @@
+# ruff: noqa: F811 - fixtures are imported
+"""Launchers beyond joblib, jobs of a user's --config-dir, and a search by Optuna."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from domadapt.benchmarking.launching import objective
+from domadapt.runs.groups import read_metrics
+from tests.benchmarking.test_launching import in_process, problem, runs_the_same  # noqa: F401
+from tests.support import corpora
+
+
+@pytest.mark.parametrize(
+    ("launcher", "settings"), [("submitit_local", []), ("ray", ["hydra.launcher.ray.init.num_cpus=2"])]
+)
+def test_another_launcher_runs_the_same(
+    problem: list[str],
+    in_process: list[Any],
+    tmp_path: Path,
+    launcher: str,
+    settings: list[str],
+) -> None:
+    runs_the_same(problem, in_process, tmp_path, launcher, settings)
+
+
+def test_inside_a_verb_the_users_config_dir_holds_for_the_jobs(
+    problem: list[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "conf/experiment").mkdir(parents=True)
+    (tmp_path / "conf/experiment/own.yaml").write_text("# @package _global_\nmethod: my_own_name\n")
+    program = """
+import sys, json, hydra
+from domadapt.benchmarking.launching import launch
+from domadapt.config.resolvers import register
+
+def job(cfg):
+    print(json.dumps([metrics["method"] for metrics in launch(json.loads(jobs))]))
+
+register()
+jobs = sys.argv.pop()
+hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name="benchmark")(job)()
+"""
+    jobs = [[*problem, "experiment=own", "launcher=joblib", f"paths.run={tmp_path}/{n}", f"seed={n}"] for n in (1, 2)]
+    command = [sys.executable, "-c", program, f"--config-dir={tmp_path}/conf", "hydra/job_logging=stdout"]
+    done = subprocess.run([*command, json.dumps(jobs)], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == ["my_own_name"] * 2
+
+
+@pytest.mark.skipif(find_spec("optuna") is None, reason="the extra [optuna] is not installed")
+def test_optuna_maximises_the_validator_in_metrics_json(tmp_path: Path) -> None:
+    arguments = ["train", "-m", *corpora(tmp_path), "sweeper=optuna", "hydra.sweeper.n_trials=3"]
+    program = [sys.executable, "-c", "from domadapt.cli.main import main; main()"]
+    searched = "trainer.learning_rate=tag(log,interval(1e-4,1e-1))"
+    done = subprocess.run([*program, *arguments, searched], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    runs = [read_metrics(path) for path in (tmp_path / "runs").rglob("metrics.json")]
+    values = {run.config["trainer"]["learning_rate"]: objective(run) for run in runs}
+    assert len(values) == 3  # one a trial
+    best = OmegaConf.load(tmp_path / "runs/optimization_results.yaml")
+    assert best.best_value == max(values.values())
+    assert values[best.best_params["trainer.learning_rate"]] == best.best_value
+    # Nobody is led by a target score on the screen, and what the libraries below say of themselves is left out.
+    for line in ("target test", "alembic", "Study name", "Launching", "[I "):
+        assert line not in done.stdout + done.stderr
+    assert (
+        len([line for line in done.stdout.splitlines() if "trainer.learning_rate=" in line and ": source_dev " in line])
+        == 3
+    )
+    assert "kept in" in done.stdout and "optimization_results.yaml" in done.stdout
+    # It is the validator's value, and no score on the target.
+    chosen = next(run for run in runs if run.config["trainer"]["learning_rate"] in values)
+    assert objective(chosen) == max(point.source_dev["span_f1"] for point in chosen.curve)
