@@ -7,7 +7,8 @@ from pathlib import Path
 
 from domadapt.data.corpora import benchmark_folder, check_switches, hold_out, part_reader, two_of
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
-from domadapt.data.readers import open_file, read
+from domadapt.data.files import open_file
+from domadapt.data.readers import read
 from domadapt.data.records import MISSING, DataError, Location, Record, encodable
 from domadapt.data.texts import lowercased
 

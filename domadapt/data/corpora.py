@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from domadapt.config.resolvers import side_name
-from domadapt.data.columns import OURS
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
+from domadapt.data.files import OURS, as_lines
 from domadapt.data.readers import read
-from domadapt.data.readers._opened_file import as_lines
 from domadapt.data.records import Record
 from domadapt.data.texts import detokenised, groups, identity, lowercased
 from domadapt.utils.files import matching, write_atomic

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.readers import HEAD, choose, count_damage, read
-from domadapt.data.readers._decoding import check_name, check_start, not_utf8, unreadable
-from domadapt.data.readers._opened_file import GZIP, OLD_MAC, PARQUET
+from domadapt.data.files import PACKED, check_name, check_start, count_damage, not_utf8, unreadable, without_records
+from domadapt.data.readers import HEAD, choose, read
 from domadapt.data.records import DataError, Location
 
 STDIN: Final = "-"  # the name of standard input, as in most commands
@@ -32,25 +31,26 @@ def open_texts(
     Raises:
         DataError: the file can't be read, or holds no text; at once, or in plain text at the line.
     """
-    path = Path("stdin") if str(source) == STDIN else Path(source)
+    stdin = str(source) == STDIN
+    path = Path("stdin" if stdin else source)
     check_name(path)
     with ExitStack() as stack:
         try:
-            file = stack.enter_context(_opened(source))
+            # Not sys.stdin, which may be closed, or somebody's replacement; standard input stays open for others.
+            file = stack.enter_context(open(0 if stdin else path, "rb", closefd=not stdin))
             head = file.read(HEAD)
-            packed = head.startswith((GZIP, PARQUET))  # no line of it can be read before the end is
+            packed = head.startswith(PACKED)
             name = format if packed else _format(path, head, format)
-            rest = b"" if name == "plain_text" and not packed else file.read()
-        except OSError as error:
+            plain = name == "plain_text" and not packed
+            rest = b"" if plain else file.read()
+        except DataError:
+            raise
+        except (OSError, ValueError) as error:  # the latter of a NUL in the path
             raise unreadable(path, error) from None
-        except ValueError as error:  # a NUL in the path
-            raise error if isinstance(error, DataError) else unreadable(path, error) from None
-        if name == "plain_text" and not packed and file.seekable() and str(source) != STDIN:
+        if plain and file.seekable() and not stdin:
             lines = head.count(b"\n") + sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
             return lines, _lines(path, b"", None, warnings)
-        if (
-            name == "plain_text" and not packed
-        ):  # a pipe gives each byte once: what told the format is a part of what is read
+        if plain:  # a pipe gives each byte once: what told the format is a part of what is read
             stack.pop_all()
             return None, _lines(path, head, file, warnings)
     columns = None if column is None else {"text": (column,)}
@@ -59,25 +59,19 @@ def open_texts(
     return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)
 
 
-def _opened(source: str | Path) -> BinaryIO:
-    # Not sys.stdin, which may be closed, or somebody's replacement; standard input stays open for others.
-    return open(0, "rb", closefd=False) if str(source) == STDIN else Path(source).open("rb")
-
-
 def _format(path: Path, head: bytes, format: str | None) -> str:
     """Name of the format by the first bytes of a file."""
     check_start(path, head)
     if not head:
-        raise DataError(Location(path), "file", "empty", "records", "check how it was written")
-    text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
-    return choose(path, text if "\n" in text else text.replace("\r", "\n"), format)
+        raise without_records(path, "empty")
+    return choose(path, head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n"), format)
 
 
 def _lines(path: Path, head: bytes, pipe: BinaryIO | None, warnings: Counter[str]) -> Iterator[UnlabelledText]:
     """Line by line what the plain text reader yields: of what was read before, then of the rest; else of the file."""
     texts = 0
     with pipe or path.open("rb") as file:
-        for number, raw in enumerate(_raw_lines(head, file, warnings), 1):
+        for number, raw in enumerate(_raw_lines(head, file), 1):
             try:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -93,20 +87,13 @@ def _lines(path: Path, head: bytes, pipe: BinaryIO | None, warnings: Counter[str
             count_damage(line, warnings)
             yield UnlabelledText(f"input/{path.stem}:{number}", "input", line)
     if not texts:
-        raise DataError(Location(path), "file", "blank", "records", "check how it was written")
+        raise without_records(path, "blank")
 
 
-def _raw_lines(head: bytes, file: BinaryIO, warnings: Counter[str]) -> Iterator[bytes]:
+def _raw_lines(head: bytes, file: BinaryIO) -> Iterator[bytes]:
     """Lines with their ends."""
     *whole, begun = head.split(b"\n")
-    first = (whole.pop(0) + b"\n") if whole else begun + file.readline()
-    if b"\r" in first and not first.endswith(b"\n"):  # no line feed in the whole file: ends of lines of an old Mac
-        warnings[OLD_MAC] += first.count(b"\r")
-        yield from first.removesuffix(b"\r").split(b"\r")
-    elif first:
-        yield first
-    if b"\n" in head:
-        yield from (line + b"\n" for line in whole)
-        if begun := begun + file.readline():
-            yield begun
+    yield from (line + b"\n" for line in whole)
+    if begun := begun + file.readline():
+        yield begun
     yield from file

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from domadapt.data.columns import Corpus
-from domadapt.data.readers import DataError, formats, read
+from domadapt.data.files import Corpus
+from domadapt.data.readers import FORMATS, read
+from domadapt.data.records import DataError
 from domadapt.data.streams import open_texts
 from tests.data.test_readers import GOOD
 
@@ -89,8 +90,7 @@ def piped(content: bytes, format: str | None) -> Outcome:
 
 def lines(content: bytes) -> list[str]:
     """Of plain text, by another way than the stream's."""
-    text = content.decode().removeprefix("\ufeff").replace("\r\n", "\n")
-    return (text if "\n" in text else text.replace("\r", "\n")).split("\n")
+    return content.decode().removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
 
 
 def in_the_file(format: str, corpus: Corpus, content: bytes) -> bool:
@@ -109,7 +109,7 @@ def in_the_file(format: str, corpus: Corpus, content: bytes) -> bool:
     return bool(corpus.records)
 
 
-@pytest.mark.parametrize("format", sorted(formats()))
+@pytest.mark.parametrize("format", sorted(FORMATS))
 @BOUNDED
 @given(damage=BYTES, place=st.integers(0, 400), labelled=st.booleans(), whole=st.booleans())
 @example(damage=b"", place=0, labelled=False, whole=True)
@@ -200,7 +200,7 @@ def as_read(format: str, text: str) -> str:
 
 
 def test_every_format_has_a_writer_here() -> None:
-    assert set(WRITERS) == set(formats())
+    assert set(WRITERS) == set(FORMATS)
 
 
 @pytest.mark.parametrize("format", WRITERS)

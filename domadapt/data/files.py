@@ -1,0 +1,349 @@
+"""A file as a reader gets it: unpacked, decoded, its lines numbered, its columns under our names."""
+
+import gzip
+import io
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from domadapt.data.records import DataError, Location, Record, parse_record
+
+PACKED: Final = (b"\x1f\x8b", b"PAR1")  # gzip and parquet: no line of them can be read before the end is
+Columns = Mapping[str, tuple[str, ...]]
+OURS: Final = ("id", "text", "label")
+# Where spaCy, doccano and Prodigy write spans: lists of [start, end, type], or objects.
+SPANS: Final = ("spans", "entities", "ents", "label", "labels")
+ENDS: Final = (("start", "start_offset"), ("end", "end_offset"), ("type", "label"))
+# Tab, line feed and CRLF are ordinary; a carriage return alone, C0 and C1 are remains of some other format.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The records of one file.
+
+    ``warnings`` says how often each oddity was met and what was done about it; ``lines`` holds each record's
+    first line in the file, so that whatever is found wrong later can still be located.
+    """
+
+    records: tuple[Record, ...]
+    warnings: Counter[str]
+    path: Path
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """What a reader reads: the text of a file, with ``\\n`` at the ends of its lines, and how to read it.
+
+    ``labelled`` False means that labels, tags and spans are to be left unread. ``warnings`` is where a reader
+    counts what it met and mended. ``columns`` says what a table calls the fields of a record.
+    """
+
+    path: Path
+    text: str
+    domain: str
+    labelled: bool
+    warnings: Counter[str]
+    columns: Columns = field(default_factory=dict)
+
+    def where(self, line: int) -> Location:
+        """The location of a line of this file."""
+        return Location(self.path, line)
+
+    def error(self, line: int, field: str, value: object, expected: str, fix: str) -> DataError:
+        """What is wrong in a line."""
+        return DataError(self.where(line), field, value, expected, fix)
+
+    def generated_id(self, line: int) -> str:
+        """An id for a record whose corpus gives none: the same at every reading, unlike any other line's."""
+        return f"{self.domain}/{self.path.stem}:{line}"
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Each line with its number, from 1, without its line end."""
+        # Not splitlines: that would also cut at U+2028 and the like, which belong to the text.
+        lines = self.text.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        return enumerate(lines, 1)
+
+    def record(self, fields: object, line: int) -> Record:
+        """The record of a decoded object."""
+        labelled, warnings = self.labelled, self.warnings
+        return parse_record(fields, self.where(line), domain=self.domain, labelled=labelled, warnings=warnings)
+
+
+def open_file(
+    path: Path, domain: str, labelled: bool, content: bytes | None = None, columns: Columns | None = None
+) -> OpenedFile:
+    r"""Read and decode a file.
+
+    Args:
+        path: A UTF-8 file, maybe packed with gzip, or a parquet table; a byte order mark is dropped and counted, CRLF
+            becomes LF.
+        content: What the file holds, where that has been read before: a pipe can be read only once.
+
+    Raises:
+        DataError: If it cannot be read, is not UTF-8, or is empty.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "camera.txt")
+        ...     _ = path.write_bytes(b"\xef\xbb\xbfsharp\r\nlight\r\n")
+        ...     file = open_file(path, "camera", labelled=False)
+        >>> list(file.lines()), file.generated_id(2), dict(file.warnings)
+        ([(1, 'sharp'), (2, 'light')], 'camera/camera:2', {'byte order mark, dropped': 1})
+    """
+    check_name(path)
+    try:
+        raw = path.read_bytes() if content is None else content
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    raw = unpacked(path, raw)
+    check_start(path, raw)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        where = Location(path, raw.count(b"\n", 0, error.start) + 1)
+        raise not_utf8(where, f"byte {error.start} of the file", error) from None
+    warnings = Counter[str]()
+    if text.startswith("\ufeff"):
+        text = text[1:]
+        warnings["byte order mark, dropped"] += 1
+    if not text.strip():
+        raise without_records(path, "blank" if text else "empty")
+    return OpenedFile(path, text.replace("\r\n", "\n"), domain, labelled, warnings, columns or {})
+
+
+def check_name(path: Path) -> None:
+    """Refuse a path that can't be written into ids, results and logs.
+
+    Raises:
+        DataError: Its name holds bytes that are not UTF-8.
+    """
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError as error:
+        bad = str(path)[error.start]
+        raise DataError(Location(path), "path", bad, "UTF-8 in its name", "rename the file or folder") from None
+
+
+def check_start(path: Path, raw: bytes) -> None:
+    r"""Refuse UTF-16, packed or not: as UTF-8 much of it decodes, to a text nobody wrote.
+
+    Args:
+        raw: The content, or the first kilobytes of it.
+
+    Raises:
+        DataError: Every fourth byte or more is NUL; of Western text in UTF-16 every other one is.
+
+    Example:
+        >>> check_start(Path("a.txt"), "sharp".encode("utf-16"))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        domadapt.data.records.DataError: a.txt: file is 'UTF-16, or no text'; expected UTF-8 text; re-encode it: ...
+    """
+    head = raw[:4096]
+    if 4 * head.count(0) > len(head):
+        fix = f"re-encode it: iconv -f utf-16 -t utf-8 {_shell(path)} > NEW_FILE (utf-16le or -16be if it has no mark)"
+        raise DataError(Location(path), "file", "UTF-16, or no text", "UTF-8 text", fix)
+
+
+def not_utf8(where: Location, field: str, error: UnicodeDecodeError) -> DataError:
+    """What to say of a byte that is not UTF-8.
+
+    Args:
+        field: Which byte it is, counted in the file or in its line.
+    """
+    fix = f"unpack it, or re-encode it, for instance: iconv -f latin1 -t utf-8 {_shell(Path(where.path))} > NEW_FILE"
+    return DataError(where, field, error.object[error.start : error.end], "UTF-8", fix)
+
+
+def unreadable(path: Path, error: OSError | ValueError) -> DataError:
+    """What to say of a file that can't be opened or read; a ValueError is a NUL in its path."""
+    fix = "name one of the files in it" if path.is_dir() else "check the path and its permissions"
+    problem = error.strerror if isinstance(error, OSError) else str(error)
+    return DataError(Location(path), "file", problem, "a file that can be read", fix)
+
+
+def without_records(path: Path, problem: str) -> DataError:
+    """What to say of an empty or blank file."""
+    return DataError(Location(path), "file", problem, "records", "check how it was written")
+
+
+def _shell(path: Path) -> str:
+    """A file's name as a shell takes it; control characters in it written out."""
+    return shlex.quote(repr(path.name)[1:-1])
+
+
+def count_damage(text: str, warnings: Counter[str]) -> None:
+    """Count what is odd about a text that is read as it stands."""
+    if "\ufffd" in text:
+        warnings["text damaged by an earlier decoding (U+FFFD), kept"] += 1
+    if _CONTROL.search(text):
+        warnings["control characters in the text, kept"] += 1
+
+
+def unpacked(path: Path, raw: bytes) -> bytes:
+    r"""The text in a file's bytes, which are returned as they are where they are text.
+
+    Raises:
+        DataError: It is damaged, or parquet, and pyarrow is not installed.
+
+    Example:
+        >>> unpacked(Path("a.txt.gz"), gzip.compress(b"sharp\n"))
+        b'sharp\n'
+    """
+    gzipped, parquet = (raw.startswith(start) for start in PACKED)
+    try:
+        return gzip.decompress(raw) if gzipped else _table(path, raw) if parquet else raw
+    except DataError:
+        raise
+    except ImportError:
+        fix = "pip install 'domadapt[report]'"
+        raise DataError(Location(path), "file", "parquet", "pyarrow to read it with", fix) from None
+    except Exception as error:  # gzip and pyarrow have several kinds
+        kind = "gzip" if gzipped else "parquet"
+        problem, expected = f"damaged {kind} ({error})", f"a whole {kind} file"
+        raise DataError(Location(path), "file", problem, expected, "copy it again") from None
+
+
+def _table(path: Path, raw: bytes) -> bytes:
+    """A row a line; whole numbers that `datasets` has names for, as labels often are, by their names."""
+    import pyarrow.parquet as parquet
+
+    table: Any = parquet.read_table(io.BytesIO(raw))
+    metadata = (table.schema.metadata or {}).get(b"huggingface", b"{}")
+    features = json.loads(metadata).get("info", {}).get("features", {})
+    names = {name: about["names"] for name, about in features.items() if isinstance(about, dict) and "names" in about}
+    return as_lines(table.to_pylist(), names, path)
+
+
+def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -> bytes:
+    r"""Rows as JSON Lines.
+
+    Args:
+        names: of the values of columns that hold numbers in their place.
+        path: of the table, for errors.
+
+    Raises:
+        DataError: A binary value is not UTF-8.
+
+    >>> as_lines([{"text": "sharp", "label": 1}], {"label": ["bad", "good"]})
+    b'{"text": "sharp", "label": "good"}\n'
+    """
+    lines = []
+    for number, row in enumerate(rows, start=1):
+        fields = dict(row)
+        for name, value in fields.items():
+            if isinstance(value, bytes | bytearray | memoryview):
+                try:
+                    fields[name] = bytes(value).decode("utf-8")
+                except UnicodeDecodeError:
+                    where, fix = Location(path or "table", number), "write the column as strings"
+                    raise DataError(where, name, bytes(value), "text in UTF-8", fix) from None
+            elif isinstance(value, int) and 0 <= value < len(known := names.get(name, [])):
+                fields[name] = known[value]
+        lines.append(json.dumps(fields, ensure_ascii=False, default=_to_builtin) + "\n")
+    return "".join(lines).encode("utf-8", "surrogatepass")
+
+
+def _to_builtin(value: Any) -> Any:
+    """Numbers and lists of numpy as Python's; anything else, such as a date, as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dict[str, Any]:
+    """Fields under our names; of columns that the user names, nothing but these and our own is kept.
+
+    Args:
+        columns: for each name of ours the columns that may hold it, the likeliest first; empty keeps the fields.
+
+    Raises:
+        DataError: there is none of the columns asked for.
+
+    >>> renamed({"review": "Sharp.", "stars": 5, "id": 7}, {"text": ("review",)}, Location("a.csv", 2))
+    {'id': 7, 'text': 'Sharp.'}
+    """
+    if not columns:
+        return dict(fields)
+    taken = {}
+    for name, wanted in columns.items():
+        column = next((column for column in wanted if column in fields), None)
+        if column is not None:
+            taken[name] = column
+        elif name == "text" or len(wanted) == 1:  # else it is called so elsewhere, and not asked for here
+            close = get_close_matches(wanted[0], fields, n=1)
+            fix = f"did you mean {close[0]!r}?" if close else f"name another column with {name}="
+            raise DataError(where, "columns", ", ".join(map(str, fields)), f"a column {wanted[0]!r}", fix)
+    ours = dict.fromkeys((*OURS, "tokens", "tags", *SPANS, "domain"))
+    kept = [name for name in ours if name in fields and name not in taken and name not in taken.values()]
+    return {name: fields[name] for name in kept} | {name: fields[column] for name, column in taken.items()}
+
+
+def canonical(fields: Mapping[str, Any], generated_id: str) -> dict[str, Any]:
+    """A record's fields as :func:`~domadapt.data.records.parse_record` wants them, whichever tool wrote them.
+
+    Args:
+        generated_id: for a record without an id.
+
+    >>> canonical({"id": 3, "text": "The fan whines.", "label": [[4, 7, "aspect"]]}, "")
+    {'id': '3', 'text': 'The fan whines.', 'spans': [{'start': 4, 'end': 7, 'type': 'aspect'}]}
+    >>> canonical({"text": "Sharp.", "label": ["positive"]}, "a:1")
+    {'text': 'Sharp.', 'label': 'positive', 'id': 'a:1'}
+    """
+    result = dict(fields)
+    result["id"] = generated_id if result.get("id") in (None, "") else _name(result["id"])
+    tokens = result.get("tokens")
+    if "text" in result and isinstance(tokens, list) and tokens and all(isinstance(item, dict) for item in tokens):
+        del result["tokens"]  # spaCy's and Prodigy's places of tokens
+    for name in SPANS:
+        value = result.get(name)
+        if isinstance(value, list) and (name in ("spans", "entities", "ents") or all(map(_is_span, value))):
+            del result[name]
+            if value or "spans" not in result:
+                result["spans"] = [_span(item) for item in value]
+    label = result.get("label")
+    if isinstance(label, list) and len(label) == 1 and isinstance(label[0], str | int):
+        label = label[0]
+    if label is not None:
+        result["label"] = _name(label)
+    return result
+
+
+def _name(value: Any) -> Any:
+    """Whole numbers as text: labels and ids often are."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, int) else None if value != value else value
+
+
+def _is_span(item: Any) -> bool:
+    return isinstance(item, dict) or (isinstance(item, list) and len(item) == 3)
+
+
+def _span(item: Any) -> Any:
+    """``{"start", "end", "type"}`` of a list of these, or of an object that calls them otherwise; else as it is."""
+    if isinstance(item, list) and len(item) == 3:
+        return dict(zip(("start", "end", "type"), item, strict=True))
+    if isinstance(item, dict):
+        given = [next((item[name] for name in names if name in item), None) for names in ENDS]
+        if None not in given:
+            text = {"text": item["text"]} if "text" in item else {}  # as predict writes it: compared with the offsets
+            return {**dict(zip(("start", "end", "type"), given, strict=True)), **text}
+    return item
+
+
+def inner(path: Path) -> Path:
+    """The path by which a file's format is told.
+
+    >>> inner(Path("a/reviews.csv.gz")).name
+    'reviews.csv'
+    """
+    return path.with_suffix("") if path.suffix.lower() == ".gz" else path

@@ -1,0 +1,603 @@
+"""Readers of corpora as their owners publish them: one family, a table of formats.
+
+A reader yields ``(line, record)`` and counts in ``file.warnings`` what it mends or leaves out. A new format is a
+function and a line of :data:`FORMATS`.
+"""
+
+import csv
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby
+from json import JSONDecodeError, JSONDecoder
+from pathlib import Path
+from typing import Final, NamedTuple
+from xml.parsers import expat
+
+from domadapt.data.files import Columns, Corpus, OpenedFile, canonical, count_damage, inner, open_file, renamed
+from domadapt.data.records import MISSING, DataError, Location, Record, Span, from_tokens, quoted, split_tag
+
+HEAD: Final = 4096  # characters that tell the format
+Records = Iterator[tuple[int, Record]]
+
+
+def read(
+    path: Path | str,
+    *,
+    domain: str,
+    labelled: bool = True,
+    format: str | None = None,
+    content: bytes | None = None,
+    columns: Columns | None = None,
+) -> Corpus:
+    """Read a corpus, in whichever format it is.
+
+    Args:
+        domain: The domain of its records; it overrides one that the file gives.
+        labelled: False leaves labels, tags and spans unread, as target text must be.
+        format: The name of a reader; None looks at the text, then at the extension.
+        content: What the file holds, where that has been read before.
+        columns: What a table or JSON Lines call a record's fields: by our names, the candidates, likeliest first.
+
+    Raises:
+        DataError: If the file cannot be read, is of no known format, or holds something that its format
+            forbids, no record at all, or two of one id.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "camera.csv")
+        ...     _ = path.write_text("text,label\\nsharp,positive\\n ,negative\\n")
+        ...     corpus = read(path, domain="camera")
+        >>> [(record.id, record.text, record.label) for record in corpus.records]
+        [('camera/camera:2', 'sharp', 'positive')]
+        >>> dict(corpus.warnings)
+        {'blank text, dropped': 1}
+    """
+    path = Path(path)
+    file = open_file(path, domain, labelled, content, columns)
+    first_line: dict[str, int] = {}
+    records: list[Record] = []
+    for line, record in FORMATS[choose(path, file.text[:HEAD], format)].read(file):
+        if not record.text.strip():
+            file.warnings["blank text, dropped"] += 1
+            continue
+        if record.id in first_line:
+            expected = f"an id used once (line {first_line[record.id]} has it too)"
+            raise file.error(line, "id", record.id, expected, "rename or drop one of the two")
+        first_line[record.id] = line
+        records.append(replace(record, where=file.where(line)))
+        count_damage(record.text, file.warnings)
+    if not records:
+        raise DataError(Location(path), "number of records", 0, "at least one", "check how the file was written")
+    if labelled and all(record.label is None and record.spans is None for record in records):
+        file.warnings["labels asked for, record has none"] += len(records)
+    return Corpus(tuple(records), file.warnings, path, tuple(first_line.values()))
+
+
+def choose(path: Path, head: str, format: str | None) -> str:
+    """The name of the format that a file is in.
+
+    Args:
+        head: Its first characters, :data:`HEAD` of them or all.
+        format: What the user says it is; None looks at the text, then at the extension.
+
+    Raises:
+        DataError: No format or more than one fits, or there is none of that name.
+    """
+    names, where = ", ".join(FORMATS), Location(path)
+    if format is not None:
+        if format not in FORMATS:
+            raise DataError(None, "format", format, f"one of {names}", "or None, to look at the file")
+        return format
+    fitting = [name for name, known in FORMATS.items() if known.fits(head)]
+    # Text first, then extension: published .txt files hold three formats.
+    extension = inner(path).suffix.lower()
+    fitting = fitting or [name for name, known in FORMATS.items() if extension in known.extensions]
+    if not fitting:
+        fix = "let it end in .txt for one text a line, or .csv; JSON is one object a line or a list of them"
+        raise DataError(where, "start of the file", head, f"a format among {names}", fix)
+    if len(fitting) > 1:
+        fix = "name it: format={0}, and to train source.format={0} or target.format={0}".format(fitting[0])
+        raise DataError(where, "format", " and ".join(fitting), "one that fits", fix)
+    return fitting[0]
+
+
+def plain_text(file: OpenedFile) -> Records:
+    """Unlabelled text: one document or sentence a line. It has no marks, so the extension tells it."""
+    for line, text in file.lines():
+        yield line, Record(file.generated_id(line), file.domain, text)
+
+
+# JSON -----------------------------------------------------------------------------------------------------------------
+
+
+def jsonl(file: OpenedFile) -> Records:
+    """JSON Lines: one object a line, as :func:`~domadapt.data.records.parse_record` has it, or as doccano and spaCy do.
+
+    Raises:
+        DataError: If a line is not JSON, names a field twice, or is not a record.
+    """
+    expected, fix = "one JSON object a line", "write each record with json.dumps on a line of its own"
+    for line, content in file.lines():
+        if not content.strip():
+            file.warnings["blank line, skipped"] += 1
+            continue
+        with _refusing(file.where(line), line, content, expected, fix):
+            fields = _decoder(file, line).decode(content)
+        yield line, _json_record(file, fields, line, line)
+
+
+_START: Final = re.compile(r"\s*\[\s*(?=\{)")
+_BETWEEN: Final = re.compile(r"\s*,\s*(?=\{)")
+_END: Final = re.compile(r"\s*\]\s*\Z")
+
+
+def json_list(file: OpenedFile) -> Records:
+    """JSON: a list of objects, on one line or many. Where ids are left out, they are numbers of objects.
+
+    Raises:
+        DataError: If it is no list of objects, or one names a field twice or is not a record.
+    """
+    expected, fix = "a list of JSON objects", "write it with json.dump, or one object a line (.jsonl)"
+    text, between = file.text, _START.match(file.text)
+    if between is None:
+        raise file.error(1, "start of the file", text, expected, fix)
+    line, before, number = 1, 0, 0
+    while between is not None:
+        start, number = between.end(), number + 1
+        line += text.count("\n", before, start)
+        with _refusing(file.where(line), 1, text[start : start + 200], expected, fix):
+            fields, end = _decoder(file, line).raw_decode(text, start)
+        yield line, _json_record(file, fields, line, number)
+        before, between = start, _BETWEEN.match(text, end)
+    if not _END.match(text, end):
+        line = 1 + text.count("\n", 0, end)
+        raise file.error(line, "after an object", text[end:], "a comma and an object, or the list's ]", fix)
+
+
+def _decoder(file: OpenedFile, line: int) -> JSONDecoder:
+    """Refuses an object that names a field twice."""
+
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
+            raise file.error(line, "field", twice[0], "each field once in an object", "drop one of the two")
+        return dict(pairs)
+
+    return JSONDecoder(object_pairs_hook=once)
+
+
+@contextmanager
+def _refusing(where: Location, begins: int, content: str, expected: str, fix: str) -> Iterator[None]:
+    """Turn what a decoder raises into one line for the user; its text begins at line ``begins``."""
+    try:
+        yield
+    except DataError:
+        raise
+    except JSONDecodeError as error:
+        at, field = Location(where.path, begins + error.lineno - 1), f"JSON at column {error.colno} ({error.msg})"
+        raise DataError(at, field, error.doc[error.pos :], expected, fix) from None
+    except (ValueError, RecursionError) as error:  # a number of 5000 digits, a thousand brackets
+        raise DataError(where, f"JSON ({type(error).__name__})", content, expected, fix) from None
+
+
+def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> Record:
+    if isinstance(decoded, dict):
+        decoded = canonical(renamed(decoded, file.columns, file.where(line)), file.generated_id(number))
+    return file.record(decoded, line)
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+_WHOLE: Final = re.compile(r"-?\d+\.0")
+
+
+def delimited(file: OpenedFile) -> Records:
+    """CSV and TSV with a header: a column ``text``, and where there are any, ``label``, ``id``, ``domain``.
+
+    A blank label means that there is none.
+
+    Raises:
+        DataError: If the header has no ``text`` or a name twice, a row has more or fewer fields than the
+            header, or a quote is never closed.
+    """
+    header_line = file.text.split("\n", 1)[0]
+    columns = {name: tuple(column.strip().lower() for column in wanted) for name, wanted in file.columns.items()}
+    header = _header(header_line)
+    if "text" not in header and not columns:
+        fix = (
+            "say which one holds the text: source.text=COLUMN, target.text=COLUMN (and source.label=COLUMN); to "
+            "predict or parse, column=COLUMN"
+        )
+        raise file.error(1, "header", header_line, "a column text", fix)
+    if len(set(header)) < len(header):
+        raise file.error(1, "header", header_line, "each column once", "rename one of the two")
+    for line, row in _rows(file, _delimiter(header_line)):
+        if not row:
+            file.warnings["blank line, skipped"] += 1
+            continue
+        if len(row) != len(header):
+            expected = f"{len(header)} fields, as in the header ({quoted(', '.join(header))})"
+            fix = "quote the fields that hold a delimiter, with quotes inside them doubled"
+            raise file.error(line, f"row of {len(row)} fields", row, expected, fix)
+        fields = renamed(dict(zip(header, row, strict=True)), columns, file.where(1))
+        fields["id"] = fields.get("id") or file.generated_id(line)
+        label = str(fields.get("label", ""))
+        if _WHOLE.fullmatch(label):  # as a spreadsheet or pandas writes whole numbers beside blanks
+            file.warnings["label N.0, read as N"] += 1
+            label = label.partition(".")[0]
+        fields["label"] = label if label.strip() else None
+        # A table cannot hold lists: such a column is unknown here, whatever it means in JSON.
+        for name in ("tokens", "tags", "spans"):
+            if fields.pop(name, None) is not None:
+                file.warnings[f"column {quoted(name)}, ignored"] += 1
+        yield line, file.record(fields, line)
+
+
+def _is_delimited(head: str) -> bool:
+    """Whether the first line is a header of several columns, one of them ``text``.
+
+    >>> _is_delimited("id,text\\n1,sharp\\n"), _is_delimited("text is hard\\n")
+    (True, False)
+    """
+    header = _header(head.split("\n", 1)[0])
+    return len(header) > 1 and "text" in header
+
+
+def _delimiter(header: str) -> str:
+    return max("\t,;", key=header.count)
+
+
+def _header(line: str) -> list[str]:
+    try:
+        names = next(csv.reader([line], delimiter=_delimiter(line), skipinitialspace=True), [])
+    except csv.Error:  # told of the row that it is
+        names = line.split(_delimiter(line))
+    return [name.strip().strip('"').strip().lower() for name in names]
+
+
+def _rows(file: OpenedFile, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(2**31 - 1)  # the module's own limit, 128 KiB, is shorter than some documents
+    rows = csv.reader((f"{content}\n" for _, content in file.lines()), delimiter=delimiter, strict=True)
+    line = 1
+    try:
+        next(rows)
+        line = rows.line_num + 1
+        for row in rows:
+            yield line, row
+            line = rows.line_num + 1
+    except csv.Error as error:
+        field, content = f"row ({str(error).replace(chr(9), 'TAB')})", dict(file.lines()).get(line, "")
+        fix = "put quotes around fields that hold quotes, and double those inside"
+        raise file.error(line, field, content, "well-formed CSV", fix) from None
+
+
+# CoNLL ----------------------------------------------------------------------------------------------------------------
+
+_DOCUMENT: Final = "-DOCSTART-"  # of CoNLL-2003: a row of its own between documents
+_ROW: Final = re.compile(r"\S.*[\t ](O|[BIESLU]-\S+)\s*")
+
+
+def conll(file: OpenedFile) -> Records:
+    """CoNLL columns: a token and its tag (BIO, BIOES or BILOU) a line, a blank line between sentences.
+
+    The token is the first column and the tag the last, tab- or space-separated; columns between are left out. In a file
+    that is not to be read with labels, lines may be tokens alone.
+
+    Raises:
+        DataError: If a line has no tag, or one of another scheme.
+    """
+    for blank, group in groupby(file.lines(), key=lambda numbered: not numbered[1].strip()):
+        lines = [] if blank else list(group)
+        rows = [(line, content) for line, content in lines if content.split()[0] != _DOCUMENT]
+        if len(rows) < len(lines):
+            file.warnings[f"{_DOCUMENT} lines, left out"] += len(lines) - len(rows)
+        if not rows:
+            continue
+        tokens, tags = [], []
+        for line, content in rows:
+            columns = _columns(content)
+            tokens.append(columns[0])
+            if file.labelled:
+                if len(columns) < 2:
+                    fix = "end each line with its tag; words that are no aspect or opinion have O"
+                    raise file.error(line, "line", content, "a token and a tag", fix)
+                split_tag(columns[-1], file.where(line))  # refused here, where the line is known
+                tags.append(columns[-1])
+        first = rows[0][0]
+        text, words, spans = from_tokens(tokens, tags if file.labelled else None, file.where(first), file.warnings)
+        yield first, Record(file.generated_id(first), file.domain, text, words, None, spans)
+
+
+def _is_conll(head: str) -> bool:
+    """Whether every line ends with a tag.
+
+    >>> _is_conll("sharp B-OP\\n\\nlens B-ASP\\n"), _is_conll("a sharp lens\\n")
+    (True, False)
+    """
+    lines = head.split("\n")
+    complete = [line for line in lines[:-1] or lines if line.strip()]
+    return bool(complete) and all(_ROW.fullmatch(line) for line in complete)
+
+
+def _columns(content: str) -> list[str]:
+    """Parted by tabs, where there are any, else by spaces; other white space, as in New\xa0York, is part of a token."""
+    row = content.strip("\t ")
+    return [column.strip(" ") for column in (row.split("\t") if "\t" in row else re.split(" +", row))]
+
+
+# Hu and Liu -----------------------------------------------------------------------------------------------------------
+
+_FEATURE: Final = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\]\s*)+)")
+_STRENGTH: Final = re.compile(r"\[\s*([+-])\s*\d\s*\]")
+_IMPLICIT: Final = re.compile(r"\[\s*[up]\s*\]")
+_SENTENCE: Final = re.compile(r"(?:[^\n#<{]*\[[+-]\d\][^\n#]*)?##[^\s#]")
+_ANNOTATED: Final = re.compile(r"^\[t\]|^[^\n#<{]*\[[+-]\d\][^\n#]*##[^\s#]", re.MULTILINE)
+
+
+def hu_liu(file: OpenedFile) -> Records:
+    """Customer reviews of Hu and Liu (KDD 2004): ``picture quality[+2],size[-1][u]##the sentence``.
+
+    A sentence's label is the sign of its strengths, where all of them have one sign. Every occurrence of a feature in
+    its sentence, as whole words, is an aspect; a longer feature goes before one that it contains. Titles, headers and
+    what has no ``##`` are counted and left out.
+    """
+    for line, content in file.lines():
+        annotation, mark, text = content.partition("##")
+        if not mark:
+            if content.startswith("[t]"):
+                file.warnings["title, left out"] += 1
+            elif content.strip() and not content.startswith("*"):
+                file.warnings["line without ##, left out"] += 1
+            continue
+        text = text.strip()
+        label, spans = _annotated(annotation, text, file.warnings) if file.labelled else (None, None)
+        yield line, Record(file.generated_id(line), file.domain, text, None, label, spans)
+
+
+def _is_hu_liu(head: str) -> bool:
+    """Whether there are titles or annotated sentences, and most lines are of the format.
+
+    >>> _is_hu_liu("[t]great\\nuse[+2]##easy .\\n"), _is_hu_liu("# 1\\n## 2\\n")
+    (True, False)
+    >>> _is_hu_liu("what a lens\\n##wow\\nso sharp\\n")
+    False
+    """
+    lines = [line for line in head.split("\n") if line.strip() and not line.startswith("*")]
+    of_it = sum(line.startswith("[t]") or _SENTENCE.match(line) is not None for line in lines)
+    return _ANNOTATED.search(head) is not None and 2 * of_it > len(lines)
+
+
+def _annotated(annotation: str, text: str, warnings: Counter[str]) -> tuple[str | None, tuple[Span, ...]]:
+    signs, features = set[str](), set[str]()
+    for part in filter(str.strip, annotation.split(",")):
+        match = _FEATURE.fullmatch(part.strip())
+        strengths = _STRENGTH.findall(part) if match else []
+        if match is None or not strengths:
+            warnings["annotation not understood, left out"] += 1
+            continue
+        signs.update(strengths)
+        if _IMPLICIT.search(match[2]):
+            warnings["implicit feature ([u] or [p]), no span"] += 1
+        else:
+            features.add(match[1].strip())
+    if len(signs) > 1:
+        warnings["positive and negative opinions in one sentence, no label"] += 1
+    label = {"+": "positive", "-": "negative"}[signs.pop()] if len(signs) == 1 else None
+    spans: list[Span] = []
+    for feature in sorted(features, key=lambda feature: (-len(feature), feature)):
+        places = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(feature)}(?!\w)", text)]
+        if not places:
+            warnings["feature not in its sentence, no span"] += 1
+        free = [(a, b) for a, b in places if not any(a < span.end and span.start < b for span in spans)]
+        spans += [Span(start, end, "aspect") for start, end in free]
+    return label, tuple(sorted(spans, key=lambda span: span.start))
+
+
+# Blitzer --------------------------------------------------------------------------------------------------------------
+
+_OPENING: Final = re.compile(r"<(\w{1,40})>")
+
+
+def blitzer_review(file: OpenedFile) -> Records:
+    """Product reviews of Blitzer et al. (ACL 2007): ``<review>`` blocks that look like XML and are not.
+
+    Nothing in them is escaped reliably, so the tags are read only where they stand alone on a line. A rating above 3 is
+    positive, below 3 negative, as in the paper. The owner's ``unique_id`` is not used, since nothing makes it unique.
+
+    Raises:
+        DataError: If a block or a field is never closed, a review has no text, or a rating is no number.
+    """
+    start: int | None = None
+    field: tuple[str, int] | None = None  # its name and line, while it is open
+    fields: dict[str, list[str]] = {}
+    for line, content in file.lines():
+        mark = content.strip()
+        if field is not None and mark == f"</{field[0]}>":
+            field = None
+        elif field is not None and mark in ("<review>", "</review>"):
+            fix = f"close it with </{field[0]}> on a line of its own"
+            raise file.error(field[1], "field", f"<{field[0]}>", f"its end before line {line}", fix)
+        elif field is not None:
+            fields[field[0]].append(content)
+        elif start is None and mark == "<review>":
+            start, fields = line, {}
+        elif start is not None and mark == "</review>":
+            yield start, _review(file, start, fields)
+            start = None
+        elif start is not None and (opening := _OPENING.fullmatch(mark)) and mark != "<review>":
+            field = opening[1], line
+            # Published reviews have two unique_id; of what is read here there can be only one.
+            if field[0] in fields and field[0] in ("review_text", "rating"):
+                raise file.error(line, "field", mark, "each field once", "drop one of the two")
+            fields[field[0]] = []
+        elif mark and mark not in ("<reviews>", "</reviews>"):
+            fix = "put each tag on a line of its own and the text between them"
+            raise file.error(line, "line", content, "a field of a <review>", fix)
+    if start is not None:
+        fix = "the file may have been cut off: fetch it again"
+        raise file.error(start, "<review>", "open at the end of the file", "</review>", fix)
+
+
+def _review(file: OpenedFile, line: int, fields: dict[str, list[str]]) -> Record:
+    if "review_text" not in fields:
+        value, fix = ", ".join(fields) or MISSING, "add it, or drop the review"
+        raise file.error(line, "review", value, "a field review_text", fix)
+    text = html.unescape("\n".join(fields["review_text"])).strip()
+    label = None
+    if file.labelled and "rating" in fields:
+        rating = "".join(fields["rating"]).strip()
+        try:
+            stars = float(rating)
+        except ValueError:
+            stars = float("nan")
+        if not 0 <= stars <= 5:
+            raise file.error(line, "rating", rating, "a number from 0 to 5", "correct it, or drop the review")
+        label = "positive" if stars > 3 else "negative" if stars < 3 else None
+        if label is None:
+            file.warnings["rating of 3, no label"] += 1
+    elif file.labelled:
+        file.warnings["review without rating, no label"] += 1
+    return Record(file.generated_id(line), file.domain, text, None, label)
+
+
+# SemEval --------------------------------------------------------------------------------------------------------------
+
+_TARGET: Final = {"aspectTerm": "term", "Opinion": "target"}
+
+
+def semeval_xml(file: OpenedFile) -> Records:
+    """SemEval aspect-based sentiment: ``aspectTerm`` (2014) and ``Opinion`` (2015, 2016) elements with offsets.
+
+    Each target becomes an aspect span; polarities and categories are left out. Targets called NULL stand for what a
+    sentence does not say, and have no span. Spans are None throughout a file that annotates no sentence.
+
+    Raises:
+        DataError: If it is not well-formed, declares a document type, or an offset does not fit its term.
+    """
+    sentences = _Sentences(file)
+    text = file.text.replace("\r", "\n")  # as XML has it, and expat counts lines
+    try:
+        sentences.parser.Parse(text, True)
+    except expat.ExpatError as error:
+        content = text.split("\n")[error.lineno - 1]
+        field = f"XML at column {error.offset + 1} ({expat.ErrorString(error.code)}): line"
+        fix = "escape & and < in texts as &amp; and &lt;, close every element"
+        raise file.error(error.lineno, field, content, "well-formed XML", fix) from None
+    for line, record in sentences.records:
+        yield line, record if sentences.annotated and file.labelled else replace(record, spans=None)
+
+
+class _Sentences:
+    """Collects sentences from the parser's events; expat is used directly because it knows the lines."""
+
+    def __init__(self, file: OpenedFile) -> None:
+        self.file = file
+        self.records: list[tuple[int, Record]] = []
+        self.annotated = self.open = self.in_text = False
+        self.line, self.id = 0, ""
+        self.text: list[str] | None = None
+        self.targets: list[tuple[int, str, dict[str, str]]] = []
+        self.parser = parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = self.refuse_document_type
+        parser.StartElementHandler, parser.EndElementHandler = self.start, self.end
+        parser.CharacterDataHandler = self.characters
+
+    def refuse_document_type(self, name: str, *identifiers: object) -> None:
+        # Entities are declared there; a few nested ones expand to gigabytes, others read local files.
+        line, fix = self.parser.CurrentLineNumber, "delete the DOCTYPE"
+        raise self.file.error(line, "document type", name, "none, as in the owners' files", fix)
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        line = self.parser.CurrentLineNumber
+        if name == "sentence":
+            if self.open:
+                fix = "close it before the next"
+                raise self.file.error(line, "sentence", "inside another", "one after the other", fix)
+            self.open = True
+            self.line, self.id, self.text, self.targets = line, attributes.get("id", ""), None, []
+        elif name == "text" and self.open:
+            if self.text is not None:
+                fix = "make it a sentence of its own, or join the two"
+                raise self.file.error(line, "<text>", "a second one", "one in each sentence", fix)
+            self.in_text, self.text = True, []
+        elif name in _TARGET:
+            self.targets.append((line, _TARGET[name], attributes))
+        self.annotated |= name in ("aspectTerms", "aspectCategories", "Opinions")
+
+    def characters(self, content: str) -> None:
+        if self.in_text and self.text is not None:
+            self.text.append(content)
+        elif content.strip():
+            self.file.warnings["words outside of a sentence's <text>, left out"] += 1
+
+    def end(self, name: str) -> None:
+        if name == "text":
+            self.in_text = False
+        elif name == "sentence":
+            self.open = False
+            if self.text is None:
+                fix = "add it, or drop the sentence"
+                raise self.file.error(self.line, "text", MISSING, "a <text> in each sentence", fix)
+            text, self.text = "".join(self.text), None
+            spans = self.spans(text) if self.file.labelled else ()
+            identifier = self.id or self.file.generated_id(self.line)
+            self.records.append((self.line, Record(identifier, self.file.domain, text, None, None, spans)))
+
+    def spans(self, text: str) -> tuple[Span, ...]:
+        spans: dict[tuple[int, int], Span] = {}
+        for line, key, attributes in self.targets:
+            term = attributes.get(key)
+            if term == "NULL" and key == "target":
+                self.file.warnings["implicit target (NULL), no span"] += 1
+                continue
+            start, end = (self.offset(attributes, side, line) for side in ("from", "to"))
+            if term is None or start >= end or text[start:end] != term:
+                field = f"{key} at characters {start} to {end} ({text[start:end][:30]!r})"
+                value, fix = MISSING if term is None else term, "count characters of the text from 0, end exclusive"
+                raise self.file.error(line, field, value, "the text at these offsets", fix)
+            if (start, end) in spans:
+                self.file.warnings["several opinions on one target, one span"] += 1
+            spans[start, end] = Span(start, end, "aspect")
+        return tuple(spans.values())
+
+    def offset(self, attributes: dict[str, str], side: str, line: int) -> int:
+        value = attributes.get(side, "")
+        if not value.isdecimal() or len(value) > 9:
+            fix = "write it in digits"
+            raise self.file.error(line, side, attributes.get(side, MISSING), "a character offset", fix)
+        return int(value)
+
+
+class Format(NamedTuple):
+    """A format.
+
+    Attributes:
+        read: yields each record with its first line.
+        fits: whether the first characters of a file bear the format's own marks.
+        extensions: that mean this format when the text itself does not tell.
+    """
+
+    read: Callable[[OpenedFile], Records]
+    fits: Callable[[str], bool]
+    extensions: tuple[str, ...] = ()
+
+
+def _starts(*marks: str) -> Callable[[str], bool]:
+    return lambda head: head.lstrip().startswith(marks)
+
+
+FORMATS: Final = {
+    "blitzer_review": Format(blitzer_review, _starts("<review>", "<reviews>"), (".review",)),
+    "conll": Format(conll, _is_conll, (".conll", ".bio")),
+    "delimited": Format(delimited, _is_delimited, (".csv", ".tsv")),
+    "hu_liu": Format(hu_liu, _is_hu_liu),
+    "json_list": Format(json_list, lambda head: bool(_START.match(head)), (".json",)),
+    "jsonl": Format(jsonl, _starts("{"), (".jsonl", ".ndjson")),
+    "plain_text": Format(plain_text, lambda head: False, (".txt",)),
+    "semeval_xml": Format(semeval_xml, _starts("<?xml", "<sentences", "<Reviews"), (".xml",)),
+}
