@@ -17,9 +17,8 @@ from domadapt.analysis.expected import KNOWN
 from domadapt.analysis.expected import interval as expected_interval
 from domadapt.runs.groups import MethodRuns, Pair, group, read_runs, reference
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.compare import compare
-from domadapt.statistics.gap import ScoredPair, parts, score_names, scored, share
-from domadapt.statistics.resampling import Sample, interval, mean_over_pairs, plus
+from domadapt.statistics.compare import ScoredPair, compare, parts, score_names, scored, share
+from domadapt.statistics.resampling import Mean, interval, mean_over_pairs, plus
 from domadapt.statistics.results import Interval, Significance
 
 Row = dict[str, Any]
@@ -105,7 +104,7 @@ def _compared(pairs: Sequence[Pair]) -> Iterator[tuple[str, str]]:
         yield from ((method.name, control) for control in method.controls if control in methods)
 
 
-def _gain(one: ScoredPair, method: str, other: str, name: str) -> tuple[Row, Sample] | None:
+def _gain(one: ScoredPair, method: str, other: str, name: str) -> tuple[Row, Mean] | None:
     """One comparison on one pair; None where the pair has not both with that score."""
     own = next((m for m in one.pair.methods if m.name == method), None)
     if own is None:
@@ -116,12 +115,12 @@ def _gain(one: ScoredPair, method: str, other: str, name: str) -> tuple[Row, Sam
     if base is None or not seeds:
         return None
     after, before = (one.over(m, seeds, name, (own, base)) for m in (own, base))
-    sample = plus(after, before, -1.0)
+    mean = plus(after, before, -1.0)
     row = {"score": name, "pair": one.pair.name, "method": method, "other": other, "pairs": 1, "seeds": len(seeds)}
-    row |= {"before": _percent(before.mean), "after": _percent(after.mean), **_ends(interval(sample))}
+    row |= {"before": _percent(before.value), "after": _percent(after.value), **_ends(interval(mean))}
     if other == "source_only":
         row |= _closed(share(name, [parts(one, own, name)]).value)
-    return row, sample
+    return row, mean
 
 
 def _over_pairs(
@@ -129,7 +128,7 @@ def _over_pairs(
     method: str,
     other: str,
     name: str,
-    found: Sequence[tuple[Row, Sample]],
+    found: Sequence[tuple[Row, Mean]],
     tests: Mapping[tuple[str, str], tuple[Significance, Significance]],
 ) -> Row:
     rows = [row for row, _ in found]
@@ -137,7 +136,7 @@ def _over_pairs(
     row = {"score": name, "pair": ALL, "method": method, "other": other, "pairs": len(rows)}
     row["seeds"] = "-".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
     row |= {end: round(sum(one[end] for one in rows) / len(rows), 2) for end in ("before", "after")}
-    row |= _ends(interval(mean_over_pairs([sample for _, sample in found])))
+    row |= _ends(interval(mean_over_pairs([mean for _, mean in found])))
     if (method, other) in tests:
         some, others = tests[method, other]
         row |= {"p_some_pair": _p(some), "p_other_pairs": _p(others)}
@@ -150,8 +149,8 @@ def _over_pairs(
 def _tests(pairs: Sequence[Pair]) -> dict[tuple[str, str], tuple[Significance, Significance]]:
     """Permutation tests over runs and over pairs, of the headline score."""
     overall = compare(pairs, predictions=False).overall
-    sides = [(one.method, side) for one in overall for side in (one.baseline, *one.controls)]
-    return {(name, side.other): (side.runs, side.pairs) for name, side in sides}
+    sides = [(one.method, side) for one in overall for side in one.differences]
+    return {(name, side.other): (side.again, side.elsewhere) for name, side in sides}
 
 
 def _ends(value: Interval) -> Row:

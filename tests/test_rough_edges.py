@@ -10,7 +10,7 @@ import torch
 import domadapt
 from domadapt.data.readers import read
 from domadapt.data.records import DataError
-from domadapt.statistics.items import read_rows
+from domadapt.statistics.items import read_answers
 from tests.support import Command, corpora, finished
 
 
@@ -61,7 +61,7 @@ def test_predictions_that_are_not_utf8_are_named(tmp_path: Path) -> None:
     path = tmp_path / "predictions.jsonl"
     path.write_bytes(b'{"id": "1", "text": "caf\xe9"}\n')
     with pytest.raises(ValueError, match=r"predictions.jsonl:1: not a prediction"):
-        read_rows(path, "classification")
+        read_answers(path, "classification")
 
 
 def test_a_run_leaves_torch_as_it_was(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from domadapt.utils.files import refuse_overwriting, write_atomic
 from domadapt.utils.text import cut, visible
 
 if TYPE_CHECKING:
-    from domadapt.statistics.items import Items
+    from domadapt.statistics.items import ItemCounts
     from domadapt.tasks.task import Prediction, Task
 
 FEW = 30  # labelled texts below which an interval says little
@@ -77,18 +77,19 @@ def score_file(cfg: DictConfig) -> str:
 
 def _table(task: "Task", records: Sequence[Record], predictions: Sequence["Prediction"]) -> Iterator[str]:
     """Scores with their 95 % intervals over texts: of this model as it is, not of training again."""
-    from domadapt.statistics.items import counted
-    from domadapt.statistics.resampling import interval, resampled_scores, sample
+    from domadapt.statistics.items import Answer, counted
+    from domadapt.statistics.resampling import interval, mean_of, resampled_scores
 
     rows = [
-        (r.id, r.text, _gold(r, task.kind), _found(p, task.kind)) for r, p in zip(records, predictions, strict=True)
+        Answer(r.id, r.text, _gold(r, task.kind), _found(p, task.kind))
+        for r, p in zip(records, predictions, strict=True)
     ]
     scores = task.score(records, predictions)
     kinds = sorted({str(r.label) for r in records}) if task.kind == "sequence" else list(getattr(task, "types", ()))
     average = "micro" if task.headline == "accuracy" else str(getattr(task, "average", "macro"))
 
-    def line(name: str, items: "Items", more: str) -> str:
-        found = interval(sample([items.score], resampled_scores([items])))
+    def line(name: str, items: "ItemCounts", more: str) -> str:
+        found = interval(mean_of([items.score], resampled_scores([items])))
         low, high = max(0.0, found.low or 0.0), min(1.0, found.high or 1.0)
         return f"  {visible(name):20} {100 * items.score:5.1f}  ({100 * low:.1f} to {100 * high:.1f}){more}"
 

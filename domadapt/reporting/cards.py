@@ -31,7 +31,7 @@ from domadapt.reporting.trees import Lane, tree_svg
 from domadapt.runs.groups import MethodRuns, Pair
 from domadapt.runs.metrics import Expected, Metrics
 from domadapt.runs.target_card import Kind, ShownText, TargetCard, read_card
-from domadapt.statistics.gap import agreement
+from domadapt.statistics.items import agreement
 from domadapt.syntax.parser import Parse, Parser
 from domadapt.utils.text import cut, shortened, visible
 

@@ -14,7 +14,7 @@ from domadapt.reporting.blocks import Block, Table, Text, in_columns
 from domadapt.reporting.rows import BELOW, Row, rows
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, palette, plain, wrapped
 from domadapt.runs.groups import MethodRuns, Pair
-from domadapt.statistics.results import Interval, Overall, Statistics
+from domadapt.statistics.results import Cell, Interval, Statistics
 from domadapt.utils.text import visible
 
 PRINT_INK = "#1f2328"
@@ -310,7 +310,7 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
     return parts
 
 
-def _means(one: Overall | None) -> tuple[list[str], list[str]]:
+def _means(one: Cell | None) -> tuple[list[str], list[str]]:
     share = one.shares[0].value if one and one.shares else None
     return (
         [f"{100 * one.score.mean:.1f}" if one and one.score else ""],

@@ -470,10 +470,10 @@ def _difference(name: str, found: Difference) -> Record:
     return {
         name: found.other or None,
         **_ends(f"{name}_difference", found.interval),
-        f"{name}_p_seeds": found.seeds.p,
-        f"{name}_p_seeds_holm": found.seeds.p_holm,
-        f"{name}_p_items": found.items.p,
-        f"{name}_p_items_holm": found.items.p_holm,
+        f"{name}_p_seeds": found.again.p,
+        f"{name}_p_seeds_holm": found.again.p_holm,
+        f"{name}_p_items": found.elsewhere.p,
+        f"{name}_p_items_holm": found.elsewhere.p_holm,
     }
 
 

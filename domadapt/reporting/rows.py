@@ -6,8 +6,8 @@ from pathlib import Path
 
 from domadapt.runs.groups import ROLES, MethodRuns, Pair
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.gap import parts, score_names, scored, share
-from domadapt.statistics.resampling import interval, sample
+from domadapt.statistics.compare import parts, score_names, scored, share
+from domadapt.statistics.resampling import interval, mean_of
 from domadapt.statistics.results import Interval, Share, Statistics
 
 Paths = str | Path | Iterable[str | Path]
@@ -153,7 +153,7 @@ def _row(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> Row:
     return Row(
         method,
         target,
-        interval(sample(clean)) if clean and fewer else None,
+        interval(mean_of(clean)) if clean and fewer else None,
         {name: sum(values) / len(values) for name, values in details.items() if values},
         sum(source) / len(source) if source else None,
         closed,
@@ -166,7 +166,7 @@ def _said(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> tupl
         cell = statistics.cell(pair.name, method.name)
         return cell.score, cell.shares[0]
     one, _ = scored(pair, predictions=False)
-    own = one.sample(method)
+    own = one.mean(method)
     return interval(own) if own else None, share(pair.headline, [parts(one, method, pair.headline)])
 
 

@@ -10,7 +10,7 @@ from domadapt.reporting.rows import CEILING, Row, detail_names, rows, scores
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, wrapped
 from domadapt.runs.groups import MethodRuns, Pair, group, typed
 from domadapt.statistics.compare import compare
-from domadapt.statistics.results import Interval, Overall, Ranking, Share, Statistics
+from domadapt.statistics.results import Cell, Interval, Ranking, Share, Statistics
 from domadapt.utils.text import visible
 
 OVER = {
@@ -123,7 +123,7 @@ def gap_words(gap: Interval) -> str:
     return f"in_domain − source_only is {100 * gap.mean:.1f} points ({ends})"
 
 
-def shares_table(overall: Sequence[Overall]) -> Table | None:
+def shares_table(overall: Sequence[Cell]) -> Table | None:
     """Adapted methods' shares of the gap over pairs, by each score; None where there is no gap."""
     lines = [one for one in overall if one.role == "adapted" and any(share.gap for share in one.shares)]
     names = list(dict.fromkeys(share.score for one in lines for share in one.shares))

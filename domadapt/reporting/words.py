@@ -20,8 +20,6 @@ from domadapt.statistics.results import (
     Cell,
     Difference,
     Interval,
-    Overall,
-    OverallDifference,
     Ranking,
     Replicability,
     Significance,
@@ -30,7 +28,7 @@ from domadapt.statistics.results import (
 from domadapt.utils.text import visible
 
 
-def claim(one: Overall, statistics: Statistics) -> str:
+def claim(one: Cell, statistics: Statistics) -> str:
     """Whether syntax helps, from a method's differences over pairs.
 
     Args:
@@ -74,9 +72,9 @@ def harms(own: Interval) -> bool:
     return own.high is not None and own.high < 0
 
 
-def gain(difference: OverallDifference) -> bool:
+def gain(difference: Difference) -> bool:
     """Whether a gain is shown: by its interval, and by the test over runs after Holm's correction."""
-    p, value = difference.runs.p_holm, difference.interval
+    p, value = difference.again.p_holm, difference.interval
     return value is not None and value.low is not None and value.low > 0 and p is not None and p <= ALPHA
 
 
@@ -152,10 +150,10 @@ def _differences(title: str, sides: Sequence[tuple[Cell, Difference]], several: 
         left=frozenset((0, 1) if control else (0,)),
     )
     for cell, found in sides:
-        name = f"{cell.pair}: {cell.method}" if several else cell.method
-        numbers = [*_interval(found.interval, found.reason, notes), _p(found.seeds, notes), _p(found.items, notes)]
+        name = f"{cell.pairs[0]}: {cell.method}" if several else cell.method
+        numbers = [*_interval(found.interval, found.reason, notes), _p(found.again, notes), _p(found.elsewhere, notes)]
         table.rows.append([name, *([found.other] if control else []), *numbers])
-        if found.seeds.p_holm is not None and found.seeds.p_holm <= 0.05 and found.interval:
+        if found.again.p_holm is not None and found.again.p_holm <= 0.05 and found.interval:
             table.shades[len(table.rows) - 1, 3 + control] = 0.5 if found.interval.mean > 0 else -0.5
     return table
 
@@ -179,7 +177,7 @@ def _p(test: Significance, notes: Notes) -> str:
     return "<0.001" if test.p_holm < 0.001 else f"{test.p_holm:.3f}"
 
 
-def _over_pairs(overall: Sequence[Overall]) -> list[Block]:
+def _over_pairs(overall: Sequence[Cell]) -> list[Block]:
     tables: list[Block] = []
     both = {
         "baseline": [(one, one.baseline) for one in overall if one.baseline.other],
@@ -197,10 +195,10 @@ def _over_pairs(overall: Sequence[Overall]) -> list[Block]:
                 *([difference.other] if what == "control" else []),
                 str(len(one.pairs)),
                 *_interval(difference.interval, difference.reason, notes),
-                _p(difference.runs, notes),
-                _p(difference.pairs, notes),
-                _replicated(difference.replicability, notes),
-                _replicated(difference.replicability_items, notes),
+                _p(difference.again, notes),
+                _p(difference.elsewhere, notes),
+                _replicated(difference.replicability[0], notes),
+                _replicated(difference.replicability[1], notes),
             ]
             for one, difference in found
         ]
@@ -295,7 +293,7 @@ def shown(difference: Difference) -> str:
     >>> shown(Difference("source_only", *both, both[1]))
     'gain'
     """
-    p = difference.seeds.p_holm
+    p = difference.again.p_holm
     if difference.interval is None or p is None or p > LEVEL:
         return ""
     return "gain" if difference.interval.mean > 0 else "loss"
@@ -315,11 +313,11 @@ def verdict(difference: Difference) -> str:
     size = f"{abs(points):.1f} points {'above' if points >= 0 else 'below'} {visible(difference.other)}"
     start = f"That is {size}{_ends(difference.interval)}"
     if kind := shown(difference):
-        return f"{start}, a {kind} that training again would show (p = {difference.seeds.p_holm:.2g} after Holm)."
-    seeds = difference.seeds
+        return f"{start}, a {kind} that training again would show (p = {difference.again.p_holm:.2g} after Holm)."
+    seeds = difference.again
     why = f"p = {seeds.p_holm:.2g} after Holm over seeds" if seeds.p_holm is not None else seeds.reason
     text = f"{start}; no gain or loss is shown: {why}."
-    items = difference.items.p_holm
+    items = difference.elsewhere.p_holm
     if items is not None and items <= LEVEL:
         text += f" These trained models do differ on other texts of this kind (p = {items:.2g} over test texts)."
     return text
@@ -367,10 +365,12 @@ def _against(cells: Sequence[Cell], other: str, differences: Sequence[Difference
             if kind and some
         )
         text += f"; {len(found[''])} show neither." if found[""] else "."
-    reasons = _frequent(d.seeds.reason for _, d in found[""] if d.seeds.p is None and d.seeds.reason)
+    reasons = _frequent(d.again.reason for _, d in found[""] if d.again.p is None and d.again.reason)
     if reasons:
         text += f" Why not: {'; '.join(reasons)}."
-    differ = [(c, d) for c, d in found[""] if d.interval and d.items.p_holm is not None and d.items.p_holm <= LEVEL]
+    differ = [
+        (c, d) for c, d in found[""] if d.interval and d.elsewhere.p_holm is not None and d.elsewhere.p_holm <= LEVEL
+    ]
     if differ:
         text += (
             f" Of the models as they were trained, {counted(len(differ), 'differs', 'differ')} from {other} on other "
@@ -383,7 +383,7 @@ def _against(cells: Sequence[Cell], other: str, differences: Sequence[Difference
 def _named(some: Sequence[tuple[Cell, Difference]]) -> str:
     ordered = sorted(some, key=lambda both: -abs(both[1].interval.mean if both[1].interval else 0.0))
     names = [
-        f"{visible(cell.method)} on {visible(cell.pair)} by {100 * d.interval.mean:+.1f} points"
+        f"{visible(cell.method)} on {visible(cell.pairs[0])} by {100 * d.interval.mean:+.1f} points"
         for cell, d in ordered[:NAMED]
         if d.interval
     ]
@@ -398,26 +398,26 @@ def _frequent(reasons: Iterable[str]) -> list[str]:
     return [f"{reason} ({number} of them)" for reason, number in ordered[:3]]
 
 
-def _tells(overall: Overall) -> bool:
+def _tells(overall: Cell) -> bool:
     difference = overall.baseline
-    tests = (difference.runs.p_holm, difference.pairs.p_holm)
-    some = any(p is not None and p <= LEVEL for p in tests) or bool(difference.replicability.count)
+    tests = (difference.again.p_holm, difference.elsewhere.p_holm)
+    some = any(p is not None and p <= LEVEL for p in tests) or bool(difference.replicability[0].count)
     return overall.role == "adapted" and difference.interval is not None and some
 
 
-def _over_pairs_of_summary(overall: Overall) -> str:
+def _over_pairs_of_summary(overall: Cell) -> str:
     difference = overall.baseline
     assert difference.interval is not None
     points = 100 * difference.interval.mean
     text = f"Over {counted(len(overall.pairs), 'pair')}, {visible(overall.method)} is {abs(points):.1f} points "
     text += f"{'above' if points >= 0 else 'below'} {visible(difference.other)}{_ends(difference.interval)}"
     parts = []
-    if (p := difference.runs.p_holm) is not None:
+    if (p := difference.again.p_holm) is not None:
         parts.append(f"on at least one of these pairs: p = {p:.2g} after Holm's correction")
-    if (p := difference.pairs.p_holm) is not None:
+    if (p := difference.elsewhere.p_holm) is not None:
         parts.append(f"on other pairs of this kind: p = {p:.2g} after Holm's correction")
-    if (count := difference.replicability.count) is not None:
-        parts.append(f"the gain is real on at least {count} of {difference.replicability.of} pairs, 95 % confidence")
+    if (count := difference.replicability[0].count) is not None:
+        parts.append(f"the gain is real on at least {count} of {difference.replicability[0].of} pairs, 95 % confidence")
     return "; ".join([text, *parts]) + "."
 
 
@@ -488,7 +488,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _sentence(pairs: Sequence[Pair], best: Sequence[tuple[Pair, MethodRuns]], overall: Overall | None) -> str:
+def _sentence(pairs: Sequence[Pair], best: Sequence[tuple[Pair, MethodRuns]], overall: Cell | None) -> str:
     if not any(run.target_test for pair in pairs for method in pair.methods for run in method.runs):
         return "The target test has no labels, so no score is known; below is what can be said without one."
     if not best or overall is None:
@@ -507,14 +507,14 @@ def _sentence(pairs: Sequence[Pair], best: Sequence[tuple[Pair, MethodRuns]], ov
     if _is_shown(overall):
         where = "on at least one of these pairs " if len(overall.pairs) > 1 else ""
         return f"{text}; {where}training again would show a difference to {difference.other}."
-    why = difference.runs.reason or difference.reason
-    if difference.runs.p_holm is not None:
-        why = f"p = {difference.runs.p_holm:.2g} after Holm's correction"
+    why = difference.again.reason or difference.reason
+    if difference.again.p_holm is not None:
+        why = f"p = {difference.again.p_holm:.2g} after Holm's correction"
     return f"{text}; that it is more than chance is not shown{f': {why}' if why else ''}."
 
 
-def _is_shown(overall: Overall) -> bool:
-    p = overall.baseline.runs.p_holm
+def _is_shown(overall: Cell) -> bool:
+    p = overall.baseline.again.p_holm
     return p is not None and p <= LEVEL
 
 

@@ -1,36 +1,38 @@
-"""Every method against source-only and against its controls, on each pair and over pairs.
-
-Methods ranked over pairs: Friedman's test and critical differences.
-
-Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets, https://jmlr.org/papers/v7/demsar06a.html.
-"""
+"""Every method against source-only and against its controls, on each pair and over pairs; the gap; ranks."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import factorial
+from typing import Any
 
 import numpy as np
 from scipy import stats
+from scipy.optimize import brentq
 
 from domadapt.runs.groups import ROLES, MethodRuns, Pair, reference
-from domadapt.statistics.gap import ScoredPair, parts, replicability, score_names, scored, share
-from domadapt.statistics.items import FloatArray, connected
+from domadapt.runs.metrics import Metrics
+from domadapt.statistics.items import FloatArray, ItemCounts, read_items
 from domadapt.statistics.resampling import (
     ALPHA,
-    Sample,
-    corrected,
+    SWAPS,
+    Mean,
+    connected,
+    correction,
     interval,
     items_test,
+    mean_of,
     mean_over_pairs,
+    plus,
+    replicability,
+    resampled_scores,
     runs_test,
     sign_flip,
 )
-from domadapt.statistics.resampling import PERMUTATION_RESAMPLES as RESAMPLES
 from domadapt.statistics.results import (
     Cell,
     Difference,
-    Overall,
-    OverallDifference,
+    Interval,
     Ranking,
     Replicability,
     Share,
@@ -39,317 +41,9 @@ from domadapt.statistics.results import (
 )
 
 CEILING = "in_domain"  # sees target labels: a bound to look at, not a method to test or rank
-BOUND = "sees target labels: a bound, not tested"
+UNTESTED = {"adapted": "", CEILING: "sees target labels: a bound, not tested"}  # why nothing is tested, by role
 UNCLAIMED = "nobody claims anything by it, so it is not tested"
-
-
-@dataclass(frozen=True, slots=True)
-class Versus:
-    """A method less another, before any words.
-
-    Attributes:
-        method: whose gain it is.
-        other: with whom it is compared; None where there is nobody.
-        reason: why there is no ``sample``.
-        sample: of the difference; None where there is nothing to compare.
-        differences: (seeds,) of the scores.
-        items: p-values over test items, two-sided and one-sided; None where not tested.
-        item_count: test items.
-    """
-
-    method: MethodRuns
-    other: MethodRuns | None
-    reason: str
-    sample: Sample | None = None
-    differences: tuple[float, ...] = ()
-    items: tuple[float, float] | None = None
-    item_count: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One method on one pair, against its baseline and each of its controls by name."""
-
-    one: ScoredPair
-    method: MethodRuns
-    baseline: Versus
-    controls: dict[str, Versus]
-
-
-def rows(one: ScoredPair, baseline: str) -> list[Row]:
-    """Every method of a pair against its baseline and its controls."""
-    own = [(m, {"": _against_baseline(one, m, baseline), **_against_controls(one, m)}) for m in one.pair.methods]
-    tested = iter(_tested_over_items(one, [side for _, sides in own for side in sides.values()]))
-    found = [(method, {name: next(tested) for name in sides}) for method, sides in own]
-    return [Row(one, method, sides.pop(""), sides) for method, sides in found]
-
-
-def untested(method: MethodRuns) -> str:
-    """Why nothing is tested of a method, in words; empty of an adapted one, by which somebody claims something."""
-    return "" if method.role == "adapted" else BOUND if method.role == CEILING else UNCLAIMED
-
-
-def seeds_test(side: Versus) -> Significance:
-    """Would training again show it?"""
-    count = len(side.differences)
-    if reason := side.reason or untested(side.method):
-        return Significance(None, None, "seeds", count, reason)
-    return runs_test(side.differences, [1 / count] * count, "seeds")
-
-
-def significance_over_items(side: Versus) -> Significance:
-    """Do these trained models differ on other texts?"""
-    if side.items is None:
-        reason = side.reason or untested(side.method) or "not all runs have predictions of the same test items"
-        return Significance(None, None, "test items", 0, reason)
-    return Significance(side.items[0], None, "test items", side.item_count)
-
-
-def _against_baseline(one: ScoredPair, method: MethodRuns, baseline: str) -> Versus:
-    by_role = baseline in ROLES
-    other = reference(one.pair, method, baseline) if by_role else _named(one.pair, baseline)
-    if other is method or (by_role and method.role == baseline):
-        return Versus(method, None, "is the baseline")
-    return _versus(one, method, other, f"no comparable run of {baseline}")
-
-
-def _against_controls(one: ScoredPair, method: MethodRuns) -> dict[str, Versus]:
-    missing = "its control {} was not run, or with several settings"
-    return {name: _versus(one, method, _named(one.pair, name), missing.format(name)) for name in method.controls}
-
-
-def _named(pair: Pair, name: str) -> MethodRuns | None:
-    found = [m for m in pair.methods if m.name == name] or [m for m in pair.methods if m.runs[0].method == name]
-    return found[0] if len(found) == 1 else None
-
-
-def _versus(one: ScoredPair, method: MethodRuns, other: MethodRuns | None, reason: str) -> Versus:
-    if other is None:
-        return Versus(method, None, reason)
-    sample = one.sample(method, other)
-    if sample is None:
-        return Versus(method, other, f"no seed has a target score of both {method.name} and {other.name}")
-    return Versus(method, other, "", sample, tuple(sample.values.tolist()))
-
-
-def _tested_over_items(one: ScoredPair, sides: Sequence[Versus]) -> list[Versus]:
-    """All comparisons of a test set on the same swaps: one matrix product."""
-    by_set: dict[str, list[int]] = {}
-    runs = {}
-    for place, side in enumerate(sides):
-        if side.other is None or side.sample is None or untested(side.method):
-            continue
-        seeds = one.seeds(side.method, side.other)
-        if one.same_items(seeds, side.method, side.other):
-            mine, others = ([one.items[m.name, seed] for seed in seeds] for m in (side.method, side.other))
-            runs[place] = (mine, others)
-            by_set.setdefault(mine[0].digest, []).append(place)
-    result = list(sides)
-    for places in by_set.values():
-        for place, values in zip(places, items_test([runs[p] for p in places]), strict=True):
-            result[place] = replace(sides[place], items=values, item_count=len(runs[place][0][0].counts))
-    return result
-
-
-FEWEST_METHODS = 3  # two are compared by a paired test
-
-
-def mean_ranks(scores: FloatArray) -> FloatArray:
-    """Mean rank of each method over pairs; 1 is best, ties share their mean rank.
-
-    Args:
-        scores: (pairs, methods), higher is better.
-
-    >>> mean_ranks(np.array([[0.9, 0.8, 0.8], [0.7, 0.6, 0.5]])).tolist()
-    [1.0, 2.25, 2.75]
-    """
-    return np.asarray(stats.rankdata(-scores, axis=1).mean(axis=0))
-
-
-def rank(
-    methods: Sequence[str], pairs: Sequence[str], scores: FloatArray, networks: Sequence[Collection[str]] = ()
-) -> Ranking:
-    """Rank methods and test whether they differ.
-
-    Args:
-        scores: (pairs, methods), higher is better.
-        networks: (pairs,) that were ranked there; pairs that share one are one observation.
-
-    Returns:
-        Best first. Pairwise tests only where Friedman's test says that any differ. Its p-value is that of its
-        permutation test (exact where enumeration is possible), because chi-squared is far off on a handful of pairs.
-    """
-    count, width = len(pairs), len(methods)
-    if width < FEWEST_METHODS:
-        return _untested(methods, pairs, (), f"{width} methods on the same pairs: ranking needs {FEWEST_METHODS}")
-    if not count:
-        return _untested(methods, pairs, (), "no pair has all methods")
-    ranks = mean_ranks(scores)
-    order = sorted(range(width), key=lambda i: (ranks[i], methods[i]))
-    groups = np.array(connected(networks or [{name} for name in pairs]))
-    units = int(groups.max()) + 1
-    names, ranks, scores = [methods[i] for i in order], ranks[order], scores[:, order]
-    smallest = max(1 / factorial(width) ** (units - 1), 1 / (RESAMPLES + 1))
-    if smallest > ALPHA:
-        few = f"too few pairs ({_apart(count, units)})"
-        reason = f"{few}: with {width} methods Friedman's test gives no p below {smallest:.2g}"
-        return _untested(names, pairs, ranks.tolist(), reason)
-    if (np.ptp(scores, axis=1) == 0).all():
-        return _untested(names, pairs, ranks.tolist(), "all methods have the same scores")
-    own = stats.rankdata(-scores, axis=1)
-    together = np.stack([own[groups == group].sum(axis=0) for group in range(units)])
-    p = _friedman_p(together[np.lexsort(together.T)])  # random swaps must not depend on the caller's order
-    if p > ALPHA:
-        reason = f"Friedman's test finds no difference between methods (p = {p:.2g}), so none are told apart"
-        return Ranking(tuple(names), tuple(pairs), tuple(ranks.tolist()), p, None, (), reason)
-    error = (width * (width + 1) / (6 * units)) ** 0.5  # of a difference of mean ranks
-    difference = float(stats.studentized_range.ppf(1 - ALPHA, width, np.inf)) / 2**0.5 * error
-    apart = np.abs(ranks[:, None] - ranks) / error * 2**0.5
-    nemenyi = tuple(map(tuple, stats.studentized_range.sf(apart, width, np.inf).tolist()))
-    return Ranking(tuple(names), tuple(pairs), tuple(ranks.tolist()), p, difference, nemenyi)
-
-
-def _apart(pairs: int, units: int) -> str:
-    return str(pairs) if pairs == units else f"{pairs}, of which only {units} share no network"
-
-
-def _friedman_p(ranks: FloatArray) -> float:
-    """Of ranks, summed over the pairs that share a network: their methods can only be swapped together."""
-    expected = ranks.mean()
-
-    def statistic(*columns: FloatArray, axis: int) -> FloatArray:
-        # Friedman's chi-squared up to a factor that swapping within pairs does not change.
-        return np.asarray(sum((column.mean(axis=axis) - expected) ** 2 for column in columns).round(12))
-
-    result = stats.permutation_test(
-        tuple(ranks.T),
-        statistic,
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=RESAMPLES,
-        alternative="greater",
-        rng=np.random.default_rng(0),
-    )
-    return float(result.pvalue)
-
-
-def _untested(methods: Sequence[str], pairs: Sequence[str], ranks: Sequence[float], reason: str) -> Ranking:
-    return Ranking(tuple(methods), tuple(pairs), tuple(ranks), None, None, (), reason)
-
-
-Part = Sequence[tuple[str, Versus]]  # one method against the baseline, or a control: name of each pair, and how
-
-
-def overall(rows: Sequence[Row]) -> tuple[Overall, ...]:
-    """Every method over the pairs that it was run on, in the order of first appearance."""
-    own: dict[str, list[Row]] = {}
-    for row in rows:
-        own.setdefault(row.method.name, []).append(row)
-    sides = {name: _parts(some) for name, some in own.items()}
-    every = [part for some in sides.values() for part in some]
-    runs, pairs = corrected([_runs_test(part) for part in every]), corrected([_pairs_test(part) for part in every])
-    differences = iter([_difference(*three) for three in zip(every, runs, pairs, strict=True)])
-    result = []
-    for name, some in own.items():
-        samples = [sample for row in some if (sample := row.one.sample(row.method))]
-        result.append(
-            Overall(
-                name,
-                some[0].method.role,
-                tuple(row.one.pair.name for row in some),
-                interval(mean_over_pairs(samples)) if samples else None,
-                next(differences),
-                tuple(next(differences) for _ in sides[name][1:]),
-                _shares(some),
-            )
-        )
-    return tuple(result)
-
-
-def _parts(some: Sequence[Row]) -> list[Part]:
-    """A method's comparisons: with the baseline first, then with each control that it has on any pair."""
-    controls = dict.fromkeys(name for row in some for name in row.controls)
-    against = [[(row.one.pair.name, row.controls[name]) for row in some if name in row.controls] for name in controls]
-    return [[(row.one.pair.name, row.baseline) for row in some], *against]
-
-
-def _shares(some: Sequence[Row]) -> tuple[Share, ...]:
-    names = dict.fromkeys(name for row in some for name in score_names(row.one.pair))
-    having = {name: [row for row in some if name in score_names(row.one.pair)] for name in names}
-    return tuple(share(name, [parts(row.one, row.method, name) for row in rows]) for name, rows in having.items())
-
-
-def ranked(known: Sequence[ScoredPair]) -> Ranking:
-    """Rank the methods that were run on every pair with at least three of them; ceiling and controls are not ranked."""
-    means = [
-        {
-            m.name: sample
-            for m in one.pair.methods
-            if m.role not in (CEILING, "control") and (sample := one.sample(m)) is not None
-        }
-        for one in known
-    ]
-    wide = [(one.pair.name, own) for one, own in zip(known, means, strict=True) if len(own) >= FEWEST_METHODS]
-    methods = [name for name in (wide[0][1] if wide else ()) if all(name in own for _, own in wide)]
-    scores = np.array([[own[name].mean for name in methods] for _, own in wide]).reshape(len(wide), len(methods))
-    networks = [frozenset().union(*(keys for name in methods for keys in own[name].networks)) for _, own in wide]
-    return rank(methods, [name for name, _ in wide], scores, networks)
-
-
-def _samples(part: Part) -> list[Sample]:
-    return [side.sample for _, side in part if side.sample is not None]
-
-
-def _untested_of_overall(part: Part) -> str:
-    """Why there is no test over pairs; empty where there is."""
-    if not _samples(part):
-        return "; ".join(dict.fromkeys(side.reason for _, side in part))
-    return untested(part[0][1].method)
-
-
-def _runs_test(part: Part) -> Significance:
-    if reason := _untested_of_overall(part):
-        return Significance(None, None, "runs", 0, reason)
-    together = mean_over_pairs(_samples(part))
-    return _blocks_test(together.sums(together.blocks), len(together.units), "runs")
-
-
-def _pairs_test(part: Part) -> Significance:
-    if reason := _untested_of_overall(part):
-        return Significance(None, None, "pairs", 0, reason)
-    together = mean_over_pairs(_samples(part))
-    return _blocks_test(together.sums(together.groups), len(_samples(part)), "pairs")
-
-
-def _blocks_test(sums: Sequence[float], of: int, unit: str) -> Significance:
-    """Copies change sides together: what counts is how many there are that share no network."""
-    found = runs_test(sums, [1.0] * len(sums), unit)
-    if len(sums) == of or not found.reason:
-        return found
-    return replace(found, reason=f"{found.reason}; {of} {unit}, but those that share a network count as one")
-
-
-def _difference(part: Part, runs: Significance, pairs: Significance) -> OverallDifference:
-    own = [(pair, side) for pair, side in part if side.sample is not None]
-    samples = _samples(part)
-    ends = interval(mean_over_pairs(samples)) if samples else None
-    other = ", ".join(dict.fromkeys(side.other.name for _, side in own if side.other))
-    if reason := _untested_of_overall(part):
-        none = Replicability(None, (), len(own), "seeds", reason)
-        missing = "" if own else reason
-        return OverallDifference(other, ends, runs, pairs, none, replace(none, unit="test items"), missing)
-    seeds = [side.differences for _, side in own]
-    over_seeds = replicability(
-        [pair for pair, _ in own],
-        [sign_flip(d, [1 / len(d)] * len(d), "greater") for d in seeds],
-        [max(2.0 ** -len(d), 1 / (RESAMPLES + 1)) for d in seeds],
-        "seeds",
-    )
-    items = [(pair, side.items[1]) for pair, side in own if side.items]
-    over_items = replicability(
-        [pair for pair, _ in items], [p for _, p in items], [1 / (RESAMPLES + 1)] * len(items), "test items"
-    )
-    return OverallDifference(other, ends, runs, pairs, over_seeds, over_items)
+Run = tuple[str, int]  # method's name and seed
 
 
 def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: bool = True) -> Statistics:
@@ -367,37 +61,441 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
     Returns:
         The numbers, and words where there are none.
     """
-    found = [scored(pair, predictions) for pair in pairs]
-    table = [row for one, _ in found for row in rows(one, baseline)]
-    messages = [message for _, some in found for message in some]
+    read = [scored(pair, predictions) for pair in pairs]
+    known = [one for one, _ in read]
+    messages = [message for _, some in read for message in some]
     headlines = sorted({pair.headline for pair in pairs})
     if len(headlines) > 1:
         messages.append(f"pairs are scored by {', '.join(headlines)}: means over pairs mix these")
-    return Statistics(baseline, _cells(table), overall(table), ranked([one for one, _ in found]), tuple(messages))
+    sides = [_sides(one, baseline) for one in known]
+    places = [(i, method) for i, one in enumerate(known) for method in one.pair.methods]
+    cells = [_cell([(known[i], method, sides[i][method.name])], over_pairs=False) for i, method in places]
+    overall = [
+        _cell([(known[i], m, sides[i][name]) for i, m in places if m.name == name], over_pairs=True)
+        for name in dict.fromkeys(method.name for _, method in places)
+    ]
+    return Statistics(baseline, _corrected(cells), _corrected(overall), ranked(known), tuple(messages))
 
 
-def _cells(table: Sequence[Row]) -> tuple[Cell, ...]:
-    sides = [side for row in table for side in (row.baseline, *row.controls.values())]
-    seeds = corrected([seeds_test(side) for side in sides])
-    items = corrected([significance_over_items(side) for side in sides])
-    differences = iter([_difference_of_compare(*three) for three in zip(sides, seeds, items, strict=True)])
-    cells = []
-    for row in table:
-        sample = row.one.sample(row.method)
-        cells.append(
-            Cell(
-                row.one.pair.name,
-                row.method.name,
-                row.method.role,
-                interval(sample) if sample else None,
-                next(differences),
-                tuple(next(differences) for _ in row.controls),
-                tuple(share(name, [parts(row.one, row.method, name)]) for name in score_names(row.one.pair)),
-            )
+def _corrected(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    every = [difference for cell in cells for difference in cell.differences]
+    again, elsewhere = correction([d.again for d in every]), correction([d.elsewhere for d in every])
+
+    def corrected(found: Difference) -> Difference:
+        return replace(found, again=again(found.again), elsewhere=elsewhere(found.elsewhere))
+
+    return tuple(
+        replace(cell, baseline=corrected(cell.baseline), controls=tuple(map(corrected, cell.controls)))
+        for cell in cells
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPair:
+    """One pair's runs.
+
+    Attributes:
+        pair: as grouped.
+        runs: every run by method and seed.
+        items: counts per test item, of every run with readable predictions.
+        resampled: (resamples,) scores by name on the same resamples of the test items, for the runs in ``items``.
+    """
+
+    pair: Pair
+    runs: dict[Run, Metrics]
+    items: dict[Run, ItemCounts]
+    resampled: dict[tuple[str, Run], FloatArray]
+
+    def known(self, method: MethodRuns, seed: int, name: str = "") -> bool:
+        """Whether a run has a score, the headline unless named."""
+        run = self.runs.get((method.name, seed))
+        return run is not None and run.score(name or self.pair.headline) is not None
+
+    def seeds(self, *methods: MethodRuns) -> list[int]:
+        """Seeds that all these methods have a score for."""
+        return [s for s in methods[0].seeds if all(self.known(m, s) for m in methods)]
+
+    def mean(self, method: MethodRuns, other: MethodRuns | None = None) -> Mean | None:
+        """A method's mean, or its mean difference to another over common seeds; None without any."""
+        methods = (method,) if other is None else (method, other)
+        if not (seeds := self.seeds(*methods)):
+            return None
+        mean = self.over(method, seeds, self.pair.headline, methods)
+        return mean if other is None else plus(mean, self.over(other, seeds, self.pair.headline, methods), -1.0)
+
+    def over(self, method: MethodRuns, seeds: Sequence[int], name: str, beside: Sequence[MethodRuns]) -> Mean:
+        """A method's mean over given seeds, on resampled items where all methods beside it have them."""
+        runs = [(method.name, seed) for seed in seeds]
+        same = self.same_items(seeds, *beside) and all((name, run) in self.resampled for run in runs)
+        items = np.stack([self.resampled[name, run] for run in runs], axis=1) if same else None
+        networks = [frozenset((self.runs[run].network,)) for run in runs]
+        values = [self.runs[run].score(name) or 0.0 for run in runs]
+        return mean_of(values, items, self.pair.name, seeds, networks)
+
+    def same_items(self, seeds: Sequence[int], *methods: MethodRuns) -> bool:
+        """Whether all these runs have predictions of one and the same test set."""
+        found = [self.items.get((m.name, seed)) for m in methods for seed in seeds]
+        return all(found) and len({items.digest for items in found if items}) == 1
+
+
+def score_names(pair: Pair) -> list[str]:
+    """The headline, then F1 of each span type."""
+    if pair.task == "classification":
+        return [pair.headline]
+    names = {n for method in pair.methods for run in method.runs for n in run.target_test or () if n.endswith("_f1")}
+    return [pair.headline, *sorted(names - {pair.headline})]
+
+
+def scored(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]:
+    """Read a pair's scores and, if asked, predictions; a message for each kind of what is missing."""
+    runs = {(method.name, run.seed): run for method in pair.methods for run in method.runs}
+    items, missing, messages = dict[Run, ItemCounts](), list[str](), list[str]()
+    with_score = [name for name, run in runs.items() if run.score(pair.headline) is not None and predictions]
+    for name in with_score:
+        try:
+            found = read_items(runs[name])
+        except ValueError as error:  # damaged predictions: the scores still count
+            messages.append(str(error))
+            continue
+        if isinstance(found, str):
+            missing.append(runs[name].folder)
+        else:
+            items[name] = found
+    if missing:
+        messages.append(
+            f"{pair.name}: {len(missing)} of {len(with_score)} runs have no predictions.jsonl ({missing[0]} ...), "
+            f"so nothing is said about other test items for them"
         )
-    return tuple(cells)
+    by_set: dict[str, list[Run]] = {}
+    for name, counts in items.items():
+        by_set.setdefault(counts.digest, []).append(name)
+    if len(by_set) > 1:
+        messages.append(
+            f"{pair.name}: predictions are of {len(by_set)} different test sets; runs are compared within each"
+        )
+    resampled = dict[tuple[str, Run], FloatArray]()
+    for score in score_names(pair):
+        for names in by_set.values():
+            kind = score.removesuffix("_f1")
+            parts = [items[n] if score == pair.headline else items[n].only(kind) for n in names]
+            if all(parts):
+                columns = resampled_scores([part for part in parts if part]).T
+                resampled |= {(score, name): column for name, column in zip(names, columns, strict=True)}
+    return ScoredPair(pair, runs, items, resampled), messages
 
 
-def _difference_of_compare(side: Versus, seeds: Significance, items: Significance) -> Difference:
-    other = side.other.name if side.other else ""
-    return Difference(other, interval(side.sample) if side.sample else None, seeds, items, side.reason)
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A method less another on one pair, before any words over pairs.
+
+    Attributes:
+        pair: its name.
+        other: with whom the method is compared; None where there is nobody.
+        reason: why there is no ``mean``.
+        mean: of the difference over seeds; None where there is nothing to compare.
+        items: p-values over test items, two-sided and one-sided; None where not tested.
+        item_count: test items.
+    """
+
+    pair: str
+    other: MethodRuns | None
+    reason: str
+    mean: Mean | None = None
+    items: tuple[float, float] | None = None
+    item_count: int = 0
+
+
+# Against the baseline, by the name "", and each of the method's controls.
+Compared = tuple[ScoredPair, MethodRuns, dict[str, Side]]
+
+
+def untested(method: MethodRuns) -> str:
+    """Why nothing is tested of a method, in words; empty of an adapted one, by which somebody claims something."""
+    return UNTESTED.get(method.role, UNCLAIMED)
+
+
+def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Side]]:
+    """By method, what each is compared with. All comparisons of a test set are tested on the same swaps."""
+    sides: dict[str, dict[str, Side]] = {}
+    by_set: dict[str, dict[tuple[str, str], tuple[list[ItemCounts], list[ItemCounts]]]] = {}
+    for method in one.pair.methods:
+        missing = "its control {} was not run, or with several settings"
+        controls = {name: _side(one, method, _named(one.pair, name), missing.format(name)) for name in method.controls}
+        sides[method.name] = {"": _against_baseline(one, method, baseline), **controls}
+        for name, side in sides[method.name].items():
+            if side.other is None or side.mean is None or untested(method):
+                continue
+            seeds = one.seeds(method, side.other)
+            if one.same_items(seeds, method, side.other):
+                mine, others = ([one.items[m.name, seed] for seed in seeds] for m in (method, side.other))
+                by_set.setdefault(mine[0].digest, {})[method.name, name] = mine, others
+    for tested in by_set.values():
+        for (method_name, name), p in zip(tested, items_test([*tested.values()]), strict=True):
+            count = len(tested[method_name, name][0][0].counts)
+            sides[method_name][name] = replace(sides[method_name][name], items=p, item_count=count)
+    return sides
+
+
+def _against_baseline(one: ScoredPair, method: MethodRuns, baseline: str) -> Side:
+    by_role = baseline in ROLES
+    other = reference(one.pair, method, baseline) if by_role else _named(one.pair, baseline)
+    if other is method or (by_role and method.role == baseline):
+        return Side(one.pair.name, None, "is the baseline")
+    return _side(one, method, other, f"no comparable run of {baseline}")
+
+
+def _named(pair: Pair, name: str) -> MethodRuns | None:
+    found = [m for m in pair.methods if m.name == name] or [m for m in pair.methods if m.runs[0].method == name]
+    return found[0] if len(found) == 1 else None
+
+
+def _side(one: ScoredPair, method: MethodRuns, other: MethodRuns | None, reason: str) -> Side:
+    mean = None if other is None else one.mean(method, other)
+    if other is not None:
+        reason = "" if mean else f"no seed has a target score of both {method.name} and {other.name}"
+    return Side(one.pair.name, other, reason, mean)
+
+
+def _cell(compared: Sequence[Compared], over_pairs: bool) -> Cell:
+    """A method on one pair, or over all those it was run on; Holm's correction is still to come."""
+    method = compared[0][1]
+    means = [mean for one, own, _ in compared if (mean := one.mean(own))]
+    names = dict.fromkeys(name for *_, sides in compared for name in sides)
+    by_name = [[sides[name] for *_, sides in compared if name in sides] for name in names]
+    baseline, *controls = [_difference(method, sides, over_pairs) for sides in by_name]
+    scores = dict.fromkeys(name for one, *_ in compared for name in score_names(one.pair))
+    parts_of = {
+        name: [parts(one, own, name) for one, own, _ in compared if name in score_names(one.pair)] for name in scores
+    }
+    return Cell(
+        tuple(one.pair.name for one, *_ in compared),
+        method.name,
+        method.role,
+        interval(mean_over_pairs(means)) if means else None,
+        baseline,
+        tuple(controls),
+        tuple(share(name, found) for name, found in parts_of.items()),
+    )
+
+
+def _difference(method: MethodRuns, sides: Sequence[Side], over_pairs: bool) -> Difference:
+    known = [(side, side.mean) for side in sides if side.mean is not None]
+    means = [mean for _, mean in known]
+    reason = "" if known else "; ".join(dict.fromkeys(side.reason for side in sides))
+    why = reason or untested(method)
+    named = [side.other.name for side in sides if side.other and (side.mean or not over_pairs)]
+    tests = _tests_over_pairs(means, why) if over_pairs else _tests_on_a_pair(sides[0], why)
+    ends = interval(mean_over_pairs(means)) if means else None
+    replicated = _replicated(known, why) if over_pairs else ()
+    return Difference(", ".join(dict.fromkeys(named)), ends, *tests, replicated, reason)
+
+
+def _tests_on_a_pair(side: Side, why: str) -> tuple[Significance, Significance]:
+    values = [] if side.mean is None else side.mean.values.tolist()
+    count = len(values)
+    again = Significance(None, None, "seeds", count, why)
+    if not why:
+        again = runs_test(values, [1 / count] * count, "seeds")
+    if side.items is not None:
+        return again, Significance(side.items[0], None, "test items", side.item_count)
+    why = why or "not all runs have predictions of the same test items"
+    return again, Significance(None, None, "test items", 0, why)
+
+
+def _tests_over_pairs(means: Sequence[Mean], why: str) -> tuple[Significance, Significance]:
+    """Copies change sides together: what counts is how many there are that share no network."""
+    if why:
+        return Significance(None, None, "runs", 0, why), Significance(None, None, "pairs", 0, why)
+    mean = mean_over_pairs(means)
+    runs, pairs = mean.sums(mean.blocks), mean.sums(mean.groups)
+    return (
+        runs_test(runs, [1.0] * len(runs), "runs", copies=len(mean.units) - len(runs)),
+        runs_test(pairs, [1.0] * len(pairs), "pairs", copies=len(means) - len(pairs)),
+    )
+
+
+def _replicated(known: Sequence[tuple[Side, Mean]], why: str) -> tuple[Replicability, Replicability]:
+    if why:
+        none = Replicability(None, (), len(known), "seeds", why)
+        return none, replace(none, unit="test items")
+    seeds = [mean.values.tolist() for _, mean in known]
+    items = [(side.pair, side.items[1]) for side, _ in known if side.items]
+    return (
+        replicability(
+            [side.pair for side, _ in known],
+            [sign_flip(values, [1 / len(values)] * len(values), "greater") for values in seeds],
+            [max(2.0 ** -len(values), 1 / (SWAPS + 1)) for values in seeds],
+            "seeds",
+        ),
+        replicability([pair for pair, _ in items], [p for _, p in items], [1 / (SWAPS + 1)] * len(items), "test items"),
+    )
+
+
+NO_GAP = "in_domain is not better than source_only, so there is no gap to close"
+FARTHEST = 1e6  # a share beyond is none
+LEAST = 0.01  # of a gap without an interval, that a share is told of
+
+
+def parts(one: ScoredPair, method: MethodRuns, name: str) -> tuple[Mean, Mean] | str:
+    """A method's gain and the gap on one pair, at the seeds that all three have; or why there are none."""
+    low, high = (reference(one.pair, method, role) for role in ("source_only", CEILING))
+    if not any(one.known(method, seed, name) for seed in method.seeds):
+        return "the target test has no labels"
+    if low is None or high is None:
+        missing = [role for role, found in (("source_only", low), (CEILING, high)) if found is None]
+        return f"no comparable run of {' or '.join(missing)} among these"
+    sizes = [
+        (m.name, {run.target_test_sizes.all for run in m.runs if run.target_test_sizes}) for m in (high, low, method)
+    ]
+    for (first, mine), (second, others) in combinations(sizes, 2):
+        if mine and others and mine != others:
+            texts, other_texts = (" and ".join(map(str, sorted(found))) for found in (mine, others))
+            return f"{first} was tested on {texts} texts, {second} on {other_texts}"
+    three = (method, low, high)
+    seeds = [seed for seed in method.seeds if all(one.known(m, seed, name) for m in three)]
+    if not seeds:
+        return f"no seed has a target score of {method.name}, {low.name} and {high.name}"
+    mean, base, ceiling = (one.over(m, seeds, name, three) for m in three)
+    return plus(mean, base, -1.0), plus(plus(ceiling, base, -1.0), mean, 0.0)  # both drawn by the networks of all three
+
+
+def share(name: str, found: Sequence[tuple[Mean, Mean] | str]) -> Share:
+    """Mean gain over mean gap, over the pairs that have both.
+
+    The three methods are compared at the same seeds on the same test items, so the gap's interval is that of the
+    *difference* in_domain − source_only; two intervals of their own may overlap where the difference is beyond doubt.
+    The share's ends are those shares that the same draws do not rule out: where the interval of
+    (method − source_only) − share · gap contains 0 (Fieller 1954, https://doi.org/10.1111/j.2517-6161.1954.tb00159.x).
+    They are finite where the gap's own interval excludes 0, and only there is a share shown.
+
+    Args:
+        found: one a pair, as :func:`parts` returns it.
+    """
+    known = [each for each in found if not isinstance(each, str)]
+    if not known:
+        return Share(name, None, None, 0, "; ".join(dict.fromkeys(each for each in found if isinstance(each, str))))
+    gain, gap = (mean_over_pairs([each[side] for each in known]) for side in (0, 1))
+    behind, value, reason = interval(gap), None, NO_GAP
+    if gap.value > 0 and (behind.low is None or behind.high is None):
+        reason = (
+            f"in_domain − source_only is {100 * gap.value:.1f} points, too few for a share of them: {behind.reason}"
+        )
+        if gap.value >= LEAST:
+            reason = f"no interval stands behind this share: {behind.reason}"
+            value = Interval(gain.value / gap.value, None, None, "", behind.reason)
+    elif gap.value > 0 and behind.low is not None and behind.high is not None:
+        points = f"{100 * behind.mean:+.1f} points, {100 * behind.low:.1f} to {100 * behind.high:.1f}"
+        reason = f"no gap to close is shown: in_domain − source_only is {points} over {behind.over}"
+        if behind.low > 0:
+            value, reason = _fieller(gain, gap, behind), ""
+    return Share(name, value, behind, len(known), reason)
+
+
+def _fieller(gain: Mean, gap: Mean, behind: Interval) -> Interval:
+    middle = gain.value / gap.value
+
+    def ruled_out(value: float) -> float:
+        """Above 0 where the data rule this share out."""
+        left = interval(plus(gain, gap, -value))
+        return abs(left.mean) - ((left.high or 0.0) - left.mean)
+
+    def end(way: float) -> float | None:
+        step = 0.01
+        if ruled_out(middle + way * 1e-9) > 0:  # source_only itself is 0, in_domain 1, whatever is drawn
+            return middle
+        while ruled_out(middle + way * step) <= 0:
+            step *= 2
+            if step > FARTHEST:
+                return None
+        near = middle + way * step / 2 if step > 0.01 else middle
+        return float(brentq(ruled_out, near, middle + way * step, xtol=1e-6))
+
+    low, high = end(-1.0), end(1.0)
+    if low is None or high is None:
+        return Interval(middle, None, None, "", "the gap is too uncertain for an interval of the share")
+    return Interval(middle, low, high, behind.over, behind.reason)
+
+
+FEWEST_METHODS = 3  # two are compared by a paired test
+
+
+def mean_ranks(scores: FloatArray) -> FloatArray:
+    """Mean rank of each method over pairs, of (pairs, methods) scores; 1 is best, ties share their mean rank.
+
+    >>> mean_ranks(np.array([[0.9, 0.8, 0.8], [0.7, 0.6, 0.5]])).tolist()
+    [1.0, 2.25, 2.75]
+    """
+    return np.asarray(stats.rankdata(-scores, axis=1).mean(axis=0))
+
+
+def rank(
+    methods: Sequence[str], pairs: Sequence[str], scores: FloatArray, networks: Sequence[Collection[str]] = ()
+) -> Ranking:
+    """Rank methods and test whether they differ: Friedman's test and critical differences.
+
+    Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets,
+    https://jmlr.org/papers/v7/demsar06a.html.
+
+    Args:
+        scores: (pairs, methods), higher is better.
+        networks: (pairs,) that were ranked there; pairs that share one are one observation.
+
+    Returns:
+        Best first. Pairwise tests only where Friedman's test says that any differ. Its p-value is that of its
+        permutation test (exact where enumeration is possible), because chi-squared is far off on a handful of pairs.
+    """
+    count, width = len(pairs), len(methods)
+    if width < FEWEST_METHODS or not count:
+        few = f"{width} methods on the same pairs: ranking needs {FEWEST_METHODS}"
+        reason = few if width < FEWEST_METHODS else "no pair has all methods"
+        return Ranking(tuple(methods), tuple(pairs), (), reason=reason)
+    ranks = mean_ranks(scores)
+    order = sorted(range(width), key=lambda i: (ranks[i], methods[i]))
+    groups = np.array(connected(networks or [{name} for name in pairs]))
+    units = int(groups.max()) + 1
+    ranks, scores = ranks[order], scores[:, order]
+    untold = Ranking(tuple(methods[i] for i in order), tuple(pairs), tuple(ranks.tolist()))
+    smallest = max(1 / factorial(width) ** (units - 1), 1 / (SWAPS + 1))
+    if smallest > ALPHA:
+        apart = "" if count == units else f", of which only {units} share no network"
+        few = f"too few pairs ({count}{apart}): with {width} methods Friedman's test gives no p below {smallest:.2g}"
+        return replace(untold, reason=few)
+    if (np.ptp(scores, axis=1) == 0).all():
+        return replace(untold, reason="all methods have the same scores")
+    by_pair = stats.rankdata(-scores, axis=1)
+    sums = np.stack([by_pair[groups == group].sum(axis=0) for group in range(units)])
+    p = _friedman_p(sums[np.lexsort(sums.T)])  # random swaps must not depend on the caller's order
+    if p > ALPHA:
+        reason = f"Friedman's test finds no difference between methods (p = {p:.2g}), so none are told apart"
+        return replace(untold, p=p, reason=reason)
+    error = (width * (width + 1) / (6 * units)) ** 0.5  # of a difference of mean ranks
+    difference = float(stats.studentized_range.ppf(1 - ALPHA, width, np.inf)) / 2**0.5 * error
+    distances = np.abs(ranks[:, None] - ranks) / error * 2**0.5
+    nemenyi = tuple(map(tuple, stats.studentized_range.sf(distances, width, np.inf).tolist()))
+    return replace(untold, p=p, critical_difference=difference, pairwise=nemenyi)
+
+
+def _friedman_p(ranks: FloatArray) -> float:
+    """Of ranks, summed over the pairs that share a network: their methods can only be swapped together."""
+    expected = ranks.mean()
+
+    def statistic(*columns: FloatArray, axis: int) -> FloatArray:
+        # Friedman's chi-squared up to a factor that swapping within pairs does not change.
+        return np.asarray(sum((column.mean(axis=axis) - expected) ** 2 for column in columns).round(12))
+
+    how: Any = {"permutation_type": "samples", "vectorized": True, "n_resamples": SWAPS, "alternative": "greater"}
+    return float(stats.permutation_test(tuple(ranks.T), statistic, rng=np.random.default_rng(0), **how).pvalue)
+
+
+def ranked(known: Sequence[ScoredPair]) -> Ranking:
+    """Rank the methods that were run on every pair with at least three of them; ceiling and controls are not ranked."""
+    wide = []
+    for one in known:
+        means = {m.name: one.mean(m) for m in one.pair.methods if m.role not in (CEILING, "control")}
+        by_method = {name: mean for name, mean in means.items() if mean is not None}
+        if len(by_method) >= FEWEST_METHODS:
+            wide.append((one.pair.name, by_method))
+    methods = [name for name in (wide[0][1] if wide else ()) if all(name in means for _, means in wide)]
+    scores = np.array([[means[name].value for name in methods] for _, means in wide]).reshape(len(wide), len(methods))
+    networks = [frozenset().union(*(keys for name in methods for keys in means[name].networks)) for _, means in wide]
+    return rank(methods, [name for name, _ in wide], scores, networks)

@@ -1,53 +1,35 @@
-"""What is compared: scores of test items and of seeds, and which items belong together.
-
-Which runs are one and the same network: they are drawn and swapped together, for copies are no evidence.
-
-A network that reads no target is the same for all targets of its source and seed, and a ceiling for all sources of its
-target. Scores that share a network, on either side of a difference, go up and down together.
-"""
+"""What runs got right and wrong on each test item, read from their ``predictions.jsonl``."""
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from domadapt.runs.metrics import Metrics
 
-
-def connected(keys: Sequence[Collection[object]]) -> list[int]:
-    """A number for each entry, the same for all that have a key in common, directly or through others.
-
-    Args:
-        keys: of each entry.
-
-    Returns:
-        Numbers from 0, in the order of first appearance.
-
-    >>> connected([{"a"}, {"b"}, {"c", "a"}, {"c"}])
-    [0, 1, 0, 0]
-    """
-    joined: list[tuple[set[object], list[int]]] = []
-    for place, own in enumerate(keys):
-        met = [part for part in joined if part[0] & set(own)]
-        joined = [part for part in joined if not part[0] & set(own)]
-        joined.append((set(own).union(*(k for k, _ in met)), [place, *(i for _, some in met for i in some)]))
-    label = {place: min(places) for _, places in joined for place in places}
-    order = sorted(set(label.values()))
-    return [order.index(label[place]) for place in range(len(keys))]
-
-
 FloatArray = npt.NDArray[np.floating[Any]]
 CountArray = npt.NDArray[np.float32]  # whole numbers; float, because resampling is a matrix product
 EXACT = 1e-9  # how near a recomputed score is to the one in metrics.json
 
 
+class Answer(NamedTuple):
+    """One text with its gold and predicted labels: (start, end, type) of spans, or a class."""
+
+    name: str
+    text: str
+    gold: set[Any]
+    predicted: set[Any]
+
+
 @dataclass(frozen=True, slots=True)
-class Items:
+class ItemCounts:
     """What one run got right and wrong on each test item.
 
     Attributes:
@@ -64,12 +46,12 @@ class Items:
     average: str
     kinds: tuple[str, ...] = ()
 
-    def only(self, kind: str) -> "Items | None":
+    def only(self, kind: str) -> "ItemCounts | None":
         """The counts of one kind; None where they are not kept apart."""
         if kind not in self.kinds:
             return None
         place = self.kinds.index(kind)
-        return Items(self.digest, self.counts[:, place : place + 1], "macro", (kind,))
+        return ItemCounts(self.digest, self.counts[:, place : place + 1], "macro", (kind,))
 
     @property
     def score(self) -> float:
@@ -98,7 +80,7 @@ def f1(totals: npt.NDArray[Any], average: str = "macro") -> FloatArray:
     return np.asarray(np.divide(both, below, out=np.zeros_like(both), where=below > 0).mean(axis=-1))
 
 
-def read_items(run: Metrics) -> Items | str:
+def read_items(run: Metrics) -> ItemCounts | str:
     """Counts of a run's ``predictions.jsonl``.
 
     Args:
@@ -117,17 +99,17 @@ def read_items(run: Metrics) -> Items | str:
     path = Path(run.folder, "predictions.jsonl")
     if not path.is_file():
         return f"{path.parent}: no predictions.jsonl"
-    rows = sorted(read_rows(path, run.task), key=lambda row: row[:2])
+    answers = sorted(read_answers(path, run.task), key=lambda answer: answer[:2])
     if run.headline == "accuracy":  # of one label each, the micro average of all classes
-        kinds, average = sorted({label for row in rows for label in row[2] | row[3]}), "micro"
+        kinds, average = sorted({label for a in answers for label in a.gold | a.predicted}), "micro"
     elif run.task == "classification":
-        kinds, average = sorted({label for row in rows for label in row[2]}), "macro"
+        kinds, average = sorted({label for a in answers for label in a.gold}), "macro"
     else:
         kinds = sorted(name.removesuffix("_support") for name in test if name.endswith("_support"))
         average = str((run.config.get("task") or {}).get("average", "macro"))
     if not kinds:
         return f"{path.parent}: metrics.json counts no kinds of label"
-    items = counted(rows, kinds, average)
+    items = counted(answers, kinds, average)
     stored = test.get(run.headline)
     if stored is None or abs(items.score - stored) > EXACT:
         raise ValueError(
@@ -137,64 +119,79 @@ def read_items(run: Metrics) -> Items | str:
     return items
 
 
-def counted(rows: Sequence["Row"], kinds: Sequence[str], average: str) -> Items:
+def counted(answers: Sequence[Answer], kinds: Sequence[str], average: str) -> ItemCounts:
     """Counts of predictions beside their gold labels.
 
-    >>> row = ("1", "The lens", {(4, 8, "aspect")}, {(4, 8, "aspect"), (0, 3, "aspect")})
-    >>> counted([row], ["aspect"], "macro").score
+    >>> one = Answer("1", "The lens", {(4, 8, "aspect")}, {(4, 8, "aspect"), (0, 3, "aspect")})
+    >>> counted([one], ["aspect"], "macro").score
     0.6666666666666666
     """
-    counts = _counts(rows, kinds)
+    counts = np.zeros((len(answers), len(kinds), 3), dtype=np.float32)
+    place = {kind: i for i, kind in enumerate(kinds)}
+    digest = hashlib.sha256()
+    for item, (name, text, gold, predicted) in enumerate(answers):
+        digest.update(repr((name, text, sorted(gold, key=repr))).encode("utf-8", "surrogatepass"))
+        for column, group in enumerate((gold & predicted, predicted - gold, gold - predicted)):
+            for kind in map(_kind, group):
+                if kind in place:
+                    counts[item, place[kind], column] += 1
     if average == "micro":  # runs may predict different classes: their counts are to have one shape
         counts = counts.sum(axis=1, keepdims=True)
-    return Items(_digest(rows), counts, average, tuple(kinds) if counts.shape[1] == len(kinds) else ())
+    return ItemCounts(digest.hexdigest(), counts, average, tuple(kinds) if counts.shape[1] == len(kinds) else ())
 
 
-Row = tuple[str, str, set[Any], set[Any]]  # name, text, gold and predicted: (start, end, type) of spans, or a class
+def _kind(label: Any) -> Any:
+    return label[2] if isinstance(label, tuple) else label
 
 
-def read_rows(path: Path, task: str) -> list[Row]:
-    """Name, text, gold and predicted labels of each line of a ``predictions.jsonl``.
+def read_answers(path: Path, task: str) -> list[Answer]:
+    """Texts, gold and predicted labels of each line of a ``predictions.jsonl``.
 
     Raises:
         ValueError: at the first line that is none.
     """
-    rows = []
+
+    def labels(value: dict[str, Any]) -> set[Any]:
+        if task == "classification":
+            return {value["label"]}
+        return {(s["start"], s["end"], s["type"]) for s in value["spans"]}
+
+    answers = []
     if not path.is_file():  # a pipe would be waited for
         raise ValueError(f"{path}: not a file; run that cell again")
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 row = json.loads(line.decode("utf-8"))
-                gold, found = _labels(row["gold"], task), _labels(row["predicted"], task)
-                rows.append((str(row["id"]), str(row["text"]), gold, found))
+                gold, predicted = labels(row["gold"]), labels(row["predicted"])
+                answers.append(Answer(str(row["id"]), str(row["text"]), gold, predicted))
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ValueError(
                     f"{path}:{number}: not a prediction ({type(error).__name__}: {error}); run that cell again"
                 ) from error
-    return rows
+    return answers
 
 
-def _labels(value: dict[str, Any], task: str) -> set[Any]:
-    if task == "classification":
-        return {value["label"]}
-    return {(s["start"], s["end"], s["type"]) for s in value["spans"]}
+def agreement(runs: Sequence[Metrics]) -> float | None:
+    """Mean macro F1 of one run's predictions against another's, over pairs of runs: an estimate of their score that
+    reads no label (generalisation disagreement equality, Jiang et al. 2022, https://arxiv.org/abs/2106.13799), too high
+    where all of them err alike.
 
+    Args:
+        runs: of one method on one test, with the folders they lie in.
 
-def _digest(rows: Sequence[Row]) -> str:
-    digest = hashlib.sha256()
-    for name, text, gold, _ in rows:
-        digest.update(repr((name, text, sorted(gold, key=repr))).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+    Returns:
+        The mean; None for fewer than two runs with predictions of the same texts.
 
-
-def _counts(rows: Sequence[Row], kinds: Sequence[str]) -> CountArray:
-    counts = np.zeros((len(rows), len(kinds), 3), dtype=np.float32)
-    place = {kind: i for i, kind in enumerate(kinds)}
-    for item, (_, _, gold, found) in enumerate(rows):
-        for column, group in enumerate((gold & found, found - gold, gold - found)):
-            for label in group:
-                kind = label[2] if isinstance(label, tuple) else label
-                if kind in place:
-                    counts[item, place[kind], column] += 1
-    return counts
+    Raises:
+        ValueError: a file is damaged.
+    """
+    files = [Path(run.folder, "predictions.jsonl") for run in runs if run.folder]
+    read = [{a.name: a for a in read_answers(file, runs[0].task)} for file in files if file.is_file()]
+    scores = []
+    for one, other in combinations(read, 2):
+        if one and one.keys() == other.keys():
+            both = [Answer("", "", one[name].predicted, other[name].predicted) for name in one]
+            kinds = sorted({str(_kind(label)) for a in both for label in a.gold | a.predicted})
+            scores.append(counted(both, kinds, "macro").score if kinds else 1.0)
+    return fmean(scores) if scores else None

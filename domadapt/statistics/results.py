@@ -45,21 +45,45 @@ class Significance:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One method less another, on one pair, over the seeds that both were run with.
+class Replicability:
+    """On how many pairs a gain is real (Dror et al. 2017).
 
     Attributes:
-        other: name of the baseline or control; empty where there is none.
-        interval: of the difference; positive where the method is better. None where there is nothing to compare.
-        seeds: would training again show it? The test that a claim about a method needs.
-        items: do these trained models differ on other texts of this kind? Says nothing about training again.
+        count: lower bound on the number of pairs with a gain, right with 95 % confidence; by Bonferroni's combination,
+            which allows any dependence between pairs. None where the tests could not have found any.
+        pairs: names of the pairs with a gain, by Holm's correction: as many as ``count``.
+        of: how many pairs were looked at.
+        unit: of the one-sided tests that went in: ``seeds`` or ``test items``.
+        reason: why ``count`` is None.
+    """
+
+    count: int | None
+    pairs: tuple[str, ...]
+    of: int
+    unit: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One method less another, on one pair or over those that have both, at the seeds that both were run with.
+
+    Attributes:
+        other: name of the baseline or control (several where it differs by pair); empty where there is none.
+        interval: positive where the method is better; over pairs each counts the same. None with nothing to compare.
+        again: would training again show it? The test that a claim about a method needs. On one pair its unit is a
+            seed; over pairs a (pair, seed), those that share a network being one: a gain on at least one of the pairs.
+        elsewhere: on one pair, do these trained models differ on other texts of this kind? It says nothing about
+            training again. Over pairs, would other pairs of this kind show it? Those that share a network are one.
+        replicability: over pairs, on how many there is a gain, by tests over seeds and by tests over test items.
         reason: why ``interval`` is None.
     """
 
     other: str
     interval: Interval | None
-    seeds: Significance
-    items: Significance
+    again: Significance
+    elsewhere: Significance
+    replicability: tuple[Replicability, ...] = ()
     reason: str = ""
 
 
@@ -84,17 +108,19 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One method on one pair.
+    """One method, on one pair or over those it was run on.
 
     Attributes:
-        pair, method, role: names as in the report's groups.
-        score: headline on the target test; None without target labels.
+        pairs: their names.
+        method, role: names as in the report's groups.
+        score: headline on the target test; None without target labels. Methods run on different pairs are not
+            comparable by it.
         baseline: against it.
         controls: against each of its controls.
         shares: of the gap that it closes, by the headline and by F1 of each span type.
     """
 
-    pair: str
+    pairs: tuple[str, ...]
     method: str
     role: str
     score: Interval | None
@@ -102,72 +128,10 @@ class Cell:
     controls: tuple[Difference, ...]
     shares: tuple[Share, ...]
 
-
-@dataclass(frozen=True, slots=True)
-class Replicability:
-    """On how many pairs a gain is real (Dror et al. 2017).
-
-    Attributes:
-        count: lower bound on the number of pairs with a gain, right with 95 % confidence; by Bonferroni's combination,
-            which allows any dependence between pairs. None where the tests could not have found any.
-        pairs: names of the pairs with a gain, by Holm's correction: as many as ``count``.
-        of: how many pairs were looked at.
-        unit: of the one-sided tests that went in: ``seeds`` or ``test items``.
-        reason: why ``count`` is None.
-    """
-
-    count: int | None
-    pairs: tuple[str, ...]
-    of: int
-    unit: str
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class OverallDifference:
-    """One method less another, over the pairs that have both.
-
-    Attributes:
-        other: name of the baseline or control (several where it differs by pair); empty where there is none.
-        interval: of the mean difference over these pairs (as they are), each pair counting the same.
-        runs: unit is a (pair, seed): is there a difference on at least one of these pairs? Those that share a network
-            are one.
-        pairs: unit is a pair: would there be one on other pairs of this kind? Those that share a network are one.
-        replicability: on how many pairs there is a gain, by tests over seeds.
-        replicability_items: the same by tests over test items: of these trained models, not of training again.
-        reason: why ``interval`` is None.
-    """
-
-    other: str
-    interval: Interval | None
-    runs: Significance
-    pairs: Significance
-    replicability: Replicability
-    replicability_items: Replicability
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Overall:
-    """One method over pairs.
-
-    Attributes:
-        method, role: names as in the report's groups.
-        pairs: names of those it was run on.
-        score: mean over these pairs, each counting the same; None without target labels. Methods run on different
-            pairs are not comparable by it.
-        baseline: against it.
-        controls: against each of its controls.
-        shares: as in a cell, over the pairs that have a gap's two ends.
-    """
-
-    method: str
-    role: str
-    pairs: tuple[str, ...]
-    score: Interval | None
-    baseline: OverallDifference
-    controls: tuple[OverallDifference, ...]
-    shares: tuple[Share, ...]
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """To the baseline, and to each control."""
+        return (self.baseline, *self.controls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +151,9 @@ class Ranking:
     methods: tuple[str, ...]
     pairs: tuple[str, ...]
     mean_ranks: tuple[float, ...]
-    p: float | None
-    critical_difference: float | None
-    pairwise: tuple[tuple[float, ...], ...]
+    p: float | None = None
+    critical_difference: float | None = None
+    pairwise: tuple[tuple[float, ...], ...] = ()
     reason: str = ""
 
 
@@ -200,14 +164,14 @@ class Statistics:
     Attributes:
         baseline: role or name of what methods are compared with.
         cells: every pair × method, in the order of the groups.
-        overall: every method, in the order of first appearance.
+        overall: every method over its pairs, in the order of first appearance.
         ranking: of methods over pairs.
         messages: what could not be used, one line each, with counts.
     """
 
     baseline: str
     cells: tuple[Cell, ...]
-    overall: tuple[Overall, ...]
+    overall: tuple[Cell, ...]
     ranking: Ranking
     messages: tuple[str, ...] = ()
 
@@ -217,7 +181,7 @@ class Statistics:
         Raises:
             KeyError: it was not run.
         """
-        for found in self.cells:
-            if (found.pair, found.method) == (pair, method):
-                return found
+        for cell in self.cells:
+            if (cell.pairs, cell.method) == ((pair,), method):
+                return cell
         raise KeyError((pair, method))

@@ -9,7 +9,7 @@ from domadapt.reporting.tables import text_table
 from domadapt.reporting.words import summary
 from domadapt.runs.groups import Pair, reference
 from domadapt.statistics.compare import compare
-from domadapt.statistics.resampling import interval, sample
+from domadapt.statistics.resampling import interval, mean_of
 from tests.support import grouped
 
 
@@ -81,7 +81,7 @@ def test_classification_shows_accuracy(make_metrics: Any) -> None:
 
 @pytest.mark.parametrize(("count", "over"), [(1, ""), (2, ""), (3, "seeds"), (19, "seeds"), (20, "seeds")])
 def test_intervals_need_three_seeds(count: int, over: str) -> None:
-    found = interval(sample([0.5 + 0.01 * i * i for i in range(count)]))
+    found = interval(mean_of([0.5 + 0.01 * i * i for i in range(count)]))
     assert found.over == over
     assert (found.low is None) == found.reason.startswith("fewer than 3 seeds") == (count < 3)
     if found.low is not None and found.high is not None:
@@ -90,7 +90,7 @@ def test_intervals_need_three_seeds(count: int, over: str) -> None:
 
 @pytest.mark.parametrize("count", [3, 7])
 def test_equal_scores_have_an_interval_of_no_width(count: int) -> None:
-    found = interval(sample([0.5] * count))
+    found = interval(mean_of([0.5] * count))
     assert (found.low, found.high) == (0.5, 0.5)
 
 

@@ -12,8 +12,7 @@ from scipy import stats
 
 from domadapt.runs.groups import Pair
 from domadapt.statistics.compare import compare
-from domadapt.statistics.items import connected
-from domadapt.statistics.resampling import Sample, interval, mean_over_pairs, runs_test, sample
+from domadapt.statistics.resampling import Mean, connected, interval, mean_of, mean_over_pairs, runs_test
 from tests.statistics.made import benchmark, run
 from tests.support import grouped
 
@@ -31,14 +30,14 @@ def test_connected_is_what_walking_finds(keys: list[set[int]]) -> None:
         assert {i for i in range(len(keys)) if found[i] == found[start]} == reached
 
 
-def trained(rng: np.random.Generator, seeds: int, shared: bool) -> Sample:
+def trained(rng: np.random.Generator, seeds: int, shared: bool) -> Mean:
     """No method changes anything: each network has its own quality, which all targets see with a little noise."""
     quality = rng.standard_normal(seeds)
     parts = []
     for target in TARGETS:
         values = quality + 0.2 * rng.standard_normal(seeds)
         keys = [frozenset((f"{'' if shared else target}{seed}",)) for seed in range(seeds)]
-        parts.append(sample(values.tolist(), None, target, range(seeds), keys))
+        parts.append(mean_of(values.tolist(), None, target, range(seeds), keys))
     return mean_over_pairs(parts)
 
 
@@ -72,7 +71,7 @@ def test_a_slow_reference_agrees() -> None:
     rng = np.random.default_rng(0)
     scores, items = rng.random((3, 5)), rng.random((2000, 3, 5))
     keys = [frozenset((str(seed),)) for seed in range(5)]
-    parts = [sample(scores[p].tolist(), items[:, p], str(p), range(5), keys) for p in range(3)]
+    parts = [mean_of(scores[p].tolist(), items[:, p], str(p), range(5), keys) for p in range(3)]
     found = interval(mean_over_pairs(parts))
     draws = [items[r][:, rng.integers(5, size=5)].mean() for r in range(2000)]
     seeds_part = scores.mean(axis=0).var(ddof=1) / 5
@@ -83,7 +82,7 @@ def test_a_slow_reference_agrees() -> None:
 
 def test_exact_copies_change_nothing() -> None:
     keys = [frozenset((str(seed),)) for seed in range(3)]
-    one = [sample([0.1, 0.3, 0.2], None, target, range(3), keys) for target in TARGETS]
+    one = [mean_of([0.1, 0.3, 0.2], None, target, range(3), keys) for target in TARGETS]
     alone, five = interval(one[0]), interval(mean_over_pairs(one))
     assert (five.low, five.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
 
@@ -103,14 +102,14 @@ def copies(folder: Path, **key: Any) -> list[Pair]:
 def test_a_whole_comparison_counts_networks(tmp_path: Path) -> None:
     lisa = compare(copies(tmp_path, training=True)).overall[1]
     single = compare(copies(tmp_path)[:1]).cell("camera → a", "lisa")
-    assert (lisa.baseline.runs.count, lisa.baseline.runs.p) == (7, single.baseline.seeds.p)
+    assert (lisa.baseline.again.count, lisa.baseline.again.p) == (7, single.baseline.again.p)
     assert lisa.baseline.interval is not None and single.baseline.interval is not None
     assert lisa.baseline.interval.low == pytest.approx(single.baseline.interval.low)
-    assert lisa.baseline.pairs.p is None
-    assert "too few pairs (1)" in lisa.baseline.pairs.reason
-    assert "5 pairs, but those that share a network count as one" in lisa.baseline.pairs.reason
+    assert lisa.baseline.elsewhere.p is None
+    assert "too few pairs (1)" in lisa.baseline.elsewhere.reason
+    assert "5 pairs, but those that share a network count as one" in lisa.baseline.elsewhere.reason
     apart = compare(copies(tmp_path)).overall[1].baseline
-    assert apart.runs.count == 35 and apart.runs.p is not None and apart.runs.p < (lisa.baseline.runs.p or 0.0)
+    assert apart.again.count == 35 and apart.again.p is not None and apart.again.p < (lisa.baseline.again.p or 0.0)
 
 
 def test_runs_without_a_key_are_one_network_by_their_learning_curve(tmp_path: Path) -> None:

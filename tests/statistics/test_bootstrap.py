@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from domadapt.statistics.items import Items, f1
-from domadapt.statistics.resampling import Sample, interval, mean_over_pairs, resampled_scores, sample
+from domadapt.statistics.items import ItemCounts, f1
+from domadapt.statistics.resampling import Mean, interval, mean_of, mean_over_pairs, resampled_scores
 
 
-def made_items(rng: np.random.Generator, count: int, digest: str = "d", average: str = "macro") -> Items:
-    return Items(digest, rng.integers(0, 3, size=(count, 2, 3)).astype(np.float32), average)
+def made_items(rng: np.random.Generator, count: int, digest: str = "d", average: str = "macro") -> ItemCounts:
+    return ItemCounts(digest, rng.integers(0, 3, size=(count, 2, 3)).astype(np.float32), average)
 
 
-def coins(right: np.ndarray) -> Items:
+def coins(right: np.ndarray) -> ItemCounts:
     """One kind; a wrong item is a false positive and a false negative, so that F1 is the share of right ones."""
     counts = np.stack([right, 1 - right, 1 - right], axis=-1)[:, None, :]
-    return Items("coins", counts.astype(np.float32), "macro")
+    return ItemCounts("coins", counts.astype(np.float32), "macro")
 
 
 def test_resampled_scores_have_the_spread_of_a_plain_loop() -> None:
@@ -59,7 +59,7 @@ def test_different_test_sets_are_refused() -> None:
 
 def test_without_predictions_it_is_students_t() -> None:
     values = [0.40, 0.42, 0.44]
-    found = interval(sample(values, None, "pair"))
+    found = interval(mean_of(values, None, "pair"))
     low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
     assert found.over == "seeds"
@@ -67,16 +67,16 @@ def test_without_predictions_it_is_students_t() -> None:
 
 
 def test_standard_error_of_a_known_case() -> None:
-    # Items alone: the mean of 400 coins, two seeds that answer alike. By hand: 1.96 * sqrt(0.25 / 400) = 0.049.
+    # ItemCounts alone: the mean of 400 coins, two seeds that answer alike. By hand: 1.96 * sqrt(0.25 / 400) = 0.049.
     one = coins(np.arange(400) % 2)
-    found = interval(sample([0.5, 0.5], resampled_scores([one, one]), "pair"))
+    found = interval(mean_of([0.5, 0.5], resampled_scores([one, one]), "pair"))
     assert found.over == "test items"
     assert "training again is not in it" in found.reason
     assert found.high - found.mean == pytest.approx(0.049, rel=0.06)
 
 
 def test_few_seeds_and_no_predictions_give_words() -> None:
-    found = interval(sample([0.5, 0.6], None, "pair"))
+    found = interval(mean_of([0.5, 0.6], None, "pair"))
     assert (found.low, found.high, found.over) == (None, None, "")
     assert "fewer than 3 seeds" in found.reason
 
@@ -86,7 +86,7 @@ def test_a_slow_reference_agrees() -> None:
     rng = np.random.default_rng(3)
     runs = [coins((rng.random(80) < p).astype(int)) for p in (0.5, 0.6, 0.8, 0.65)]
     scores = [run.score for run in runs]
-    fast = interval(sample(scores, resampled_scores(runs), "pair"))
+    fast = interval(mean_of(scores, resampled_scores(runs), "pair"))
     draws = []
     for _ in range(4000):
         items, seeds = rng.integers(80, size=80), rng.integers(4, size=4)
@@ -100,19 +100,19 @@ def test_a_slow_reference_agrees() -> None:
 
 @pytest.mark.parametrize(("spread", "seeds"), [(0.0, 3), (0.3, 3), (0.8, 3), (0.8, 5)])
 def test_it_covers_the_truth_as_often_as_it_says(spread: float, seeds: int) -> None:
-    """Items and seeds are both random; percentiles cover 80 % at a spread of 0.8 and 3 seeds, 88 % at 5."""
+    """ItemCounts and seeds are both random; percentiles cover 80 % at a spread of 0.8 and 3 seeds, 88 % at 5."""
     rng, hits, trials = np.random.default_rng(0), 0, 150
     for _ in range(trials):
         easy, good = rng.standard_normal(120), spread * rng.standard_normal(seeds)
         right = rng.random((seeds, 120)) < 1 / (1 + np.exp(-(easy + good[:, None])))
         runs = [coins(r.astype(int)) for r in right]
-        found = interval(sample([r.score for r in runs], resampled_scores(runs, 300), "pair"))
+        found = interval(mean_of([r.score for r in runs], resampled_scores(runs, 300), "pair"))
         hits += found.low <= 0.5 <= found.high  # the truth by symmetry
     assert hits / trials >= 0.90
 
 
 def test_the_mean_over_pairs_adds_up_variances() -> None:
-    a, b = sample([0.1, 0.2, 0.3], None, "a"), sample([0.5, 0.6, 0.7], None, "b")
+    a, b = mean_of([0.1, 0.2, 0.3], None, "a"), mean_of([0.5, 0.6, 0.7], None, "b")
     found = interval(mean_over_pairs([a, b]))
     # By hand: each mean has variance 0.01 / 3; that of their mean is half of it; 2 + 2 degrees of freedom.
     half = stats.t.ppf(0.975, 4) * (0.01 / 6) ** 0.5
@@ -123,9 +123,9 @@ def test_the_mean_over_pairs_adds_up_variances() -> None:
 def test_the_mean_over_pairs_claims_no_more_than_every_pair_can() -> None:
     rng = np.random.default_rng(0)
     runs = [made_items(rng, 20) for _ in range(3)]
-    with_items = sample([r.score for r in runs], resampled_scores(runs), "a")
-    assert interval(mean_over_pairs([with_items, sample([0.1, 0.2, 0.4], None, "b")])).over == "seeds"
-    nothing = interval(mean_over_pairs([with_items, sample([0.1], None, "b")]))
+    with_items = mean_of([r.score for r in runs], resampled_scores(runs), "a")
+    assert interval(mean_over_pairs([with_items, mean_of([0.1, 0.2, 0.4], None, "b")])).over == "seeds"
+    nothing = interval(mean_over_pairs([with_items, mean_of([0.1], None, "b")]))
     assert nothing.low is None
 
 
@@ -133,7 +133,7 @@ def test_same_numbers_every_time() -> None:
     rng = np.random.default_rng(0)
     runs = [made_items(rng, 20) for _ in range(3)]
 
-    def once() -> Sample:
-        return sample([r.score for r in runs], resampled_scores(runs), "a", (1, 2, 3))
+    def once() -> Mean:
+        return mean_of([r.score for r in runs], resampled_scores(runs), "a", (1, 2, 3))
 
     assert interval(once()) == interval(once())

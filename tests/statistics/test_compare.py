@@ -25,15 +25,15 @@ def test_a_cell_says_all_there_is_to_say(tmp_path: Path) -> None:
         interval = difference.interval
         assert interval is not None and interval.low is not None and interval.high is not None
         assert 0 < interval.low < interval.mean < interval.high
-        assert difference.seeds.p == 2 / 64
-        assert difference.items.p is not None and difference.items.p < 0.01
+        assert difference.again.p == 2 / 64
+        assert difference.elsewhere.p is not None and difference.elsewhere.p < 0.01
     # A family of two: what is claimed of lisa, against the baseline and against its control.
-    tests = [cell.baseline.seeds, cell.controls[0].seeds]
+    tests = [cell.baseline.again, cell.controls[0].again]
     assert [t.p_holm for t in tests] == [pytest.approx(2 * 2 / 64)] * 2
-    assert "after Holm over 2" in cell.baseline.seeds.reason
+    assert "after Holm over 2" in cell.baseline.again.reason
     noise = found.cell(PAIR, "noise")
-    assert (noise.role, noise.baseline.seeds.p) == ("control", None)
-    assert noise.baseline.seeds.reason == "nobody claims anything by it, so it is not tested"
+    assert (noise.role, noise.baseline.again.p) == ("control", None)
+    assert noise.baseline.again.reason == "nobody claims anything by it, so it is not tested"
     assert found.messages == ()
 
 
@@ -60,9 +60,9 @@ def test_pairing_makes_the_interval_narrower_than_two_alone(tmp_path: Path) -> N
 
 def test_three_seeds_get_words_in_place_of_p(tmp_path: Path) -> None:
     difference = compare(benchmark(tmp_path, {"lisa": 0.4})).cell(PAIR, "lisa").baseline
-    assert difference.seeds.p is None
-    assert difference.seeds.reason.startswith("too few seeds (3)")
-    assert difference.items.p is not None  # which is of these trained models only
+    assert difference.again.p is None
+    assert difference.again.reason.startswith("too few seeds (3)")
+    assert difference.elsewhere.p is not None  # which is of these trained models only
 
 
 def test_who_has_nobody_to_be_compared_with_says_why(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_who_has_nobody_to_be_compared_with_says_why(tmp_path: Path) -> None:
     assert found.cell(PAIR, "lisa").controls[0].reason == "its control absent was not run, or with several settings"
     ceiling = found.cell(PAIR, "in_domain").baseline
     assert ceiling.interval is not None and ceiling.interval.mean > 0
-    assert ceiling.seeds.reason == ceiling.items.reason == "sees target labels: a bound, not tested"
-    assert found.overall[-1].baseline.runs.reason == "sees target labels: a bound, not tested"
+    assert ceiling.again.reason == ceiling.elsewhere.reason == "sees target labels: a bound, not tested"
+    assert found.overall[-1].baseline.again.reason == "sees target labels: a bound, not tested"
     with pytest.raises(KeyError):
         found.cell(PAIR, "absent")
 
@@ -106,10 +106,10 @@ def test_only_common_seeds_are_compared(tmp_path: Path) -> None:
     runs += [run(tmp_path, rows, span_scores(rows), "gnn", "adapted", seed=9)]
     runs += [run(tmp_path, None, None, "blind", "adapted", seed=1)]
     found = compare(grouped(runs))
-    assert found.cell(PAIR, "lisa").baseline.seeds.count == 1
+    assert found.cell(PAIR, "lisa").baseline.again.count == 1
     assert found.cell(PAIR, "gnn").baseline.reason == "no seed has a target score of both gnn and source_only"
     assert found.cell(PAIR, "blind").score is None
-    assert found.cell(PAIR, "lisa").baseline.items.p == 1.0  # alike on every item
+    assert found.cell(PAIR, "lisa").baseline.elsewhere.p == 1.0  # alike on every item
 
 
 def test_over_pairs(tmp_path: Path) -> None:
@@ -119,30 +119,30 @@ def test_over_pairs(tmp_path: Path) -> None:
     gains = [c.baseline.interval.mean for c in cells if c.baseline.interval]
     assert lisa.baseline.interval is not None
     assert lisa.baseline.interval.mean == pytest.approx(np.mean(gains))
-    assert (lisa.baseline.runs.unit, lisa.baseline.runs.count) == ("runs", 18)
-    assert lisa.baseline.runs.p is not None and lisa.baseline.runs.p < 0.001
-    assert lisa.baseline.pairs.p == runs_test(gains, [1 / 6] * 6, "pairs").p == 2 / 64
-    assert lisa.baseline.replicability.count is None
-    assert lisa.baseline.replicability.reason.startswith("too few seeds")
-    assert lisa.baseline.replicability_items.count == 6
-    assert lisa.baseline.replicability_items.pairs == tuple(f"camera → {t}" for t in TARGETS)
+    assert (lisa.baseline.again.unit, lisa.baseline.again.count) == ("runs", 18)
+    assert lisa.baseline.again.p is not None and lisa.baseline.again.p < 0.001
+    assert lisa.baseline.elsewhere.p == runs_test(gains, [1 / 6] * 6, "pairs").p == 2 / 64
+    assert lisa.baseline.replicability[0].count is None
+    assert lisa.baseline.replicability[0].reason.startswith("too few seeds")
+    assert lisa.baseline.replicability[1].count == 6
+    assert lisa.baseline.replicability[1].pairs == tuple(f"camera → {t}" for t in TARGETS)
     noise = next(o for o in found.overall if o.method == "noise")
-    assert noise.baseline.replicability_items.count == 0
+    assert noise.baseline.replicability[1].count == 0
     assert (found.ranking.methods[0], found.ranking.mean_ranks[0]) == ("lisa", 1.0)
     assert found.ranking.p is not None and found.ranking.p < 0.05
 
 
 def test_enough_seeds_count_pairs_over_seeds(tmp_path: Path) -> None:
     found = compare(benchmark(tmp_path, {"lisa": 0.4}, ("a", "b"), seeds=7, count=40, keep=False))
-    assert found.overall[1].baseline.replicability.count == 2
+    assert found.overall[1].baseline.replicability[0].count == 2
 
 
 def test_results_without_predictions_keep_their_seeds(tmp_path: Path) -> None:
     found = compare(benchmark(tmp_path, {"lisa": 0.3}, keep=False))
     cell = found.cell(PAIR, "lisa")
     assert cell.score is not None and cell.score.over == "seeds"
-    assert cell.baseline.items.p is None
-    assert cell.baseline.items.reason == "not all runs have predictions of the same test items"
+    assert cell.baseline.elsewhere.p is None
+    assert cell.baseline.elsewhere.reason == "not all runs have predictions of the same test items"
     assert len(found.messages) == 1
     assert "6 of 6 runs have no predictions.jsonl" in found.messages[0]
 
@@ -160,7 +160,7 @@ def test_runs_on_different_test_sets_are_not_paired_by_item(tmp_path: Path) -> N
     rows, other = span_rows(np.ones(6)), span_rows(np.ones(7))
     runs = [run(tmp_path, rows, span_scores(rows)), run(tmp_path, other, span_scores(other), "lisa", "adapted")]
     found = compare(grouped(runs))
-    assert found.cell(PAIR, "lisa").baseline.items.p is None
+    assert found.cell(PAIR, "lisa").baseline.elsewhere.p is None
     assert "2 different test sets" in found.messages[0]
 
 
@@ -182,7 +182,7 @@ def test_order_of_items_and_of_methods_does_not_matter(tmp_path: Path) -> None:
     turned = [replace(pair, methods=pair.methods[::-1]) for pair in pairs]
     after = compare(turned)
     for cell in before.cells:
-        assert after.cell(cell.pair, cell.method) == cell
+        assert after.cell(cell.pairs[0], cell.method) == cell
     assert {o.method: o for o in after.overall} == {o.method: o for o in before.overall}
     assert after.ranking == before.ranking
 

@@ -8,9 +8,8 @@ import pytest
 from scipy import stats
 
 from domadapt.runs.groups import Pair
-from domadapt.statistics.compare import compare
-from domadapt.statistics.gap import share
-from domadapt.statistics.resampling import sample
+from domadapt.statistics.compare import compare, share
+from domadapt.statistics.resampling import mean_of
 from domadapt.statistics.results import Share
 from tests.statistics.made import benchmark, run, span_rows, span_scores
 from tests.support import grouped
@@ -95,7 +94,7 @@ def test_ends_are_fiellers() -> None:
     """In closed form, as in Fieller (1954), where the only draws are seeds."""
     rng = np.random.default_rng(0)
     gain, gap = rng.normal(0.1, 0.02, 5), rng.normal(0.3, 0.04, 5)
-    found = share("f1", [(sample(gain.tolist()), sample(gap.tolist()))]).value
+    found = share("f1", [(mean_of(gain.tolist()), mean_of(gap.tolist()))]).value
     cov, t = np.cov(gain, gap) / 5, stats.t.ppf(0.975, 4)
     a, b, c = gap.mean() ** 2 - t**2 * cov[1, 1], gain.mean() * gap.mean() - t**2 * cov[0, 1], gain.mean() ** 2
     root = (b**2 - a * (c - t**2 * cov[0, 0])) ** 0.5
@@ -108,7 +107,7 @@ def test_it_covers_the_truth_as_often_as_it_says() -> None:
     for _ in range(150):
         noise = rng.normal(0, 0.03, (3, 4))  # of the method, source_only and in_domain
         gain, gap = 0.1 + noise[0] - noise[1], 0.2 + noise[2] - noise[1]
-        found = share("f1", [(sample(gain.tolist()), sample(gap.tolist()))]).value
+        found = share("f1", [(mean_of(gain.tolist()), mean_of(gap.tolist()))]).value
         if found is not None and found.low is not None and found.high is not None:
             shown += 1
             hits += found.low <= 0.5 <= found.high

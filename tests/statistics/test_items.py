@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domadapt.runs.groups import typed
 from domadapt.statistics.compare import compare
-from domadapt.statistics.items import Items, f1, read_items
+from domadapt.statistics.items import ItemCounts, f1, read_items
 from tests.statistics.made import class_rows, class_scores, f1_slow, run, span_rows, span_scores
 from tests.support import grouped
 
@@ -23,9 +23,9 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall(totals: list[list[int]]
     assert f1(np.array(totals), average) == pytest.approx(f1_slow(np.array(totals), average), abs=1e-12)
 
 
-def read(run_: dict) -> Items:
+def read(run_: dict) -> ItemCounts:
     found = read_items(typed(run_))
-    assert isinstance(found, Items), found
+    assert isinstance(found, ItemCounts), found
     return found
 
 
@@ -69,7 +69,7 @@ def test_accuracy_is_compared_by_items_too(tmp_path: Path) -> None:
         assert read(runs[-1]).score == pytest.approx(scores["accuracy"], abs=1e-12)
     found = compare(grouped(runs))
     assert found.messages == ()
-    assert found.cell("camera → laptops", "lisa").baseline.items.count == 9
+    assert found.cell("camera → laptops", "lisa").baseline.elsewhere.count == 9
 
 
 def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:

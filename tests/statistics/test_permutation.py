@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from domadapt.statistics.items import Items, f1
+from domadapt.statistics.items import ItemCounts, f1
 from domadapt.statistics.resampling import items_test, reachable, runs_test, sign_flip
 
 
-def made(counts: np.ndarray, average: str = "macro", digest: str = "d") -> Items:
-    return Items(digest, counts.astype(np.float32), average)
+def made(counts: np.ndarray, average: str = "macro", digest: str = "d") -> ItemCounts:
+    return ItemCounts(digest, counts.astype(np.float32), average)
 
 
 def test_enumerated_by_hand() -> None:
@@ -130,7 +130,7 @@ def test_items_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_under_the_null_p_values_are_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("domadapt.statistics.resampling.PERMUTATION_RESAMPLES", 499)
+    monkeypatch.setattr("domadapt.statistics.resampling.SWAPS", 499)
     rng, small = np.random.default_rng(0), []
     for trial in range(120):
         a, b = (made(counts_of(rng.integers(0, 2, size=60).tolist()), digest=str(trial)) for _ in range(2))
