@@ -311,6 +311,21 @@ def test_parse_twice(command: Command, tmp_path: Path) -> None:
     assert "2 texts: 2 parsed" in out
 
 
+def test_the_cache_is_shown_and_cleared(command: Command, tmp_path: Path) -> None:
+    here = f"paths.cache={tmp_path}/c"
+    command("parse", f"input={SHIPPED}", here)
+    (tmp_path / "c" / "data").mkdir()
+    (tmp_path / "c" / "data" / "a.jsonl").write_text("1" * 2_000_000)
+    (tmp_path / "c" / "mine.txt").touch()
+    lines = {line.split()[0]: line.split()[1:] for line in command("cache", here)[1].splitlines()}
+    assert lines["data"][:4] == ["1", "files", "2.0", "MB"] and int(lines["parses"][0]) > 0 == int(lines["networks"][0])
+    code, out, _ = command("cache", here, "clear=[data,masked-lm]")
+    assert code == 0 and "2.0 MB  removed" in out and not (tmp_path / "c" / "data").exists()
+    assert command("cache", here, "clear=all")[0] == 0
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["mine.txt"]
+    assert "clear=['parse']: expected all, or some of parses, masked-lm" in command("cache", here, "clear=parse")[2]
+
+
 def test_conllu_is_read_back(tmp_path: Path) -> None:
     texts = [
         UnlabelledText("a", "", "  Don't\u00a0 stop \n\n now. It's  fun \u2028 ok"),

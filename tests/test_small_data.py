@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import domadapt
-from domadapt.cli import main as cli
+from domadapt.cli import verbs as cli
 from domadapt.config.compose import compose
 from domadapt.reporting.cards import as_lines
 from domadapt.reporting.report import report

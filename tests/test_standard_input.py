@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from domadapt.cli.standard_input import kept
+from domadapt.cli.main import pipe_to_file
 from domadapt.data.readers import read
 
 ROWS = "".join(json.dumps({"text": f"The {noun} is great.", "label": label}) + "\n" for noun, label in
@@ -43,7 +43,7 @@ def test_what_cant_be_read(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     with pytest.raises(ValueError, match=told):
-        kept([*arguments, f"paths.cache={tmp_path}"])
+        pipe_to_file([*arguments, f"paths.cache={tmp_path}"])
     assert not [*tmp_path.iterdir()]
 
 
@@ -51,7 +51,7 @@ def test_a_file_that_was_damaged_is_written_again(monkeypatch: pytest.MonkeyPatc
     found = []
     for _ in range(2):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"One text.")))
-        found.append(kept(["seed=1", "source.path=-", f"paths.cache={tmp_path}"]))
+        found.append(pipe_to_file(["seed=1", "source.path=-", f"paths.cache={tmp_path}"]))
         path = Path(found[-1][1].removeprefix("source.path="))
         assert path.read_bytes() == b"One text."
         path.write_bytes(b"One")
@@ -72,7 +72,7 @@ def test_every_format_comes_through_a_pipe(
     columns: list[str], content: bytes, texts: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    given = kept(["target.path=-", *columns, f"paths.cache={tmp_path}"])
+    given = pipe_to_file(["target.path=-", *columns, f"paths.cache={tmp_path}"])
     path = Path(given[0].removeprefix("target.path="))
     found = read(path, domain="camera", labelled=False, columns={"text": ("review",)} if columns else None)
     assert [record.text for record in found.records] == texts

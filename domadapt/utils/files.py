@@ -48,6 +48,11 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
             read.add(Path(os.fsdecode(arguments[0])))
 
 
+def cache_folder() -> Path:
+    """Where runs share what they have made, unless ``paths.cache`` names another folder."""
+    return Path(os.environ.get("DOMADAPT_CACHE") or Path.home() / ".cache" / "domadapt")
+
+
 PART = ".part"  # ends the hidden name of what is still being written
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
