@@ -65,8 +65,8 @@ def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> C
         return None
     first, second = _summed(source[::2]), _summed(source[1::2])
     halves = bool(first and second)
-    types, tokens = overlap(every, other)
-    types_within, tokens_within = overlap(first, second) if halves else (None, None)
+    types, tokens, new = overlap(every, other)
+    types_within, tokens_within = overlap(first, second)[:2] if halves else (None, None)
     shares = {item: (every[item] / every.total(), other[item] / other.total()) for item in every | other}
     most = sorted(shares, key=lambda item: (-abs(shares[item][0] - shares[item][1]), item))[:SHOWN]
     return Compared(
@@ -78,7 +78,7 @@ def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> C
         divergence_within=jensen_shannon(first, second) if halves else None,
         different=len(other),
         occurrences=other.total(),
-        new=tuple([item for item, _ in other.most_common() if item not in every][:SHOWN]),
+        new=tuple(new[:SHOWN]),
         moved=tuple((item, *shares[item]) for item in most),
     )
 

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from domadapt.analysis.compare import Compared, compare
 from domadapt.analysis.subject import Side, Subject, every_layer, layer_names, of_texts
-from domadapt.auditing.finding import LONGEST, SHORT, path_counts
-from domadapt.auditing.shift import cliffs_delta
+from domadapt.auditing.shift import LONGEST, SHORT, cliffs_delta, path_counts
 from domadapt.data.batches import Example
 from domadapt.data.records import Record
 from domadapt.data.texts import words

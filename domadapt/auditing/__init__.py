@@ -1,1 +1,1 @@
-"""What is wrong with the corpora, before anybody believes a score: one file an idea, all read by `audit.py`."""
+"""What is wrong with the corpora, before anybody believes a score: one question a function, all read by `audit.py`."""

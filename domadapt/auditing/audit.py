@@ -4,17 +4,17 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.auditing.artefacts import annotation, artefacts
-from domadapt.auditing.copies import conflicts, duplicates, near_duplicates
-from domadapt.auditing.finding import SEVERITIES, Finding, Part, Parts, gather, ordered, paths, percent, shown
-from domadapt.auditing.gap import gap
-from domadapt.auditing.shift import encoding, preparation, shift, surfaces, vocabulary
+from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates
+from domadapt.auditing.finding import SEVERITIES, Finding, Part, gather, ordered, percent, shown
+from domadapt.auditing.shift import gap, paths, shift, vocabulary
+from domadapt.auditing.surface import artefacts, encoding, preparation, surface
 from domadapt.config.compose import make, plain
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains
@@ -25,8 +25,14 @@ from domadapt.utils.files import files_read, refuse_overwriting, write_atomic
 from domadapt.utils.text import visible
 from domadapt.utils.work import progress
 
-SLOW = ("near duplicates", "artefacts", "gap")
-KINDS = ("token", "sequence")  # of tasks, as tasks call them
+FORMAT, FILE = 1, "audit.json"
+FAST = (duplicates, conflicts, shift, encoding, preparation, vocabulary, annotation)
+UNREAD: dict[str, dict[str, Any]] = {"token": {"label": None}, "sequence": {"spans": None}}  # by kind of task
+TITLES = {
+    "severe": "Severe: a score can't be believed as it stands",
+    "warning": "Warnings: a score needs a companion",
+    "note": "Notes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +79,27 @@ def audit(
     Raises:
         ValueError: ``kind`` is no kind of task.
     """
-    if kind not in (None, *KINDS):
-        raise ValueError(f"kind={kind!r}: expected one of {', '.join(KINDS)}, or None for both")
+    if kind not in (None, *UNREAD):
+        raise ValueError(f"kind={kind!r}: expected token or sequence, or None for both")
     started = time.perf_counter()
-    parts = only(gather(domains), kind)
-    looks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
-        ("duplicates", lambda: duplicates(parts)),
-        ("near duplicates", lambda: near_duplicates(parts)),
-        ("conflicts", lambda: conflicts(parts)),
-        ("shift", lambda: shift(parts)),
-        ("encoding", lambda: encoding(parts)),
-        ("preparation", lambda: preparation(parts)),
-        ("artefacts", lambda: artefacts(parts, seed)),
-        ("vocabulary", lambda: vocabulary(parts)),
-        ("annotation", lambda: annotation(parts)),
-        ("gap", lambda: gap(parts, seed)),
-    ]
-    if fast:
-        looks = [look for look in looks if look[0] not in SLOW]
+    parts = gather(domains)
+    if kind is not None:
+        read = {
+            side: tuple(Part(p.name, tuple(replace(r, **UNREAD[kind]) for r in p.records)) for p in labelled)
+            for side, labelled in parts.labelled.items()
+        }
+        parts = replace(parts, labelled=read)
+    looks: list[Callable[[], Iterator[Finding]]] = [partial(look, parts) for look in FAST]
+    if not fast:
+        looks += [partial(near_duplicates, parts), partial(artefacts, parts, seed), partial(gap, parts, seed)]
     if parser is not None:
-        looks.append(("paths", lambda: paths(parts, parser)))
-    findings = ordered(f for _, look in progress(looks, "audit", len(looks), "look") for f in look())
+        looks.append(partial(paths, parts, parser))
+    findings = ordered(finding for look in progress(looks, "audit", len(looks), "look") for finding in look())
     result = Audit(
-        shown(domains.source),
-        shown(domains.target),
+        parts.domains["source"],
+        parts.domains["target"],
         {part.name: len(part.records) for part in parts.texts},
-        surfaces(parts),
+        {part.name: surface(part) for part in parts.texts},
         tuple(findings),
         {shown(what, 200): count for what, count in sorted(domains.warnings.items())},
         seconds=time.perf_counter() - started,
@@ -121,43 +122,17 @@ def headline(result: Audit) -> str:
     >>> headline(Audit("camera", "laptop", {}, {}, (Finding("gap", "severe", 1.0, "None."),)))
     "camera → laptop: scores can't be taken as they stand (severe findings: 1, warnings: 0)."
     """
-    pair = f"{result.source} → {result.target}"
     severe, warnings = (sum(f.severity == severity for f in result.findings) for severity in SEVERITIES[:2])
-    if severe:
-        return f"{pair}: scores can't be taken as they stand (severe findings: {severe}, warnings: {warnings})."
-    if warnings:
-        return f"{pair}: scores need companions (severe findings: 0, warnings: {warnings})."
-    return f"{pair}: nothing was found that would make a score mean something else than it says."
+    told = "nothing was found that would make a score mean something else than it says"
+    if severe or warnings:
+        told = "scores can't be taken as they stand" if severe else "scores need companions"
+        told += f" (severe findings: {severe}, warnings: {warnings})"
+    return f"{result.source} → {result.target}: {told}."
 
 
-def only(parts: Parts, kind: str | None) -> Parts:
-    """The same parts without the annotation that a task does not read."""
-    if kind is None:
-        return parts
+def text_audit(result: Audit, width: int = 110) -> str:
+    """The audit in words, worst first, in lines of at most ``width`` characters; every character of it harmless.
 
-    def trimmed(part: Part) -> Part:
-        if kind == "token":
-            return Part(part.name, tuple(replace(r, label=None) for r in part.records))
-        return Part(part.name, tuple(replace(r, spans=None) for r in part.records))
-
-    return replace(parts, labelled={side: tuple(map(trimmed, found)) for side, found in parts.labelled.items()})
-
-
-WIDTH = 110
-TITLES = {
-    "severe": "Severe: a score can't be believed as it stands",
-    "warning": "Warnings: a score needs a companion",
-    "note": "Notes",
-}
-
-
-def text_audit(audit: Audit, width: int = WIDTH) -> str:
-    """The audit in words, worst first; every character of it harmless.
-
-    Args:
-        width: of a line, in characters.
-
-    >>> from domadapt.auditing.finding import Finding
     >>> found = (Finding("encoding", "note", 0.1, "1 of 7 texts holds U+FFFD."),)
     >>> print(text_audit(Audit("camera", "laptop", {"target test": 7}, {}, found)))
     camera → laptop: nothing was found that would make a score mean something else than it says.
@@ -167,32 +142,22 @@ def text_audit(audit: Audit, width: int = WIDTH) -> str:
     Notes (1)
       1. [encoding] 1 of 7 texts holds U+FFFD.
     """
-    lines = [*wrap(headline(audit), width), "", *_parts(audit)]
-    count = 0
-    for severity in SEVERITIES:
-        found = [f for f in audit.findings if f.severity == severity]
-        if found:
-            lines += ["", f"{TITLES[severity]} ({len(found)})"]
-        for finding in found:
-            count += 1
-            lines += wrap(
-                f"{count}. [{finding.kind}] {finding.text}", width, initial_indent="  ", subsequent_indent="     "
-            )
-            lines += [f"       · {example}" for example in finding.examples]
-    if audit.mended:
+    lines = [*wrap(headline(result), width), ""]
+    for name, texts in result.parts.items():
+        shares = result.surfaces.get(name)
+        told = f", {percent(shares['cased'])} cased, {percent(shares['tokenised'])} tokenised" if shares else ""
+        lines.append(f"  {name:<19}{texts} texts{told}")
+    numbered = [*enumerate(result.findings, start=1)]
+    for severity, title in TITLES.items():
+        found = [(number, f) for number, f in numbered if f.severity == severity]
+        lines += ["", f"{title} ({len(found)})"] if found else []
+        for number, f in found:
+            lines += wrap(f"{number}. [{f.kind}] {f.text}", width, initial_indent="  ", subsequent_indent="     ")
+            lines += [f"       · {example}" for example in f.examples]
+    if result.mended:
         lines += ["", "Mended by the readers, or left out"]
-        lines += [f"  {what} ({number} times)" for what, number in audit.mended.items()]
+        lines += [f"  {what} ({number} times)" for what, number in result.mended.items()]
     return "\n".join(visible(line) for line in lines)
-
-
-def _parts(audit: Audit) -> Iterator[str]:
-    for name, texts in audit.parts.items():
-        written = audit.surfaces.get(name)
-        told = f", {percent(written['cased'])} cased, {percent(written['tokenised'])} tokenised" if written else ""
-        yield f"  {name:<19}{texts} texts{told}"
-
-
-FORMAT = 1
 
 
 def write_audit(audit: Audit, path: Path | str, config: dict[str, Any] | None = None) -> None:
@@ -215,40 +180,26 @@ def read_audit(path: Path | str) -> Audit:
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
     >>> written = Audit("camera", "laptop", {"target test": 7}, {}, (Finding("gap", "note", 0.5, "Small."),))
-    >>> write_audit(written, Path(folder, "audit.json"))
+    >>> write_audit(written, Path(folder, FILE))
     >>> read_audit(folder) == written
     True
     """
-    file = Path(path) / "audit.json" if Path(path).is_dir() else Path(path)
+    from pydantic import TypeAdapter, ValidationError  # 0.1 s that only a reader pays
+
+    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']!r}, expected {FORMAT}")
-        findings = tuple(
-            Finding(
-                str(f["kind"]),
-                SEVERITIES[SEVERITIES.index(f["severity"])],
-                float(f["weight"]),
-                str(f["text"]),
-                {str(name): value for name, value in f["numbers"].items() if isinstance(value, int | float)},
-                tuple(map(str, f["examples"])),
-            )
-            for f in content["findings"]
-        )
-        return Audit(
-            str(content["source"]),
-            str(content["target"]),
-            {str(name): int(count) for name, count in content["parts"].items()},
-            {str(name): {str(k): float(v) for k, v in found.items()} for name, found in content["surfaces"].items()},
-            findings,
-            {str(name): int(count) for name, count in content["mended"].items()},
-            str(content["verdict"]),
-            float(content["seconds"]),
-        )
+        found = TypeAdapter(Audit).validate_python(content)
+        if odd := {finding.severity for finding in found.findings}.difference(SEVERITIES):
+            raise ValueError(f"severity {min(odd)!r}, expected one of {', '.join(SEVERITIES)}")
+        return found
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror}; write one with `domadapt audit data=...`") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file}: no audit ({error}); write a new one with `domadapt audit data=...`") from None
+    except (ValueError, KeyError, TypeError) as error:
+        told = ", ".join(str(e["loc"][0]) for e in error.errors()) if isinstance(error, ValidationError) else str(error)
+        raise ValueError(f"{file}: no audit ({told}); write a new one with `domadapt audit data=...`") from None
 
 
 def run(cfg: DictConfig) -> Audit:

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.auditing.artefacts import shape
-from domadapt.auditing.shift import is_tokenised, misread
+from domadapt.auditing.surface import is_tokenised, misread, shape
 from domadapt.data.texts import identity, letters, without_tokenisation, words
 
 TEXTS = st.text(max_size=60)

@@ -1,0 +1,278 @@
+"""How texts are written: case, tokenisation, damage, and what a classifier of domains learns by these alone."""
+
+import html
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from domadapt.auditing.finding import (
+    EXAMPLES,
+    TARGET_TRAIN,
+    TEST,
+    TRAIN,
+    UNLABELLED,
+    Finding,
+    Part,
+    Parts,
+    percent,
+    shown,
+)
+from domadapt.data.texts import without_tokenisation
+
+FEW: Final = 20  # texts with a mark to judge by; with fewer a part is not judged
+APART: Final = 0.5  # difference between the shares of two parts' texts from which they are prepared in two ways
+_MARK: Final = re.compile(r"\w( ?)[.,!?;](?= |$)")  # a mark behind a word, and whether a space parts the two
+_SPLIT: Final = re.compile(r"\w n't\b|\w '(?:s|m|re|ve|ll|d)\b", re.IGNORECASE)
+_WHOLE: Final = re.compile(r"\wn't\b|\w'(?:s|m|re|ve|ll|d)\b", re.IGNORECASE)
+# What texts are, what a classifier learns by it, how to undo it, how it is undone, the setting that does it.
+PREPARED: Final = {
+    "cased": ("hold an upper-case letter", "the case", "lower-case both", "both lower-cased", "data.lowercase=true"),
+    "tokenised": (
+        "are tokenised",
+        "the tokeniser",
+        "undo the tokenisation",
+        "the tokenisation undone",
+        "data.detokenise=true",
+    ),
+}
+
+
+def is_tokenised(text: str) -> bool | None:
+    """Whether most marks of a text stand apart from their words; None where it has none.
+
+    >>> is_tokenised("it is n't fast , sadly ."), is_tokenised("It isn't fast, sadly."), is_tokenised("fast")
+    (True, False, None)
+    """
+    marks = _MARK.findall(text)
+    apart = sum(map(bool, marks)) + len(_SPLIT.findall(text))
+    joined = len(marks) + len(_WHOLE.findall(text)) - sum(map(bool, marks))
+    return apart > joined if apart + joined else None
+
+
+def surface(part: Part) -> dict[str, float]:
+    """How a part is written.
+
+    Owners' tokens were joined by single spaces when they were read, so such parts are tokenised as a matter of course.
+
+    Returns:
+        ``cased``, the share of texts that hold an upper-case letter; ``tokenised``, that of texts with punctuation or a
+        contraction in which it is spaced off, as tokenisers do; ``judged``, how many hold such a mark.
+    """
+    cased = sum(record.text != record.text.lower() for record in part.records)
+    told = [judgement for record in part.records if (judgement := is_tokenised(record.text[:2000])) is not None]
+    return {"cased": cased / len(part.records), "tokenised": sum(told) / max(1, len(told)), "judged": len(told)}
+
+
+def preparation(parts: Parts) -> Iterator[Finding]:
+    """Parts that are cased or tokenised in two ways; within one domain nothing excuses it."""
+    known = [(part, surface(part)) for part in parts.texts]
+    for what, (verb, learnt, undo, undone, setting) in PREPARED.items():
+        shares = [(part, found[what]) for part, found in known if what == "cased" or found["judged"] >= FEW]
+        apart = [(a, x, b, y) for (a, x), (b, y) in combinations(shares, 2) if abs(x - y) >= APART]
+        across = sorted((pair for pair in apart if pair[0].side != pair[2].side), key=lambda p: -abs(p[1] - p[3]))
+        for a, x, b, y in (*(pair for pair in apart if pair[0].side == pair[2].side), *across[:1]):
+            where, remedy = f"Two parts of {parts.domains[a.side]}", f"{undo} ({setting}), or take other texts"
+            remedy = f"a domain classifier learns {learnt} in place of the domain: {remedy}"
+            if a.side != b.side:
+                where = "Source and target"
+                remedy = f"part of the shift is {learnt}: report a run with {undone} too ({setting})"
+            yield Finding(
+                "preparation",
+                "severe" if a.side == b.side else "warning",
+                abs(x - y),
+                f"{where} are prepared in two ways: {percent(x)} of the texts of the {a.name} {verb}, {percent(y)} of "
+                f"the {b.name}; {remedy}.",
+                {a.name: x, b.name: y},
+                tuple(f"{part.name}: {shown(r.text)}" for part in (a, b) for r in part.records[: EXAMPLES - 1]),
+            )
+
+
+OFTEN: Final = 0.01  # of a part's texts: from here on damage is a warning
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\ufeff]")
+_ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,30});")
+_TAG: Final = re.compile(r"</?(?:br|p|b|i|em|strong|div|span|a|li|ul|ol|font|script|img|hr)\b[^<>]{0,200}>", re.I)
+# First characters that two- to four-byte UTF-8 sequences show when they are read as Windows-1252 or Latin-1.
+_SUSPECT: Final = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0192\u02c6-\u02dc\u2013-\u2122]{1,3}")
+
+
+def misread(text: str) -> str | None:
+    """The first stretch that is UTF-8 read as Windows-1252 or Latin-1; None if there is none.
+
+    >>> misread("a cafÃ© nearby"), misread("it â€™s"), misread("Ça, São Ângelo «é»") is None
+    ('Ã©', 'â€™', True)
+    """
+    for match in _SUSPECT.finditer(text):
+        for length in range(2, len(match[0]) + 1):
+            for codec in ("cp1252", "latin-1"):
+                try:
+                    match[0][:length].encode(codec).decode("utf-8")
+                except UnicodeError:
+                    continue
+                return match[0][:length]
+    return None
+
+
+# What is looked for: does a text have it, and what to do.
+DAMAGE: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
+    "U+FFFD in place of a lost character": (lambda text: "\ufffd" in text, "find the original files"),
+    "UTF-8 read as Windows-1252 (Ã© for é)": (misread, "decode the file as UTF-8"),
+    "control or invisible characters": (_CONTROL.search, "remove them"),
+    "HTML entities": (lambda text: any(html.unescape(e[0]) != e[0] for e in _ENTITY.finditer(text)), "unescape them"),
+    "HTML tags": (_TAG.search, "strip them"),
+}
+
+
+def encoding(parts: Parts) -> Iterator[Finding]:
+    """Damaged texts of each part, by kind of damage."""
+    for kind, (has, remedy) in DAMAGE.items():
+        for part in parts.texts:
+            found = [record.text for record in part.records if has(record.text)]
+            if found:
+                grade = "warning" if len(found) / len(part.records) >= OFTEN else "note"
+                examples = [shown(_around(text, has)) for text in found[:EXAMPLES]]
+                yield part.finding("encoding", grade, len(found), f"hold {kind}: {remedy}", examples)
+
+
+def _around(text: str, has: Callable[[str], Any], width: int = 60) -> str:
+    """The stretch of a text that holds the damage, so that an example shows it."""
+    starts = range(0, min(len(text), 100_000), width // 2)
+    return next((text[start : start + width] for start in starts if has(text[start : start + width])), text[:width])
+
+
+MOST: Final = 1500  # texts a side
+FEWEST: Final = 40
+LONGEST: Final = 1000  # characters read of a text
+FOLDS: Final = 5
+TOP: Final = 8
+ALIKE: Final = 0.7  # area under the curve from which parts of one domain were not prepared alike
+SEPARATE: Final = 0.85  # the same between domains, where habits may differ; within one it is beyond doubt
+VARIANTS: Final[dict[str, Callable[[str], str]]] = {
+    "as given": str,
+    "lower-cased": str.lower,
+    "without tokenisation": without_tokenisation,
+    "both": lambda text: without_tokenisation(text.lower()),
+}
+
+
+def shape(text: str) -> str:
+    """A text without its letters.
+
+    >>> shape("The F-150 isn't fast .")
+    "Aa A-0 a'a a ."
+    """
+    kinds = ("0" if c.isdigit() else "A" if c.isupper() else "a" if c.isalpha() else c for c in text)
+    return re.sub(r"(.)\1+", r"\1", re.sub(r"a+", "a", "".join(kinds)))
+
+
+class Separation(NamedTuple):
+    """What a domain classifier learns when it can see no topic.
+
+    Attributes:
+        auc: area under the ROC curve, cross-validated; 0.5 is chance.
+        accuracy: of the same predictions, on as many texts of either part.
+        features: for each part, those that speak most for it.
+    """
+
+    auc: float
+    accuracy: float
+    features: tuple[tuple[str, ...], ...]
+
+
+def separation(first: Sequence[str], second: Sequence[str], of_words: bool, seed: int = 1) -> Separation:
+    """Train and cross-validate a logistic regression that tells two sets of texts apart, and ask what it went by.
+
+    Args:
+        of_words: read words; else character n-grams of the texts' shape.
+
+    >>> separation(["so it is ."] * 50, ["so it is."] * 50, of_words=False).auc
+    1.0
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import accuracy_score, roc_auc_score
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    vectorizer: Any = (
+        TfidfVectorizer(lowercase=False, token_pattern=r"\S+", sublinear_tf=True, max_features=20_000)
+        if of_words
+        else TfidfVectorizer(analyzer="char", ngram_range=(1, 4), lowercase=False, max_features=2_000)
+    )
+    y = np.array([0] * len(first) + [1] * len(second))
+    # Once, and not in every fold: it sees no label.
+    x = vectorizer.fit_transform([text if of_words else shape(text) for text in (*first, *second)])
+    model: Any = LogisticRegression(C=10.0, solver="liblinear", random_state=seed)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+    score = cross_val_predict(model, x, y, cv=folds, method="predict_proba")[:, 1]
+    weights = model.fit(x, y).coef_[0]
+    named = sorted(zip(weights, map(str, vectorizer.get_feature_names_out()), strict=True), key=lambda pair: pair[0])
+    return Separation(
+        float(roc_auc_score(y, score)),
+        float(accuracy_score(y, score >= 0.5)),
+        (tuple(n for w, n in named[:TOP] if w < 0), tuple(n for w, n in named[: -TOP - 1 : -1] if w > 0)),
+    )
+
+
+def sample(first: Part, second: Part, seed: int) -> tuple[list[str], list[str]] | None:
+    """As many texts of either part, no text twice; None if they are too few to judge by."""
+    rng = np.random.default_rng(seed)
+    distinct = [dict(zip(part.keys, part.records, strict=True)) for part in (first, second)]
+    shared = distinct[0].keys() & distinct[1].keys()
+    texts = [[r.text[:LONGEST] for key, r in side.items() if key not in shared] for side in distinct]
+    count = min(MOST, *map(len, texts))
+    if count < FEWEST:
+        return None
+    one, other = ([side[i] for i in sorted(rng.permutation(len(side))[:count].tolist())] for side in texts)
+    return one, other
+
+
+def artefacts(parts: Parts, seed: int = 1) -> Iterator[Finding]:
+    """Domain classifiers between source and target, and between parts of the target that should be alike.
+
+    Texts are reduced to their shape: a run of small letters is ``a``, one of capitals ``A``, digits are ``0``, spaces
+    and marks stay. If that is enough to tell two parts apart, then an adversarial method can learn the tokeniser or
+    the shift key, and make features alike in nothing else. The same is done with words, for comparison, and again with
+    case, with tokenisation, and with both taken from the two sides. (2 - 4 × error is the proxy A-distance of
+    Ben-David et al. 2007.)
+    """
+    for a, b in parts.couples((TRAIN, UNLABELLED), (UNLABELLED, TEST), (UNLABELLED, TARGET_TRAIN), (TRAIN, TEST)):
+        chosen = sample(a, b, seed)
+        few = f"{a.name} and {b.name} have fewer than {FEWEST} texts a side: no domain classifier."
+        yield _told_apart(a, b, *chosen, seed) if chosen else Finding("artefacts", "note", 0.0, few)
+
+
+def _told_apart(a: Part, b: Part, first: list[str], second: list[str], seed: int) -> Finding:
+    found = {
+        (kind, name): separation([*map(change, first)], [*map(change, second)], kind == "words", seed)
+        for kind in ("surface", "words")
+        for name, change in VARIANTS.items()
+    }
+    marks, topics = ({name: found[kind, name] for name in VARIANTS} for kind in ("surface", "words"))
+    auc = marks["as given"].auc
+    explained = {n: min(max((auc - one.auc) / max(auc - 0.5, 1e-9), 0.0), 1.0) for n, one in marks.items()}
+    severity = "warning" if auc >= (ALIKE if a.side == b.side else SEPARATE) else "note"
+    if a.side == b.side and auc >= SEPARATE:
+        severity = "severe"
+    share = f": {percent(explained['both'])} of what the surface reveals is case or tokenisation" if auc >= 0.6 else ""
+    told = " A domain classifier, and a distance between domains, would learn this before any topic."
+    numbers = {f"{kind} {name} {what}": getattr(one, what)
+               for (kind, name), one in found.items() for what in ("auc", "accuracy")}  # fmt: skip
+    return Finding(
+        "artefacts",
+        severity,
+        max(2 * (auc - 0.5), 0.0),
+        f"Without seeing a word, by case, marks and spacing alone, a classifier tells {a.name} from {b.name} with AUC "
+        f"{auc:.3f} (accuracy {percent(marks['as given'].accuracy)}; chance is 0.5). With both lower-cased it is "
+        f"{marks['lower-cased'].auc:.3f}, with the tokenisation undone {marks['without tokenisation'].auc:.3f}, "
+        f"with both {marks['both'].auc:.3f}{share}. By words: {topics['as given'].auc:.3f}, and "
+        f"{topics['both'].auc:.3f} with both undone (accuracy {percent(topics['both'].accuracy)})."
+        + (told if severity != "note" else ""),
+        {**numbers, **{f"explained by {name}": share for name, share in explained.items() if name != "as given"}},
+        tuple(
+            f"{part.name}, {kind}: {' '.join(f'‹{shown(feature, 20)}›' for feature in features) or 'none'}"
+            for kind, one in (("surface", marks["as given"]), ("words", topics["both"]))
+            for part, features in zip((a, b), one.features, strict=True)
+        ),
+    )
