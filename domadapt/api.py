@@ -24,12 +24,12 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}
     if sides:
         from domadapt.config.overrides import quote
-        from domadapt.data.corpora import kept
+        from domadapt.data.files import saved
 
         given = ["data=my_files", *given]
         folder = Path(compose("train", given).paths.cache, "data")
         for side, data in sides.items():
-            path = data if isinstance(data, str | Path) else kept(data, folder)
+            path = data if isinstance(data, str | Path) else saved(data, folder)
             given.append(quote(f"input={path}").replace("input=", f"data.{side}.path=", 1))
     return run(compose("train", given))
 

@@ -6,8 +6,8 @@ import pytest
 
 import domadapt
 from domadapt.benchmarking.launching import objective
-from domadapt.data.corpora import hold_out
 from domadapt.data.records import Record
+from domadapt.data.texts import hold_out
 from domadapt.runs.groups import typed
 from domadapt.runs.key import cell_key
 from tests.support import corpora, records, write_jsonl

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from domadapt.data.corpora import COUNTED, drawn, hold_out
 from domadapt.data.records import Record
-from domadapt.data.texts import SIMILAR, groups, identity, shingles, similar_pairs
+from domadapt.data.texts import COPIES, SIMILAR, drawn, groups, hold_out, identity, shingles, similar_pairs
 
 # Few letters and edits of one text, so that many are alike.
 LONG = st.text("abc", min_size=20, max_size=60)
@@ -133,7 +132,7 @@ def test_what_a_split_by_record_would_part_is_counted() -> None:
     records, warnings = as_records(texts), Counter[str]()
     seed = next(s for s in range(99) if len({r.id for r in hold_out(records, 0.5, s, "record")[1]} & {"0", "1"}) == 1)
     hold_out(records, 0.5, seed, "text", warnings)
-    assert warnings == {f"camera: {COUNTED}": 1}
+    assert warnings == {f"camera: {COPIES}": 1}
 
 
 @pytest.mark.parametrize(

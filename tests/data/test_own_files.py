@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from domadapt.config.compose import compose
-from domadapt.data.corpora import kept, my_files
+from domadapt.data.corpora import my_files
+from domadapt.data.files import saved
 from domadapt.data.readers import read
 from domadapt.data.records import DataError, Record, Span
 from domadapt.data.texts import detokenised
@@ -221,18 +222,18 @@ HELD: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", HELD)
 def test_what_a_program_holds_becomes_a_file(tmp_path: Path, kind: str) -> None:
-    path = kept(HELD[kind], tmp_path)
+    path = saved(HELD[kind], tmp_path)
     assert [(r.text, r.label) for r in read(path, domain="laptop").records] == [(TEXT, "negative")]
 
 
 def test_real_frames_and_spans_and_what_is_none(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"review": [TEXT, "Fine."], "stars": [2, None]})
-    found = read(kept(frame, tmp_path), domain="a", columns={"text": ("review",), "label": ("stars",)}).records
+    found = read(saved(frame, tmp_path), domain="a", columns={"text": ("review",), "label": ("stars",)}).records
     assert [(r.text, r.label) for r in found] == [(TEXT, "2"), ("Fine.", None)]
-    (record,) = read(kept([(TEXT, [(4, 7, "aspect")])], tmp_path), domain="a").records
+    (record,) = read(saved([(TEXT, [(4, 7, "aspect")])], tmp_path), domain="a").records
     assert record.spans == SPAN
-    assert kept([TEXT], tmp_path) == kept([TEXT], tmp_path)
+    assert saved([TEXT], tmp_path) == saved([TEXT], tmp_path)
     for wrong, why in (([], "the data is empty"), (TEXT, "expected a list of texts"), ([1], "item 0 is 1; expected")):
         with pytest.raises(ValueError, match=why):
-            kept(wrong, tmp_path)
+            saved(wrong, tmp_path)

@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 import domadapt
-from domadapt.data.amazon_reviews import amazon_reviews, amazon_reviews_fdu
-from domadapt.data.corpora import CROSS_NER, MEMD, aspect_opinion, cross_ner, memd
+from domadapt.data.corpora import (
+    LAYOUTS,
+    amazon_reviews,
+    amazon_reviews_fdu,
+    aspect_opinion,
+    cross_ner,
+    joint_absa,
+    memd,
+)
 from domadapt.data.domains import Domains
-from domadapt.data.joint_absa import joint_absa
 from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus, parted_corpus
 
 
@@ -40,7 +46,7 @@ def ids(domain: str, name: str, count: int) -> set[str]:
 
 
 def test_memd_takes_all_parts_as_published(tmp_path: Path) -> None:
-    domains = memd(str(parted_corpus(tmp_path, "memd", MEMD)), "hotel_to_laptop")
+    domains = memd(str(parted_corpus(tmp_path, "memd", LAYOUTS["memd"].domains)), "hotel_to_laptop")
     parts = [{r.id for r in part} for part in (domains.source_train, domains.source_dev, domains.source_test)]
     assert parts == [ids("hotel", "train", 12), ids("hotel", "dev", 4), ids("hotel", "test", 6)]
     assert {t.id for t in domains.unlabeled.texts} == ids("laptop", "train", 12)
@@ -52,7 +58,7 @@ def test_memd_takes_all_parts_as_published(tmp_path: Path) -> None:
 
 
 def test_cross_ner_joins_the_targets_small_parts(tmp_path: Path) -> None:
-    root = str(parted_corpus(tmp_path, "cross_ner", CROSS_NER))
+    root = str(parted_corpus(tmp_path, "cross_ner", LAYOUTS["cross_ner"].domains))
     domains = cross_ner(root, "conll2003_to_science", dev_share=0.25)
     assert ({r.id for r in domains.source_train}, {r.id for r in domains.source_dev}) == (
         ids("conll2003", "train", 12),
@@ -102,7 +108,7 @@ def test_fdu_text_gives_away_neither_tokens_nor_case(tmp_path: Path) -> None:
 def test_fdu_text_must_be_detokenised(tmp_path: Path) -> None:
     path = fdu_corpus(tmp_path) / "amazon_reviews_fdu" / "software.train.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace("text_detok", "title", 1), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"software\.train\.jsonl:1: text_detok is missing"):
+    with pytest.raises(ValueError, match=r"software\.train\.jsonl:1: columns is .*expected a column 'text_detok'"):
         amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", 0.2, lowercase=True)
 
 

@@ -4,10 +4,16 @@ import os
 
 import pytest
 
-from domadapt.data.amazon_reviews import DOMAINS, FDU_DOMAINS, amazon_reviews, amazon_reviews_fdu
-from domadapt.data.corpora import COUNTED, CROSS_NER, MEMD, aspect_opinion, cross_ner, memd
-from domadapt.data.joint_absa import joint_absa
-from domadapt.data.texts import identity
+from domadapt.data.corpora import (
+    LAYOUTS,
+    amazon_reviews,
+    amazon_reviews_fdu,
+    aspect_opinion,
+    cross_ner,
+    joint_absa,
+    memd,
+)
+from domadapt.data.texts import COPIES, identity
 
 FOLDER = os.environ.get("DOMADAPT_BENCHMARK_DATA")
 pytestmark = pytest.mark.skipif(
@@ -32,12 +38,12 @@ def test_joint_absa(pair: str, train: int, dev: int, source_test: int, unlabelle
     records = domains.test.open()
     seen = {identity(r.text) for r in (*domains.unlabeled.texts, *domains.source_train)}  # as the final evaluation
     assert (len(records), sum(identity(r.text) not in seen for r in records)) == (test, clean)
-    assert not {*domains.warnings} - {f"{pair.split('_')[0]}: {COUNTED}"}
+    assert not {*domains.warnings} - {f"{pair.split('_')[0]}: {COPIES}"}
     held = {identity(r.text) for r in domains.source_dev}
     assert not held & {identity(r.text) for r in domains.source_train}
 
 
-@pytest.mark.parametrize("target", MEMD)
+@pytest.mark.parametrize("target", LAYOUTS["memd"].domains)
 def test_memd(target: str) -> None:
     train, dev, test = ({"books": (2092, 292, 583), "clothing": (1674, 233, 466), "hotel": (2481, 349, 696)} | {
         "laptop": (2852, 405, 818), "restaurant": (3622, 510, 1020)})[target]  # fmt: skip
@@ -52,7 +58,7 @@ def test_memd(target: str) -> None:
 
 @pytest.mark.parametrize(("target", "texts", "test"), [("politics", 741, 651), ("science", 650, 543)])
 def test_cross_ner(target: str, texts: int, test: int) -> None:
-    domains = cross_ner(FOLDER, f"{CROSS_NER[0]}_to_{target}", dev_share=0.1)
+    domains = cross_ner(FOLDER, f"{LAYOUTS['cross_ner'].domains[0]}_to_{target}", dev_share=0.1)
     assert (len(domains.source_train), len(domains.source_dev), len(domains.unlabeled.texts)) == (4000, 1500, texts)
     ceiling = domains.in_domain()
     assert len(ceiling.source_train) + len(ceiling.source_dev) == texts
@@ -69,7 +75,7 @@ def test_aspect_opinion(source: str) -> None:
     assert {r.id for r in (*dropped.source_train, *dropped.source_dev)} == annotated
     empty = "source sentence with neither aspect nor opinion, dropped"
     assert dropped.warnings[empty] == len(records) - len(annotated) > 0
-    assert not {*kept.warnings} - {f"{source}: {COUNTED}"}
+    assert not {*kept.warnings} - {f"{source}: {COPIES}"}
     lower = aspect_opinion(FOLDER, f"{source}_to_{target}", 1, 0.1, "keep", lowercase=True)
     pairs = list(zip(kept.source_train, lower.source_train, strict=True))
     assert all(after.text == before.text.lower() for before, after in pairs)
@@ -81,10 +87,10 @@ def test_aspect_opinion(source: str) -> None:
     assert cased < 0.01 if source == "device" else cased > 0.9
 
 
-@pytest.mark.parametrize("target", DOMAINS)
+@pytest.mark.parametrize("target", LAYOUTS["amazon_reviews"].domains)
 def test_amazon_reviews(target: str) -> None:
     sizes = {"books": 7463, "dvd": 6959, "electronics": 6299, "kitchen": 6983}
-    source = next(name for name in DOMAINS if name != target)
+    source = next(name for name in LAYOUTS["amazon_reviews"].domains if name != target)
     domains = amazon_reviews(FOLDER, f"{source}_to_{target}", 0.2, 0.2, "all")
     assert (len(domains.source_train), len(domains.source_dev)) == (1600, 400)
     assert len(domains.unlabeled.texts) == sizes[target]
@@ -98,11 +104,11 @@ def test_amazon_reviews(target: str) -> None:
     assert not {t.text for t in domains.unlabeled.texts} & {r.text for r in test}
 
 
-@pytest.mark.parametrize("target", FDU_DOMAINS)
+@pytest.mark.parametrize("target", LAYOUTS["amazon_reviews_fdu"].domains)
 def test_amazon_reviews_fdu(target: str) -> None:
     train = {"camera_photo": 1359, "electronics": 1562, "software": 1300}
     sizes = {"camera_photo": (803, 383), "electronics": (1338, 397), "software": (372, 393)}
-    source = next(name for name in FDU_DOMAINS if name != target)
+    source = next(name for name in LAYOUTS["amazon_reviews_fdu"].domains if name != target)
     domains = amazon_reviews_fdu(FOLDER, f"{source}_to_{target}", 0.1, lowercase=True)
     assert len(domains.source_train) + len(domains.source_dev) == train[source]
     assert len(domains.source_test) == sizes[source][1]

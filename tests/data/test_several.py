@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.config.compose import compose, make
-from domadapt.data.corpora import IN_TEST, IN_TRAIN, joined, marks, my_files, several
+from domadapt.data.corpora import IN_TEST, IN_TRAIN, joined, my_files, prefixes, several
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
 from domadapt.data.records import Record
 from domadapt.training.build import build
@@ -89,7 +89,7 @@ def test_other_targets_and_no_problems_are_told() -> None:
 @given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True).map(tuple), max_size=4))
 def test_ids_stay_unless_two_parts_share_one_and_are_unique_then(parts: list[tuple[str, ...]]) -> None:
     given_records = [tuple(Record(name, f"domain {i}", "text") for name in part) for i, part in enumerate(parts)]
-    result = joined(given_records, marks(given_records))
+    result = joined(given_records, prefixes(given_records))
     flat = [record for part in given_records for record in part]
     assert [r.domain for r in result] == [r.domain for r in flat]
     assert len({r.id for r in result}) == len(flat)
