@@ -126,7 +126,7 @@ def parse(cfg: DictConfig) -> None:
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
     from domadapt.syntax.cache import ParseCache
     from domadapt.syntax.conllu import conllu
-    from domadapt.syntax.parser import count_doubts
+    from domadapt.syntax.parser import warn_of_parses
 
     parses = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
     started = time.perf_counter()
@@ -138,7 +138,7 @@ def parse(cfg: DictConfig) -> None:
         trees = progress(parses.parse(texts, cfg.processes), "parse", total, "text")
         for text, tree in zip(copies, trees, strict=True):
             count, words = count + 1, words + len(tree.heads)
-            count_doubts([text.text], [tree], parses.name, warnings)
+            warn_of_parses([text.text], [tree], parses.name, warnings)
             yield conllu(text, tree) if cfg.output else ""
 
     _write(cfg.output, blocks())  # without an output there is nothing to print: the blocks are empty

@@ -1,7 +1,7 @@
 """Ten dependency paths from opinion words to terms, learnt from the source, in place of a network.
 
 Klein et al. (2022), Opinion-based Relational Pivoting for Cross-domain Aspect Term Extraction: few terms are shared
-between domains, nearly all paths are. :mod:`domadapt.syntax.path_rules` says how rules are learnt. Every benchmark of
+between domains, nearly all paths are. :mod:`domadapt.syntax.nouns` says how rules are learnt. Every benchmark of
 spans should print it: a network that is not better has learnt nothing that transfers.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 from domadapt.data.records import Record, Span
 from domadapt.methods.method import in_range
 from domadapt.methods.terms import noun_kinds, opinion_words, path_rules, places, words_of
+from domadapt.syntax.nouns import Rule, Words, linked
 from domadapt.syntax.parser import Parse, Text
-from domadapt.syntax.path_rules import Rule, Words, linked
 from domadapt.syntax.trees import Path
 from domadapt.tasks.task import Prediction
 

@@ -17,7 +17,7 @@ from domadapt.data.records import Record
 from domadapt.models.attention import UnreachableAttention
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.parser import Parse, Parser, Text, count_doubts, word_ranges
+from domadapt.syntax.parser import Parse, Parser, Text, warn_of_parses, word_ranges
 from domadapt.tasks.task import Task
 from domadapt.utils.runtime import undisturbed
 from domadapt.utils.work import progress, quiet
@@ -153,7 +153,7 @@ class Session:
         else:
             words, trees = words_of(texts, parser, parses, part)
             if trees is not None:
-                count_doubts([t.text for t in texts], trees, parser.name, self.warnings)
+                warn_of_parses([t.text for t in texts], trees, parser.name, self.warnings)
         targets: dict[str, Any] = {}
         if labelled:
             records = [t for t in texts if isinstance(t, Record)]

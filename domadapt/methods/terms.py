@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from domadapt.data.records import Record
 from domadapt.methods.session import Session
-from domadapt.syntax.nouns import is_noun, universal
+from domadapt.syntax.nouns import Rule, Words, is_noun, learn_rules, linked, universal
 from domadapt.syntax.parser import Parse, Text
-from domadapt.syntax.path_rules import Rule, Words, learn_rules, linked
 from domadapt.syntax.trees import Path
 
 LEANING = 0.3  # of a word that stands for a class

@@ -28,15 +28,15 @@ FORMAT = 2  # of entries, part of the file's name
 HEADER = 8  # bytes of an entry: checksum, words
 # What SQLite says of a sound file in trouble, and what then helps. Whatever else it says, the file is damaged.
 TROUBLES = {
-    sqlite3.SQLITE_FULL: "free space",
-    sqlite3.SQLITE_IOERR: "free space, or see what is wrong with the disk",
-    sqlite3.SQLITE_READONLY: "see whether you may write there, or set paths.cache to another folder",
-    sqlite3.SQLITE_CANTOPEN: "see whether you may write there, or set paths.cache to another folder",
-    sqlite3.SQLITE_PERM: "see whether you may write there, or set paths.cache to another folder",
-    sqlite3.SQLITE_BUSY: "another process holds it; wait for that one",
-    sqlite3.SQLITE_LOCKED: "another process holds it; wait for that one",
-    sqlite3.SQLITE_PROTOCOL: "another process holds it; wait for that one",
-    sqlite3.SQLITE_NOMEM: "free memory",
+    code: way_out
+    for way_out, names in {
+        "free space": "FULL",
+        "free space, or see what is wrong with the disk": "IOERR",
+        "see whether you may write there, or set paths.cache to another folder": "READONLY CANTOPEN PERM",
+        "another process holds it; wait for that one": "BUSY LOCKED PROTOCOL",
+        "free memory": "NOMEM",
+    }.items()
+    for code in (getattr(sqlite3, f"SQLITE_{name}") for name in names.split())
 }
 Entry = TypeVar("Entry", Parse, IntArray)
 
@@ -76,8 +76,7 @@ class ParseCache:
             found = self._read("parses", keys, unpack)
             if missing := _missing(keys, chunk, found):
                 found |= self._parse(missing, processes)
-            for key in keys:
-                yield found[key]
+            yield from map(found.__getitem__, keys)
 
     def _parse(self, missing: Mapping[bytes, Text], processes: int) -> dict[bytes, Parse]:
         # Of several processes at the same texts, one parses them; others are seldom held up.
@@ -103,16 +102,11 @@ class ParseCache:
                 fresh = dict(zip(missing, self.parser.tokenize(missing.values()), strict=True))
                 self._write("words", {key: pack_words(key, words) for key, words in fresh.items()})
                 found |= fresh
-            for key in keys:
-                yield found[key]
+            yield from map(found.__getitem__, keys)
 
-    def __getstate__(self) -> dict[str, object]:
+    def __reduce__(self) -> tuple[object, ...]:
         """For another process, which opens the file itself."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_database", "_file")}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        self._open()
+        return ParseCache, (self.parser, self.path.parent)
 
     def close(self) -> None:
         """Close the file; the object can't be used afterwards."""
@@ -220,7 +214,7 @@ def _missing(keys: Sequence[bytes], texts: Sequence[Text], found: Mapping[bytes,
 
 
 def checksum(table: str, key: bytes, body: bytes) -> bytes:
-    """4 bytes over all that an entry is: damage may also put it, whole, into the other table."""
+    """4 bytes over all that an entry is: damage may also put it, whole, under another key or in the other table."""
     return struct.pack("<I", zlib.crc32(body, zlib.crc32(key, zlib.crc32(table.encode()))))
 
 
@@ -253,29 +247,20 @@ def pack(key: bytes, parse: Parse) -> bytes:
 
 def unpack(key: bytes, blob: bytes) -> Parse | None:
     """The parse in a blob; None if any byte of it, or of its key, has changed."""
-    if len(blob) < HEADER:
-        return None
-    if checksum("parses", key, blob[4:]) != blob[:4]:  # everything behind the checksum, the count included
+    if len(blob) < HEADER or checksum("parses", key, blob[4:]) != blob[:4]:  # of all behind it, the count included
         return None
     (words,) = struct.unpack_from("<I", blob, 4)
     if not words:
         return Parse(np.empty((0, 2), np.int64), np.empty(0, np.int64), (), ())
     numbers = np.frombuffer(blob, "<i4", 3 * words, HEADER).astype(np.int64).reshape(-1, 3)
-    told, _, links = blob[HEADER + 12 * words :].partition(b"\x1e")
-    names = tuple(told.decode().split("\x1f"))
+    text, _, links = blob[HEADER + 12 * words :].partition(b"\x1e")
+    names = tuple(text.decode().split("\x1f"))
     pairs = np.frombuffer(links, "<i4").reshape(-1, 2).tolist() if links else ()
     return Parse(numbers[:, :2], numbers[:, 2], names[:words], names[words:], tuple((a, b) for a, b in pairs))
 
 
 def pack_words(key: bytes, words: IntArray) -> bytes:
-    """Word ranges as bytes: checksum, then (words, 2) int32.
-
-    >>> key = bytes(16)
-    >>> unpack_words(key, pack_words(key, np.array([[0, 2]]))).tolist()
-    [[0, 2]]
-    >>> unpack_words(key, pack_words(key, np.array([[0, 2]]))[:-1] + b"?") is None
-    True
-    """
+    """Word ranges as bytes: checksum, then (words, 2) int32."""
     body = words.reshape(-1, 2).astype("<i4").tobytes()
     return checksum("words", key, body) + body
 

@@ -80,20 +80,27 @@ class ConlluParser:
         content = self.path.read_bytes()
         self.name = f"conllu/{hashlib.sha256(content).hexdigest()[:16]}"
         try:
-            self._parses = _by_text(read_conllu(content.decode("utf-8-sig"), str(path)), str(path))
+            sentences = read_conllu(content.decode("utf-8-sig"), str(path))
         except UnicodeDecodeError as error:
             raise ValueError(f"{path}: byte {error.start} is not UTF-8; re-encode the file with iconv") from None
+        self._parses: dict[str, Parse] = {}
+        others = 0
+        for text, parse in sentences:
+            first = self._parses.setdefault(text, parse)
+            others += first.relations != parse.relations or not np.array_equal(first.heads, parse.heads)
+        if others:
+            log.warning("%s: %d texts come again with another tree; the first of each is taken", path, others)
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """The stored parse of each text, its words placed in the text as it is written there."""
         for text in texts:
-            found = self._parses.get(" ".join(text.text.split()))
-            if found is None:
+            known = self._parses.get(" ".join(text.text.split()))
+            if known is None:
                 raise ValueError(
                     f"{self.path}: no parse with '# text = {text.text[:80]}'; a run needs its texts' parses in the "
                     f"file, and so does a model that reads them when it predicts; parser=shipped parses any text"
                 )
-            placed = place_words(text.text, found)
+            placed = place_words(text.text, known)
             if text.words is not None:
                 _refuse_other_words(text.text, text.words, placed.words, str(self.path))
             yield placed
@@ -104,28 +111,16 @@ class ConlluParser:
             yield parse.words
 
 
-def _by_text(sentences: Iterable[tuple[str, Parse]], where: str) -> dict[str, Parse]:
-    """Parses by text: the first of a text's, and how many it leaves out is told."""
-    parses: dict[str, Parse] = {}
-    others = 0
-    for text, parse in sentences:
-        first = parses.setdefault(text, parse)
-        others += first.relations != parse.relations or not np.array_equal(first.heads, parse.heads)
-    if others:
-        log.warning("%s: %d texts come again with another tree; the first of each is taken", where, others)
-    return parses
-
-
 def _refuse_other_words(text: str, own: Sequence[tuple[int, int]], words: IntArray, where: str) -> None:
     """Words are looked up by number, so that a tree over other words would be a wrong one."""
-    ranges = [(int(start), int(end)) for start, end in words]
-    if ranges != [(start, end) for start, end in own]:
-        first = next((a for a, b in zip(own, ranges, strict=False) if tuple(a) != b), None)
-        said = f"the corpus has {len(own)} words of it, and the file {len(ranges)}"
+    theirs, own = [(a, b) for a, b in words.tolist()], [(a, b) for a, b in own]
+    if theirs != own:
+        first = next((a for a, b in zip(own, theirs) if a != b), None)
+        problem = f"the corpus has {len(own)} words of it, and the file {len(theirs)}"
         if first:
-            said = f"{text[slice(*first)]!r} is a word of the corpus and none of the file's"
+            problem = f"{text[slice(*first)]!r} is a word of the corpus and none of the file's"
         raise ValueError(
-            f"{where}: '# text = {text[:80]}': {said}; write the corpus' own words into the file, or use "
+            f"{where}: '# text = {text[:80]}': {problem}; write the corpus' own words into the file, or use "
             f"parser=shipped, which parses them as they are"
         )
 
@@ -226,6 +221,4 @@ def place_words(text: str, parse: Parse) -> Parse:
     solid = [i for i, c in enumerate(text) if not c.isspace()]
     # The nth visible character is the same one in both texts.
     visible = np.cumsum([0, *(not c.isspace() for c in single)])
-    starts = [solid[visible[s]] for s, _ in parse.words]
-    ends = [solid[visible[e] - 1] + 1 for _, e in parse.words]
-    return Parse(word_ranges(list(zip(starts, ends, strict=True))), parse.heads, parse.relations, parse.tags)
+    return parse._replace(words=word_ranges([(solid[visible[s]], solid[visible[e] - 1] + 1) for s, e in parse.words]))

@@ -2,8 +2,8 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import tee
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,11 @@ class Control(ABC):
     title before the parser's name: the parses are others.
     """
 
-    def __init__(self, parser: Parser, title: str) -> None:
+    title: str
+
+    def __init__(self, parser: Parser) -> None:
         self.parser = parser
-        self.name = f"{title}/{parser.name}"
+        self.name = f"{self.title}/{parser.name}"
 
     @abstractmethod
     def other(self, parse: Parse, text: str) -> Parse:
@@ -34,15 +36,9 @@ class Control(ABC):
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """Parse a stream of texts in order, and replace each tree."""
-        waiting: deque[str] = deque()  # parsers keep the order, so each text waits here until its parse comes
-
-        def noted() -> Iterator[Text]:
-            for text in texts:
-                waiting.append(text.text)
-                yield text
-
-        for parse in self.parser.parse(noted(), processes):
-            yield self.other(parse, waiting.popleft())
+        texts, again = tee(texts)  # parsers keep the order
+        for text, parse in zip(again, self.parser.parse(texts, processes)):
+            yield self.other(parse, text.text)
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         """Words stay as they are."""
@@ -65,15 +61,14 @@ class Linear(Control):
     The neutral control of methods that use trees: the same network learns as many arcs, which are true of the text and
     say nothing of its syntax. A method that does not beat it needs no parser.
 
-    >>> real = Parse(np.array([[0, 1], [2, 3], [4, 5]]), np.array([1, 1, 1]), ("det", "root", "obj"), ("", "", ""))
     >>> from types import SimpleNamespace
+    >>> real = Parse(np.array([[0, 1], [2, 3], [4, 5]]), np.array([1, 1, 1]), ("det", "root", "obj"), ("", "", ""))
     >>> other = Linear(SimpleNamespace(name="parser")).other(real, "a b c")
     >>> other.heads.tolist(), other.relations
     ([0, 0, 1], ('previous', 'previous', 'previous'))
     """
 
-    def __init__(self, parser: Parser) -> None:
-        super().__init__(parser, "linear")
+    title = "linear"
 
     def other(self, parse: Parse, text: str) -> Parse:
         """A chain from left to right."""
@@ -85,15 +80,14 @@ class Linear(Control):
 class SelfLoops(Control):
     """Trees without arcs: the same network and the same losses, with nothing to read. Every word is a root.
 
-    >>> real = Parse(np.array([[0, 1], [2, 3]]), np.array([1, 1]), ("det", "root"), ("", ""))
     >>> from types import SimpleNamespace
+    >>> real = Parse(np.array([[0, 1], [2, 3]]), np.array([1, 1]), ("det", "root"), ("", ""))
     >>> other = SelfLoops(SimpleNamespace(name="parser")).other(real, "a b")
     >>> other.heads.tolist(), other.relations
     ([0, 1], ('self', 'self'))
     """
 
-    def __init__(self, parser: Parser) -> None:
-        super().__init__(parser, "self_loops")
+    title = "self_loops"
 
     def other(self, parse: Parse, text: str) -> Parse:
         """Every word by itself."""
@@ -108,16 +102,14 @@ class WordClasses(Control):
     before another, and a method that does not beat this control needs no parser for it. Of no use to methods that read
     relations by name; a parser that gives no tags leaves one relation.
 
-    >>> words, heads, relations = np.array([[0, 1], [2, 3], [4, 5]]), np.array([2, 2, 2]), ("det", "obj", "ROOT")
-    >>> real = Parse(words, heads, relations, ("DT", "NNS", "VB"))
     >>> from types import SimpleNamespace
-    >>> other = WordClasses(SimpleNamespace(name="parser")).other(real, "a b c")
+    >>> words, heads, tags = np.array([[0, 1], [2, 3], [4, 5]]), np.array([2, 2, 2]), ("DT", "NNS", "VB")
+    >>> other = WordClasses(SimpleNamespace(name="parser")).other(Parse(words, heads, ("",) * 3, tags), "a b c")
     >>> other.heads.tolist(), other.relations
     ([1, 2, 2], ('DT', 'NN', 'VB'))
     """
 
-    def __init__(self, parser: Parser) -> None:
-        super().__init__(parser, "word_classes")
+    title = "word_classes"
 
     def other(self, parse: Parse, text: str) -> Parse:
         """A chain from right to left."""
@@ -133,42 +125,41 @@ class Shuffled(Control):
     wrong trees may harm, so that what beats them need not be any good: see :class:`Linear`.
     """
 
+    title = "shuffled"
+
     def __init__(self, parser: Parser, seed: int) -> None:
-        super().__init__(parser, f"shuffled-{seed}")
-        self.seed = seed
+        super().__init__(parser)
+        self.name, self.seed = f"{self.title}-{seed}/{parser.name}", seed
 
     def other(self, parse: Parse, text: str) -> Parse:
         """Every word gets the place of another one."""
-        return shuffle(parse, random_of(self.seed, text).permutation(len(parse.heads)))
+        return shuffle(parse, self.random(text).permutation(len(parse.heads)))
+
+    def random(self, text: str) -> np.random.Generator:
+        """Random numbers that are the same for the same text."""
+        return np.random.default_rng(list(hashlib.sha256(f"{self.seed} {text}".encode()).digest()))
 
 
-class RandomTree(Control):
+class RandomTree(Shuffled):
     """A tree with one root, drawn uniformly from all over the text's words, with the text's own relations.
 
     Farther from syntax than :class:`Shuffled`, which keeps the shape that sentences' trees have.
     """
 
-    def __init__(self, parser: Parser, seed: int) -> None:
-        super().__init__(parser, f"random-{seed}")
-        self.seed = seed
+    title = "random"
 
     def other(self, parse: Parse, text: str) -> Parse:
         """Random heads; the root gets a real root's relation, the others are dealt out."""
         words = len(parse.heads)
         if not words:
             return parse
-        random = random_of(self.seed, text)
+        random = self.random(text)
         heads = random_heads(words, random)
         first = int((parse.heads == np.arange(words)).argmax())
         rest = random.permutation(np.delete(np.arange(words), first))
         dealt = np.insert(rest, int((heads == np.arange(words)).argmax()), first)
         relations = tuple(parse.relations[i] for i in dealt.tolist())
         return parse._replace(heads=heads, relations=relations, antecedents=moved(parse, random.permutation(words)))
-
-
-def random_of(seed: int, text: str) -> np.random.Generator:
-    """Random numbers that are the same for the same text."""
-    return np.random.default_rng(list(hashlib.sha256(f"{seed} {text}".encode()).digest()))
 
 
 def shuffle(parse: Parse, order: IntArray) -> Parse:
@@ -181,10 +172,8 @@ def shuffle(parse: Parse, order: IntArray) -> Parse:
     """
     heads = np.empty_like(parse.heads)
     heads[order] = order[parse.heads]
-    relations = [""] * len(order)
-    for word, place in enumerate(order.tolist()):
-        relations[place] = parse.relations[word]
-    return parse._replace(heads=heads, relations=tuple(relations), antecedents=moved(parse, order))
+    relations = tuple(parse.relations[word] for word in np.argsort(order).tolist())
+    return parse._replace(heads=heads, relations=relations, antecedents=moved(parse, order))
 
 
 def moved(parse: Parse, order: IntArray) -> tuple[tuple[int, int], ...]:

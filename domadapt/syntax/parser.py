@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -49,9 +49,7 @@ class Plain(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """A dependency parse of one text; several sentences in it mean several roots.
-
-    A tuple, because a warm cache makes a hundred thousand of them a second.
+    """A dependency parse of one text; several sentences in it mean several roots. A tuple is made fast by a warm cache.
 
     Attributes:
         words: (words, 2) character ranges, end exclusive.
@@ -118,14 +116,15 @@ class SpacyParser:
     def __init__(self, name: str = SHIPPED, batch_size: int = 256, coreference: str | None = None) -> None:
         if type(batch_size) is not int or batch_size < 1:  # spaCy would give no parses, and no error
             raise ValueError(f"parser.batch_size={batch_size!r}: expected a whole number from 1")
-        if coreference is not None and (not isinstance(coreference, str) or not coreference):
-            raise ValueError(
-                f"parser.coreference={coreference!r}: expected what span groups' names begin with, or null"
-            )
+        if coreference is not None and not (isinstance(coreference, str) and coreference):
+            raise ValueError(f"parser.coreference={coreference!r}: expected how span groups' names begin, or null")
         self.pipeline = name
         self.batch_size = batch_size
-        # Where the cache holds every text, a run never loads spaCy: the shipped pipeline's name comes from its files.
-        self.name = shipped_name() if name == SHIPPED else pipeline_name(self._nlp)
+        if name == SHIPPED:  # where the cache holds every text, a run never loads spaCy
+            folder = shipped_folder()
+            self.name = pipeline_name(json.loads((folder / "meta.json").read_text(encoding="utf-8")), folder)
+        else:
+            self.name = pipeline_name(self._nlp.meta, self._nlp.path)
         self.coreference = coreference
         if coreference is not None:  # other parses than without
             self.name += f"/{coreference}"
@@ -145,17 +144,14 @@ class SpacyParser:
         stream = iter(texts)
         if processes > 1:
             head = list(_up_to(WORTH, stream))
+            stream = chain(head, stream)
             if sum(len(text.text) for text in head) >= WORTH:
-                yield from self._in_processes(chain(head, stream), processes)
+                batches = iter(lambda: [Plain(t.text, t.words) for t in islice(stream, self.batch_size)], [])
+                for parses in in_order(self._parsed, batches, processes):
+                    yield from parses
                 return
-            stream = iter(head)
         docs = (piece for text in stream for piece in self._docs(text))
         yield from whole(self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size), self.coreference)
-
-    def _in_processes(self, stream: Iterator[Text], processes: int) -> Iterator[Parse]:
-        batches = iter(lambda: [Plain(t.text, t.words) for t in islice(stream, self.batch_size)], [])
-        for parses in in_order(self._parsed, batches, processes):
-            yield from parses
 
     def _parsed(self, texts: Sequence[Text]) -> list[Parse]:
         return list(self.parse(texts))
@@ -246,8 +242,8 @@ def shipped_folder() -> Path:
     return Path(str(files("domadapt.shipped") / "parser" / "model"))
 
 
-def shipped_name() -> str:
-    """What :func:`pipeline_name` says of the shipped pipeline, without loading it.
+def pipeline_name(meta: Mapping[str, Any], folder: Path | None) -> str:
+    """Name, version and content of a pipeline: spaCy calls every self-trained one `pipeline-0.0.0`.
 
     Raises:
         ValueError: spaCy, whose version is part of the name, is not installed.
@@ -258,18 +254,6 @@ def shipped_name() -> str:
         raise ValueError(
             "parser=shipped needs spaCy, which is not installed: pip install 'spacy>=3.8.18,<3.9'"
         ) from None
-    folder = shipped_folder()
-    return _name(release, json.loads((folder / "meta.json").read_text(encoding="utf-8")), folder)
-
-
-def pipeline_name(nlp: "Language") -> str:
-    """Name, version and content of a pipeline: spaCy calls every self-trained one `pipeline-0.0.0`."""
-    import spacy
-
-    return _name(spacy.__version__, nlp.meta, nlp.path)
-
-
-def _name(release: str, meta: dict[str, Any], folder: Path | None) -> str:
     digest = hashlib.sha256()
     if folder is not None:
         for path in sorted(p for p in folder.rglob("*") if p.is_file()):
@@ -306,13 +290,11 @@ def from_doc(doc: "Doc", coreference: str | None = None) -> Parse:
     """Read a parsed Doc: HEAD is stored as a relative offset in unsigned integers, hence the cast."""
     heads = doc.to_array("HEAD").astype(np.int64) + np.arange(len(doc))
     links = () if coreference is None else antecedents(doc, coreference)
-    tags = tuple(t.tag_ for t in doc) if doc.lang_ == ENGLISH and doc.has_annotation("TAG") else universal_tags(doc)
+    if doc.lang_ == ENGLISH and doc.has_annotation("TAG"):
+        tags = tuple(t.tag_ for t in doc)
+    else:
+        tags = tuple(t.pos_ + PLURAL * (t.pos_ in NOUNS and "Plur" in t.morph.get("Number")) for t in doc)
     return Parse(doc_words(doc), heads, tuple(t.dep_ for t in doc), tags, links)
-
-
-def universal_tags(doc: "Doc") -> tuple[str, ...]:
-    """Universal tags of a Doc's tokens, empty where it has none, plurals marked."""
-    return tuple(t.pos_ + PLURAL * (t.pos_ in NOUNS and "Plur" in t.morph.get("Number")) for t in doc)
 
 
 def antecedents(doc: "Doc", prefix: str) -> tuple[tuple[int, int], ...]:
@@ -324,12 +306,8 @@ def antecedents(doc: "Doc", prefix: str) -> tuple[tuple[int, int], ...]:
     >>> antecedents(doc, "coref_clusters")
     ((2, 0), (4, 2))
     """
-    found = set[tuple[int, int]]()
-    for name, spans in doc.spans.items():
-        if name.startswith(prefix):
-            mentions = sorted({span.root.i for span in spans})
-            found.update(zip(mentions[1:], mentions, strict=False))
-    return tuple(sorted(found))
+    groups = (sorted({span.root.i for span in spans}) for name, spans in doc.spans.items() if name.startswith(prefix))
+    return tuple(sorted({(later, earlier) for mentions in groups for earlier, later in pairwise(mentions)}))
 
 
 def whole(docs: Iterable[tuple["Doc", Piece]], coreference: str | None = None) -> Iterator[Parse]:
@@ -353,17 +331,14 @@ def together(parts: Sequence[tuple[int, Parse]]) -> Parse:
     """
     if len(parts) == 1:
         return parts[0][1]
-    first = np.cumsum([0, *(len(parse.words) for _, parse in parts)])
+    parses = [parse for _, parse in parts]
+    first = np.cumsum([0, *(len(parse.words) for parse in parses)]).tolist()
     return Parse(
         np.concatenate([parse.words + start for start, parse in parts]),
-        np.concatenate([parse.heads + before for (_, parse), before in zip(parts, first, strict=False)]),
-        tuple(relation for _, parse in parts for relation in parse.relations),
-        tuple(tag for _, parse in parts for tag in parse.tags),
-        tuple(
-            (int(word + before), int(earlier + before))
-            for (_, parse), before in zip(parts, first, strict=False)
-            for word, earlier in parse.antecedents
-        ),
+        np.concatenate([parse.heads + before for parse, before in zip(parses, first)]),
+        tuple(relation for parse in parses for relation in parse.relations),
+        tuple(tag for parse in parses for tag in parse.tags),
+        tuple((a + before, b + before) for parse, before in zip(parses, first) for a, b in parse.antecedents),
     )
 
 
@@ -378,13 +353,13 @@ ENOUGH = 12  # words in which one of them is expected
 LONGEST = 200  # words of a sentence; EWT's longest has 159
 
 
-def doubt(text: str, parse: Parse, parser: str) -> str | None:
+def parse_warning(text: str, parse: Parse, parser: str) -> str | None:
     """Why a parse means little, if it does: a parser gives a tree to anything.
 
     ``parser`` is its name; of one that is not for English the language is not doubted.
 
-    >>> one = Parse(np.array([[0, 1]]), np.array([0]), ("ROOT",), ("NFP",))
-    >>> doubt("😀", one, "spacy-3.8.18/en_domadapt_ewt-1.0.0"), doubt("Wow", one, "spacy-3.8.18/en_domadapt_ewt-1.0.0")
+    >>> one, name = Parse(np.array([[0, 1]]), np.array([0]), ("ROOT",), ("NFP",)), "spacy-3.8.18/en_domadapt_ewt-1.0.0"
+    >>> parse_warning("😀", one, name), parse_warning("Wow", one, name)
     ('no Latin letter in the text', None)
     """
     roots = int((parse.heads == np.arange(len(parse.heads))).sum())
@@ -400,8 +375,8 @@ def doubt(text: str, parse: Parse, parser: str) -> str | None:
     return None
 
 
-def count_doubts(texts: Iterable[str], parses: Iterable[Parse], parser: str, warnings: Counter[str]) -> None:
-    """Count doubtful parses, by reason, among a run's warnings."""
+def warn_of_parses(texts: Iterable[str], parses: Iterable[Parse], parser: str, warnings: Counter[str]) -> None:
+    """Count parses that may mean little, by reason, among a run's warnings."""
     for text, parse in zip(texts, parses, strict=True):
-        if reason := doubt(text, parse, parser):
+        if reason := parse_warning(text, parse, parser):
             warnings[f"parse kept that may mean little: {reason}"] += 1

@@ -3,7 +3,6 @@
 A tree is ``heads``: the head word of each word, a root's being itself. Several sentences in a text are several roots.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -125,11 +124,8 @@ def group_of(relation: str) -> str:
     >>> group_of("nsubj:pass"), group_of("compound:prt"), group_of("punct")
     ('core', 'function', 'other')
     """
-    for name in (relation, relation.partition(":")[0]):
-        for group, names in GROUPS.items():
-            if name in names.split():
-                return group
-    return "other"
+    names = (relation, relation.partition(":")[0])
+    return next((group for name in names for group, known in GROUPS.items() if name in known.split()), "other")
 
 
 def edge_groups(relations: Mapping[str, int]) -> list[int]:
@@ -148,19 +144,12 @@ def edge_groups(relations: Mapping[str, int]) -> list[int]:
 
 
 class Tree(NamedTuple):
-    """One sentence's tree.
+    """One sentence's tree, of n words."""
 
-    Attributes:
-        words: (n,) its words, as they are counted in the text.
-        distances: (n, n) arcs between two words.
-        depths: (n,) arcs to the root.
-        counted: (n,) what is no punctuation.
-    """
-
-    words: IntArray
-    distances: IntArray
-    depths: IntArray
-    counted: NDArray[np.bool_]
+    words: IntArray  # (n,) as they are counted in the text
+    distances: IntArray  # (n, n) arcs between two words
+    depths: IntArray  # (n,) arcs to the root
+    counted: NDArray[np.bool_]  # (n,) what is no punctuation
 
 
 def trees(parse: Parse, shortest: int = 1, longest: int = 1_000_000) -> Iterator[Tree]:
@@ -250,11 +239,18 @@ def path(parse: Parse, start: int, end: int) -> Path | None:
     (('^amod',), ('amod',))
     """
     up, down = _to_root(parse, start), _to_root(parse, end)
-    meet = next((word for word in up if word in set(down)), None)
+    meet = next((word for word in up if word in down), None)
     if meet is None:
         return None
     climbed, descended = up[: up.index(meet)], down[: down.index(meet)]
     return (*(f"^{parse.relations[w]}" for w in climbed), *(parse.relations[w] for w in reversed(descended)))
+
+
+def _to_root(parse: Parse, word: int) -> list[int]:
+    way = [word]
+    while (head := int(parse.heads[way[-1]])) != way[-1] and head not in way:
+        way.append(head)
+    return way
 
 
 def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Reached]:
@@ -282,33 +278,3 @@ def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Re
             edge = list({one.end: one for one in reversed(reached)}.values())[::-1]
             known |= {one.end for one in edge}
             yield from edge
-
-
-def arcs_from(parse: Parse, starts: Iterable[int]) -> dict[int, int]:
-    """Words in the trees of some, with the number of arcs to the nearest of these.
-
-    >>> parse = Parse(np.array([[0, 3], [4, 8], [9, 14], [15, 16]]), np.array([1, 2, 2, 3]), ("",) * 4, ("",) * 4)
-    >>> arcs_from(parse, [2])
-    {2: 0, 1: 1, 0: 2}
-    """
-    beside: list[list[int]] = [[] for _ in parse.relations]
-    for word, head in enumerate(parse.heads.tolist()):
-        if head != word:
-            beside[word].append(head)
-            beside[head].append(word)
-    apart = dict.fromkeys(starts, 0)
-    waiting = deque(apart)
-    while waiting:
-        word = waiting.popleft()
-        for other in beside[word]:
-            if other not in apart:
-                apart[other] = apart[word] + 1
-                waiting.append(other)
-    return apart
-
-
-def _to_root(parse: Parse, word: int) -> list[int]:
-    way = [word]
-    while (head := int(parse.heads[way[-1]])) != way[-1] and head not in way:
-        way.append(head)
-    return way

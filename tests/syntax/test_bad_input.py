@@ -10,7 +10,7 @@ import domadapt
 from domadapt.config.compose import compose
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.syntax.conllu import ConlluParser, conllu, read_conllu
-from domadapt.syntax.parser import Parse, SpacyParser, count_doubts, doubt
+from domadapt.syntax.parser import Parse, SpacyParser, parse_warning, warn_of_parses
 from domadapt.training.build import build
 from tests.support import corpora, parsed_batch, records, setting_of, tiny_encoder, write_jsonl
 from tests.syntax.test_parser import ROWS
@@ -56,15 +56,15 @@ def test_what_means_little_is_counted() -> None:
     texts = [text for text, _ in ODD.values()]
     parser, warnings = SpacyParser(), Counter[str]()
     parses = list(parser.parse(unlabelled(texts)))
-    sense = {name: doubt(text, parse, parser.name) for (name, (text, _)), parse in zip(ODD.items(), parses)}
+    sense = {name: parse_warning(text, parse, parser.name) for (name, (text, _)), parse in zip(ODD.items(), parses)}
     # How many sentences the shipped parser sees in five thousand equal words is its own affair: told below.
     assert {n: r for n, r in sense.items() if n != "5,000 tokens"} == {
         n: reason for n, (_, reason) in ODD.items() if n != "5,000 tokens"
     }
     one = Parse(np.zeros((5_000, 2), np.int64), np.zeros(5_000, np.int64), ("dep",) * 5_000, ("",) * 5_000)
-    assert doubt(ODD["5,000 tokens"][0], one, parser.name) == ODD["5,000 tokens"][1]
-    assert doubt(GERMAN, parses[5], "spacy-3.8.18/de_core_news_sm-3.8.0/x") is None  # not an English parser's
-    count_doubts(texts, parses, parser.name, warnings)
+    assert parse_warning(ODD["5,000 tokens"][0], one, parser.name) == ODD["5,000 tokens"][1]
+    assert parse_warning(GERMAN, parses[5], "spacy-3.8.18/de_core_news_sm-3.8.0/x") is None  # not an English parser's
+    warn_of_parses(texts, parses, parser.name, warnings)
     assert warnings["parse kept that may mean little: no Latin letter in the text"] == 7
 
 

@@ -305,7 +305,8 @@ def test_word_ranges_of_kept_parses_need_no_parser(tmp_path: Path) -> None:
 
 
 def test_the_shipped_pipeline_is_named_without_loading_it() -> None:
-    assert SpacyParser().name == pipeline_name(load_pipeline("shipped"))
+    nlp = load_pipeline("shipped")
+    assert SpacyParser().name == pipeline_name(nlp.meta, nlp.path)
 
 
 def test_a_warm_run_imports_no_spacy_and_no_wandb(tmp_path: Path) -> None:

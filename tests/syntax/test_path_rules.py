@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domadapt.data.domains import UnlabelledText
+from domadapt.syntax.nouns import learn_rules, linked
 from domadapt.syntax.parser import Parse
-from domadapt.syntax.path_rules import learn_rules, linked
 from domadapt.syntax.trees import path, paths_from
 
 Sentence = tuple[UnlabelledText, Parse]
