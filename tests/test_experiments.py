@@ -21,6 +21,7 @@ PAIRS = {
     "joint_absa": 4,
     "memd": 12,
     "cross_ner": 2,
+    "xabsa": 4,
     "amazon_reviews": 12,
     "hotel_laptop": 1,
     "quickstart": 1,

@@ -50,6 +50,7 @@ LAYOUTS = {
     "shipped": Layout(dev="dev", texts=("unlabeled",), ceiling_dev="dev"),
     "memd": Layout(("books", "clothing", "hotel", "laptop", "restaurant"), dev="dev", ceiling_dev="dev"),
     "cross_ner": Layout(("conll2003", "politics", "science"), dev="dev", texts=_PARTS, ceiling=_PARTS),
+    "xabsa": Layout(("en", "es", "fr", "nl", "ru", "tr"), dev="dev", ceiling_dev="dev"),
     "joint_absa": Layout(("device", "laptop", "rest")),
     "sentences": Layout((), "labeled", None, None, ("unlabeled",), "test_se14", ("labeled_train",)),
     "amazon_reviews": Layout(
@@ -72,8 +73,9 @@ class Folder:
         home: where the files are.
         dev_share, dev_by: of what is held out as dev: see :func:`~domadapt.data.texts.hold_out`.
         changes: what is done to each record.
-        columns: of labelled files, where they are not called as usual.
+        columns: where they are not called as usual; of text, in labelled files alone.
         name: of a file, by domain and part.
+        prefix: of domains' names, that files' names lack.
 
     Attributes:
         warnings: counts what was mended.
@@ -87,9 +89,10 @@ class Folder:
         changes: Sequence[Callable[[Record], Record]] = (),
         columns: Columns | None = None,
         name: str = "{}.{}.jsonl",
+        prefix: str = "",
     ) -> None:
         self.home, self.dev_share, self.dev_by, self.changes = home, dev_share, dev_by, changes
-        self.columns, self.name = columns, name
+        self.columns, self.name, self.prefix = columns or {}, name, prefix
         self.warnings: Counter[str] = Counter()
         self._read: dict[tuple[str, str, bool], Records] = {}
 
@@ -97,7 +100,8 @@ class Folder:
         """Records of a domain's parts, one after the other."""
         for name in names:
             if (domain, name, labelled) not in self._read:
-                path, columns = self.home / self.name.format(domain, name), self.columns if labelled else None
+                path = self.home / self.name.format(domain.removeprefix(self.prefix), name)
+                columns = self.columns if labelled or "text" not in self.columns else None
                 corpus = read(path, domain=domain, labelled=labelled, columns=columns)
                 self.warnings.update(corpus.warnings)
                 self._read[domain, name, labelled] = changed(corpus.records, self.changes)
@@ -172,6 +176,23 @@ def cross_ner(
     layout = LAYOUTS["cross_ner"]
     source, target = two_of(pair, layout.domains)
     return Folder(benchmark_folder(root, folder), dev_share, dev_by).problem(source, target, layout)
+
+
+def xabsa(root: str | None, pair: str, tags: str = "terms", folder: str = "xabsa") -> Domains:
+    """Aspect terms of restaurant reviews in six languages, one guideline (SemEval-2016; Zhang et al. 2021, XABSA).
+
+    Train, dev and test are as published; the target's dev chooses for the in-domain ceiling alone.
+
+    Args:
+        tags: ``terms``: every span is an ``aspect``; or ``with_polarity``: POS, NEG, NEU.
+    """
+    columns: Columns = {"terms": {"tags": ("tags",)}, "with_polarity": {"tags": ("tags_with_polarity",)}}.get(tags, {})
+    if not columns:
+        raise ValueError(f"data.tags={tags!r}: expected terms or with_polarity")
+    layout, prefix = LAYOUTS["xabsa"], "restaurants_"
+    source, target = two_of(pair, layout.domains)
+    corpus = Folder(benchmark_folder(root, folder), columns=columns, prefix=prefix)
+    return corpus.problem(prefix + source, prefix + target, layout)
 
 
 def joint_absa(

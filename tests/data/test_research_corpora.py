@@ -16,9 +16,10 @@ from domadapt.data.corpora import (
     cross_ner,
     joint_absa,
     memd,
+    xabsa,
 )
 from domadapt.data.domains import Domains
-from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus, parted_corpus
+from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus, parted_corpus, write_jsonl
 
 
 def test_joint_absa_takes_train_and_test_as_published(tmp_path: Path) -> None:
@@ -55,6 +56,22 @@ def test_memd_takes_all_parts_as_published(tmp_path: Path) -> None:
     assert {r.id for r in ceiling.source_dev} == ids("laptop", "dev", 4)
     assert domains.test is not None
     assert {r.id for r in domains.test.open()} == ids("laptop", "test", 6)
+
+
+def test_xabsa_reads_terms_or_terms_with_polarity(tmp_path: Path) -> None:
+    root = parted_corpus(tmp_path, "xabsa", LAYOUTS["xabsa"].domains)
+    for path in (root / "xabsa").iterdir():  # as published: tags of both kinds, and the review's kind in the domain
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        polar = ["O", "B-POS", "I-POS", "O", "O", "O", "O"]
+        write_jsonl(path, [{**r, "domain": f"restaurants_{r['domain']}", "tags_with_polarity": polar} for r in lines])
+    for tags, types in (("terms", {"aspect", "opinion"}), ("with_polarity", {"POS"})):
+        domains = xabsa(str(root), "en_to_es", tags)
+        assert (domains.source, domains.target) == ("restaurants_en", "restaurants_es") and not domains.warnings
+        assert {r.domain for r in domains.source_train} == {domains.source}
+        assert {span.type for r in domains.source_dev for span in r.spans or ()} == types
+        assert {t.id for t in domains.unlabeled.texts} == ids("es", "train", 12)
+        assert domains.test is not None and {r.id for r in domains.test.open()} == ids("es", "test", 6)
+        assert {r.id for r in domains.in_domain().source_dev} == ids("es", "dev", 4)
 
 
 def test_cross_ner_joins_the_targets_small_parts(tmp_path: Path) -> None:
@@ -176,6 +193,8 @@ def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
         ),
         (lambda root: memd(root, "books_to_dvd"), "two of books, clothing, hotel, laptop, restaurant"),
         (lambda root: cross_ner(root, "politics", 0.1), "two of conll2003, politics, science"),
+        (lambda root: xabsa(root, "en_to_de"), "two of en, es, fr, nl, ru, tr"),
+        (lambda root: xabsa(root, "en_to_es", "polarity"), "expected terms or with_polarity"),
         (lambda root: amazon_reviews(root, "books", 0.2, 0.2, "all"), "two of books, dvd, electronics, kitchen"),
         (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, 0.2, "half"), "data.test='half': expected all or"),
         (lambda root: amazon_reviews_fdu(root, "dvd_to_books", 0.2, True), "two of camera_photo, electronics, softw"),

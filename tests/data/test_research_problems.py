@@ -1,9 +1,11 @@
 """The same problems on the real corpora, where they are: sizes as the corpora's own README counts them."""
 
 import os
+from pathlib import Path
 
 import pytest
 
+import domadapt
 from domadapt.data.corpora import (
     LAYOUTS,
     amazon_reviews,
@@ -12,6 +14,7 @@ from domadapt.data.corpora import (
     cross_ner,
     joint_absa,
     memd,
+    xabsa,
 )
 from domadapt.data.texts import COPIES, identity
 
@@ -64,6 +67,36 @@ def test_cross_ner(target: str, texts: int, test: int) -> None:
     assert len(ceiling.source_train) + len(ceiling.source_dev) == texts
     assert ceiling.test is not None
     assert len(ceiling.test.open()) == test
+
+
+@pytest.mark.parametrize(
+    ("target", "train", "dev", "test"),
+    [
+        ("es", 1656, 414, 881),
+        ("fr", 1332, 332, 668),
+        ("nl", 1378, 344, 575),
+        ("ru", 2924, 731, 1209),
+        ("tr", 986, 246, 144),
+    ],
+)
+def test_xabsa(target: str, train: int, dev: int, test: int) -> None:
+    for tags, types in (("terms", {"aspect"}), ("with_polarity", {"POS", "NEG", "NEU"})):
+        domains = xabsa(FOLDER, f"en_to_{target}", tags)
+        assert (len(domains.source_train), len(domains.source_dev), len(domains.source_test)) == (1600, 400, 676)
+        assert {span.type for record in domains.source_train for span in record.spans or ()} == types
+        ceiling = domains.in_domain()
+        assert (len(ceiling.source_train), len(ceiling.source_dev), len(domains.unlabeled.texts)) == (train, dev, train)
+        assert ceiling.test is not None and len(ceiling.test.open()) == test
+        assert not domains.warnings
+
+
+def test_another_language_runs(tmp_path: Path) -> None:
+    small = ["backbone=tiny_random", "trainer.epochs=2", "trainer.least_steps=0", "trainer.device=cpu"]
+    metrics = domadapt.train(
+        ["experiment=xabsa", "adaptation=self_training", *small, f"data.root={FOLDER}", f"paths.runs={tmp_path}"]
+    )
+    assert (metrics["source"], metrics["target"]) == ("restaurants_en", "restaurants_es")
+    assert metrics["headline"] == "span_f1" and metrics["target_test_sizes"]["all"] == 881
 
 
 @pytest.mark.parametrize("source", ["device", "laptops", "restaurants"])
