@@ -9,7 +9,7 @@ import domadapt
 from tests.support import corpora, write_jsonl
 
 # Of corpora() in tests/support with seed 1, in float32 on one thread: what the seeding bug of old would have moved.
-PINNED = [1.5768, 1.5548]
+PINNED = [1.5772, 1.5492]
 
 
 def test_the_loss_curve_of_a_tiny_run_is_pinned(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from domadapt.data.batches import Batch
+from domadapt.models.dropout import plain_attention, reaches
 
 ATTENTION = "domadapt"
 SUPPORTED = (
@@ -108,21 +109,21 @@ def hooked_attention(
     forward_pass: ForwardPass | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' attention function: PyTorch's fused one, beneath the layer's stack of hooks."""
+    """transformers' attention function: PyTorch's fused one, or in training a faster one, beneath a stack of hooks."""
     kwargs.pop("output_attentions", None)  # fused attention has no weights to give; passing it on breaks compilation
 
-    def fused(call: AttentionCall) -> Tensor:
-        result: Tensor = sdpa_attention_forward(
-            module, call.query, call.key, call.value, call.mask, dropout=call.dropout, scaling=call.scaling, **kwargs
-        )[0]
+    def layer_itself(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **how: Any) -> Tensor:
+        if reaches(module, query, key, mask):
+            return plain_attention(query, key, value, mask, how["scaling"], how["dropout"])
+        result: Tensor = sdpa_attention_forward(module, query, key, value, mask, **how, **kwargs)[0]
         return result
+
+    def fused(call: AttentionCall) -> Tensor:
+        return layer_itself(call.query, call.key, call.value, call.mask, dropout=call.dropout, scaling=call.scaling)
 
     hooks = forward_pass.hooks.get(module.domadapt_layer, ()) if forward_pass else ()  # type: ignore[call-overload]
     if forward_pass is None or not hooks:
-        plain = sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
-        )
-        return plain[0], None
+        return layer_itself(query, key, value, attention_mask, dropout=dropout, scaling=scaling), None
 
     def beneath(count: int) -> Callable[[AttentionCall], Tensor]:
         """The lowest ``count`` hooks; none of them is the layer itself."""

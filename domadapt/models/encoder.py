@@ -24,6 +24,7 @@ from domadapt.models.attention import (
     unreachable,
     why_unreachable,
 )
+from domadapt.models.dropout import drop_by_bytes
 from domadapt.models.output import Output, layer_name, scores_name
 from domadapt.models.pretrained import (
     AGAIN,
@@ -105,6 +106,7 @@ class Encoder(nn.Module):
             )
         refuse_without_states(self.base, self.tokenizer, name)
         number_layers(self.base)
+        drop_by_bytes(self.model)
         self.attention_hooks: dict[int, list[AttentionHook]] = {}
         self.output_hooks: dict[int, list[StatesHook]] = {}
         self.states_hooks: list[StatesHook] = []

@@ -90,8 +90,14 @@ class AdaptationModule(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        """Clip here: Lightning refuses to beside a fused optimizer, which matters only with a gradient scaler."""
-        torch.nn.utils.clip_grad_norm_(self.parameters(), self.options.gradient_clip)
+        """Let the fused optimizer divide by how much too large the norm is, in its own pass over weights.
+
+        Lightning refuses to clip beside a fused optimizer, which matters only with a gradient scaler.
+        """
+        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+        optimizer.grad_scale = ((norm + 1e-6) / self.options.gradient_clip).clamp(min=1.0)
+        optimizer.found_inf = None
 
     def mean_losses(self) -> dict[str, float]:
         """Mean of each unweighted loss since the last call."""
