@@ -4,8 +4,11 @@ Every pair of things to compare runs in turns, so that a noisy machine disturbs 
 median of the paired ratios, with the smallest and the largest.
 """
 
+import csv
+import io
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +25,7 @@ from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import load
 from domadapt.methods.method import Method
 from domadapt.methods.session import Session
+from domadapt.models.dropout import ByteDropout
 from domadapt.runs.key import processor
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline
@@ -29,9 +33,11 @@ from domadapt.training.build import build
 from domadapt.training.epochs import AdaptationModule
 from domadapt.training.options import read_options
 from domadapt.training.run import train
+from domadapt.utils.files import write_atomic
 from domadapt.utils.work import progress
 
 ROUNDS = 5
+RESULTS = Path(__file__).parents[1] / "results" / "speed.csv"
 LOOP = ("fit", "score", "checkpoint")  # stages of a cell that its loop over epochs is made of
 
 
@@ -54,23 +60,24 @@ def paired(slow: Callable[[], object], fast: Callable[[], object], rounds: int =
     return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
 
 
-def training_against_trainer(folder: Path) -> dict[str, Any]:
+def training_against_trainer(folder: Path, batch_size: int) -> dict[str, Any]:
     """Sentences per second of our loop over those of transformers' Trainer, scoring and checkpoints included.
 
-    Both train the same model on the same examples with Trainer's defaults (3 epochs, batches of 8, learning rate 5e-5
-    without warm-up), so that they reach the same F1: what differs is how, not what, they compute.
+    Both train the same model on the same examples in the same precision (3 epochs, rate 5e-5 without warm-up), so
+    that they reach the same F1: what differs is how, not what, they compute.
     """
     ours, theirs, stages = [], [], list[dict[str, float]]()
     scores: dict[str, list[float]] = {"ours": [], "trainer": []}
-    same = ["trainer.epochs=3", "trainer.batch_size=8", "trainer.learning_rate=5e-5", "trainer.warmup=0.0"]
+    same = ["trainer.epochs=3", f"trainer.batch_size={batch_size}", "trainer.learning_rate=5e-5", "trainer.warmup=0.0"]
     for seed in range(ROUNDS):
-        cfg = compose("train", ["experiment=hotel_laptop", *same, f"seed={seed}", f"paths.run={folder}/run{seed}"])
+        run = folder / f"batch{batch_size}-run{seed}"
+        cfg = compose("train", ["experiment=hotel_laptop", *same, f"seed={seed}", f"paths.run={run}"])
         metrics = train(cfg)
         took = sum(metrics["seconds"].get(stage, 0.0) for stage in LOOP)
         ours.append(metrics["counts"]["source_train"] * cfg.trainer.epochs / took)
         stages.append(metrics["seconds"])
         scores["ours"].append(metrics["source_dev"]["span_f1"])
-        rate, score = trainer_run(cfg, folder / f"trainer{seed}")
+        rate, score = trainer_run(cfg, folder / f"trainer{batch_size}-{seed}")
         theirs.append(rate)
         scores["trainer"].append(score)
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
@@ -87,11 +94,12 @@ def training_against_trainer(folder: Path) -> dict[str, Any]:
 
 
 def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
-    """Train with transformers' Trainer and its defaults; its sentences per second and source dev F1."""
+    """Train with transformers' Trainer; its sentences per second and source dev F1."""
     import transformers
 
     torch.manual_seed(cfg.seed)
     session, _ = build(cfg)
+    stock_dropout(session.encoder.model)
     rows = [
         {"input_ids": e.input_ids, "attention_mask": [1] * len(e.input_ids), "labels": _piece_labels(e)}
         for e in [*session.source, *session.dev]
@@ -101,6 +109,11 @@ def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
         model=session.encoder.model,
         args=transformers.TrainingArguments(
             output_dir=str(folder),
+            per_device_train_batch_size=cfg.trainer.batch_size,
+            per_device_eval_batch_size=cfg.trainer.evaluation_batch_size,
+            num_train_epochs=cfg.trainer.epochs,
+            bf16=session.precision == "bf16-mixed",
+            use_cpu=session.device.type == "cpu",
             eval_strategy="epoch",
             save_strategy="no",
             report_to=[],
@@ -118,6 +131,30 @@ def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
     predictions = evaluate(session.dev, session, 64, "source dev").predictions
     score = session.task.score(session.domains.source_dev, predictions)["span_f1"]
     return len(training) * trainer.args.num_train_epochs / elapsed, score
+
+
+def stock_dropout(model: torch.nn.Module) -> None:
+    """Dropout and attention as transformers has them, for a comparison with it."""
+    for module in model.modules():
+        if type(module) is ByteDropout:
+            module.__class__ = torch.nn.Dropout
+    model.set_attn_implementation("sdpa")  # type: ignore[operator]
+
+
+def write_row(title: str, found: dict[str, Any], made: dict[str, str]) -> None:
+    """The row of one measurement on this processor in results/speed.csv, in place of an earlier one."""
+    rows = []
+    if RESULTS.is_file():
+        with RESULTS.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    same = ("measured", "processor", "threads", "precision")
+    new = {"measured": title, **{k: f"{found[k]:.2f}" for k in ("median", "min", "max")}, "rounds": str(ROUNDS), **made}
+    rows = [row for row in rows if any(row[name] != new[name] for name in same)] + [new]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(new), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomic(RESULTS, text.getvalue())
 
 
 def _piece_labels(example: Any) -> list[int]:
@@ -236,17 +273,28 @@ def main() -> None:
         contents = [r.text for r in session.domains.source_train] + [t.text for t in session.domains.unlabeled.texts]
         texts = [UnlabelledText(str(i), "", content) for i, content in enumerate(contents)]
         parts: dict[str, Callable[[], Any]] = {
-            "training over transformers.Trainer (at least 1.5)": lambda: training_against_trainer(folder),
+            "training, batches of 8, over transformers.Trainer": lambda: training_against_trainer(folder, 8),
+            "training, batches of 32, over transformers.Trainer": lambda: training_against_trainer(folder, 32),
             "lisa step over plain step (at most 1.15)": lambda: injection_cost(folder, "lisa"),
             "gnn step over plain step (at most 1.30)": lambda: injection_cost(folder, "gnn"),
             "parsing (cold at least 0.95, warm at least 100)": lambda: parsing(folder, texts),
             "prediction over transformers.pipeline (at least 2)": lambda: prediction(folder, texts[:300]),
             "report of 1,000 cells (at most 60 s, 3 MB)": lambda: report_of_cells(folder),
         }
-        print(f"on {processor()}, {torch.get_num_threads()} threads, {session.precision}", flush=True)
-        wanted = {title: part for title, part in parts.items() if len(sys.argv) < 2 or title.split()[0] in sys.argv[1:]}
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+        threads = str(torch.get_num_threads())
+        made = {"processor": processor(), "threads": threads, "precision": session.precision, "commit": commit}
+        print(f"on {processor()}, {threads} threads, {session.precision}", flush=True)
+        wanted = {
+            title: part
+            for title, part in parts.items()
+            if len(sys.argv) < 2 or title.split()[0].strip(",") in sys.argv[1:]
+        }
         for title, measure in progress(wanted.items(), "bench", len(wanted), "part"):
-            print(json.dumps({title: measure()}, indent=1), flush=True)
+            found = measure()
+            print(json.dumps({title: found}, indent=1), flush=True)
+            if "median" in found:
+                write_row(title.partition(" (")[0], found, made)
 
 
 if __name__ == "__main__":
