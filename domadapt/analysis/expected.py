@@ -1,24 +1,19 @@
-"""The score to expect without labels, from calibrated confidence.
+"""The score to expect without labels, and how far off that may be.
 
-Temperature scaling (Guo et al. 2017, https://arxiv.org/abs/1706.04599): one number makes confidence honest where
-labels are known. Under shift it stays too sure (Ovadia et al. 2019, https://arxiv.org/abs/1906.02530).
+Classification and span extraction are the same sums, by class or by span type: what was predicted, how much of that is
+right, how much there is to find. Without labels a prediction counts with the probability that it is right, and what
+there is to find is the probability mass, that of untagged words too: the misses lie below the threshold.
 
-What a model will score on text without labels, and how far off that may be.
-
-Three estimates, from probabilities calibrated on source dev. All see only what the model is unsure of: none sees that
-the target's annotators would follow other rules, so all are too high, by an amount known from runs whose target labels
-are known (:data:`KNOWN`).
-
-- counts: F1 of the expected counts, 2 E[right] / (predicted + E[there]);
-- doc, difference of confidences (Guillory et al. 2021, https://arxiv.org/abs/2107.03315): the score on source dev, plus
-  what the expected score changes from source dev to target;
-- atc, average thresholded confidence (Garg et al. 2022, https://arxiv.org/abs/2201.04234): the threshold above which as
-  many of source dev's predictions lie as are right; and another above which lie as many of the places passed over as
-  are missed.
+Such expectations are as good as probabilities are calibrated. Temperature scaling (Guo et al. 2017,
+https://arxiv.org/abs/1706.04599): one number makes confidence honest where labels are known, on source dev. Under shift
+it stays too sure (Ovadia et al. 2019, https://arxiv.org/abs/1906.02530), and sees only what the model is unsure of, not
+that the target's annotators would follow other rules. So all estimates are too high, by an amount known from runs whose
+target labels are known (:data:`KNOWN`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,10 +22,149 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from scipy.stats import norm
 
-from domadapt.analysis.subject import Array, Counts, Items, counts, scores
 from domadapt.inference.evaluate import calibration
-from domadapt.tasks.extraction import tag_names
+from domadapt.tasks.extraction import tag_names, tagged
 from domadapt.tasks.task import Rows, Scores, Task
+
+Array = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Predictions, or places where something might be that is not predicted.
+
+    Attributes:
+        sure: (n,) probability that there is something: exactly the predicted, if there is a prediction.
+        texts: (n,) which text it is in, counted from 0.
+    """
+
+    sure: Array
+    texts: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """One kind, which is a class or a span type, in every text.
+
+    Attributes:
+        predicted, right, there: (texts,) how many are predicted, are right, are there to find; the latter two are
+            expected where no labels are known.
+        taken: the predictions.
+        passed: what was passed over, and might be a miss.
+    """
+
+    predicted: Array
+    right: Array
+    there: Array
+    taken: Items
+    passed: Items
+
+    def sums(self, weights: Array) -> Array:
+        """(..., 3) predicted, right and there over all texts, each as often as (..., texts) weights say."""
+        return np.stack([weights @ self.predicted, weights @ self.right, weights @ self.there], axis=-1)
+
+
+def counts(rows: Rows, labels: Sequence[str], labelled: bool) -> dict[str, Counts]:
+    """Counts of a model's rows, by kind.
+
+    Args:
+        rows: of all texts; of words with BIO tags where ``rows.outside`` is 0, else of texts.
+        labels: names of the classes, in the order of the probabilities.
+        labelled: what is right is counted, by ``rows.classes``; else expected.
+
+    >>> sure, none = np.array([[0.75, 0.25], [0.5, 0.5]], np.float32), np.zeros(2, np.int64)
+    >>> result = counts(Rows(sure, none, np.array([0, 1]), none, none - 1), ["bad", "good"], labelled=False)
+    >>> {kind: one.sums(np.ones(2)).tolist() for kind, one in result.items()}
+    {'bad': [2.0, 1.25, 1.25], 'good': [0.0, 0.0, 0.75]}
+    """
+    order = np.lexsort((rows.words, rows.texts))
+    _, texts = np.unique(rows.texts[order], return_inverse=True)
+    sure = rows.probabilities[order].astype(float)
+    truth = rows.classes[order] if labelled else None
+    return (_of_classes if rows.outside < 0 else _of_spans)(sure, texts, labels, truth)
+
+
+def _of_classes(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, Counts]:
+    result = {}
+    for place, label in enumerate(labels):
+        chosen = sure.argmax(1) == place
+        there = sure[:, place] if truth is None else (truth == place).astype(float)
+        taken, passed = (Items(sure[mask, place], texts[mask]) for mask in (chosen, ~chosen))
+        result[label] = Counts(chosen.astype(float), chosen * there, there, taken, passed)
+    return result
+
+
+def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, Counts]:
+    """Of tags as :func:`domadapt.tasks.extraction.tag_names` names them."""
+    begins = np.r_[True, texts[1:] != texts[:-1]][: len(texts)]
+    tags, size = sure.argmax(1), int(texts.max(initial=-1)) + 1
+    predicted, wanted = tagged(tags, begins), set(tagged(tags if truth is None else truth, begins))
+    result = {}
+    for kind, label in enumerate(labels[1::2]):
+        begin = 1 + 2 * kind
+        spans = [span for span in predicted if span[2] == kind]
+        places = texts[np.array([span[0] for span in spans], dtype=np.int64)]
+        exact = np.array([_exactly(sure, begins, span) for span in spans])
+        if truth is None:
+            right, there = exact, np.bincount(texts, sure[:, begin], size).astype(float)
+        else:
+            right = np.array([float(span in wanted) for span in spans])
+            there = np.bincount(texts[[first for first, _, k in wanted if k == kind]], minlength=size).astype(float)
+        result[label.removeprefix("B-")] = Counts(
+            np.bincount(places, minlength=size).astype(float),
+            np.bincount(places, right, size).astype(float),
+            there,
+            Items(exact, places),
+            Items(sure[tags != begin, begin], texts[tags != begin]),
+        )
+    return result
+
+
+def _exactly(sure: Array, begins: NDArray[np.bool_], span: tuple[int, int, int]) -> float:
+    """Probability of this span and no longer or shorter one, as if words were independent."""
+    first, last, kind = span
+    begin, inside = 1 + 2 * kind, 2 + 2 * kind
+    before = 0.0 if begins[first] else float(sure[first - 1, begin] + sure[first - 1, inside])
+    result = float(sure[first, begin]) + float(sure[first, inside]) * (1 - before)
+    for _, place in pairwise(range(first, last + 1)):
+        result *= float(sure[place, inside])
+    ends = last + 1 == len(sure) or begins[last + 1]
+    return result if ends else result * (1 - float(sure[last + 1, inside]))
+
+
+def f1(sums: Array) -> Array:
+    """(...) F1 of (..., 3) predicted, right and there; 0 where there is nothing."""
+    both = sums[..., 0] + sums[..., 2]
+    return np.asarray(np.where(both > 0, 2 * sums[..., 1] / np.maximum(both, 1e-12), 0.0))
+
+
+def headline(sums: Array, name: str, average: str) -> Array:
+    """(...) the score of a task.
+
+    Args:
+        sums: (kinds, ..., 3) predicted, right and there.
+        name: of the score; ``accuracy`` is the share of predictions that are right.
+        average: ``macro``, the mean of the kinds' F1, or ``micro``, the F1 of all together.
+
+    >>> headline(np.array([[4.0, 2.0, 4.0], [1.0, 1.0, 1.0]]), "span_f1", "macro").item()
+    0.75
+    """
+    total = sums.sum(0)
+    if name == "accuracy":
+        return np.asarray(total[..., 1] / np.maximum(total[..., 0], 1))
+    return f1(total) if average == "micro" else np.asarray(f1(sums).mean(0))
+
+
+def scores(sums: Mapping[str, Array], name: str, average: str) -> Scores:
+    """The headline and F1 of every kind, from kind → (3,) sums.
+
+    >>> scores({"aspect": np.array([4.0, 2.0, 4.0]), "opinion": np.array([1.0, 1.0, 1.0])}, "span_f1", "macro")
+    {'span_f1': 0.75, 'aspect_f1': 0.5, 'opinion_f1': 1.0}
+    """
+    every = np.stack([*sums.values()])
+    return {name: float(headline(every, name, average)), **{f"{kind}_f1": float(f1(one)) for kind, one in sums.items()}}
+
 
 RANGE = np.log(0.05), np.log(20.0)  # of the logarithm of a temperature
 
@@ -61,6 +195,10 @@ def tempered(rows: Rows, temperature: float) -> Rows:
     return replace(rows, probabilities=softmax(_logs(rows) / temperature, axis=-1).astype(np.float32))
 
 
+def _logs(rows: Rows) -> Array:
+    return np.asarray(np.log(np.clip(rows.probabilities.astype(float), 1e-12, None)))
+
+
 def calibration_under_shift(dev: Rows, test: Rows | None) -> dict[str, Any]:
     """Calibration on source dev and on the target test, before and after temperature scaling on source dev.
 
@@ -73,54 +211,45 @@ def calibration_under_shift(dev: Rows, test: Rows | None) -> dict[str, Any]:
         As :class:`domadapt.runs.metrics.Calibration` has it.
     """
     heat = temperature(dev)
-    found: dict[str, Any] = {"temperature": round(heat, 4)}
+    result: dict[str, Any] = {"temperature": round(heat, 4)}
     for name, rows in (("source_dev_", dev), ("", test)):
         if rows is None or (before := calibration(rows)) is None:
             continue
         after = calibration(tempered(rows, heat))
-        found |= {f"{name}error": before["error"], f"{name}scaled_error": after and after["error"]}
+        result |= {f"{name}error": before["error"], f"{name}scaled_error": after and after["error"]}
         if rows is test:
-            found["bins"] = before["bins"]
-    return found
-
-
-def _logs(rows: Rows) -> NDArray[np.float64]:
-    logs: NDArray[np.float64] = np.log(np.clip(rows.probabilities.astype(float), 1e-12, None))
-    return logs
-
-
-RESAMPLES, COVERED = 200, 0.9
-FEW = 10  # texts of source dev: drawn again, fewer do not tell how others would differ
-Sums = dict[str, Array]
+            result["bins"] = before["bins"]
+    return result
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TrackRecord:
     """An estimate's record on runs whose target labels are known.
 
     Attributes:
         estimate: its name.
         bias: mean of the estimate less the true score; it is subtracted.
         spread: standard deviation of what is left.
-        error: mean absolute error of the corrected estimate, on corpora that the bias was not learnt on; None where
-            nothing was measured.
+        error: mean absolute error of the corrected estimate, on corpora that the bias was not learnt on.
         runs: how many there were.
     """
 
     estimate: str
     bias: float
     spread: float
-    error: float | None
+    error: float
     runs: int
 
 
+RESAMPLES, COVERED = 200, 0.9
+FEW = 10  # texts of source dev: drawn again, fewer do not tell how others would differ
 # By kind of task.
 KNOWN = {
     # MiniLM, source_only and recipe on the development pairs of MEMD: results/expected.csv (benchmarks.expected).
-    "token": Known("doc", bias=0.1, spread=0.086, error=0.072, runs=55),
+    "token": TrackRecord("doc", bias=0.1, spread=0.086, error=0.072, runs=55),
     # The bias is that of linear models of words on pairs of amazon_reviews and amazon_reviews_fdu; what is left is
     # MiniLM's, on eleven pairs of whole texts.
-    "sequence": Known("doc", bias=0.028, spread=0.059, error=0.047, runs=20),
+    "sequence": TrackRecord("doc", bias=0.028, spread=0.059, error=0.047, runs=20),
 }
 
 
@@ -141,17 +270,15 @@ def expected_score(dev: Rows, target: Rows, task: Task) -> dict[str, Any] | None
         task.headline,
         getattr(task, "average", "macro"),
     )
-    texts = len(np.unique(dev.texts)), len(np.unique(target.texts))
-    estimates = {name: made(sides, np.ones(texts[0]), np.ones(texts[1])) for name, made in ESTIMATES.items()}
-    dice = np.random.default_rng(0)
-    drawn = []
+    sizes = len(np.unique(dev.texts)), len(np.unique(target.texts))
+    estimates = {name: estimate(sides, *map(np.ones, sizes)) for name, estimate in ESTIMATES.items()}
+    random, drawn = np.random.default_rng(0), []
     for _ in range(RESAMPLES):
-        often = [np.bincount(dice.integers(n, size=n), minlength=n).astype(float) for n in texts]
-        drawn.append(ESTIMATES[known.estimate](sides, *often))
+        often = [np.bincount(random.integers(n, size=n), minlength=n).astype(float) for n in sizes]
+        drawn.append(ESTIMATES[known.estimate](sides, *often)[task.headline] - known.bias)
     score = estimates[known.estimate][task.headline] - known.bias
-    sampled = [one[task.headline] - known.bias for one in drawn]
-    few = 0.5 / np.sqrt(texts[0]) if texts[0] < FEW else 0.0
-    low, high = interval(score, sampled, float(np.hypot(known.spread, few)))
+    few = 0.5 / np.sqrt(sizes[0]) if sizes[0] < FEW else 0.0
+    low, high = interval(score, drawn, float(np.hypot(known.spread, few)))
     return {
         "score": round(min(max(score, 0.0), 1.0), 6),
         "low": low,
@@ -159,8 +286,8 @@ def expected_score(dev: Rows, target: Rows, task: Task) -> dict[str, Any] | None
         "estimate": known.estimate,
         "usual_error": known.error,
         "temperature": round(heat, 4),
-        "texts": texts[1],
-        "estimates": {name: {k: round(v, 6) for k, v in own.items()} for name, own in estimates.items()},
+        "texts": sizes[1],
+        "estimates": {name: {k: round(v, 6) for k, v in one.items()} for name, one in estimates.items()},
     }
 
 
@@ -196,34 +323,38 @@ class Sides:
     headline: str
     average: str
 
-    def scores(self, sums: Sums) -> Scores:
-        """Of kind → (3,) sums."""
-        return scores(sums, self.headline, self.average)
+    def scores(self, kinds: Mapping[str, Counts], weights: Array) -> Scores:
+        """Of counts, each text as often as its weight says."""
+        return scores({kind: one.sums(weights) for kind, one in kinds.items()}, self.headline, self.average)
 
 
 def by_counts(sides: Sides, dev: Array, target: Array) -> Scores:
-    """Scores of the expected counts; ``dev`` and ``target`` are how often each text counts."""
-    return sides.scores({kind: own.sums(target) for kind, own in sides.target.items()})
+    """F1 of the expected counts, 2 E[right] / (predicted + E[there]); weights say how often each text counts."""
+    return sides.scores(sides.target, target)
 
 
 def by_confidence(sides: Sides, dev: Array, target: Array) -> Scores:
-    """DoC."""
-    true = sides.scores({kind: own.sums(dev) for kind, own in sides.counted.items()})
-    before = sides.scores({kind: own.sums(dev) for kind, own in sides.dev.items()})
-    after = by_counts(sides, dev, target)
+    """Difference of confidences (Guillory et al. 2021, https://arxiv.org/abs/2107.03315).
+
+    The score on source dev, plus what the expected score changes from source dev to target.
+    """
+    true, before, after = sides.scores(sides.counted, dev), sides.scores(sides.dev, dev), by_counts(sides, dev, target)
     return {name: float(np.clip(true[name] + after[name] - before[name], 0, 1)) for name in true}
 
 
 def by_threshold(sides: Sides, dev: Array, target: Array) -> Scores:
-    """ATC."""
-    sums: Sums = {}
-    for kind, own in sides.target.items():
+    """Average thresholded confidence (Garg et al. 2022, https://arxiv.org/abs/2201.04234).
+
+    The threshold above which as many of source dev's predictions lie as are right; and another above which lie as many
+    of the places passed over as are missed.
+    """
+    sums = {}
+    for kind, one in sides.target.items():
         _, right, there = sides.counted[kind].sums(dev)
-        on_dev, found = sides.dev[kind], float(target @ own.predicted)
-        kept = _above(on_dev.found, dev, right, own.found, target)
-        missed = _above(on_dev.passed, dev, there - right, own.passed, target)
-        sums[kind] = np.array([found, kept, kept + missed])
-    return sides.scores(sums)
+        taken = _above(sides.dev[kind].taken, dev, right, one.taken, target)
+        missed = _above(sides.dev[kind].passed, dev, there - right, one.passed, target)
+        sums[kind] = np.array([target @ one.predicted, taken, taken + missed])
+    return scores(sums, sides.headline, sides.average)
 
 
 def _above(dev: Items, dev_texts: Array, wanted: float, target: Items, target_texts: Array) -> float:

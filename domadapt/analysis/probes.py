@@ -1,15 +1,16 @@
 """How much of the tree is in each layer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.stats import rankdata
 from torch import Tensor
 
-from domadapt.analysis.heads import Known, linear, score
 from domadapt.analysis.subject import Subject, every_layer, layer_names, of_words
 from domadapt.data.batches import Example
 from domadapt.methods.session import Session
@@ -19,15 +20,108 @@ RANK: Final = 64  # the paper finds no gain beyond
 EPOCHS: Final = 20  # on MiniLM, 100 found no more
 BATCH: Final = 20
 RATE: Final = 5e-3
+SHORTEST, LONGEST = 5, 50  # words of a sentence, as in the paper
+HELD_OUT: Final = 5  # every fifth source text is
+MOST: Final = 1000  # sentences of a domain
+FEWEST: Final = 10
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeScores:
+    """How well predicted distances between words, and predicted depths, tell a sentence's tree.
+
+    The scores of Hewitt & Manning 2019 (https://aclanthology.org/N19-1419).
+
+    Attributes:
+        uuas: share of arcs, punctuation aside, that are in the minimum spanning tree of the predicted distances.
+        distance: Spearman's correlation of predicted and true distances from each word, mean of its means a length.
+        root: share of sentences whose root has the least predicted depth of all words, punctuation aside.
+        depth: Spearman's correlation of predicted and true depths, mean of its means a length.
+        trees: how many sentences that is of.
+    """
+
+    uuas: float
+    distance: float
+    root: float
+    depth: float
+    trees: int
+
+
+def linear(trees: Sequence[Tree]) -> TreeScores:
+    """What the order of words finds without any state: words are as far apart as they stand, and the first is the root.
+
+    >>> from domadapt.syntax.parser import Parse
+    >>> from domadapt.syntax.trees import trees as read
+    >>> words = np.array([[0, 1], [2, 3], [4, 5], [6, 7]])
+    >>> chain = Parse(words, np.array([0, 0, 1, 2]), ("ROOT", "obj", "amod", "obl"), ("", "", "", ""))
+    >>> result = linear(list(read(chain)))
+    >>> result.uuas, round(result.distance, 3), result.root
+    (1.0, 1.0, 1.0)
+    """
+    places = (tree.words.astype(np.float64) for tree in trees)
+    return score(((np.abs(place[:, None] - place), place) for place in places), trees)
+
+
+def score(predicted: Iterable[tuple[Array, Array]], trees: Sequence[Tree]) -> TreeScores:
+    """Compare predictions with trees; not a number where there is nothing to compare.
+
+    Args:
+        predicted: of each tree, distances (n, n) and depths (n,).
+        trees: two words at least each.
+    """
+    right, arcs, roots = 0, 0, list[bool]()
+    distance, depth = dict[int, list[float]](), dict[int, list[float]]()
+    for (far, deep), tree in zip(predicted, trees, strict=True):
+        size, counted, true = len(tree.words), np.flatnonzero(tree.counted), tree.distances == 1
+        distance.setdefault(size, []).append(float(np.mean(spearman(far, tree.distances))))
+        depth.setdefault(size, []).append(float(spearman(deep[None], tree.depths[None])[0]))
+        right += sum(bool(true[i, j]) for i, j in spanning_tree(far, tree.counted))
+        arcs += int(true[np.ix_(counted, counted)].sum()) // 2
+        if (tree.depths[counted] == 0).any():
+            roots.append(bool(tree.depths[counted[deep[counted].argmin()]] == 0))
+    whole = [_mean(map(_mean, found.values())) for found in (distance, depth)]
+    return TreeScores(right / arcs if arcs else float("nan"), whole[0], _mean(roots), whole[1], len(trees))
+
+
+def _mean(values: Iterable[float]) -> float:
+    every = [*values]
+    return float(np.mean(every)) if every else float("nan")
+
+
+def spanning_tree(distances: Array, counted: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Edges of the minimum spanning tree over the words that count.
+
+    >>> far = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 2.0], [9.0, 2.0, 0.0]])
+    >>> spanning_tree(far, np.array([True, True, True])), spanning_tree(far, np.array([True, False, True]))
+    ([(0, 1), (1, 2)], [(0, 2)])
+    """
+    places = np.flatnonzero(counted)
+    # To scipy, 0 is no edge. One more on every edge changes no spanning tree, for all have as many.
+    edges = minimum_spanning_tree(distances[np.ix_(places, places)] + 1).tocoo()
+    return [(int(places[i]), int(places[j])) for i, j in zip(edges.row, edges.col, strict=True)]
+
+
+def spearman(one: NDArray[np.generic], other: NDArray[np.generic]) -> Array:
+    """(rows,) Spearman's rank correlation, row by row; 0 where a row is all the same.
+
+    >>> spearman(np.array([[1, 2, 3], [1, 2, 3], [1, 1, 1]]), np.array([[2, 4, 9], [9, 4, 2], [1, 2, 3]])).tolist()
+    [1.0, -1.0, 0.0]
+    """
+    a, b = (rankdata(values, axis=1) for values in (one, other))
+    a, b = a - a.mean(1, keepdims=True), b - b.mean(1, keepdims=True)
+    spread = np.sqrt((a**2).sum(1) * (b**2).sum(1))
+    result: Array = np.divide((a * b).sum(1), spread, out=np.zeros(len(a)), where=spread > 0)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
     """Structural probes: is there a linear map under which squared distances of word states are distances in the tree?
 
-    Hewitt & Manning 2019 (https://aclanthology.org/N19-1419). One map for distances, |B(h_i - h_j)|² ≈ arcs between i
-    and j, one for depths, |B h_i|² ≈ arcs to the root, of rank k, by the mean absolute error, each sentence by its own
-    size. What they recover is the parser's tree: on text that it parses wrongly, a better encoder scores lower.
+    Hewitt & Manning 2019. One map for distances, |B(h_i - h_j)|² ≈ arcs between i and j, one for depths, |B h_i|² ≈
+    arcs to the root, of rank k, by the mean absolute error, each sentence by its own size. What they recover is the
+    parser's tree: on text that it parses wrongly, a better encoder scores lower.
 
     Attributes:
         distance, depth: (width, rank).
@@ -43,6 +137,11 @@ class Probe:
     def depths(self, states: Tensor) -> Tensor:
         """(..., n) predicted depths from (..., n, width)."""
         return (states @ self.depth).square().sum(-1)
+
+    def score(self, states: Sequence[Tensor], trees: Sequence[Tree]) -> TreeScores:
+        """What is found in states (n, width) of trees that it has not learnt from, one at a time: nothing is padded."""
+        found = ((self.distances(one).double().numpy(), self.depths(one).double().numpy()) for one in states)
+        return score(found, trees)
 
 
 def squared_distances(points: Tensor) -> Tensor:
@@ -112,32 +211,11 @@ def _padded(
     return points, distances, depths, real
 
 
-def known(probe: Probe, states: Sequence[Tensor], trees: Sequence[Tree]) -> Known:
-    """What a probe finds in states that it has not learnt from.
-
-    Args:
-        probe: of :func:`fit`.
-        states: of each tree (n, width).
-        trees: of 5 to 50 words each, as the paper scores them.
-    """
-    predicted = (
-        (probe.distances(one).double().numpy(), probe.depths(one).double().numpy()) for one in states
-    )  # one sentence at a time: nothing is padded
-    return score(predicted, trees)
-
-
-SHORTEST, LONGEST = 5, 50  # words of a sentence, as in the paper
-HELD_OUT: Final = 5  # every fifth source text is
-MOST: Final = 1000  # sentences of a domain
-FEWEST: Final = 10
-
-
 @dataclass(frozen=True, slots=True)
 class StructuralProbe:
     """What the encoder knows of syntax, layer by layer, on source and on target, before and after fine-tuning.
 
-    By structural probes (:mod:`domadapt.analysis.probes`). They are judged against the embeddings, which know
-    words and places alone, and against the order of words.
+    Judged against the embeddings, which know words and places alone, and against the order of words.
 
     Attributes:
         learnt: source sentences that the probes have learnt from.
@@ -152,8 +230,8 @@ class StructuralProbe:
     learnt: int = 0
     rank: int = RANK
     layers: tuple[str, ...] = ()
-    found: dict[str, dict[str, tuple[Known, ...]]] = field(default_factory=dict)
-    linear: dict[str, Known] = field(default_factory=dict)
+    found: dict[str, dict[str, tuple[TreeScores, ...]]] = field(default_factory=dict)
+    linear: dict[str, TreeScores] = field(default_factory=dict)
     reason: str = ""
 
 
@@ -173,20 +251,18 @@ def structural_probe(subject: Subject) -> StructuralProbe:
             reason=f"{len(learnt)} source sentences of {SHORTEST} to {LONGEST} words to learn from, {len(home)} held "
             f"out and {len(away)} of the target are too few for structural probes; {FEWEST} of each are needed"
         )
-    rank, count = min(RANK, subject.before.encoder.width), 0
-    found: dict[str, dict[str, tuple[Known, ...]]] = {}
+    rank, names = min(RANK, subject.before.encoder.width), tuple[str, ...]()
+    found: dict[str, dict[str, tuple[TreeScores, ...]]] = {}
     for model, session in subject.models().items():
         probes, at_home = [], []
         for layer in _states(session, here, subject.batch_size, f"{model}, source"):
             probes.append(fit(_picked(layer, ~held_out), learnt, rank, seed=subject.seed))
-            at_home.append(known(probes[-1], _picked(layer, held_out), home))
-        every, count = np.ones(len(away), dtype=bool), len(probes)
-        layers = _states(session, there, subject.batch_size, f"{model}, target")
-        abroad = [known(p, _picked(layer, every), away) for p, layer in zip(probes, layers, strict=True)]
+            at_home.append(probes[-1].score(_picked(layer, held_out), home))
+        layers, names = _states(session, there, subject.batch_size, f"{model}, target"), layer_names(len(probes))
+        every = np.ones(len(away), dtype=bool)
+        abroad = [probe.score(_picked(layer, every), away) for probe, layer in zip(probes, layers, strict=True)]
         found[model] = {"source": tuple(at_home), "target": tuple(abroad)}
-    return StructuralProbe(
-        len(learnt), rank, layer_names(count), found, {"source": linear(home), "target": linear(away)}
-    )
+    return StructuralProbe(len(learnt), rank, names, found, {"source": linear(home), "target": linear(away)})
 
 
 def _picked(layer: Sequence[Tensor], mask: NDArray[np.bool_]) -> list[Tensor]:

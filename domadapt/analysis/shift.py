@@ -1,14 +1,9 @@
-"""How far domains are apart in each layer.
-
-Proxy A-distance: how well a linear classifier tells two domains apart by a model's states.
-
-Ben-David et al. 2007 (https://papers.nips.cc/paper/2983); Glorot et al. 2011 found it higher, not lower, where adapted
-representations transfer better: it measures what can be seen, not what harms.
-"""
+"""How far two domains are apart: in what their texts hold, and in each layer's states."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 from typing import Any, Final
 
@@ -16,26 +11,109 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from domadapt.analysis.compare import Compared, compare
 from domadapt.analysis.subject import Side, Subject, every_layer, layer_names, of_texts
-from domadapt.auditing.shift import LONGEST, SHORT, cliffs_delta, path_counts
+from domadapt.auditing.shift import LONGEST, SHORT, cliffs_delta, overlap, path_counts
 from domadapt.data.batches import Example
 from domadapt.data.records import Record
 from domadapt.data.texts import words
 from domadapt.methods.session import Session
 
+SHOWN: Final = 5
+MOST_LABELLED: Final = 2000  # records of a domain that are parsed for paths
 FOLDS: Final = 5
 SHRINK: Final = 0.01  # strong: there may be as many dimensions as texts
 FEWEST: Final = 20  # texts of each domain
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One kind of items, such as words or terms, in two domains.
+
+    Two numbers of different kinds. Overlap asks how much of the target the source has ever shown; divergence, how far
+    shares differ. Both depend on how much text there is, so each has its control: the same of every other source text
+    against the rest. A half has fewer items than the whole, so that overlap is not flattered.
+
+    Attributes:
+        types, tokens: share of the target's different items, and of their occurrences, that the source has too.
+        divergence: Jensen and Shannon's, of the shares of items, in bits: 0 for the same, 1 for nothing in common.
+        types_within, tokens_within, divergence_within: the control.
+        different, occurrences: the target's.
+        new: its commonest that the source lacks.
+        moved: (item, share in the source, share in the target) of those whose shares differ most.
+    """
+
+    types: float
+    tokens: float
+    divergence: float
+    types_within: float | None
+    tokens_within: float | None
+    divergence_within: float | None
+    different: int
+    occurrences: int
+    new: tuple[str, ...]
+    moved: tuple[tuple[str, float, float], ...]
+
+
+def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> Compared | None:
+    """Compare what texts of two domains hold, given each text's items; None where one of them holds nothing.
+
+    >>> result = compare([Counter("ab"), Counter("ab")], [Counter("ab")])
+    >>> result.types, result.tokens, result.divergence, result.divergence_within
+    (1.0, 1.0, 0.0, 0.0)
+    >>> result = compare([Counter("a"), Counter("b")], [Counter("c")])
+    >>> result.tokens, result.divergence, result.divergence_within, result.new
+    (0.0, 1.0, 1.0, ('c',))
+    """
+    first, second, other = (
+        Counter(chain.from_iterable(one.elements() for one in texts)) for texts in (source[::2], source[1::2], target)
+    )
+    every = first + second
+    if not every or not other:
+        return None
+    types, tokens, new = overlap(every, other)
+    halves: tuple[float | None, float | None, float | None] = (None, None, None)
+    if first and second:
+        halves = (*overlap(first, second)[:2], jensen_shannon(first, second))
+    shares = {item: (every[item] / every.total(), other[item] / other.total()) for item in every | other}
+    most = sorted(shares, key=lambda item: (-abs(shares[item][0] - shares[item][1]), item))[:SHOWN]
+    return Compared(
+        types,
+        tokens,
+        jensen_shannon(every, other),
+        *halves,
+        len(other),
+        other.total(),
+        tuple(new[:SHOWN]),
+        tuple((item, *shares[item]) for item in most),
+    )
+
+
+def jensen_shannon(one: Counter[str], other: Counter[str]) -> float:
+    """Divergence of two distributions in bits (Lin 1991): their entropy mixed, less the mean of their own.
+
+    >>> jensen_shannon(Counter("ab"), Counter("ba")), jensen_shannon(Counter("ab"), Counter("cd"))
+    (0.0, 1.0)
+    >>> round(jensen_shannon(Counter("aaab"), Counter("abbb")), 4)  # H(1/2) - H(1/4) = 1 - 0.8113
+    0.1887
+    """
+    items = sorted(one.keys() | other.keys())
+    shares = np.array([[count[item] / count.total() for item in items] for count in (one, other)])
+    result = _entropy(shares.mean(0)) - (_entropy(shares[0]) + _entropy(shares[1])) / 2
+    return min(1.0, max(0.0, result))
+
+
+def _entropy(shares: NDArray[np.float64]) -> float:
+    some = shares[shares > 0]
+    return float(-(some * np.log2(some)).sum())
+
+
 def proxy_a_distance(source: NDArray[Any], target: NDArray[Any], seed: int = 1) -> float | None:
-    """2 (1 - 2e), e the classifier's share of mistakes on held-out texts: 0 for chance, 2 where it makes none.
+    """How well a linear classifier tells two domains apart by a model's (texts, width) states.
 
-    As many texts of each domain, so that chance is a half; at less than chance, 0.
-
-    Args:
-        source, target: (texts, width).
+    2 (1 - 2e), e the classifier's share of mistakes on held-out texts: 0 for chance or less, 2 where it makes none. As
+    many texts of each domain, so that chance is a half. Ben-David et al. 2007 (https://papers.nips.cc/paper/2983);
+    Glorot et al. 2011 found it higher, not lower, where adapted representations transfer better: it measures what can
+    be seen, not what harms.
 
     Returns:
         None for fewer than 20 texts of one domain.
@@ -60,18 +138,9 @@ def proxy_a_distance(source: NDArray[Any], target: NDArray[Any], seed: int = 1) 
     return max(0.0, float(2 * (1 - 2 * (1 - right))))
 
 
-MOST_LABELLED: Final = 2000  # records of a domain that are parsed for paths
-NEITHER: Final = "no span"  # words that are part of none
-
-
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Words a text.
-
-    Attributes:
-        source, target: medians.
-        delta: Cliff's, how much oftener a target text is the longer one: -1 to 1.
-    """
+    """Words a text: medians, and Cliff's delta, how much oftener a target text is the longer one (-1 to 1)."""
 
     source: float
     target: float
@@ -102,42 +171,43 @@ class DomainShift:
     reason: str = ""
 
 
-def domain_shift(subject: Subject) -> DomainShift:
-    """Compare both sides of an analysis; what needs labels, where both have them.
-
-    Args:
-        subject: both models, and texts with their parses and, where known, labels.
-    """
-    sides = [*subject.sides().values()]
-    counted: dict[str, list[list[Counter[str]]]] = {
-        name: [[Counter(read(example)) for example in side.examples] for side in sides] for name, read in READ.items()
-    }
-    counted["labels"] = [[labels_of(record) for record in side.labelled] for side in sides]
-    kinds = sorted({span.type for side in sides for record in side.labelled for span in record.spans or ()})
-    for kind in kinds:
-        counted[f"{kind} terms"] = [[terms_of(record, kind) for record in side.labelled] for side in sides]
-    if {"aspect", "opinion"} <= {*kinds}:
-        ways = [_paths(subject, side) for side in sides]
-        for name, longest in (("opinion-aspect paths", LONGEST), (f"those of up to {SHORT} arcs", SHORT)):
-            counted[name] = [[_short(one, longest) for one in side] for side in ways]
-    found = {name: compare(*both) for name, both in counted.items()}
-    distances, names = _distances(subject) if not subject.unreadable else ({}, ())
-    few = f"fewer than {FEWEST} texts of a domain: too few for a classifier of domains"
-    return DomainShift(
-        {name: one for name, one in found.items() if one is not None},
-        lengths([len(words(example.text)) for example in side.examples] for side in sides),
-        names,
-        distances,
-        {name: len(side.examples) for name, side in subject.sides().items()},
-        "" if distances else subject.unreadable or few,
-    )
-
-
 READ: dict[str, Callable[[Example], Sequence[str]]] = {
     "words": lambda example: words(example.text),
     "parts of speech": lambda example: [tag for tag in example.parse.tags if tag] if example.parse else (),
     "relations": lambda example: example.parse.relations if example.parse else (),
 }
+
+
+def domain_shift(subject: Subject) -> DomainShift:
+    """Compare both sides of an analysis; what needs labels, where both have them."""
+    sides = subject.sides().values()
+    items: dict[str, list[list[Counter[str]]]] = {
+        name: [[Counter(read(example)) for example in side.examples] for side in sides] for name, read in READ.items()
+    }
+    items["labels"] = [[labels_of(record) for record in side.labelled] for side in sides]
+    kinds = sorted({span.type for side in sides for record in side.labelled for span in record.spans or ()})
+    for kind in kinds:
+        items[f"{kind} terms"] = [[terms_of(record, kind) for record in side.labelled] for side in sides]
+    if {"aspect", "opinion"} <= {*kinds}:
+        paths = [_paths(subject, side) for side in sides]
+        for name, longest in (("opinion-aspect paths", LONGEST), (f"those of up to {SHORT} arcs", SHORT)):
+            items[name] = [[Counter({" ".join(p): n for p, n in one.items() if len(p) <= longest}) for one in side]
+                           for side in paths]  # fmt: skip
+    compared = {name: one for name, both in items.items() if (one := compare(*both)) is not None}
+    source, target = ([len(words(example.text)) for example in side.examples] for side in sides)
+    lengths = None
+    if source and target:
+        lengths = Lengths(float(median(source)), float(median(target)), cliffs_delta(source, target)[0])
+    distances = _distances(subject) if not subject.unreadable else {}
+    few = f"fewer than {FEWEST} texts of a domain: too few for a classifier of domains"
+    return DomainShift(
+        compared,
+        lengths,
+        layer_names(len(distances["after"])) if distances else (),
+        distances,
+        {name: len(side.examples) for name, side in subject.sides().items()},
+        "" if distances else subject.unreadable or few,
+    )
 
 
 def labels_of(record: Record) -> Counter[str]:
@@ -152,7 +222,7 @@ def labels_of(record: Record) -> Counter[str]:
     kinds = Counter[str]()
     for span in record.spans:
         kinds[span.type] += len(words(record.text[span.start : span.end]))
-    kinds[NEITHER] = max(0, len(words(record.text)) - kinds.total())
+    kinds["no span"] = max(0, len(words(record.text)) - kinds.total())
     return +kinds
 
 
@@ -167,29 +237,13 @@ def terms_of(record: Record, kind: str) -> Counter[str]:
     return Counter(" ".join(words(record.text[span.start : span.end])) for span in spans)
 
 
-def lengths(sides: Iterable[list[int]]) -> Lengths | None:
-    """Words a text, of source and target.
-
-    >>> lengths([[3, 4, 5], [6, 7, 8]])
-    Lengths(source=4.0, target=7.0, delta=1.0)
-    """
-    source, target = sides
-    if not source or not target:
-        return None
-    return Lengths(float(median(source)), float(median(target)), cliffs_delta(source, target)[0])
-
-
 def _paths(subject: Subject, side: Side) -> list[Counter[tuple[str, ...]]]:
     """Of each labelled text, paths from opinions to their nearest aspects."""
     both = [r for r in side.labelled if {"aspect", "opinion"} <= {span.type for span in r.spans or ()}][:MOST_LABELLED]
     return [path_counts([record], [parse]) for record, parse in zip(both, subject.parser.parse(both), strict=True)]
 
 
-def _short(paths: Counter[tuple[str, ...]], longest: int) -> Counter[str]:
-    return Counter({" ".join(way): count for way, count in paths.items() if len(way) <= longest})
-
-
-def _distances(subject: Subject) -> tuple[dict[str, tuple[float, ...]], tuple[str, ...]]:
+def _distances(subject: Subject) -> dict[str, tuple[float, ...]]:
     result: dict[str, tuple[float, ...]] = {}
     for model, session in subject.models().items():
         source, target = (
@@ -197,10 +251,8 @@ def _distances(subject: Subject) -> tuple[dict[str, tuple[float, ...]], tuple[st
             for name, side in subject.sides().items()
         )
         found = [proxy_a_distance(a, b, subject.seed) for a, b in zip(source, target)]
-        if not found or any(value is None for value in found):
-            return {}, ()
         result[model] = tuple(value for value in found if value is not None)
-    return result, layer_names(len(found))
+    return result if all(result.values()) else {}
 
 
 def text_states(

@@ -1,21 +1,10 @@
-"""What is analysed: a model before and after fine-tuning, its states and attention on two domains.
+"""What is analysed: a model before and after fine-tuning, and the states of its layers, on two domains."""
 
-Predictions of a pass over texts as what precision, recall and F1 are summed from, with labels and without.
-
-Classification and span extraction are the same sums, by class or by span type: what was predicted, how much of that is
-right, how much there is to find. Without labels a prediction counts with the probability that it is right, and what
-there is to find is the probability mass, that of untagged words too: the misses lie below the threshold. Such
-expectations are as good as the probabilities are calibrated.
-"""
-
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -34,386 +23,6 @@ from domadapt.models.attention import UnreachableAttention
 from domadapt.models.pretrained import UnreadableLayer, refuse_turned
 from domadapt.syntax.alignment import pool_words
 from domadapt.syntax.parser import SILENT, Parse, Parser, Text
-from domadapt.tasks.extraction import tagged
-from domadapt.tasks.task import Rows, Scores
-
-if TYPE_CHECKING:
-    from domadapt.inference.model import Model
-
-
-Array = NDArray[np.float64]
-Places = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """Predictions, or places where something might be that is not predicted.
-
-    Attributes:
-        sure: (n,) probability that there is something: exactly the predicted, if there is a prediction.
-        texts: (n,) which text it is in, counted from 0.
-    """
-
-    sure: Array
-    texts: Places
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """One kind, which is a class or a span type, in every text.
-
-    Attributes:
-        predicted, right, there: (texts,) how many are predicted, are right, are there to find; the latter two are
-            expected where no labels are known.
-        found: the predictions.
-        passed: what was passed over, and might be a miss.
-    """
-
-    predicted: Array
-    right: Array
-    there: Array
-    found: Items
-    passed: Items
-
-    def sums(self, weights: Array) -> Array:
-        """(3,) predicted, right and there over all texts, each as often as its weight says."""
-        return np.array([weights @ self.predicted, weights @ self.right, weights @ self.there])
-
-
-def counts(rows: Rows, labels: Sequence[str], labelled: bool) -> dict[str, Counts]:
-    """Counts of a model's rows, by kind.
-
-    Args:
-        rows: of all texts; of words with BIO tags where ``rows.outside`` is 0, else of texts.
-        labels: names of the classes, in the order of the probabilities.
-        labelled: what is right is counted, by ``rows.classes``; else expected.
-
-    >>> sure, none = np.array([[0.75, 0.25], [0.5, 0.5]], np.float32), np.zeros(2, np.int64)
-    >>> found = counts(Rows(sure, none, np.array([0, 1]), none, none - 1), ["bad", "good"], labelled=False)
-    >>> {kind: own.sums(np.ones(2)).tolist() for kind, own in found.items()}
-    {'bad': [2.0, 1.25, 1.25], 'good': [0.0, 0.0, 0.75]}
-    """
-    order = np.lexsort((rows.words, rows.texts))
-    _, texts = np.unique(rows.texts[order], return_inverse=True)
-    sure = rows.probabilities[order].astype(float)
-    truth = rows.classes[order] if labelled else None
-    return (_of_classes if rows.outside < 0 else _of_spans)(sure, texts, labels, truth)
-
-
-def scores(sums: Mapping[str, Array], headline: str, average: str) -> Scores:
-    """F1 of every kind, and the headline.
-
-    Args:
-        sums: kind → (3,) predicted, right and there.
-        headline: of the task; ``accuracy`` is the share of predictions that are right.
-        average: ``macro``, the mean of the kinds' F1, or ``micro``, the F1 of all together.
-
-    >>> scores({"aspect": np.array([4.0, 2.0, 4.0]), "opinion": np.array([1.0, 1.0, 1.0])}, "span_f1", "macro")
-    {'span_f1': 0.75, 'aspect_f1': 0.5, 'opinion_f1': 1.0}
-    """
-    each = {f"{kind}_f1": _f1(own) for kind, own in sums.items()}
-    total = np.sum([*sums.values()], axis=0)
-    if headline == "accuracy":
-        whole = float(total[1] / total[0]) if total[0] else 0.0
-    else:
-        whole = _f1(total) if average == "micro" else float(np.mean([*each.values()]))
-    return {headline: whole, **each}
-
-
-def _f1(sums: Array) -> float:
-    both = float(sums[0] + sums[2])
-    return float(2 * sums[1] / both) if both else 0.0
-
-
-def _of_classes(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, Counts]:
-    best = sure.argmax(1)
-    result = {}
-    for place, label in enumerate(labels):
-        chosen = best == place
-        there = sure[:, place] if truth is None else (truth == place).astype(float)
-        found, passed = (Items(sure[mask, place], texts[mask]) for mask in (chosen, ~chosen))
-        result[label] = Counts(chosen.astype(float), chosen * there, there, found, passed)
-    return result
-
-
-def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, Counts]:
-    """Of tags as :func:`domadapt.tasks.extraction.tag_names` names them."""
-    begins = np.r_[True, texts[1:] != texts[:-1]][: len(texts)]
-    tags, size = sure.argmax(1), int(texts.max(initial=-1)) + 1
-    predicted = tagged(tags, begins)
-    wanted = None if truth is None else set(tagged(truth, begins))
-    result = {}
-    for kind, label in enumerate(labels[1::2]):
-        own = [span for span in predicted if span[2] == kind]
-        places = texts[np.array([span[0] for span in own], dtype=np.int64)]
-        exact = np.array([_exactly(sure, begins, span) for span in own])
-        passed = tags != 1 + 2 * kind
-        if wanted is None:
-            right, there = exact, np.bincount(texts, sure[:, 1 + 2 * kind], size).astype(float)
-        else:
-            right = np.array([float(span in wanted) for span in own])
-            there = np.bincount(texts[[first for first, _, k in wanted if k == kind]], minlength=size).astype(float)
-        result[label.removeprefix("B-")] = Counts(
-            np.bincount(places, minlength=size).astype(float),
-            np.bincount(places, right, size).astype(float),
-            there,
-            Items(exact, places),
-            Items(sure[passed, 1 + 2 * kind], texts[passed]),
-        )
-    return result
-
-
-def _exactly(sure: Array, begins: NDArray[np.bool_], span: tuple[int, int, int]) -> float:
-    """Probability of this span and no longer or shorter one, as if words were independent."""
-    first, last, kind = span
-    begin, inside = 1 + 2 * kind, 2 + 2 * kind
-    before = 0.0 if begins[first] else float(sure[first - 1, begin] + sure[first - 1, inside])
-    result = float(sure[first, begin]) + float(sure[first, inside]) * (1 - before)
-    for _, place in pairwise(range(first, last + 1)):
-        result *= float(sure[place, inside])
-    ends = last + 1 == len(sure) or begins[last + 1]
-    return result if ends else result * (1 - float(sure[last + 1, inside]))
-
-
-def why_unreadable(encoder: Any) -> str:
-    """Why :func:`every_layer` can't read a model; empty if it can.
-
-    Args:
-        encoder: an :class:`~domadapt.models.encoder.Encoder`.
-    """
-    try:
-        for layer in range(len(encoder.layers())):
-            refuse_turned(encoder.base, encoder.tokenizer, encoder.name, layer)
-    except UnreadableLayer as error:
-        return error.why
-    return ""
-
-
-def every_layer(
-    session: Session, examples: Sequence[Example], batch_size: int, title: str
-) -> Iterator[tuple[Batch, list[Tensor]]]:
-    """States of a model as it predicts, batch by batch, longest first; hooks see them, whatever the architecture.
-
-    Args:
-        session: whose encoder has layers that can be read (:func:`why_unreadable`).
-
-    Returns:
-        The batch, and of the embeddings and every layer (batch, pieces, width), in float32.
-    """
-    layers = session.encoder.layers()
-    found: dict[int, Tensor] = {}
-
-    def before(module: Any, args: Any, kwargs: Any) -> None:
-        found[0] = (args[0] if args else kwargs["hidden_states"]).float()
-
-    def after(place: int) -> Any:
-        def keep(module: Any, args: Any, output: Any) -> None:
-            found[place] = (output[0] if isinstance(output, tuple) else output).float()
-
-        return keep
-
-    with ExitStack() as stack:
-        stack.callback(layers[0].register_forward_pre_hook(before, with_kwargs=True).remove)
-        for place, layer in enumerate(layers, start=1):
-            stack.callback(layer.register_forward_hook(after(place)).remove)
-        for batch, _ in session.outputs(examples, batch_size, title):
-            yield batch, [found[place] for place in range(len(layers) + 1)]
-
-
-def layer_names(count: int) -> tuple[str, ...]:
-    """Names of what :func:`every_layer` gives; layers are counted from 0.
-
-    >>> layer_names(3)
-    ('embeddings', 'layer 0', 'layer 1')
-    """
-    return ("embeddings", *(f"layer {layer}" for layer in range(count - 1)))
-
-
-def of_words(batch: Batch, states: Tensor) -> list[Tensor]:
-    """Per text of a batch (words, width), the mean of each word's pieces; not a number for words that were cut off.
-
-    Args:
-        states: (batch, pieces, width).
-    """
-    nodes = pool_words(states, batch.pair_pieces, batch.pair_nodes, int(batch.words.sum()))
-    nodes[batch.node_first_piece < 0] = torch.nan
-    return list(nodes.split(batch.words.tolist()))
-
-
-def of_texts(batch: Batch, states: Tensor) -> Tensor:
-    """(batch, width) mean of each text's pieces, special ones included and padding left out."""
-    mask = batch.attention_mask.unsqueeze(-1).to(states.dtype)
-    return (states * mask).sum(1) / mask.sum(1).clamp(min=1)
-
-
-Weights = NDArray[np.float32]
-LEAST = 0.1  # share of a word's attention that is drawn
-
-
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """One head's attention over texts.
-
-    Attributes:
-        layer: counted from 0: the last one that syntax was put into, else the last.
-        head: counted from 0: the one of that layer that puts most attention on the words' syntactic heads.
-        heads: how many the layer has.
-        weights: per text (words, words), attending word in rows; what a row lacks to 1 goes to special pieces.
-    """
-
-    layer: int
-    head: int
-    heads: int
-    weights: tuple[Weights, ...]
-
-
-def attention(model: Path, texts: Sequence[str], parses: Sequence[Parse]) -> Attention | str:
-    """Load a model folder and read its attention.
-
-    Args:
-        model: a run's ``model/`` folder.
-
-    Returns:
-        The attention, or why there is none.
-    """
-    if not (model / "domadapt.json").is_file():
-        return f"no model in {model}"
-    from safetensors import SafetensorError
-
-    from domadapt.inference.model import load
-
-    try:
-        loaded = load(model, "cpu", "32")
-        if not loaded.session.encoder.takes_methods:
-            return "this model has no attention"
-        return look(loaded, syntax_layer(model), texts, parses)
-    except (ValueError, OSError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
-        # A damaged or foreign model spoils its own drawings, not the report.
-        return f"{model}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-
-
-def look(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Sequence[Parse]) -> Attention:
-    """Read a loaded model's attention.
-
-    Args:
-        loaded: on the CPU, in float32.
-        layer: see :func:`recorded`.
-    """
-    import torch
-
-    from domadapt.data.batches import encode
-
-    session = loaded.session
-    words = [parse.words for parse in parses]
-    trees = parses if loaded.parses else None
-    examples, _ = encode(texts, words, session.encoder.tokenizer, session.max_pieces, trees)
-    with torch.no_grad(), recorded(session.encoder, layer) as (at, found):
-        session.encoder(session.collator(examples))
-    pieces = found[0].numpy()
-    every = [by_words(pieces[i], e.alignment.piece_words(), len(words[i])) for i, e in enumerate(examples)]
-    head = most_syntactic(every, parses)
-    return Attention(at, head, pieces.shape[1], tuple(weights[head] for weights in every))
-
-
-def syntax_layer(model: Path) -> int | None:
-    """The last layer that an injection trained and left behind in stock weights; None where none says its layer."""
-    description = json.loads((model / "domadapt.json").read_text(encoding="utf-8"))
-    trained: list[Any] = []
-    for config in description.get("left_behind", {}).values():
-        heads = config.get("heads")
-        trained += heads if isinstance(heads, list) else [config]
-    layers = [one.get("layer") for one in trained if isinstance(one, dict)]
-    return max((layer for layer in layers if isinstance(layer, int) and layer >= 0), default=None)
-
-
-@contextmanager
-def recorded(encoder: Any, layer: int | None = None) -> Iterator[tuple[int, list[Any]]]:
-    """Within it, one layer's weights are kept: (batch, heads, pieces, pieces) a forward pass.
-
-    Args:
-        encoder: an :class:`~domadapt.models.encoder.Encoder`.
-        layer: counted from 0; None for the last one with a hook, else the last.
-    """
-    layer = max(encoder.attention_hooks, default=len(encoder.attention_layers()) - 1) if layer is None else layer
-    found: list[Any] = []
-    with encoder.hooked(layer, keeper(found)):
-        yield layer, found
-
-
-@contextmanager
-def all_weights(encoder: Any) -> Iterator[list[Any]]:
-    """Within it, the weights of all layers are kept, in their order; whoever reads them clears the list."""
-    found: list[Any] = []
-    with ExitStack() as stack:
-        for layer in range(len(encoder.attention_layers())):
-            stack.enter_context(encoder.hooked(layer, keeper(found)))
-        yield found
-
-
-def keeper(found: list[Any]) -> Callable[[Any], Any]:
-    """A hook that appends a layer's weights.
-
-    Attention is linear in its values, whatever computes it. With the identity for values, what comes out are the
-    weights: of stock attention and of any injection's hook alike.
-
-    Args:
-        found: (batch, heads, pieces, pieces) is appended a call.
-    """
-    import torch
-
-    def keep(call: Any) -> Any:
-        identity = torch.eye(call.key.shape[2], dtype=call.value.dtype, device=call.value.device)
-        weights = call.inner(value=identity.expand(*call.key.shape[:3], -1), dropout=0.0)
-        found.append(weights.transpose(1, 2))
-        return call.inner()
-
-    return keep
-
-
-def by_words(pieces: Weights, piece_words: NDArray[np.int64], words: int) -> Weights:
-    """(heads, words, words) from (heads, pieces, pieces): the mean of a word's pieces attends, the sum is attended.
-
-    >>> weights = np.array([[[0.5, 0.25, 0.25], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]], dtype=np.float32)
-    >>> by_words(weights, np.array([0, 0, 1]), 2).tolist()
-    [[[0.375, 0.625], [1.0, 0.0]]]
-    """
-    count = len(piece_words)  # the rest is padding
-    membership = (piece_words[:, None] == np.arange(words)).astype(np.float32)
-    rows = membership / np.maximum(membership.sum(0), 1)
-    return np.asarray(rows.T @ pieces[:, :count, :count] @ membership)
-
-
-def most_syntactic(weights: Sequence[Weights], parses: Sequence[Parse]) -> int:
-    """The head with the highest mean attention from words to their syntactic heads."""
-    total, count = np.zeros(len(weights[0])), 0
-    for one, parse in zip(weights, parses, strict=True):
-        own = np.arange(len(parse.heads))
-        inner = own[(parse.heads != own) & (np.array(parse.relations) != SILENT)]
-        total += one[:, inner, parse.heads[inner]].sum(1)
-        count += len(inner)
-    return int((total / max(count, 1)).argmax())
-
-
-def as_parse(weights: Weights, parse: Parse) -> tuple[Parse, int, int]:
-    """Each word's most attended word drawn like its head, the weight in percent like the relation.
-
-    Args:
-        weights: (words, words) of one text.
-
-    Returns:
-        The drawing's arcs, how many words look most at their syntactic head, and of how many that have one.
-    """
-    best = weights.argmax(1) if len(weights) else np.zeros(0, dtype=np.int64)
-    share = weights.max(1, initial=0.0)
-    names, heads = [], best.astype(np.int64)
-    agree = of = 0
-    for word, (head, relation) in enumerate(zip(parse.heads.tolist(), parse.relations, strict=True)):
-        names.append(SILENT if relation == SILENT or share[word] < LEAST else f"{100 * share[word]:.0f}")
-        if relation != SILENT and head != word:
-            of += 1
-            agree += int(best[word] == head)
-    return Parse(parse.words, heads, tuple(names), parse.tags), agree, of
-
 
 T = TypeVar("T")
 MODELS, SIDES = ("before", "after"), ("source", "target")
@@ -516,15 +125,15 @@ def subject(
     """
     refuse_without_attention(model)
     folder = model_folder(model)
-    description = read_description(folder)
+    backbone = read_description(folder).backbone
     loaded = load(folder, device, "32", trust_code)
     after, task = loaded.session, loaded.session.task
     torch.manual_seed(seed)  # of weights that no file holds: the head's
     # A post-trained or frozen encoder began as this one, too.
-    encoder = make({**description.backbone, "trainable": "all"}, kind=task.kind, labels=task.labels)
+    encoder = make({**backbone, "trainable": "all"}, kind=task.kind, labels=task.labels)
     if encoder.tokenizer.get_vocab() != after.encoder.tokenizer.get_vocab():
         raise ValueError(
-            f"{folder / NAME}: backbone.name={description.backbone['name']} has another tokenizer than the model that "
+            f"{folder / NAME}: backbone.name={backbone['name']} has another tokenizer than the model that "
             "was made of it; put back the weights that it was trained from"
         )
     if after.parses_at_prediction and after.parser.name != parser.name:  # of one text one tree is given to both
@@ -545,24 +154,24 @@ def subject(
         read, known, others = drawn(raw, texts, seed), _annotated(task.kind, fresh), _annotated(task.kind, rest)
         if loaded.lowercase:
             read, known, others = ([_lower(text) for text in part] for part in (read, known, others))
-        _refuse_other_task(task.kind, (*fresh, *rest), (*known, *others), domain)
+        if (fresh or rest) and not (known or others):
+            wanted, name = ("spans", "extraction") if task.kind == "token" else ("labels", "classification")
+            raise ValueError(
+                f"data: none of the {len(fresh) + len(rest)} labelled records of {domain} has {wanted}, and the model "
+                f"was trained with task={name}; give data of that task, or a model of the data's"
+            )
         examples = replace(after, parser=parser).examples(read, f"{domain} analysed", True, labelled=False)
-        some = drawn(after.task.usable(tuple(known), Counter()), scored_texts, seed)
+        some = drawn(task.usable(tuple(known), Counter()), scored_texts, seed)
         scored = after.examples(some, f"{domain} scored", after.parses_at_prediction, True) if some else []
         sides.append(Side(domain, examples, (*known, *others), tuple(scored)))
-    trainable = str(description.backbone.get("trainable", "all"))
-    source, other = sides
-    backbone = str(description.backbone["name"])
-    found = Subject(
-        *(before, after, source, other, parser, batch_size, seed, str(model), backbone, trainable),
-        *(_why_unreachable(encoder), why_unreadable(encoder)),
-    )
-    if not any(has_tree(example) for side in sides for example in side.examples):
+    if not any(len(arcs(e.parse)[0]) for side in sides for e in side.examples if e.parse is not None):
         raise ValueError(
             f"{parser.name}: found no word that depends on another in {domains.source} or {domains.target}, so there "
             "is no syntax to compare attention with; give another parser, or other data"
         )
-    return found
+    source, other = sides
+    names = str(model), str(backbone["name"]), str(backbone.get("trainable", "all"))
+    return Subject(before, after, source, other, parser, batch_size, seed, *names, *_closed(encoder))
 
 
 def drawn(items: Sequence[T], most: int, seed: int) -> list[T]:
@@ -575,40 +184,94 @@ def drawn(items: Sequence[T], most: int, seed: int) -> list[T]:
     return [items[i] for i in sorted(chosen.tolist())]
 
 
-def has_tree(example: Example) -> bool:
-    """Whether a word of it hangs on another.
-
-    >>> from domadapt.syntax.alignment import align
-    >>> has_tree(Example(0, "So", "", [], np.array([[0, 2]]), align([], [])))
-    False
-    """
-    parse = example.parse
-    return parse is not None and any(
-        int(head) != word and relation != SILENT
-        for word, (head, relation) in enumerate(zip(parse.heads, parse.relations, strict=True))
-    )
-
-
-def _why_unreachable(encoder: Any) -> str:
-    try:
-        encoder.attention_layers()
-    except UnreachableAttention as error:
-        return str(error)
-    return ""
-
-
 def _annotated(kind: str, records: Sequence[Record]) -> list[Record]:
     return [r for r in records if (r.spans if kind == "token" else r.label) is not None]
 
 
-def _refuse_other_task(kind: str, records: Sequence[Record], annotated: Sequence[Record], domain: str) -> None:
-    if records and not annotated:
-        wanted, task = ("spans", "extraction") if kind == "token" else ("labels", "classification")
-        raise ValueError(
-            f"data: none of the {len(records)} labelled records of {domain} has {wanted}, and the model was trained "
-            f"with task={task}; give data of that task, or a model of the data's"
-        )
-
-
 def _lower(text: Any) -> Any:
     return lowercased(text) if isinstance(text, Record) else replace(text, text=lower_in_place(text.text))
+
+
+def _closed(encoder: Any) -> tuple[str, str]:
+    """Why an encoder's attention can't be replaced, and why :func:`every_layer` can't read it; empty if they can."""
+    unreachable = unreadable = ""
+    try:
+        encoder.attention_layers()
+    except UnreachableAttention as error:
+        unreachable = str(error)
+    try:
+        for layer in range(len(encoder.layers())):
+            refuse_turned(encoder.base, encoder.tokenizer, encoder.name, layer)
+    except UnreadableLayer as error:
+        unreadable = error.why
+    return unreachable, unreadable
+
+
+def arcs(parse: Parse, read: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Words that hang on another word, punctuation aside, and their heads.
+
+    Args:
+        read: (words,) which of them the model reads, if not all.
+
+    >>> parse = Parse(np.zeros((3, 2)), np.array([1, 1, 1]), ("det", "root", "punct"), ("", "", ""))
+    >>> [found.tolist() for found in arcs(parse)]
+    [[0], [1]]
+    """
+    words = np.arange(len(parse.heads))
+    inner = (parse.heads != words) & (np.array(parse.relations, dtype=object) != SILENT)
+    if read is not None and len(words):
+        inner &= read & read[parse.heads]
+    return words[inner], parse.heads[inner]
+
+
+def every_layer(
+    session: Session, examples: Sequence[Example], batch_size: int, title: str
+) -> Iterator[tuple[Batch, list[Tensor]]]:
+    """States of a model as it predicts, batch by batch, longest first; hooks see them, whatever the architecture.
+
+    Args:
+        session: whose encoder has layers that can be read.
+
+    Returns:
+        The batch, and of the embeddings and every layer (batch, pieces, width), in float32.
+    """
+    layers = session.encoder.layers()
+    states: dict[int, Tensor] = {}
+
+    def before(module: Any, args: Any, kwargs: Any) -> None:
+        states[0] = (args[0] if args else kwargs["hidden_states"]).float()
+
+    def after(place: int) -> Any:
+        def keep(module: Any, args: Any, output: Any) -> None:
+            states[place] = (output[0] if isinstance(output, tuple) else output).float()
+
+        return keep
+
+    with ExitStack() as stack:
+        stack.callback(layers[0].register_forward_pre_hook(before, with_kwargs=True).remove)
+        for place, layer in enumerate(layers, start=1):
+            stack.callback(layer.register_forward_hook(after(place)).remove)
+        for batch, _ in session.outputs(examples, batch_size, title):
+            yield batch, [states[place] for place in range(len(layers) + 1)]
+
+
+def layer_names(count: int) -> tuple[str, ...]:
+    """Names of what :func:`every_layer` gives; layers are counted from 0.
+
+    >>> layer_names(3)
+    ('embeddings', 'layer 0', 'layer 1')
+    """
+    return ("embeddings", *(f"layer {layer}" for layer in range(count - 1)))
+
+
+def of_words(batch: Batch, states: Tensor) -> list[Tensor]:
+    """Per text (words, width), the mean of each word's pieces of (batch, pieces, width); NaN for words cut off."""
+    nodes = pool_words(states, batch.pair_pieces, batch.pair_nodes, int(batch.words.sum()))
+    nodes[batch.node_first_piece < 0] = torch.nan
+    return list(nodes.split(batch.words.tolist()))
+
+
+def of_texts(batch: Batch, states: Tensor) -> Tensor:
+    """(batch, width) mean of each text's pieces, special ones included and padding left out."""
+    mask = batch.attention_mask.unsqueeze(-1).to(states.dtype)
+    return (states * mask).sum(1) / mask.sum(1).clamp(min=1)

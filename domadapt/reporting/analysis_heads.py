@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from domadapt.analysis.ablation import OUTSIDE, Ablation, Effect, SideEffects
-from domadapt.analysis.heads import (
+from domadapt.analysis.attention import (
     ALL,
     BLOCK,
     EACH,
@@ -26,8 +26,6 @@ from domadapt.analysis.heads import (
     Heads,
     Patterns,
     Relation,
-    head_name,
-    names_of,
 )
 from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text, counted, listed
 from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
@@ -36,6 +34,10 @@ from domadapt.utils.text import visible
 NAMED = {"before": "pretrained", "after": "fine-tuned"}
 COLORS = {"before": "#0072b2", "after": "#d55e00"}  # of Okabe and Ito's palette, as in a report
 Domains = Mapping[str, str]  # names by side
+
+
+def head_name(layer: int, head: int) -> str:
+    return f"{layer}-{head}"
 
 
 def absent(title: str, why: str) -> Section:
@@ -457,7 +459,7 @@ def _table(shown: Sequence[Relation], domains: Domains) -> Table:
 
 
 def _published(found: Heads, backbone: str) -> Iterator[Block]:
-    known = names_of(found.relations)
+    known = {r.name: r for r in found.relations}
     rows, near, gaps = [], [], {}
     for theirs, (ours, head, offset) in PUBLISHED.items():
         here = known.get(ours)

@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from domadapt.analysis.ablation import Ablation, ablation
-from domadapt.analysis.compare import Compared
-from domadapt.analysis.heads import ALL, Change, Heads, Known, Patterns, head_name, read_maps, weight_change
-from domadapt.analysis.probes import StructuralProbe, structural_probe
-from domadapt.analysis.shift import DomainShift, domain_shift
+from domadapt.analysis.attention import ALL, Change, Heads, Patterns, read_maps, weight_change
+from domadapt.analysis.probes import StructuralProbe, TreeScores, structural_probe
+from domadapt.analysis.shift import Compared, DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
 from domadapt.reporting.analysis_heads import (
     HEADS_TITLE,
@@ -19,6 +18,7 @@ from domadapt.reporting.analysis_heads import (
     Domains,
     absent,
     change_section,
+    head_name,
     heads_section,
     lines_svg,
     patterns_section,
@@ -67,7 +67,7 @@ def _lines(found: StructuralProbe, domains: Domains, name: str) -> dict[str, dic
     }
 
 
-def best(layers: Sequence[Known]) -> int:
+def best(layers: Sequence[TreeScores]) -> int:
     """The layer, embeddings left out, with the highest UUAS."""
     return 1 + int(np.argmax([one.uuas for one in layers[1:]]))
 
@@ -112,7 +112,7 @@ def _table(found: StructuralProbe, side: str, domain: str) -> Table:
     return Table(f"Probes on {domain} sentences", HEADER, rows, narrow=True)
 
 
-def _cells(one: Known) -> list[str]:
+def _cells(one: TreeScores) -> list[str]:
     return [percent(one.uuas), f"{one.distance:.2f}", percent(one.root), f"{one.depth:.2f}"]
 
 

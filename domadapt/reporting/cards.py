@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from domadapt.analysis.subject import LEAST, Attention, as_parse, attention
+from domadapt.analysis.attention import LEAST, Attention, as_parse, attention
 from domadapt.reporting.blocks import (
     Block,
     Card,

@@ -25,7 +25,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domadapt.analysis.subject import as_parse, look, syntax_layer
+from domadapt.analysis.attention import as_parse, look, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import model_folder, read_description
 from domadapt.inference.model import Model, row

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from domadapt.analysis.subject import LEAST, as_parse, attention, by_words, most_syntactic, recorded
+from domadapt.analysis.attention import LEAST, as_parse, attention, by_words, most_syntactic, recorded
 from domadapt.api import train
 from domadapt.models.attention import AttentionCall
 from domadapt.reporting.report import report

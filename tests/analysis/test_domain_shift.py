@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.analysis.compare import compare, jensen_shannon
-from domadapt.analysis.shift import domain_shift, proxy_a_distance, text_states
+from domadapt.analysis.shift import compare, domain_shift, jensen_shannon, proxy_a_distance, text_states
 from domadapt.analysis.subject import Side, Subject
 from domadapt.data.records import Record, Span
 from domadapt.reporting.analysis_page import domain_shift_section as section

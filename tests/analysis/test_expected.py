@@ -15,15 +15,16 @@ from domadapt.analysis.expected import (
     ESTIMATES,
     KNOWN,
     RESAMPLES,
-    Known,
     Sides,
+    TrackRecord,
     calibration_under_shift,
+    counts,
     expected_score,
     interval,
+    scores,
     temperature,
     tempered,
 )
-from domadapt.analysis.subject import counts, scores
 from domadapt.data.records import Record, Span
 from domadapt.runs.metrics import Calibration, Expected, Metrics
 from domadapt.tasks.classification import Classification
@@ -96,7 +97,7 @@ def test_what_is_known_of_spans_is_what_results_show() -> None:
     assert [row["estimate"] for row in rows] == [*ESTIMATES]
     best = min(rows, key=lambda row: float(row["error"]))
     numbers = [float(best[name]) for name in ("bias", "spread", "error")]
-    assert KNOWN["token"] == Known(best["estimate"], *numbers, int(best["runs"]))
+    assert KNOWN["token"] == TrackRecord(best["estimate"], *numbers, int(best["runs"]))
 
 
 def test_a_record_counts_pairs_once_and_leaves_their_target_out() -> None:

@@ -6,21 +6,23 @@ import numpy as np
 import pytest
 import torch
 
-from domadapt.analysis.ablation import Score, skipped, switched, without
-from domadapt.analysis.heads import (
+from domadapt.analysis.ablation import resampled, skipped, switched, without
+from domadapt.analysis.attention import (
     ALL,
     FEWEST,
     OFFSETS,
     PATTERNS,
     Tally,
+    all_weights,
     block,
     heads_of,
     patterns,
+    recorded,
     sentences_of,
     vertical_diagonal,
     weight_change,
 )
-from domadapt.analysis.subject import all_weights, counts, recorded, scores
+from domadapt.analysis.expected import counts, scores
 from domadapt.syntax.parser import Parse
 from tests.support import parsed_batch, setting_of, tiny_encoder
 
@@ -98,7 +100,7 @@ def test_accuracy_and_offsets_by_hand() -> None:
     assert tally.words == {"det": 1, "amod": 1, ALL: 2}  # neither the root nor punctuation
     assert tally.hits["det"].tolist() == [[1, 0, 0], [0, 1, 0]]
     assert tally.hits[ALL].tolist() == [[2, 0, 0], [0, 2, 1]]  # read backwards, 'one back' is 'one on': amod
-    assert OFFSETS[int(tally.offset_accuracy("det").argmax())] == 2
+    assert OFFSETS[int(tally.offsets["det"].argmax())] == 2
     lost = Tally()
     lost.add(np.stack([knows]), parse, np.array([True, True, False, True]))  # the noun was cut off
     assert lost.words == {ALL: 0}
@@ -166,10 +168,10 @@ def test_the_score_is_the_one_of_counts(average: str) -> None:
     with torch.no_grad():
         rows = session.task.rows(session.encoder(batch), batch)
     kinds = counts(rows, session.task.labels, labelled=True)
-    drawn = Score("span_f1", average, 0)(kinds)
+    drawn = resampled(kinds, "span_f1", average, 0)
     exact = scores({kind: own.sums(np.ones(3)) for kind, own in kinds.items()}, "span_f1", average)
     assert drawn[0] == pytest.approx(exact["span_f1"])
-    np.testing.assert_array_equal(drawn, Score("span_f1", average, 0)(kinds))  # the same texts each time
+    np.testing.assert_array_equal(drawn, resampled(kinds, "span_f1", average, 0))  # the same texts each time
 
 
 def test_weights_that_moved() -> None:

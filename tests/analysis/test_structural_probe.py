@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from domadapt.analysis.heads import linear, score, spanning_tree, spearman
-from domadapt.analysis.probes import fit, known, squared_distances, structural_probe
+from domadapt.analysis.probes import fit, linear, score, spanning_tree, spearman, squared_distances, structural_probe
 from domadapt.analysis.subject import Side, Subject, every_layer, of_texts, of_words
 from domadapt.reporting.analysis_page import section
 from domadapt.reporting.blocks import page
@@ -94,11 +93,11 @@ def test_states_that_hold_the_tree_are_read_without_fault() -> None:
     torch.manual_seed(0)
     (states, learnt), (others, new) = made(150, 0), made(40, 1)
     torch.testing.assert_close(squared_distances(states[0]), torch.from_numpy(learnt[0].distances).float())
-    found = known(fit(states, learnt, epochs=20), others, new)
+    found = fit(states, learnt, epochs=20).score(others, new)
     assert found.uuas > 0.99 and found.root > 0.99
     assert found.distance > 0.9 and found.depth > 0.9  # what is tied in the tree is not tied to the last digit
     noise = [torch.randn_like(one) for one in others]
-    assert known(fit([torch.randn_like(one) for one in states], learnt, epochs=5), noise, new).uuas < 0.4
+    assert fit([torch.randn_like(one) for one in states], learnt, epochs=5).score(noise, new).uuas < 0.4
 
 
 def test_the_truth_scores_one_and_silence_is_left_out() -> None:

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import domadapt
-from domadapt.analysis.subject import syntax_layer
+from domadapt.analysis.attention import syntax_layer
 from domadapt.models.encoder import Encoder
 from domadapt.utils.files import CHECKSUMS, write_checksums
 from tests.support import Command, corpora, without_checksums
