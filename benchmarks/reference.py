@@ -130,8 +130,8 @@ def _paper(source: str, name: str) -> str:
 def _leaves(node: yaml.Node, prefix: str) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
     for key, value in getattr(node, "value", ()) if isinstance(node, yaml.MappingNode) else ():
         name = f"{prefix}{key.value}"
-        if key.value in ("defaults", "_target_") or re.match(r"hydra\.(?!launcher|sweeper)", name):
-            continue  # Hydra's own, which say nothing of domadapt
+        if key.value in ("defaults", "_target_") or re.match(r"hydra\.(?!launcher|sweeper)|selection\.name", name):
+            continue  # Hydra's own, which say nothing of domadapt, and what the choice itself says
         if isinstance(value, yaml.MappingNode) and value.value and not value.flow_style:
             yield from _leaves(value, f"{name}.")
         else:

@@ -49,7 +49,7 @@ def with_and_without_true_labels(tmp_path: Path, task: str, *more: str) -> tuple
 
 def blind_choices(metrics: dict) -> dict[str, int]:
     """The epochs that validators without a target label choose."""
-    return {n: c["epoch"] for n, c in metrics["selection"]["choices"].items() if not VALIDATORS[n].bound}
+    return {n: c["epoch"] for n, c in metrics["selection"]["choices"].items() if not VALIDATORS[n].uses_target_labels}
 
 
 VALIDATORS = {
@@ -70,7 +70,7 @@ def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Pat
     metrics, found = with_and_without_true_labels(tmp_path, task, *overrides)
     assert found[0] == found[1]
     assert blind_choices(metrics[0]) == blind_choices(metrics[1])
-    assert set(blind_choices(metrics[0])) == {n for n, v in VALIDATORS.items() if not v.bound}
+    assert set(blind_choices(metrics[0])) == {n for n, v in VALIDATORS.items() if not v.uses_target_labels}
     assert metrics[0]["selection"]["epoch"] == metrics[1]["selection"]["epoch"]
     assert metrics[0]["curve"] == metrics[1]["curve"]
     assert metrics[0]["expected"] == metrics[1]["expected"]
@@ -85,7 +85,7 @@ def test_no_validator_is_swayed_by_target_labels(tmp_path: Path, validator: str,
     assert metrics[0]["curve"] == metrics[1]["curve"]
     assert blind_choices(metrics[0]) == blind_choices(metrics[1])
     assert metrics[0]["target_test"] != metrics[1]["target_test"]
-    if not VALIDATORS[validator].bound:  # a bound is what target labels choose, after training
+    if not VALIDATORS[validator].uses_target_labels:  # a bound is what target labels choose, after training
         assert found[0] == found[1]
         assert metrics[0]["selection"]["epoch"] == metrics[1]["selection"]["epoch"]
 

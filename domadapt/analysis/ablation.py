@@ -18,7 +18,7 @@ from domadapt.analysis.subject import Side, Subject
 from domadapt.data.batches import Batch
 from domadapt.data.loaders import in_order
 from domadapt.methods.session import Session
-from domadapt.tasks.task import Rows, joined
+from domadapt.tasks.rows import Predicted, joined
 from domadapt.utils.work import progress
 
 RESAMPLES, OUTSIDE = 1000, 0.05
@@ -82,7 +82,7 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
     """Of one side: one pass over its texts."""
     session, task = subject.after, subject.after.task
     layers = len(session.encoder.attention_layers())
-    parts: dict[Switch | None, list[Rows]] = {}
+    parts: dict[Switch | None, list[Predicted]] = {}
     loader = in_order(side.scored, session.collator, subject.batch_size)
     with torch.no_grad():
         for batch in progress(loader, f"{name} heads off", len(loader), "batch"):
@@ -106,10 +106,10 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
     )
 
 
-def switched(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Rows]]:
+def switched(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Predicted]]:
     """A batch's rows with everything on, then with one part off at a time."""
 
-    def rows() -> Rows:
+    def rows() -> Predicted:
         return session.task.rows(session.transformed(session.encoder(batch), batch), batch)
 
     def count(call: Any) -> torch.Tensor:  # heads are counted where they are seen

@@ -23,8 +23,9 @@ from scipy.special import log_softmax, softmax
 from scipy.stats import norm
 
 from domadapt.inference.evaluate import calibration
-from domadapt.tasks.extraction import tag_names, tagged
-from domadapt.tasks.task import Rows, Scores, Task
+from domadapt.tasks.extraction import tag_names
+from domadapt.tasks.rows import Predicted, tagged
+from domadapt.tasks.task import Scores, Task
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -65,16 +66,16 @@ class Counts:
         return np.stack([weights @ self.predicted, weights @ self.right, weights @ self.there], axis=-1)
 
 
-def counts(rows: Rows, labels: Sequence[str], labelled: bool) -> dict[str, Counts]:
+def counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, Counts]:
     """Counts of a model's rows, by kind.
 
     Args:
-        rows: of all texts; of words with BIO tags where ``rows.outside`` is 0, else of texts.
+        rows: of all texts; of words with BIO tags where ``rows.o_class`` is 0, else of texts.
         labels: names of the classes, in the order of the probabilities.
         labelled: what is right is counted, by ``rows.classes``; else expected.
 
     >>> sure, none = np.array([[0.75, 0.25], [0.5, 0.5]], np.float32), np.zeros(2, np.int64)
-    >>> result = counts(Rows(sure, none, np.array([0, 1]), none, none - 1), ["bad", "good"], labelled=False)
+    >>> result = counts(Predicted(sure, none, np.array([0, 1]), none, none - 1), ["bad", "good"], labelled=False)
     >>> {kind: one.sums(np.ones(2)).tolist() for kind, one in result.items()}
     {'bad': [2.0, 1.25, 1.25], 'good': [0.0, 0.0, 0.75]}
     """
@@ -82,7 +83,7 @@ def counts(rows: Rows, labels: Sequence[str], labelled: bool) -> dict[str, Count
     _, texts = np.unique(rows.texts[order], return_inverse=True)
     sure = rows.probabilities[order].astype(float)
     truth = rows.classes[order] if labelled else None
-    return (_of_classes if rows.outside < 0 else _of_spans)(sure, texts, labels, truth)
+    return (_of_classes if rows.o_class < 0 else _of_spans)(sure, texts, labels, truth)
 
 
 def _of_classes(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, Counts]:
@@ -169,14 +170,14 @@ def scores(sums: Mapping[str, Array], name: str, average: str) -> Scores:
 RANGE = np.log(0.05), np.log(20.0)  # of the logarithm of a temperature
 
 
-def temperature(rows: Rows) -> float:
+def temperature(rows: Predicted) -> float:
     """The temperature with the least negative log likelihood; 1 without rows.
 
     Args:
         rows: of labelled text that the model has not learnt from.
 
     >>> always, none = np.array([[0.9, 0.1]] * 4, np.float32), np.zeros(4, np.int64)
-    >>> round(temperature(Rows(always, none, none, none, np.array([0, 0, 0, 1]))), 2)  # sure by .9, right by .75
+    >>> round(temperature(Predicted(always, none, none, none, np.array([0, 0, 0, 1]))), 2)  # sure by .9, right by .75
     2.0
     """
     if not len(rows):
@@ -190,16 +191,16 @@ def temperature(rows: Rows) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=RANGE, method="bounded").x))
 
 
-def tempered(rows: Rows, temperature: float) -> Rows:
+def tempered(rows: Predicted, temperature: float) -> Predicted:
     """The same rows at another temperature: above 1 they are less sure, and the likeliest class stays."""
     return replace(rows, probabilities=softmax(_logs(rows) / temperature, axis=-1).astype(np.float32))
 
 
-def _logs(rows: Rows) -> Array:
+def _logs(rows: Predicted) -> Array:
     return np.asarray(np.log(np.clip(rows.probabilities.astype(float), 1e-12, None)))
 
 
-def calibration_under_shift(dev: Rows, test: Rows | None) -> dict[str, Any]:
+def calibration_under_shift(dev: Predicted, test: Predicted | None) -> dict[str, Any]:
     """Calibration on source dev and on the target test, before and after temperature scaling on source dev.
 
     One number is fitted to all of source dev, so what it says of source dev itself is hardly flattered.
@@ -253,7 +254,7 @@ KNOWN = {
 }
 
 
-def expected_score(dev: Rows, target: Rows, task: Task) -> dict[str, Any] | None:
+def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, Any] | None:
     """The expected headline score on a target, with an interval, and all estimates.
 
     Returns:

@@ -81,7 +81,7 @@ def check_search(cfg: DictConfig, verb: str) -> None:
     from domadapt.config.compose import make
 
     validator = make(cfg.selection)
-    if getattr(validator, "bound", False):
+    if getattr(validator, "uses_target_labels", False):
         raise ValueError(
             f"selection={validator.name}: reads target labels, which no search may; "
             f"choose a validator that does not, such as selection=source_dev"

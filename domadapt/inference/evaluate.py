@@ -8,7 +8,8 @@ import numpy as np
 
 from domadapt.data.batches import Example
 from domadapt.methods.session import Session
-from domadapt.tasks.task import Prediction, Rows, joined
+from domadapt.tasks.rows import Predicted, joined
+from domadapt.tasks.task import Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Evaluation:
     """
 
     predictions: list[Prediction]
-    rows: Rows
+    rows: Predicted
 
 
 def evaluate(examples: Sequence[Example], session: Session, batch_size: int, title: str) -> Evaluation:
@@ -35,7 +36,7 @@ def evaluate(examples: Sequence[Example], session: Session, batch_size: int, tit
     """
     task = session.task
     results: list[Prediction | None] = [None] * len(examples)
-    found: list[Rows] = []
+    found: list[Predicted] = []
     for batch, output in session.outputs(examples, batch_size, title):
         places = batch.index.tolist()
         decoded = task.decode(output, batch, [examples[i].words for i in places])
@@ -50,7 +51,7 @@ def evaluate(examples: Sequence[Example], session: Session, batch_size: int, tit
     return Evaluation([r for r in results if r is not None], joined(found, len(task.labels)))
 
 
-def calibration(rows: Rows, bins: int = 10) -> dict[str, Any] | None:
+def calibration(rows: Predicted, bins: int = 10) -> dict[str, Any] | None:
     """How often the model is right where it says how sure it is (Guo et al. 2017, https://arxiv.org/abs/1706.04599).
 
     Args:
@@ -61,7 +62,7 @@ def calibration(rows: Rows, bins: int = 10) -> dict[str, Any] | None:
         None without labels.
 
     >>> sure, none = np.array([[0.9, 0.1], [0.8, 0.2]], np.float32), np.zeros(2, np.int64)
-    >>> calibration(Rows(sure, none, none, none, np.array([0, 1])), bins=1)["error"]  # right half of the time
+    >>> calibration(Predicted(sure, none, none, none, np.array([0, 1])), bins=1)["error"]  # right half of the time
     0.35
     """
     if not rows.labelled:

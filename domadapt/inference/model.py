@@ -26,7 +26,8 @@ from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parse, Parser, SpacyParser, Text
-from domadapt.tasks.task import FloatArray, Prediction, tempered
+from domadapt.tasks.rows import FloatArray
+from domadapt.tasks.task import Prediction, tempered
 from domadapt.utils import checkpoint
 from domadapt.utils.files import AGAIN, CHECKSUMS, replace_folder, verify_checksums, write_checksums
 from domadapt.utils.runtime import pick_device, pick_precision

@@ -22,7 +22,8 @@ from domadapt.methods.method import View
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IGNORED
 from domadapt.syntax.trees import UNKNOWN
-from domadapt.tasks.task import MATTERS, Task
+from domadapt.tasks.rows import MATTERS
+from domadapt.tasks.task import Task
 
 
 def word_head_loss(

@@ -2,30 +2,20 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from domadapt.data.batches import Batch, Example
+from domadapt.data.batches import Batch
 from domadapt.data.records import Record
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
-from domadapt.tasks.extraction import Extraction
-from domadapt.tasks.task import (
-    Prediction,
-    Rows,
-    Scores,
-    check_annotated,
-    check_known,
-    check_temperature,
-    class_scores,
-    rows,
-    tempered,
-)
+from domadapt.tasks.rows import Predicted, rows_of
+from domadapt.tasks.task import Prediction, Scores, Task, check_annotated, check_known, class_scores, tempered
 
 
-class Classification:
+class Classification(Task):
     """Text classification; compared by macro F1, because domains differ in how often each label occurs.
 
     Args:
@@ -37,32 +27,23 @@ class Classification:
     kind = "sequence"
 
     def __init__(self, labels: list[str] | None = None, headline: str = "macro_f1", temperature: float = 1.0) -> None:
+        super().__init__(temperature)
         if isinstance(labels, str):
             raise ValueError(f"task.labels={labels!r}: expected a list, such as task.labels=[negative,positive]")
         if headline not in ("macro_f1", "accuracy"):
             raise ValueError(f"task.headline={headline!r}: expected macro_f1 or accuracy")
-        self.headline, self.temperature = headline, check_temperature(temperature)
+        self.headline = headline
         self.labels = [str(label) for label in labels or []]
 
     def learn_labels(self, records: Sequence[Record]) -> None:
-        """Sorted labels of the source, unless the configuration names them."""
         self.labels = self.labels or sorted({r.label for r in records if r.label is not None})
         if len(self.labels) < 2:
             raise ValueError(f"task=classification: the source has the labels {self.labels}, at least 2 are needed")
 
-    def learn_transitions(self, examples: Sequence[Example]) -> None:
-        """There are none between texts."""
-
     def learnt(self) -> dict[str, Any]:
-        """The names of the classes, and the temperature of confidences."""
         return {"labels": self.labels, "temperature": round(self.temperature, 4)}
 
     def check(self, records: Sequence[Record]) -> None:
-        """Every record has a known label.
-
-        Raises:
-            DataError: naming file, line and the known labels.
-        """
         for record in records:
             check_annotated(record, "label", record.label, "classification")
             check_known(record, "label", str(record.label), self.labels)
@@ -78,7 +59,6 @@ class Classification:
     def targets(
         self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]
     ) -> dict[str, list[Any]]:
-        """Class ids."""
         return {"labels": [self.labels.index(str(r.label)) for r in records]}
 
     def loss(self, output: Output, batch: Batch) -> Tensor:
@@ -87,27 +67,20 @@ class Classification:
         return F.cross_entropy(output.logits.float(), batch.labels)
 
     def log_probabilities(self, output: Output, batch: Batch) -> Tensor:
-        """(texts, classes)."""
         return output.logits.float().log_softmax(-1)
 
-    def rows(self, output: Output, batch: Batch) -> Rows:
+    def rows(self, output: Output, batch: Batch) -> Predicted:
         """One row a text; its first piece is what heads read."""
-        return rows(output.logits, output.states[:, 0], batch.index, batch.index * 0, batch.labels, outside=-1)
+        return rows_of(output.logits, output.states[:, 0], batch.index, batch.index * 0, batch.labels, o_class=-1)
 
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """The likeliest class of each text and its probability, calibrated."""
         confidence, best = tempered(self.log_probabilities(output, batch), self.temperature).max(-1)
-        return [
-            Prediction(label=self.labels[i], confidence=c)
-            for i, c in zip(best.tolist(), confidence.tolist(), strict=True)
-        ]
+        return [Prediction(self.labels[i], c) for i, c in zip(best.tolist(), confidence.tolist(), strict=True)]
 
     def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:
         """Macro F1, accuracy, F1 of each class."""
         return class_scores([str(r.label) for r in records], [str(p.label) for p in predictions], self.labels)
-
-
-TASKS: Final = {"extraction": Extraction, "classification": Classification}  # by the names of their yaml
 
 
 def auto(records: Sequence[Record]) -> str:

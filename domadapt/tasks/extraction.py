@@ -1,13 +1,12 @@
 """Spans in a text, such as aspect and opinion terms: BIO tags on words, by the backbone's stock token head."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
@@ -15,17 +14,8 @@ from domadapt.data.records import Record, Span, bio_tags
 from domadapt.models.output import Output, word_logits
 from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.decoding import marginals, transition_scores, viterbi
-from domadapt.tasks.task import (
-    Prediction,
-    Rows,
-    Scores,
-    check_annotated,
-    check_known,
-    check_temperature,
-    rows,
-    set_scores,
-    tempered,
-)
+from domadapt.tasks.rows import Predicted, rows_of, tagged
+from domadapt.tasks.task import Prediction, Scores, Task, check_annotated, check_known, set_scores, tempered
 
 
 def tag_names(types: Sequence[str]) -> list[str]:
@@ -37,38 +27,12 @@ def tag_names(types: Sequence[str]) -> list[str]:
     return ["O", *(f"{prefix}-{kind}" for kind in types for prefix in "BI")]
 
 
-def tagged(
-    tags: NDArray[np.int64], begins: NDArray[np.bool_], joined: Collection[int] = ()
-) -> list[tuple[int, int, int]]:
-    """Spans as (first word, last word, type); an I without its B begins one.
-
-    Args:
-        tags: (words,) of all texts, one after the other.
-        begins: (words,) whether a word can't go on from the one before it: a text begins there.
-        joined: types of which a B goes on with the span that ends at the word before it.
-
-    >>> tagged(np.array([0, 1, 2, 4, 4]), np.array([True, False, False, False, True]))
-    [(1, 2, 0), (3, 3, 1), (4, 4, 1)]
-    >>> tagged(np.array([1, 1, 1]), np.array([True, False, True]), joined=[0])
-    [(0, 1, 0), (2, 2, 0)]
-    """
-    found: list[tuple[int, int, int]] = []
-    for place in np.flatnonzero(tags).tolist():
-        kind, inside = divmod(int(tags[place]) - 1, 2)
-        before = 0 if begins[place] else int(tags[place - 1])
-        if before and (before - 1) // 2 == kind and (inside or kind in joined):
-            found[-1] = (found[-1][0], place, kind)
-        else:
-            found.append((place, place, kind))
-    return found
-
-
 # Half a vote for how tags follow each other. On 22 networks of MEMD, SemEval and XABSA the mean F1 of aspects is 58.7
 # word by word, 60.5 at .25, 60.6 at .5 and 60.2 at 1; opinions lose at 1.
 TRANSITION_WEIGHT: Final = 0.5
 
 
-class Extraction:
+class Extraction(Task):
     """Span extraction. Each word's class is read at its first piece, a text's tags are decoded together
     (:mod:`domadapt.tasks.decoding`), and scores are of exact spans.
 
@@ -91,6 +55,7 @@ class Extraction:
         transitions: list[list[float]] | None = None,
         temperature: float = 1.0,
     ) -> None:
+        super().__init__(temperature)
         if isinstance(types, str):
             raise ValueError(f"task.types={types!r}: expected a list, such as task.types=[aspect,opinion]")
         if average not in ("macro", "micro"):
@@ -98,7 +63,6 @@ class Extraction:
         if type(transition_weight) not in (int, float) or not 0 <= transition_weight <= 10:
             raise ValueError(f"task.transition_weight={transition_weight!r}: expected a number from 0 to 10")
         self.average, self.transition_weight = average, float(transition_weight)
-        self.temperature = check_temperature(temperature)
         self.types = [str(kind) for kind in types or []]
         if twice := [kind for kind in self.types if self.types.count(kind) > 1]:
             raise ValueError(
@@ -115,7 +79,6 @@ class Extraction:
                 )
 
     def learn_labels(self, records: Sequence[Record]) -> None:
-        """Span types of the source, unless the configuration names them."""
         self.types = self.types or sorted({s.type for r in records for s in r.spans or ()})
         if not self.types:
             raise ValueError("task=extraction: the source has no spans; give BIO tags or spans, or task=classification")
@@ -128,24 +91,14 @@ class Extraction:
         self.transitions = transition_scores(tags, len(self.labels))
 
     def learnt(self) -> dict[str, Any]:
-        """What a saved model needs to be told of the task."""
         transitions = [[round(v, 4) for v in row] for row in self.transitions.tolist()]
         return {"types": self.types, "transitions": transitions, "temperature": round(self.temperature, 4)}
 
     def check(self, records: Sequence[Record]) -> None:
-        """Every record is annotated, with known types.
-
-        Raises:
-            DataError: naming file, line and the known types.
-        """
         for record in records:
             check_annotated(record, "spans or tags", record.spans, "extraction")
             for span in record.spans or ():
                 check_known(record, "span type", span.type, self.types)
-
-    def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
-        """All: a record without annotation is an error, told by :meth:`check`."""
-        return records
 
     def targets(
         self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]
@@ -165,50 +118,68 @@ class Extraction:
         total = F.cross_entropy(logits, batch.word_tags, ignore_index=IGNORED, reduction="sum")
         return total / (batch.word_tags != IGNORED).sum().clamp(min=1)
 
-    def rows(self, output: Output, batch: Batch) -> Rows:
+    def rows(self, output: Output, batch: Batch) -> Predicted:
         """One row a word that has a piece; probabilities are over all sequences of tags."""
         read = batch.node_first_piece >= 0
-        features = output.states.flatten(0, 1).index_select(0, batch.node_first_piece.clamp(min=0))
+        features = output.states.flatten(0, 1).index_select(0, batch.node_first_piece.clamp(min=0))[read]
         texts, numbers = batch.node_places()
         classes = None if batch.word_tags is None else batch.word_tags[read]
-        return rows(
-            self.log_probabilities(output, batch), features[read], batch.index[texts[read]], numbers[read], classes, 0
-        )
+        logs = self.log_probabilities(output, batch)
+        return rows_of(logs, features, batch.index[texts[read]], numbers[read], classes, o_class=0)
 
     def log_probabilities(self, output: Output, batch: Batch) -> Tensor:
         """(words with a piece, tags) log-probability of each tag over all sequences."""
-        scores, lengths, inside = self._scores(output, batch)
-        return marginals(scores, lengths, self._weighted(scores))[inside]
+        scores, lengths, inside, transitions = self._scores(output, batch)
+        return marginals(scores, lengths, transitions)[inside]
 
-    def _weighted(self, scores: Tensor) -> Tensor:
-        return self.transition_weight * self.transitions.to(scores.device)
-
-    def _scores(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """(texts, words, tags) of the network's words that have a piece, how many each text has, where they are."""
+    def _scores(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(texts, words, tags) of the network's words that have a piece, how many each text has, where they are; and
+        the weighted transitions."""
         read = batch.node_first_piece >= 0  # not whitespace, not truncated
         lengths = torch.bincount(batch.node_places()[0][read], minlength=len(batch.words))
         logits = word_logits(output, batch)[read].float().log_softmax(-1)
         inside = torch.arange(int(lengths.max()) if len(lengths) else 0, device=logits.device) < lengths.unsqueeze(1)
         scores = logits.new_zeros(*inside.shape, logits.shape[-1])
         scores[inside] = logits
-        return scores, lengths, inside
+        return scores, lengths, inside, self.transition_weight * self.transitions.to(scores.device)
 
     def decode(self, output: Output, batch: Batch, words: Sequence[IntArray]) -> list[Prediction]:
         """Spans of the best sequence of tags; whitespace does not end a span."""
-        scores, lengths, inside = self._scores(output, batch)
-        weighted = self._weighted(scores)
-        best = viterbi(scores, lengths, weighted)[inside]
-        probabilities = tempered(marginals(scores, lengths, weighted)[inside], self.temperature)
+        scores, lengths, inside, transitions = self._scores(output, batch)
+        best = viterbi(scores, lengths, transitions)[inside]
+        probabilities = tempered(marginals(scores, lengths, transitions)[inside], self.temperature)
         sure = probabilities.gather(1, best.unsqueeze(1)).squeeze(1)
         read = (batch.node_first_piece >= 0).cpu().split(batch.words.tolist())
         parts = zip(*(t.cpu().split(lengths.tolist()) for t in (best, sure)), read, words, strict=True)
         return [
             Prediction(
-                spans=spans_of([self.labels[t] for t in tags.tolist()], ranges[seen.numpy()], own.tolist()),
+                spans=self.spans(tags.numpy(), ranges[seen.numpy()], own.tolist()),
                 confidence=float(own.mean()) if len(own) else 1.0,
             )
             for tags, own, seen, ranges in parts
         ]
+
+    def spans(self, tags: IntArray, words: IntArray, sure: Sequence[float]) -> tuple[Span, ...]:
+        """Spans of a text's tags.
+
+        Args:
+            words: (words, 2) character ranges.
+            sure: probability of each tag; a span's confidence is the mean of its words', as in transformers' pipelines.
+
+        >>> words = np.array([[0, 1], [2, 9], [10, 14]])
+        >>> found = Extraction(["aspect"]).spans(np.array([0, 1, 2]), words, [0.9, 0.8, 0.6])
+        >>> found, found[0].confidence
+        ((Span(start=2, end=14, type='aspect'),), 0.7)
+        """
+        return tuple(
+            Span(
+                int(words[first, 0]),
+                int(words[last, 1]),
+                self.types[kind],
+                sum(sure[first : last + 1]) / (last + 1 - first),
+            )
+            for first, last, kind in tagged(tags, np.arange(len(tags)) == 0)
+        )
 
     def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:
         """Exact-span F1 of each type, and their average; a span counts only with its type."""
@@ -221,28 +192,3 @@ class Extraction:
         if self.average == "micro":
             return set_scores(gold, found, "span") | scores
         return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))} | scores
-
-
-def spans_of(tags: Sequence[str], words: IntArray, sure: Sequence[float]) -> tuple[Span, ...]:
-    """Spans of a predicted tag sequence; an I without its B begins a span.
-
-    Args:
-        words: (words, 2) character ranges.
-        sure: probability of each tag; a span's confidence is the mean of its words', as in transformers' pipelines.
-
-    >>> found = spans_of(["O", "B-aspect", "I-aspect"], np.array([[0, 1], [2, 9], [10, 14]]), [0.9, 0.8, 0.6])
-    >>> found, found[0].confidence
-    ((Span(start=2, end=14, type='aspect'),), 0.7)
-    """
-    groups: list[list[int]] = []
-    previous = "O"
-    for word, tag in enumerate(tags):
-        if tag != "O" and previous[2:] == tag[2:] and tag[0] == "I":
-            groups[-1].append(word)
-        elif tag != "O":
-            groups.append([word])
-        previous = tag
-    return tuple(
-        Span(int(words[g[0], 0]), int(words[g[-1], 1]), tags[g[0]][2:], sum(sure[word] for word in g) / len(g))
-        for g in groups
-    )

@@ -22,7 +22,7 @@ from domadapt.methods.method import TREES, Method
 from domadapt.methods.session import Session
 from domadapt.models.output import EncoderLike
 from domadapt.runs.key import folder_of, run_folder
-from domadapt.selection.validators import Validator, every_validator
+from domadapt.selection.validators import NAMES, Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parser
@@ -72,7 +72,7 @@ def read_problem(cfg: DictConfig) -> Problem:
     if cfg.target_labels:
         domains = domains.with_target_labels(cfg.target_labels, cfg.target_label_share, cfg.seed)
     sealed = domains.test
-    if sealed is None and make(cfg.selection).bound:
+    if sealed is None and make(cfg.selection).uses_target_labels:
         raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
     task_config = told(cfg.task, domains)
     task: Task = make(task_config)
@@ -208,14 +208,14 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
 
 
 def make_validators(selection: DictConfig) -> Iterator[Validator]:
-    """The chosen validator, then every other that the package has a yaml of: the others' choices are recorded.
+    """The chosen validator, then every other of the package: the others' choices are recorded.
 
     Args:
         selection: of the configuration; may be of a stranger's validator.
     """
     first: Validator = make(selection)
     yield first
-    yield from (other for other in every_validator() if other.name != first.name)
+    yield from (Validator(name) for name in NAMES if name != first.name)
 
 
 def _read_parts(session: Session, validation_texts: int) -> None:

@@ -28,7 +28,8 @@ from domadapt.reporting.cards import as_markdown
 from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import ChangedWords, Kind, ShownText, TargetCard, write_card
-from domadapt.tasks.task import FloatArray, Prediction, Rows, Task
+from domadapt.tasks.rows import FloatArray, Predicted
+from domadapt.tasks.task import Prediction, Task
 from domadapt.utils.files import replace_atomic, write_atomic
 from domadapt.utils.text import cut, plain_json
 
@@ -295,15 +296,15 @@ def label_target(session: Session, batch_size: int, path: Path) -> Labelled:
     return Labelled(predictions, np.concatenate(sure) if sure else np.empty(0, np.float32))
 
 
-def certainty(rows: Rows) -> FloatArray:
+def certainty(rows: Predicted) -> FloatArray:
     """Probabilities of what was predicted, nothing left out: (texts,), or (words in spans,).
 
-    >>> some = np.zeros(2, np.int64)
-    >>> certainty(Rows(np.array([[0.9, 0.1], [0.25, 0.75]], np.float32), some, some, some, some, outside=0)).tolist()
+    >>> sure, none = np.array([[0.9, 0.1], [0.25, 0.75]], np.float32), np.zeros(2, np.int64)
+    >>> certainty(Predicted(sure, none, none, none, none, o_class=0)).tolist()
     [0.75]
     """
     best = rows.probabilities.argmax(-1)
-    found: FloatArray = rows.probabilities.max(-1, initial=0.0)[best != rows.outside]
+    found: FloatArray = rows.probabilities.max(-1, initial=0.0)[best != rows.o_class]
     return found
 
 

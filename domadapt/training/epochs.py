@@ -22,8 +22,8 @@ from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Step, View
 from domadapt.methods.session import Session
 from domadapt.runs.status import Status
-from domadapt.selection.validators import Comparing, Evidence, Validator, best_epoch, save_evidence
-from domadapt.tasks.task import Rows
+from domadapt.selection.validators import Evidence, Validator, best_epoch, save_evidence
+from domadapt.tasks.rows import Predicted
 from domadapt.tracking.tracker import STEP, STEP_LOSSES, flat
 from domadapt.training.distributed import mean_over_ranks, of_all_ranks, seed_of_rank
 from domadapt.training.options import TrainerOptions
@@ -155,7 +155,7 @@ class Epochs(Callback):
         self.every, self.written = 0.0 if options.devices > 1 else options.checkpoint_seconds, time.monotonic()
         self.curve: list[dict[str, Any]] = []
         self.random: list[dict[str, Any]] = []
-        self.seen: dict[int, Rows] = {}
+        self.seen: dict[int, Predicted] = {}
         self.began = time.monotonic(), 0  # when, and after how many epochs
 
     @property
@@ -245,7 +245,7 @@ class Epochs(Callback):
         self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
         if self.keep_evidence:
             save_evidence(evidence, self.folder.with_name("evidence") / f"epoch={epoch}.npz")
-        values = {v.name: v(evidence) for v in self.validators if not v.bound}
+        values = {v.name: v(evidence) for v in self.validators if not v.uses_target_labels}
         self.curve.append(
             {
                 "epoch": epoch,
@@ -261,15 +261,15 @@ class Epochs(Callback):
 
     def compare(self) -> None:
         """Training is over: the values of validators that compare epochs. Those before a resumption are read again."""
-        if not any(isinstance(validator, Comparing) for validator in self.validators):
+        if not any(validator.compares_epochs for validator in self.validators):
             return
         for epoch in (line["epoch"] for line in self.curve if line["epoch"] not in self.seen):
             self.restore(epoch)
             self.seen[epoch] = evaluate(self.session.validation, self.session, self.batch_size, f"epoch {epoch}").rows
         rows = [self.seen[line["epoch"]] for line in self.curve]
         for validator in self.validators:
-            if isinstance(validator, Comparing):
-                for line, value in zip(self.curve, validator.together(rows), strict=True):
+            if validator.compares_epochs:
+                for line, value in zip(self.curve, validator.compare(rows), strict=True):
                     line["validators"][validator.name] = value
                     if validator is self.validators[0]:
                         line["selection"] = value

@@ -235,7 +235,7 @@ def _learn(
                 network.keep(epochs)
         epochs.compare()
     with status.during("save"):
-        epochs.restore(len(epochs.curve) if chosen.bound else epochs.best(chosen))
+        epochs.restore(len(epochs.curve) if chosen.uses_target_labels else epochs.best(chosen))
         dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
         session.task.temperature = temperature(dev.rows)
         # Before the test: whatever goes wrong there, the model is kept.
@@ -243,7 +243,7 @@ def _learn(
     with status.during("evaluate"):
         known = Counter(session.warnings)
         scores = final_evaluation(session, sealed, epochs, folder)
-        if chosen.bound:
+        if chosen.uses_target_labels:
             save_model(session, job.config, folder / "model")
         for message, count in sorted((session.warnings - known).items()):
             log.warning("%s (%d times)", message, count)
@@ -252,7 +252,7 @@ def _learn(
         with status.during("label target"):
             labelled = label_target(session, epochs.batch_size, folder / "predictions.jsonl")
     told = {**summary(job.config, session), "curve": epochs.curve}
-    if chosen.bound:
+    if chosen.uses_target_labels:
         told["method"] += "+oracle_selection"
     took = {"seconds": status.seconds, "attempts": status.attempts}
     metrics = {"format": FORMAT, "key": job.key, "training": network.key, **told, **scores, "stages": stages, **took}

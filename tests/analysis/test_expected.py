@@ -25,18 +25,19 @@ from domadapt.analysis.expected import (
     temperature,
     tempered,
 )
-from domadapt.data.records import Record, Span
+from domadapt.data.records import Record
 from domadapt.runs.metrics import Calibration, Expected, Metrics
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
-from domadapt.tasks.task import Prediction, Rows
+from domadapt.tasks.rows import Predicted
+from domadapt.tasks.task import Prediction
 
 ROOT = Path(__file__).parents[2]
 WORDS = 6  # a text
 
 
-def drawn(kind: str, texts: int, spread: float, seed: int, sharp: float = 1.0) -> Rows:
-    """Rows whose probabilities are honest at ``sharp`` 1: true classes are drawn from them."""
+def drawn(kind: str, texts: int, spread: float, seed: int, sharp: float = 1.0) -> Predicted:
+    """Predicted whose probabilities are honest at ``sharp`` 1: true classes are drawn from them."""
     dice = np.random.default_rng(seed)
     size = texts * WORDS if kind == "token" else texts
     logits = dice.normal(0, spread, (size, 3))
@@ -47,7 +48,7 @@ def drawn(kind: str, texts: int, spread: float, seed: int, sharp: float = 1.0) -
     classes = np.array([dice.choice(3, p=row) for row in sure])
     places = np.repeat(np.arange(texts), WORDS if kind == "token" else 1)
     words = np.tile(np.arange(WORDS), texts) if kind == "token" else np.zeros(texts, np.int64)
-    rows = Rows(
+    rows = Predicted(
         sure.astype(np.float32), np.zeros((size, 1), np.float16), places, words, classes, 0 if kind == "token" else -1
     )
     return tempered(rows, 1 / sharp)
@@ -57,7 +58,7 @@ def task(kind: str) -> Extraction | Classification:
     return Extraction(["aspect"]) if kind == "token" else Classification(["a", "b", "c"])
 
 
-def true_score(rows: Rows, kind: str) -> float:
+def true_score(rows: Predicted, kind: str) -> float:
     found = counts(rows, task(kind).labels, labelled=True)
     return scores({k: own.sums(np.ones(len(own.there))) for k, own in found.items()}, "it", "macro")["it"]
 
@@ -148,9 +149,9 @@ def test_counts_agree_with_the_task_s_own_scores() -> None:
     tags, gold = (dice.choice(5, size=(40, WORDS), p=[0.4, 0.2, 0.2, 0.1, 0.1]) for _ in range(2))
     sure = torch.nn.functional.one_hot(torch.tensor(tags.ravel()), 5).numpy().astype(np.float32)
     places, words = np.repeat(np.arange(40), WORDS), np.tile(np.arange(WORDS), 40)
-    rows = Rows(sure, np.zeros((len(sure), 1), np.float16), places, words, gold.ravel(), 0)
+    rows = Predicted(sure, np.zeros((len(sure), 1), np.float16), places, words, gold.ravel(), 0)
     ranges = np.stack([np.arange(WORDS) * 2, np.arange(WORDS) * 2 + 1], 1)
-    spans = [[spans_of(line, ranges, own) for line in side] for side in (tags, gold)]
+    spans = [[own.spans(line, ranges, [1.0] * WORDS) for line in side] for side in (tags, gold)]
     records = [Record(str(i), "d", "x" * 2 * WORDS, spans=found) for i, found in enumerate(spans[1])]
     wanted = own.score(records, [Prediction(spans=found) for found in spans[0]])
     for average in ("macro", "micro"):
@@ -159,12 +160,6 @@ def test_counts_agree_with_the_task_s_own_scores() -> None:
         assert told["aspect_f1"] == pytest.approx(wanted["aspect_f1"])
         own.average = average
         assert told["span_f1"] == pytest.approx(own.score(records, [Prediction(spans=f) for f in spans[0]])["span_f1"])
-
-
-def spans_of(line: np.ndarray, ranges: np.ndarray, own: Extraction) -> tuple[Span, ...]:
-    from domadapt.tasks.extraction import spans_of as made
-
-    return made([own.labels[tag] for tag in line], ranges, np.ones(len(line)).tolist())
 
 
 def test_sides_weigh_texts() -> None:

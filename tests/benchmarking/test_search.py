@@ -11,7 +11,7 @@ class Bound:
     """A validator that is marked as reading target labels."""
 
     name = "a_bound"
-    bound = True
+    uses_target_labels = True
 
 
 def searching(monkeypatch: pytest.MonkeyPatch, sweeper: str) -> None:

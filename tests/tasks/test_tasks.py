@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from domadapt.data.records import Record, Span, bio_tags
 from domadapt.tasks.classification import Classification
-from domadapt.tasks.extraction import Extraction, spans_of
+from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, set_scores
 
 items = st.sets(st.integers(0, 12), max_size=8)
@@ -66,7 +66,9 @@ tags = st.lists(st.sampled_from(["O", "B-aspect", "I-aspect", "B-opinion", "I-op
 @given(tags)
 def test_spans_and_tags_agree(sequence: list[str]) -> None:
     words = np.array([(2 * i, 2 * i + 1) for i in range(len(sequence))]).reshape(-1, 2)
-    spans = spans_of(sequence, words, [1.0] * len(sequence))
+    task = Extraction(["aspect", "opinion"])
+    numbers = np.array([task.labels.index(tag) for tag in sequence], dtype=np.int64)
+    spans = task.spans(numbers, words, [1.0] * len(sequence))
     restored = bio_tags([tuple(w) for w in words.tolist()], spans)
     expected, previous = [], "O"
     for tag in sequence:  # an I that continues nothing begins a span
