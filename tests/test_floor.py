@@ -7,7 +7,7 @@ import pytest
 
 import domadapt
 from domadapt.methods.rule_baseline import PathRules
-from domadapt.reporting.rows import rows
+from domadapt.reporting.frames import rows
 from domadapt.syntax.parser import SpacyParser
 from tests.support import corpora, grouped
 from tests.test_label_lock import scramble

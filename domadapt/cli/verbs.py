@@ -45,8 +45,8 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
 
     check(cfg)
     from domadapt.benchmarking.launching import objective, searching, trial
-    from domadapt.reporting.cards import as_lines
     from domadapt.reporting.tables import text_table
+    from domadapt.reporting.target_card import as_lines
     from domadapt.runs.groups import typed
     from domadapt.runs.key import run_folder
     from domadapt.runs.target_card import read_card
@@ -187,7 +187,7 @@ def analyze(cfg: DictConfig) -> str:
     Raises:
         ValueError: a setting is out of range, or the model, the data or the parser will not do.
     """
-    from domadapt.reporting.rows import named_file  # loads SciPy
+    from domadapt.reporting.frames import named_file  # loads SciPy
 
     for name, least in LEAST.items():
         if type(cfg[name]) is not int or not least <= cfg[name] < 2**32:

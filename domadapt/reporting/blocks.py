@@ -1,51 +1,45 @@
-"""What a page is made of: sections and six kinds of blocks.
-
-What a report says, before it is a page or Markdown: sections of paragraphs, tables, figures, lists and cards.
+"""What a page is made of, before it is HTML, Markdown or lines of a terminal: sections of blocks.
 
 Strings are plain text, whoever wrote them: each rendering makes them harmless in its own way.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from domadapt.utils.text import visible
+from domadapt.reporting.formats import counted, listed
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A paragraph.
-
-    Attributes:
-        text: of it.
-        kind: empty, ``soft`` (an aside), ``lead`` (names what follows) or ``warning``.
-    """
+    """A paragraph; of a ``kind``: empty, ``soft`` (an aside), ``lead`` (names what follows) or ``warning``."""
 
     text: str
     kind: str = ""
 
 
+class TableCell(NamedTuple):
+    """Of a table: what it says, a footnote to it, and a colour from -1 (worst) to 1 (best)."""
+
+    text: str
+    note: str = ""
+    shade: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of strings; the first column names the row.
+    """A table; the first column names the row.
 
     Attributes:
-        title: what it shows.
-        header: names of the columns.
-        rows: cells.
-        notes: footnotes, without their marks; note 1 is marked [1].
-        shades: a number from -1 (worst) to 1 (best) for each cell that has a colour, by (row, column).
+        notes: on the whole of it; those of cells come before them, numbered.
         left: columns that hold words, not numbers.
         narrow: names of columns may take several lines.
     """
 
     title: str
     header: list[str]
-    rows: list[list[str]]
+    rows: list[list[str | TableCell]]
     notes: list[str] = field(default_factory=list)
-    shades: dict[tuple[int, int], float] = field(default_factory=dict)
     left: frozenset[int] = frozenset((0,))
     narrow: bool = False
 
@@ -67,12 +61,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What matters most, on a card.
-
-    Attributes:
-        sentence: what came out.
-        items: (name, value).
-    """
+    """What matters most, on a card: what came out, and (name, value)."""
 
     sentence: str
     items: tuple[tuple[str, str], ...]
@@ -80,12 +69,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Blocks that are folded away on a screen.
-
-    Attributes:
-        title: what they show.
-        blocks: in their order.
-    """
+    """Blocks that are folded away on a screen."""
 
     title: str
     blocks: tuple["Block", ...]
@@ -93,13 +77,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list that is folded away on a screen.
-
-    Attributes:
-        title: what it lists.
-        items: one line each.
-        code: they are commands or settings.
-    """
+    """A list that is folded away on a screen; of commands or settings where it is code."""
 
     title: str
     items: tuple[str, ...]
@@ -111,18 +89,17 @@ class Card:
     """One text with drawings of it.
 
     Attributes:
-        text: what is shown of it.
         left_out: characters that are not shown.
         remarks: lines below it.
-        drawings: ``svg`` elements, each with the line above it.
-        said: what the drawings show, in words, for where they can't be.
+        drawings: the line above, which may be empty, and an ``svg`` element.
+        words: what the drawings show, for where they can't be.
     """
 
     text: str
     left_out: int
     remarks: tuple[str, ...]
     drawings: tuple[tuple[str, str], ...] = ()
-    said: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +137,7 @@ Block = Text | Facts | Table | Figure | Folded | Listing | Cards | Samples
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands below it.
-
-    Attributes:
-        title: of it.
-        blocks: in their order.
-        level: 2 for a part of the report, 3 for a part of a part.
-        folded: away on a screen, all but the heading.
-    """
+    """A heading and what stands below it; of level 2 a part of the report, of level 3 a part of a part."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -175,20 +145,58 @@ class Section:
     folded: bool = False
 
 
-def numbered(table: Table) -> list[str]:
-    """Footnotes as they are written: those that a cell refers to carry its mark."""
-    text = " ".join(cell for cells in table.rows for cell in cells)
-    return [f"[{i}] {note}" if f"[{i}]" in text else note for i, note in enumerate(table.notes, start=1)]
+Column = tuple[str, Callable[..., str | TableCell]]  # its heading, and what it says of an item
 
 
-def in_line(text: Marked) -> str:
-    """A marked text as plain text.
+def tabled(
+    title: str,
+    items: Iterable[Any],
+    columns: Iterable[Column],
+    notes: Iterable[str] = (),
+    left: Iterable[int] = (0,),
+    narrow: bool = False,
+) -> Table:
+    """A table with a row for each item, and for each column its heading and what it says of an item.
 
-    >>> in_line(Marked("", (("The ", ""), ("fan", "aspect"), (" whines.", ""))))
-    'The [fan: aspect] whines.'
+    >>> tabled("Lengths", ["ab", "c"], [("word", str), ("letters", lambda word: str(len(word)))]).rows
+    [['ab', '2'], ['c', '1']]
     """
-    marked = "".join(f"[{piece}: {kind}]" if kind else piece for piece, kind in text.pieces)
-    return f"{text.lead}  {marked}".strip() + ("…" if text.left_out else "")
+    columns = list(columns)
+    rows = [[cell(item) for _, cell in columns] for item in items]
+    return Table(title, [name for name, _ in columns], rows, list(notes), frozenset(left), narrow)
+
+
+def for_each(names: Mapping[Any, str] | Iterable[str], cell: Callable[[Any, Any], str | TableCell]) -> list[Column]:
+    """A column for each name: what ``cell`` says of an item and the name, or the key that goes by it.
+
+    >>> [(name, say("ab")) for name, say in for_each({0: "first", 1: "second"}, lambda word, place: word[place])]
+    [('first', 'a'), ('second', 'b')]
+    """
+    headings = names.items() if isinstance(names, Mapping) else ((name, name) for name in names)
+    return [(heading, lambda item, key=key: cell(item, key)) for key, heading in headings]
+
+
+def written(table: Table) -> tuple[list[list[str]], list[str]]:
+    """Rows and notes of a table as they are printed: notes of cells numbered, and referred to.
+
+    >>> written(Table("", ["a", "b"], [["x", TableCell("-", "few seeds")]], ["in points"]))
+    ([['x', '- [1]']], ['[1] few seeds', 'in points'])
+    """
+    notes = list(
+        dict.fromkeys(cell.note for row in table.rows for cell in row if isinstance(cell, TableCell) and cell.note)
+    )
+
+    def text(cell: str | TableCell) -> str:
+        marked = isinstance(cell, TableCell) and cell.note
+        return f"{cell[0]} [{notes.index(marked) + 1}]" if marked else text_of(cell)
+
+    rows = [[text(cell) for cell in row] for row in table.rows]
+    return rows, [*(f"[{number}] {note}" for number, note in enumerate(notes, start=1)), *table.notes]
+
+
+def text_of(cell: str | TableCell) -> str:
+    """What a cell says, without its footnote."""
+    return cell if isinstance(cell, str) else cell.text
 
 
 def in_columns(table: Table, most: int) -> list[Table]:
@@ -197,54 +205,36 @@ def in_columns(table: Table, most: int) -> list[Table]:
     >>> [part.header for part in in_columns(Table("", ["pair", "a", "b", "c"], []), 2)]
     [['pair', 'a', 'b'], ['pair', 'c']]
     """
-    parts = []
-    for first in range(1, max(len(table.header), 2), most):
-        columns = [0, *range(first, min(first + most, len(table.header)))]
-        parts.append(_columns(table, columns, table.notes if first + most >= len(table.header) else []))
-    return parts
+    width = len(table.header)
+    parts = [_columns(table, [0, *range(first, min(first + most, width))]) for first in range(1, max(width, 2), most)]
+    return [*(replace(part, notes=[]) for part in parts[:-1]), parts[-1]]
 
 
 def collapsed(table: Table) -> Table:
-    """A table without the columns that hold nothing but dashes: a footnote says why they would.
+    """A table without the columns that hold nothing but dashes: a note says why they would.
 
-    >>> one = Table("", ["method", "score", "p", "q"], [["a", "1 [2]", "- [1]", "- [1]"]], ["few seeds", "a copy"])
-    >>> two = collapsed(one)
-    >>> two.header, two.rows, two.notes
-    (['method', 'score'], [['a', '1 [1]']], ['a copy', 'p, q: few seeds'])
+    >>> rows = [["a", TableCell("1", "a copy"), TableCell("-", "few seeds"), TableCell("-", "few seeds")]]
+    >>> one = collapsed(Table("", ["method", "score", "p", "q"], rows))
+    >>> one.header, one.rows, one.notes
+    (['method', 'score'], [['a', TableCell(text='1', note='a copy', shade=None)]], ['p, q: few seeds'])
     """
-    empty = [c for c in range(1, len(table.header)) if table.rows and all(DASH.fullmatch(row[c]) for row in table.rows)]
-    kept = [c for c in range(len(table.header)) if c not in empty]
-    if not empty or len(kept) == 1:
+    columns = range(len(table.header))
+    empty = [c for c in columns[1:] if table.rows and all(text_of(row[c]) == "-" for row in table.rows)]
+    if not empty or len(empty) == len(columns) - 1:
         return table
-    reasons: dict[tuple[str, ...], list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for column in empty:
-        reasons.setdefault(tuple(row[column] for row in table.rows), []).append(table.header[column])
-    told = [f"{', '.join(names)}: {_why(table, cells)}" for cells, names in reasons.items()]
-    used = {int(found[1]) for row in table.rows for c in kept if (found := MARK.search(row[c]))}
-    dropped = {int(found[1]) for row in table.rows for c in empty if (found := MARK.search(row[c]))} - used
-    notes = [note for number, note in enumerate(table.notes, start=1) if number not in dropped]
-    moved = {n: n - sum(d < n for d in dropped) for n in range(1, len(table.notes) + 1)}
-    cells = [
-        [
-            cell if c in table.left else MARK.sub(lambda found: f" [{moved.get(int(found[1]), int(found[1]))}]", cell)
-            for c, cell in enumerate(row)
-        ]
-        for row in table.rows
-    ]
-    return _columns(replace(table, rows=cells), kept, [*notes, *told])
+        reasons.setdefault(_why(table, column), []).append(table.header[column])
+    notes = [*table.notes, *(f"{', '.join(names)}: {why}" for why, names in reasons.items())]
+    return replace(_columns(table, [c for c in columns if c not in empty]), notes=notes)
 
 
-DASH = re.compile(r"-( \[\d+\])?")
-MARK = re.compile(r" \[(\d+)\]$")
-
-
-def _why(table: Table, cells: Sequence[str]) -> str:
+def _why(table: Table, column: int) -> str:
     """The reasons in a column's footnotes; with the rows that they are of, if there are several."""
     rows: dict[str, list[str]] = {}
-    for cell, row in zip(cells, table.rows, strict=True):
-        found = MARK.search(cell)
-        reason = table.notes[int(found[1]) - 1] if found and int(found[1]) <= len(table.notes) else "not known"
-        rows.setdefault(reason, []).append(row[0])
+    for row in table.rows:
+        cell = row[column]
+        rows.setdefault((isinstance(cell, TableCell) and cell.note) or "not known", []).append(text_of(row[0]))
     if len(rows) == 1:
         return next(iter(rows))
     return "; ".join(
@@ -252,54 +242,7 @@ def _why(table: Table, cells: Sequence[str]) -> str:
     )
 
 
-def _columns(table: Table, columns: Sequence[int], notes: list[str]) -> Table:
-    place = {column: new for new, column in enumerate(columns)}
-    return Table(
-        table.title,
-        [table.header[c] for c in columns],
-        [[row[c] for c in columns] for row in table.rows],
-        notes,
-        {(r, place[c]): shade for (r, c), shade in table.shades.items() if c in place},
-        frozenset(place[c] for c in table.left if c in place),
-        table.narrow,
-    )
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number and its noun.
-
-    >>> counted(1, "pair"), counted(2, "pair"), counted(2, "this", "these")
-    ('1 pair', '2 pairs', '2 these')
-    """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence.
-
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
-
-
-def page(title: str, sections: Sequence[Section]) -> str:
-    """The whole page.
-
-    Args:
-        sections: in their order; those of level 2 are listed at the top.
-
-    Returns:
-        HTML. Every string but the figures' is escaped, and its control characters are written out.
-    """
-    environment = Environment(
-        loader=PackageLoader("domadapt.reporting", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["visible"] = lambda value: visible(str(value))
-    environment.filters["numbered"] = numbered
-    environment.filters["kind"] = lambda block: type(block).__name__
-    return environment.get_template("report.html.jinja").render(title=title, sections=sections)
+def _columns(table: Table, columns: Sequence[int]) -> Table:
+    left = frozenset(new for new, column in enumerate(columns) if column in table.left)
+    rows = [[row[c] for c in columns] for row in table.rows]
+    return replace(table, header=[table.header[c] for c in columns], rows=rows, left=left)

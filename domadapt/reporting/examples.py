@@ -1,21 +1,22 @@
-"""Texts that were fixed and broken, kinds of mistakes, calibration."""
+"""Texts that adaptation fixed and broke, drawn with their trees, and kinds of mistakes."""
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure as Drawing
-from matplotlib.lines import Line2D
-
-from domadapt.reporting.blocks import Block, Figure, Table, Text
-from domadapt.reporting.rows import rows, scores
-from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
+from domadapt.analysis.attention import LEAST, Attention, as_parse, attention
+from domadapt.reporting.blocks import Block, Card, Cards, Folded, Table, Text, for_each, tabled
+from domadapt.reporting.formats import counted
+from domadapt.reporting.frames import best_adapted, rows
+from domadapt.reporting.trees import Lane, tree_svg
 from domadapt.runs.groups import MethodRuns, Pair, reference
-from domadapt.utils.text import visible
+from domadapt.syntax.parser import Parse, Parser
+from domadapt.utils.text import cut, shortened
 
 Span = tuple[int, int, str]
 
@@ -30,14 +31,11 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One text and three opinions of it.
+    """One text of ``predictions.jsonl``, and the annotator's, source_only's and the adapted model's labels.
 
     Attributes:
-        text, words: as in ``predictions.jsonl``.
-        gold, before, after: the annotator's, source_only's and the adapted model's labels, at ``seed``.
         change: errors that adaptation added (negative: removed), mean over the seeds that both were run with.
-        errors: of source_only and of the adapted model, at ``seed``.
-        seed: the one at which adaptation changed most.
+        errors: of source_only and of the adapted model, at ``seed``, where adaptation changed most.
     """
 
     text: str
@@ -55,7 +53,6 @@ class Comparison:
     """An adapted method against source_only.
 
     Attributes:
-        method: the adapted one.
         seeds: that both were run with.
         total: texts compared.
         fixed, broken: texts with fewer, with more errors; the clearest first.
@@ -68,33 +65,8 @@ class Comparison:
     broken: tuple[Example, ...]
 
 
-def best_adapted(pair: Pair) -> MethodRuns | None:
-    """The adapted method with the best mean score on source dev: chosen without a look at target labels."""
-    return found[0][1] if (found := best_overall([pair])) else None
-
-
-def best_overall(pairs: Sequence[Pair]) -> list[tuple[Pair, MethodRuns]]:
-    """The same over pairs: the best mean of those methods that were run on the most pairs, with these pairs.
-
-    One that was given target labels is named only where no other was run.
-    """
-    adapted = [(pair, method) for pair in pairs for method in pair.methods if method.role == "adapted"]
-    blind = [one for one in adapted if not one[1].config.get("target_labels")]
-    by_name: dict[str, list[tuple[Pair, MethodRuns]]] = {}
-    for pair, method in blind or adapted:
-        by_name.setdefault(method.name, []).append((pair, method))
-
-    def rank(some: list[tuple[Pair, MethodRuns]]) -> tuple[int, float]:
-        return len(some), sum(_source_dev(*one) for one in some) / len(some)
-
-    return max(by_name.values(), key=rank, default=[])
-
-
 def compare(pair: Pair) -> Comparison | str:
-    """Compare a pair's best adapted method with source_only, text by text.
-
-    Returns:
-        The comparison, or why there is none.
+    """A pair's best adapted method against source_only, text by text; or why there is no comparison.
 
     Raises:
         ValueError: a ``predictions.jsonl`` is damaged, or two of them are of different texts.
@@ -110,9 +82,11 @@ def compare(pair: Pair) -> Comparison | str:
         return f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}: none in common"
     texts: dict[int, list[Example]] = {}
     for seed in seeds:
-        before, after = _predictions(base, seed), _predictions(method, seed)
-        absent = [str(file) for file in (before, after) if not file.is_file()]
-        if absent:
+        before, after = (
+            Path(next(run.folder for run in one.runs if run.seed == seed), "predictions.jsonl")
+            for one in (base, method)
+        )
+        if absent := [str(file) for file in (before, after) if not file.is_file()]:
             return f"no {absent[0]} (written only where the target test has labels)"
         for index, example in enumerate(_paired(before, after, pair.task, seed)):
             texts.setdefault(index, []).append(example)
@@ -130,19 +104,6 @@ def errors(gold: Labels, predicted: Labels, task: str) -> int:
     2
     """
     return int(gold.label != predicted.label) if task == "classification" else len(gold.spans ^ predicted.spans)
-
-
-def opinions(path: Path) -> Iterator[tuple[Labels, Labels]]:
-    """Gold and predicted labels of each text of a ``predictions.jsonl``.
-
-    Raises:
-        ValueError: it is damaged; names it.
-    """
-    try:
-        for row in _rows(path):
-            yield _labels(row["gold"]), _labels(row["predicted"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path}: a row without {error}; run that cell again") from error
 
 
 def _paired(before: Path, after: Path, task: str, seed: int) -> Iterator[Example]:
@@ -176,17 +137,7 @@ def _labels(value: dict[str, Any]) -> Labels:
 
 def _over_seeds(same: list[Example]) -> Example:
     change = sum(e.change for e in same) / len(same)
-    shown = min(same, key=lambda e: e.change) if change < 0 else max(same, key=lambda e: e.change)
-    return Example(shown.text, shown.words, shown.gold, shown.before, shown.after, change, shown.errors, shown.seed)
-
-
-def _predictions(method: MethodRuns, seed: int) -> Path:
-    return Path(next(run.folder for run in method.runs if run.seed == seed), "predictions.jsonl")
-
-
-def _source_dev(pair: Pair, method: MethodRuns) -> float:
-    values = scores(method, lambda run: run.source_dev.get(pair.headline))
-    return sum(values) / len(values) if values else 0.0
+    return replace((min if change < 0 else max)(same, key=lambda e: e.change), change=change)
 
 
 KINDS = ("right", "boundary", "type", "boundary and type", "missed", "invented")
@@ -199,25 +150,25 @@ def mistakes(pair: Pair) -> Table | None:
     Raises:
         ValueError: a ``predictions.jsonl`` is damaged; names it.
     """
-    counts = {row.method.name: found for row in rows(pair) if (found := _counted(row.method, pair.task))}
+    methods = [row.method for row in rows(pair)]
+    counts = {method.name: found for method in methods if (found := _mistakes(method, pair.task))}
     if not counts:
         return None
-    if pair.task == "extraction":
-        names, notes = list(KINDS), [
-            "boundary: overlaps an annotated span of its type; type: the span, another type; missed and invented: "
-            "overlaps nothing on the other side"
-        ]  # fmt: skip
-    else:
+    what, names = "spans", list(KINDS)
+    notes = [
+        "boundary: overlaps an annotated span of its type; type: the span, another type; missed and invented: overlaps "
+        "nothing on the other side"
+    ]
+    if pair.task != "extraction":
         common = sum(counts.values(), Counter[str]())
-        names = ["right", *(name for name, _ in common.most_common() if name != "right")][: MOST + 1]
+        what, names = "texts", ["right", *(name for name, _ in common.most_common() if name != "right")][: MOST + 1]
         notes = ["a → b: annotated as a, predicted as b"]
         if len(common) > len(names):
             notes.append(f"the {MOST} most frequent of {len(common) - ('right' in common)} confusions")
-    what = "spans" if pair.task == "extraction" else "texts"
-    seeds = {row.method.name: len(row.method.runs) for row in rows(pair)}
-    lines = [[method, *(f"{found[name] / seeds[method]:.0f}" for name in names)] for method, found in counts.items()]
-    return Table(f"{pair.name}: {what} of the target test by kind of error, mean over seeds", ["method", *names], lines,
-                 notes, narrow=True)  # fmt: skip
+    columns = for_each(names, lambda method, name: f"{counts[method.name][name] / len(method.runs):.0f}")
+    columns = [("method", lambda method: method.name), *columns]
+    title = f"{pair.name}: {what} of the target test by kind of error, mean over seeds"
+    return tabled(title, [method for method in methods if method.name in counts], columns, notes, narrow=True)
 
 
 def kinds(gold: Labels, predicted: Labels) -> Counter[str]:
@@ -246,109 +197,117 @@ def kinds(gold: Labels, predicted: Labels) -> Counter[str]:
     return +found
 
 
-def _counted(method: MethodRuns, task: str) -> Counter[str] | None:
+def _mistakes(method: MethodRuns, task: str) -> Counter[str] | None:
     files = [Path(run.folder, "predictions.jsonl") for run in method.runs]
     if not all(run.folder and run.target_test and file.is_file() for run, file in zip(method.runs, files, strict=True)):
         return None
     found = Counter[str]()
     for file in files:
-        for gold, predicted in opinions(file):
-            if task == "extraction":
-                found += kinds(gold, predicted)
-            else:
-                found["right" if gold.label == predicted.label else f"{gold.label} → {predicted.label}"] += 1
+        try:
+            for row in _rows(file):
+                gold, predicted = _labels(row["gold"]), _labels(row["predicted"])
+                wrong = "right" if gold.label == predicted.label else f"{gold.label} → {predicted.label}"
+                found += kinds(gold, predicted) if task == "extraction" else Counter([wrong])
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{file}: a row without {error}; run that cell again") from error
     return found
 
 
-BINS = 10
-Point = tuple[float, float, int]  # mean confidence, share right, how many
+LONGEST_TEXT = 300  # characters of a sentence that are shown
+FRONT = 4  # examples of each kind that are not folded away
+UNPAIRED = re.compile("[\ud800-\udfff]")
 
 
-def calibration(pair: Pair, colors: Mapping[str, str]) -> list[Block]:
-    """A diagram of the bars that stand and the best adapted method, and every method's error."""
-    methods = [row.method for row in rows(pair)]
-    known = {m.name: points for m in methods if (points := pooled(m))}
-    if not known:
-        return [Text("No run recorded how sure it was of its predictions on the target test.")]
-    best = best_adapted(pair)
-    drawn = [
-        m
-        for m in methods
-        if m.name in known and (m.role not in ("adapted", "control") or (best and m.name == best.name))
-    ]
-    unit = "words" if pair.task == "extraction" else "texts"
-    errors = Table(
-        "Expected calibration error, points, mean over seeds, before and after temperature scaling on source dev",
-        ["method", "test", "test, scaled", "source dev", "source dev, scaled", "temperature", unit],
-        [[m.name, *_errors(m), f"{sum(p[2] for p in known[m.name]):,}"] for m in methods if m.name in known],
-        [
-            f"{unit}: predictions on the target test that were binned, all seeds together",
-            "temperature: above 1 where the model is too sure on source dev; of the ceiling, dev is of the target",
-        ],
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The part of a text that is shown, as the parser wants it."""
+
+    text: str
+    words: tuple[tuple[int, int], ...] | None
+    left_out: int
+
+
+def fixed_and_broken(pair: Pair, parser: Parser, most: int, with_attention: bool) -> list[Block]:
+    """A pair's examples, at most so many of each kind."""
+    try:
+        compared = compare(pair)
+    except ValueError as error:  # damaged predictions spoil the examples, not the report
+        compared = str(error)
+    if not isinstance(compared, Comparison):
+        return [Text(f"Nothing to compare: {compared}.")]
+    every = {"Fixed": compared.fixed, "Broke": compared.broken}
+    texts = [excerpt(example) for examples in every.values() for example in examples[:most]]
+    parses = list(parser.parse(texts))
+    seen: Attention | str = "no text changed" if with_attention else "left out, as attention=false asked"
+    if with_attention and texts:
+        # One model for all texts: loading one a seed would cost more than the rest of the report.
+        model = Path(compared.method.runs[0].folder) / "model"
+        seen = attention(model, [text.text for text in texts], parses)
+    blocks: list[Block] = [Text(_about(pair, compared)), Text(_explained(pair, seen), "soft")]
+    done = 0
+    for kind, examples in every.items():
+        shown, number = examples[:most], len(examples)
+        of = "" if not number else "; all of them" if number == len(shown) else f"; {len(shown)} of them"
+        has = counted(number, "text has", "texts have")
+        blocks.append(Text(f"{kind}: {has} {'fewer' if kind == 'Fixed' else 'more'} errors{of}", "lead"))
+        places = range(done, done + len(shown))
+        cards = [_card(pair, e, texts[i], parses[i], seen, i) for i, e in zip(places, shown, strict=True)]
+        if cards:
+            blocks.append(Cards(tuple(cards[:FRONT])))
+        if len(cards) > FRONT:
+            blocks.append(Folded(f"{kind}: {len(cards) - FRONT} more", (Cards(tuple(cards[FRONT:])),)))
+        done += len(shown)
+    return blocks
+
+
+def excerpt(example: Example) -> Excerpt:
+    """The beginning of a text, and of the owner's words those that lie in it whole."""
+    text, left_out = cut(example.text, LONGEST_TEXT)
+    text = UNPAIRED.sub("\ufffd", text)  # half a character: spaCy refuses it
+    words = example.words
+    return Excerpt(text, words if words is None else tuple(w for w in words if w[1] <= len(text)), left_out)
+
+
+def _about(pair: Pair, compared: Comparison) -> str:
+    error = "a span missed or invented" if pair.task == "extraction" else "a wrong label"
+    return (
+        f"{compared.method.name} against source_only at the same seeds ({', '.join(map(str, compared.seeds))}), on "
+        f"{compared.total} target test texts; the adapted method with the best score on source dev, not on the target. "
+        f"An error is {error}. Texts left free of errors, or broken that had none, come first."
     )
-    alt = f"Share of right {unit} against confidence, {visible(pair.name)}: {', '.join(m.name for m in drawn)}"
-    with drawing():
-        svg = element(_diagram([(m, known[m.name]) for m in drawn], colors), alt)
-    caption = (
-        f"Share of {unit} that are right, against the model's confidence, target test, seeds pooled. On the dotted "
-        f"line a model is as sure as it should be; below it, too sure. Larger dots hold more {unit}."
+
+
+def _explained(pair: Pair, seen: Attention | str) -> str:
+    spans = "Below the words: spans of annotators (gold), source_only (before), the adapted model (after). "
+    text = f"Drawn at the seed that changed most. {spans if pair.task == 'extraction' else ''}Above the words: the "
+    text += "shipped parser's relations; arrows with a name come from a word in the line above (↑) or below (↓). "
+    if isinstance(seen, str):
+        return f"{text}No attention is drawn: {seen}."
+    return (
+        f"{text}The second drawing is the adapted model's attention in layer {seen.layer + 1}, head {seen.head + 1} of "
+        f"{seen.heads}, which attends most to syntactic heads: an arrow comes from the word that its word looks at "
+        f"most, with the percentage where that is {100 * LEAST:.0f} or more."
     )
-    return [Figure(svg, caption), errors]
 
 
-def pooled(method: MethodRuns) -> list[Point]:
-    """Ten bins by confidence, the seeds' bins put together by their counts.
-
-    >>> from domadapt.runs.metrics import Bin, Calibration, Metrics
-    >>> bins = Bin(0.95, 0.5, 2), Bin(0.99, 1.0, 2)
-    >>> pooled(MethodRuns("a", "adapted", (Metrics(calibration=Calibration(bins=bins)),)))
-    [(0.97, 0.75, 4)]
-    """
-    sums: dict[int, list[float]] = {}
-    for run in method.runs:
-        for part in run.calibration.bins:
-            if count := part.count:
-                total = sums.setdefault(min(int(part.confidence * BINS), BINS - 1), [0.0, 0.0, 0.0])
-                total[0] += count * part.confidence
-                total[1] += count * part.accuracy
-                total[2] += count
-    return [(round(c / n, 6), round(a / n, 6), int(n)) for _, (c, a, n) in sorted(sums.items())]
-
-
-def error(method: MethodRuns, of: str = "error") -> float | None:
-    """Mean over seeds of a recorded expected calibration error.
-
-    Args:
-        of: name of a field of :class:`~domadapt.runs.metrics.Calibration`.
-    """
-    values = [v for run in method.runs if (v := getattr(run.calibration, of)) is not None]
-    return sum(values) / len(values) if values else None
+def _card(pair: Pair, example: Example, text: Excerpt, parse: Parse, seen: Attention | str, index: int) -> Card:
+    three = {"gold": example.gold, "before": example.before, "after": example.after}
+    if pair.task == "classification":
+        labels = ", ".join(f"{name} {one.label}" for name, one in three.items())
+        remark, lanes, words = f"{labels}; seed {example.seed}", list[Lane](), tuple[str, ...]()
+    else:
+        before, after = example.errors
+        remark = f"errors: {before} before, {after} after; seed {example.seed}"
+        lanes = [Lane(name, tuple(sorted(one.spans))) for name, one in three.items()]
+        words = tuple(f"{name}: {_spans(example.text, one)}" for name, one in three.items())
+    drawings = [("", tree_svg(text.text, parse, lanes, "Dependency parse and spans of the sentence above"))]
+    if isinstance(seen, Attention) and len(parse.words):
+        looks, agree, of = as_parse(seen.weights[index], parse)
+        above = f"Attention: {agree} of {counted(of, 'word')} with a syntactic head look most at it."
+        drawings.append((above, tree_svg(text.text, looks, [], "Attention between the words of the sentence above")))
+    return Card(text.text, text.left_out, (remark,), tuple(drawings), words)
 
 
-def _errors(method: MethodRuns) -> list[str]:
-    names = ("error", "scaled_error", "source_dev_error", "source_dev_scaled_error")
-    points = ["-" if (e := error(method, name)) is None else f"{100 * e:.1f}" for name in names]
-    return [*points, "-" if (heat := error(method, "temperature")) is None else f"{heat:.2f}"]
-
-
-def _diagram(drawn: Sequence[tuple[MethodRuns, list[Point]]], colors: Mapping[str, str]) -> Drawing:
-    figure = Drawing(figsize=(WIDTH, 3.4 + 0.17 * len(drawn)), layout="constrained", facecolor="none")
-    axes = figure.add_subplot()
-    axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)
-    handles = []
-    for method, points in drawn:
-        color = colors[method.name]
-        most = max(n for _, _, n in points)
-        axes.plot([100 * c for c, _, _ in points], [100 * a for _, a, _ in points], color=color, linewidth=1.2)
-        sizes = [6 + 50 * n / most for _, _, n in points]
-        axes.scatter(
-            [100 * c for c, _, _ in points], [100 * a for _, a, _ in points], s=sizes, color=color, clip_on=False
-        )
-        handles.append(Line2D([], [], color=color, label=f" {wrapped(method.name, 40, 1)}"))
-    axes.set_xlim(0, 100)
-    axes.set_ylim(0, 100)
-    axes.set_xlabel("confidence, %")
-    axes.set_ylabel("right, %")
-    plain(axes, INK, "both")
-    figure.legend(handles=handles, loc="outside lower left", frameon=False, labelcolor=INK, fontsize=8)
-    return figure
+def _spans(text: str, labels: Labels) -> str:
+    spans = [f"{shortened(text[s:e], 40)} ({shortened(kind, 20)})" for s, e, kind in sorted(labels.spans)]
+    return (", ".join(spans[:8]) or "nothing") + (f" and {len(spans) - 8} more" if len(spans) > 8 else "")

@@ -1,34 +1,35 @@
-"""Scores by number of target labels."""
+"""Scores by number of target labels, and how many labels adaptation is worth."""
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
 from typing import Any
 
 from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
 
-from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text, counted
-from domadapt.reporting.examples import best_adapted
-from domadapt.reporting.rows import rows
-from domadapt.reporting.svg import INK, WIDTH, drawing, element, plain, wrapped
+from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text, for_each, tabled
+from domadapt.reporting.formats import counted, percent
+from domadapt.reporting.frames import best_adapted, rows, target_labels
+from domadapt.reporting.plots import Colors
+from domadapt.reporting.svg import STANDING, drawn, key, legend, plain, wrapped
 from domadapt.runs.groups import ROLES, MethodRuns, Pair, distinct, reference, settings
 from domadapt.statistics.results import Interval, Statistics
 from domadapt.utils.text import visible
 
+MARKS = "os^DvP*X"
+APART = 0.012  # of the axis, between intervals at the same number of labels
+TICK = 0.09  # of the axis, that a tick's number takes
+
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A way of training with one number of target labels.
+class Budget:
+    """A number of target labels that joined the source's, and what a method scores with them.
 
     Attributes:
-        labels: how many joined the source's.
         every: these are all that there are.
         score: headline score on the target test.
-        method: whose runs.
     """
 
     labels: int
@@ -38,7 +39,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class LabelCurve:
     """Methods that differ in their number of target labels alone.
 
     Attributes:
@@ -49,16 +50,16 @@ class Way:
 
     name: str
     role: str
-    points: tuple[Point, ...]
+    points: tuple[Budget, ...]
 
 
-def ways(pair: Pair, statistics: Statistics | None = None) -> list[Way]:
-    """A pair's ways of training, in the order of the bars; the ceiling is none, it has no source labels beside it.
+def label_budgets(pair: Pair, statistics: Statistics | None = None) -> list[LabelCurve]:
+    """A pair's methods by number of labels, in the order of the bars; not the ceiling, which has no source labels.
 
     Args:
         statistics: where intervals come from; over seeds alone without it.
     """
-    found: dict[str, list[Point]] = {}
+    found: dict[str, list[Budget]] = {}
     named: dict[str, tuple[str, dict[str, str]]] = {}
     for row in rows(pair, statistics):
         method, number = row.method, target_labels(row.method)
@@ -66,29 +67,17 @@ def ways(pair: Pair, statistics: Statistics | None = None) -> list[Way]:
             continue
         asked = method.config.get("target_labels")
         name = method.runs[0].method.replace(f"+{asked}_labels", "", 1)
-        others = {key: value for key, value in settings(method.config).items() if key != "target_labels"}
-        key = json.dumps([name, others], sort_keys=True)
-        named[key] = name, others
-        if all(point.labels != number for point in found.setdefault(key, [])):  # a number that is all of them, too
-            found[key].append(Point(number, asked == "all", row.target, method))
-    names = distinct([*named.values()])
-    made = [
-        Way(shown, _role(name, points), tuple(sorted(points, key=lambda point: point.labels)))
-        for shown, (name, _), points in zip(names, named.values(), found.values(), strict=True)
-    ]
-    return sorted(made, key=lambda way: (ROLES.index(way.role), way.name))
-
-
-def target_labels(method: MethodRuns) -> int | None:
-    """How many target labels a method's runs were given beside the source's; None where that was not recorded.
-
-    >>> from domadapt.runs.metrics import Counts, Metrics
-    >>> runs = Metrics(counts=Counts(target_labels=200), config={"target_labels": "all"}), Metrics()
-    >>> [target_labels(MethodRuns("a", "adapted", (run,))) for run in runs]
-    [200, 0]
-    """
-    asked, known = method.config.get("target_labels") or 0, method.runs[0].counts.target_labels
-    return known if known is not None else asked if isinstance(asked, int) else None
+        others = {k: value for k, value in settings(method.config).items() if k != "target_labels"}
+        like = json.dumps([name, others], sort_keys=True)
+        named[like] = name, others
+        if all(point.labels != number for point in found.setdefault(like, [])):  # a number that is all of them, too
+            found[like].append(Budget(number, asked == "all", row.target, method))
+    made = []
+    for shown, (name, _), points in zip(distinct([*named.values()]), named.values(), found.values(), strict=True):
+        roles = [point.method.role for point in points if point.labels == 0] + [name, "adapted"]
+        role = next(role for role in roles if role in ROLES)
+        made.append(LabelCurve(shown, role, tuple(sorted(points, key=lambda point: point.labels))))
+    return sorted(made, key=lambda curve: (ROLES.index(curve.role), curve.name))
 
 
 def place(labels: float, least: int) -> float:
@@ -105,7 +94,6 @@ def reached(curve: Sequence[tuple[int, float]], score: float, least: int) -> tup
 
     Args:
         curve: (labels, score) by rising number.
-        score: to be reached.
 
     Returns:
         That number twice; or the two that it lies between, where nothing tells more: 0 and the smallest number that was
@@ -126,189 +114,149 @@ def reached(curve: Sequence[tuple[int, float]], score: float, least: int) -> tup
                 return 0, labels
             share = (score - before[1]) / (value - before[1])
             low, high = place(before[0], least), place(labels, least)
-            found = least * math.expm1(low + share * (high - low))
-            return found, found
+            number = least * math.expm1(low + share * (high - low))
+            return number, number
         before = labels, value
     return before[0], math.inf
 
 
-def _role(name: str, points: Sequence[Point]) -> str:
-    own = [point.method.role for point in points if point.labels == 0]
-    return own[0] if own and own[0] in ROLES else name if name in ROLES else "adapted"
-
-
-CEILING = "#009e73"  # in_domain's, as in the palette
-MARKS = "os^DvP*X"
-APART = 0.012  # of the axis, between intervals at the same number of labels
-TICK = 0.09  # of the axis, that a tick's number takes
-
-
-def label_svg(
-    headline: str, found: Sequence[Way], ceiling: Interval | None, colors: Mapping[str, str], alt: str
-) -> str:
-    """The figure as an SVG element in the page's text colour.
-
-    Args:
-        colors: by the methods' names; a way has that of its method without labels.
-    """
-    with drawing():
-        return element(_drawn(headline, found, ceiling, colors), alt)
-
-
-def number_name(number: int, found: Sequence[Way]) -> str:
-    """Of a number of labels; says where it is all that there are."""
-    every = any(point.every for way in found for point in way.points if point.labels == number)
+def _number(number: int, curves: Sequence[LabelCurve]) -> str:
+    """Of labels; says where it is all that there are."""
+    every = any(point.every for curve in curves for point in curve.points if point.labels == number)
     return f"{number} (all)" if every else str(number)
 
 
-def _drawn(headline: str, found: Sequence[Way], ceiling: Interval | None, colors: Mapping[str, str]) -> Canvas:
-    names = [wrapped(way.name, 60, 1) for way in found]
-    columns = 2 if max(map(len, names)) <= 24 else 1
-    count = len(found) + (ceiling is not None)
-    figure = Canvas(figsize=(WIDTH, 2.9 + 0.19 * -(-count // columns)), layout="constrained", facecolor="none")
+def _figure(pair: Pair, curves: Sequence[LabelCurve], ceiling: Interval | None, colors: Colors) -> Figure:
+    told = [f"{c.name} " + ", ".join(f"{percent(p.score.mean)} with {p.labels}" for p in c.points) for c in curves]
+    alt = f"{pair.headline} on the target test by number of target labels, {pair.name}: {'; '.join(told)}"
+    caption = (
+        "By the number of labelled target examples that joined the source's; lines through marks are 95 % intervals."
+    )
+    caption += " Dashed: the ceiling, trained on the target's labels alone." if ceiling else ""
+    columns = 2 if max(len(wrapped(curve.name, 60, 1)) for curve in curves) <= 24 else 1
+    height = 2.9 + 0.19 * -(-(len(curves) + (ceiling is not None)) // columns)
+    svg = drawn(alt, height, lambda canvas: _draw(canvas, pair.headline, curves, ceiling, colors, columns))
+    return Figure(svg, caption)
+
+
+def _draw(
+    figure: Canvas,
+    headline: str,
+    curves: Sequence[LabelCurve],
+    ceiling: Interval | None,
+    colors: Colors,
+    columns: int,
+) -> None:
     axes = figure.add_subplot()
-    numbers = sorted({point.labels for way in found for point in way.points})
+    numbers = sorted({point.labels for curve in curves for point in curve.points})
     least = next(number for number in numbers if number)
     places = [place(number, least) for number in numbers]
     wide = places[-1]
     # Never so far that a line goes back from one number to the next.
-    apart = min(APART * wide, *(0.5 * (b - a) / len(found) for a, b in pairwise(places)))
+    apart = min(APART * wide, *(0.5 * (b - a) / len(curves) for a, b in pairwise(places)))
     handles = []
-    for index, way in enumerate(found):
-        look: dict[str, Any] = {
-            "color": colors[way.points[0].method.name],
-            "marker": MARKS[index % len(MARKS)],
-            "markersize": 5,
-        }
-        aside = (index - (len(found) - 1) / 2) * apart
-        at = [place(point.labels, least) + aside for point in way.points]
-        for x, point in zip(at, way.points, strict=True):
+    for index, curve in enumerate(curves):
+        mark, color = MARKS[index % len(MARKS)], colors[curve.points[0].method.name]
+        look: dict[str, Any] = {"color": color, "marker": mark, "markersize": 5}
+        at = [place(point.labels, least) + (index - (len(curves) - 1) / 2) * apart for point in curve.points]
+        for x, point in zip(at, curve.points, strict=True):
             if point.score.low is not None and point.score.high is not None:
                 ends = [100 * point.score.low, 100 * point.score.high]
-                axes.plot([x, x], ends, color=look["color"], linewidth=1.5, alpha=0.5, clip_on=False)
-        axes.plot(at, [100 * point.score.mean for point in way.points], **look, clip_on=False)
-        handles.append(Line2D([], [], **look, label=f" {names[index]}"))
+                axes.plot([x, x], ends, color=color, linewidth=1.5, alpha=0.5, clip_on=False)
+        axes.plot(at, [100 * point.score.mean for point in curve.points], **look, clip_on=False)
+        handles.append(key(wrapped(curve.name, 60, 1), **look))
     if ceiling:
-        line: dict[str, Any] = {"color": CEILING, "linestyle": "--", "linewidth": 1.5}
+        line: dict[str, Any] = {"color": STANDING["in_domain"], "linestyle": "--", "linewidth": 1.5}
         axes.axhline(100 * ceiling.mean, **line)
-        handles.append(Line2D([], [], **line, label=" ceiling"))
-    axes.set_xticks(places, _tick_names(numbers, places, found))
+        handles.append(key("ceiling", **line))
+    names, free = [], math.inf  # there is room for the largest numbers
+    for number, x in zip(reversed(numbers), reversed(places), strict=True):
+        room = free - x > TICK * wide
+        names.append(_number(number, curves).replace(" ", "\n") if room else "")
+        free = x if room else free
+    axes.set_xticks(places, names[::-1])
     axes.set_xlim(-0.05 * wide, 1.05 * wide)
     axes.set_xlabel("target labels beside the source's")
     axes.set_ylabel(f"{wrapped(headline, 30, 1)}, target test, %")
-    plain(axes, INK)
-    figure.legend(handles=handles, loc="outside lower left", ncols=columns, frameon=False, labelcolor=INK, fontsize=8)
-    return figure
+    plain(axes)
+    legend(figure, handles, columns, "outside lower left")
 
 
-def _tick_names(numbers: Sequence[int], places: Sequence[float], found: Sequence[Way]) -> list[str]:
-    """The numbers that there is room for, the largest first."""
-    names, free = [], inf
-    for number, at in zip(reversed(numbers), reversed(places), strict=True):
-        room = free - at > TICK * places[-1]
-        names.append(number_name(number, found).replace(" ", "\n") if room else "")
-        free = at if room else free
-    return names[::-1]
-
-
-CAPTION = "By the number of labelled target examples that joined the source's. Marks are means over seeds"
-INTERVALS = ", lines through them 95 % intervals, side by side where they share a number"
-LABELS_CEILING = " Dashed: the ceiling, trained on the target's labels alone."
-
-
-def target_label_sections(pairs: Sequence[Pair], statistics: Statistics, colors: Mapping[str, str]) -> list[Section]:
-    """One section, where some way of training was run with several numbers of target labels on one pair; else none."""
+def target_label_sections(pairs: Sequence[Pair], statistics: Statistics, colors: Colors) -> list[Section]:
+    """One section, where some method was run with several numbers of target labels on one pair; else none."""
     blocks: list[Block] = []
-    several = len(pairs) > 1
     for pair in pairs:
-        if found := drawn(pair, statistics):
-            texts = [Text(sentence) for sentence in worth(pair, found)]
-            ceiling = _ceiling(pair, statistics)
-            figure = _figure(pair, found, ceiling, colors)
-            numbers = label_table(pair, found, ceiling)
-            name = Text(pair.name, "lead")
-            blocks += [name, *texts, Folded("Figure and numbers", (figure, numbers))] if several else [
-                figure, *texts, numbers
-            ]  # fmt: skip
+        if curves := drawn_curves(pair, statistics):
+            own = [method for method in pair.methods if method.role == "in_domain"]
+            ceiling = statistics.cell(pair.name, own[0].name).score if len(own) == 1 else None
+            texts = [Text(sentence) for sentence in worth(pair, curves)]
+            figure, table = _figure(pair, curves, ceiling, colors), label_table(pair, curves, ceiling)
+            if len(pairs) > 1:
+                blocks += [Text(pair.name, "lead"), *texts, Folded("Figure and numbers", (figure, table))]
+            else:
+                blocks += [figure, *texts, table]
     return [Section("Target labels", tuple(blocks))] if blocks else []
 
 
-def drawn(pair: Pair, statistics: Statistics | None = None) -> list[Way]:
-    """Ways with several numbers of labels; beside them the adapted method that the report names, if there is no other.
-
-    Args:
-        statistics: where intervals come from.
-    """
-    every = ways(pair, statistics)
-    found = [way for way in every if len(way.points) > 1]
-    if not found or any(way.role == "adapted" for way in found):
-        return found
+def drawn_curves(pair: Pair, statistics: Statistics | None = None) -> list[LabelCurve]:
+    """Those of several numbers of labels; and the adapted method that the report names, if there is no other."""
+    every = label_budgets(pair, statistics)
+    several = [curve for curve in every if len(curve.points) > 1]
+    if not several or any(curve.role == "adapted" for curve in several):
+        return several
     best = best_adapted(pair)
-    return [way for way in every if way in found or (way.points[0].labels == 0 and way.points[0].method is best)]
+    return [c for c in every if c in several or (c.points[0].labels == 0 and c.points[0].method is best)]
 
 
-def worth(pair: Pair, found: Sequence[Way]) -> list[str]:
-    """One sentence an adapted way: with how many labels plain fine-tuning has what that one has with none."""
-    adapted = [way for way in found if way.role == "adapted" and way.points[0].labels == 0]
-    plain = [way for way in found if way.role == "source_only" and way.points[-1].labels]
+def worth(pair: Pair, curves: Sequence[LabelCurve]) -> list[str]:
+    """One sentence an adapted method: with how many labels plain fine-tuning has what that one has with none."""
+    adapted = [curve for curve in curves if curve.role == "adapted" and curve.points[0].labels == 0]
+    plain = [curve for curve in curves if curve.role == "source_only" and curve.points[-1].labels]
     if not adapted or not plain:
         missing = "of an adapted method without target labels" if plain else "of source_only with target labels"
         return [f"How many labels adaptation is worth is not known: no run {missing} is among these."]
     sentences = []
-    for way in adapted:
-        base = reference(pair, way.points[0].method, "source_only")
+    for curve in adapted:
+        base = reference(pair, curve.points[0].method, "source_only")
         like = [other for other in plain if any(point.method is base for point in other.points)] or plain
-        sentences.append(
-            _sentence(pair, way, like[0])
-            if len(like) == 1
-            else f"How many labels {visible(way.name)} is worth is not said: source_only was run with "
-            f"{len(like)} different settings."
-        )
+        several = f"How many labels {visible(curve.name)} is worth is not said: source_only was run with {len(like)} "
+        several += "different settings."
+        sentences.append(_sentence(pair, curve, like[0]) if len(like) == 1 else several)
     return sentences
 
 
-def label_table(pair: Pair, found: Sequence[Way], ceiling: Interval | None = None) -> Table:
-    """Number of labels × way."""
-    scores = {(way.name, point.labels): point.score for way in found for point in way.points}
-    numbers = sorted({point.labels for way in found for point in way.points})
-    cells = [
-        [number_name(number, found), *(_score(scores.get((way.name, number))) for way in found)] for number in numbers
+def label_table(pair: Pair, curves: Sequence[LabelCurve], ceiling: Interval | None = None) -> Table:
+    """Number of labels × method."""
+    scores = {(curve.name, point.labels): point.score for curve in curves for point in curve.points}
+    notes = [
+        f"in brackets: 95 % interval over {what}" for what in dict.fromkeys(v.over for v in scores.values() if v.over)
     ]
-    over = dict.fromkeys(value.over for value in scores.values() if value.over)
-    notes = [f"in brackets: 95 % interval over {what}" for what in over]
     notes += [f"no interval: {why}" for why in dict.fromkeys(v.reason for v in scores.values() if v.low is None)]
     if ceiling:
         notes.append(f"ceiling, trained on the target's labels alone: {_score(ceiling)}")
-    title = f"{pair.name}: {pair.headline} on the target test by number of target labels, percent"
-    return Table(title, ["labels", *(way.name for way in found)], cells, notes, narrow=True)
+    return tabled(
+        f"{pair.name}: {pair.headline} on the target test by number of target labels, percent",
+        sorted({number for _, number in scores}),
+        [
+            ("labels", lambda number: _number(number, curves)),
+            *for_each([curve.name for curve in curves], lambda number, name: _score(scores.get((name, number)))),
+        ],
+        notes,
+        narrow=True,
+    )
 
 
-def _figure(pair: Pair, found: Sequence[Way], ceiling: Interval | None, colors: Mapping[str, str]) -> Figure:
-    told = [
-        f"{way.name} " + ", ".join(f"{_percent(point.score.mean)} with {point.labels}" for point in way.points)
-        for way in found
-    ]
-    alt = f"{pair.headline} on the target test by number of target labels, {pair.name}: {'; '.join(told)}"
-    intervals = INTERVALS if any(point.score.low is not None for way in found for point in way.points) else ""
-    caption = f"{CAPTION}{intervals}.{CEILING if ceiling else ''}"
-    return Figure(label_svg(pair.headline, found, ceiling, colors, alt), caption)
-
-
-def _ceiling(pair: Pair, statistics: Statistics) -> Interval | None:
-    own = [method for method in pair.methods if method.role == "in_domain"]
-    return statistics.cell(pair.name, own[0].name).score if len(own) == 1 else None
-
-
-def _sentence(pair: Pair, way: Way, plain: Way) -> str:
-    start = way.points[0]
+def _sentence(pair: Pair, adapted: LabelCurve, plain: LabelCurve) -> str:
+    start = adapted.points[0]
     curve = [(point.labels, point.score.mean) for point in plain.points]
     least = min(labels for labels, _ in curve if labels)
-    found = reached(curve, start.score.mean, least)
+    result = reached(curve, start.score.mean, least)
     text = (
-        f"Adaptation is worth {_labels(found)} here: {visible(way.name)} with none scores "
-        f"{_percent(start.score.mean)}, and {visible(plain.name)} {_how(curve, found)}."
+        f"Adaptation is worth {_labels(result)} here: {visible(adapted.name)} with none scores "
+        f"{percent(start.score.mean)}, and {visible(plain.name)} {_how(curve, result)}."
     )
-    runs = [_by_seed(point.method, pair.headline) for point in (start, *plain.points)]
+    runs = [{run.seed: s for run in point.method.runs if (s := run.score(pair.headline)) is not None}
+            for point in (start, *plain.points)]  # fmt: skip
     seeds = sorted(set.intersection(*(set(one) for one in runs)))
     if len(seeds) < 2:
         one = max(map(len, runs)) == 1
@@ -324,38 +272,30 @@ def _sentence(pair: Pair, way: Way, plain: Way) -> str:
     )
 
 
-def _how(curve: Sequence[tuple[int, float]], found: tuple[float, float]) -> str:
-    scores, (low, high) = dict(curve), found
-    if high == inf:
-        return f"has not reached that with {low:.0f} ({_percent(scores[int(low)])}), the most that was tried"
+def _how(curve: Sequence[tuple[int, float]], result: tuple[float, float]) -> str:
+    scores, (low, high) = dict(curve), result
+    if high == math.inf:
+        return f"has not reached that with {low:.0f} ({percent(scores[int(low)])}), the most that was tried"
     if low != high:
-        return f"has passed that with {high:.0f} ({_percent(scores[int(high)])}), the fewest that were tried"
+        return f"has passed that with {high:.0f} ({percent(scores[int(high)])}), the fewest that were tried"
     if low in scores:
-        return f"has that with {low or 'none'}, too ({_percent(scores[int(low)])})"
+        return f"has that with {low or 'none'}, too ({percent(scores[int(low)])})"
     first, last = max(n for n in scores if n < low), min(n for n in scores if n > low)
-    between = f"between {first} ({_percent(scores[first])}) and {last} ({_percent(scores[last])})"
+    between = f"between {first} ({percent(scores[first])}) and {last} ({percent(scores[last])})"
     return f"first reaches that {between}, interpolated on the figure's scale"
 
 
-def _labels(found: tuple[float, float]) -> str:
-    low, high = found
-    if high == inf:
+def _labels(result: tuple[float, float]) -> str:
+    low, high = result
+    if high == math.inf:
         return f"more than {low:.0f} labels"
     if low != high:
         return f"fewer than {counted(round(high), 'label')}"
     return f"about {counted(round(low), 'label')}" if low else "no labels"
 
 
-def _by_seed(method: MethodRuns, headline: str) -> dict[int, float]:
-    return {run.seed: score for run in method.runs if (score := run.score(headline)) is not None}
-
-
 def _score(value: Interval | None) -> str:
     if value is None:
         return ""
-    ends = "" if value.low is None or value.high is None else f" ({_percent(value.low)}–{_percent(value.high)})"
-    return _percent(value.mean) + ends
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
+    ends = "" if value.low is None or value.high is None else f" ({percent(value.low)}–{percent(value.high)})"
+    return percent(value.mean) + ends

@@ -1,10 +1,10 @@
-"""SVG: colours and shapes that figures are made of."""
+"""Figures as SVG for a page: its colours, its words, nothing that acts."""
 
 import io
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 from xml.etree import ElementTree
@@ -12,9 +12,10 @@ from xml.etree import ElementTree
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
-from domadapt.reporting.rows import owner
+from domadapt.reporting.frames import owner
 from domadapt.runs.groups import Pair
 from domadapt.utils.text import visible
 
@@ -42,13 +43,11 @@ def palette(pairs: Sequence[Pair]) -> dict[str, str]:
     for name, (pair, method) in every.items():
         if method.role == "control":
             lead = owner(pair, method)
-            found[name] = _lighter(found[lead.name] if lead else STANDING["rnn_from_scratch"])
+            red, green, blue = to_rgb(found[lead.name] if lead else STANDING["rnn_from_scratch"])
+            found[name] = to_hex(
+                (red + LIGHTER * (1 - red), green + LIGHTER * (1 - green), blue + LIGHTER * (1 - blue))
+            )
     return found
-
-
-def _lighter(color: str) -> str:
-    red, green, blue = (part + LIGHTER * (1 - part) for part in to_rgb(color))
-    return to_hex((red, green, blue))
 
 
 SVG = "http://www.w3.org/2000/svg"
@@ -74,15 +73,38 @@ def drawing() -> Iterator[None]:
         yield
 
 
-def plain(axes: Axes, ink: str, grid: Literal["x", "y", "both"] = "y") -> None:
+def drawn(alt: str, height: float, draw: Callable[[Canvas], object]) -> str:
+    """A figure as an SVG element in the page's text colour.
+
+    Args:
+        height: in inches; the width is that of all figures.
+        draw: puts axes on the figure.
+    """
+    with drawing():
+        figure = Canvas(figsize=(WIDTH, height), layout="constrained", facecolor="none")
+        draw(figure)
+        return element(figure, alt)
+
+
+def key(name: str, **look: Any) -> Line2D:
+    """A line of a legend; with a space in front, for matplotlib hides names that begin with an underscore."""
+    return Line2D([], [], **look, label=f" {name}")
+
+
+def legend(figure: Canvas, handles: Sequence[Any], columns: int = 3, place: Any = "outside upper left") -> None:
+    """Names what colours and strokes mean, outside the axes."""
+    figure.legend(handles=handles, loc=place, ncols=columns, frameon=False, labelcolor=INK, fontsize=8)
+
+
+def plain(axes: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
     """Only what is read: two axes, faint lines across, all in one colour."""
     axes.set_facecolor("none")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(ink)
-    axes.tick_params(colors=ink)
-    axes.xaxis.label.set_color(ink)
-    axes.yaxis.label.set_color(ink)
-    axes.grid(axis=grid, color=ink, alpha=0.15)
+    axes.spines[["left", "bottom"]].set_color(INK)
+    axes.tick_params(colors=INK)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.label.set_color(INK)
+    axes.grid(axis=grid, color=INK, alpha=0.15)
     axes.set_axisbelow(True)
 
 
@@ -92,16 +114,11 @@ def wrapped(name: str, width: int, lines: int = 3) -> str:
     >>> wrapped("lisa (trainer.epochs=8)", 18)
     'lisa\\n(trainer.epochs=8)'
     """
-    found = textwrap.wrap(visible(name), width, max_lines=lines, placeholder="…", break_on_hyphens=False)
-    return "\n".join(found)
+    return "\n".join(textwrap.wrap(visible(name), width, max_lines=lines, placeholder="…", break_on_hyphens=False))
 
 
-def element(figure: Figure, alt: str) -> str:
-    """A figure drawn in :data:`INK` as an element for a page: no prolog, metadata, page-wide styles, named groups.
-
-    Args:
-        figure: made under :func:`drawing`.
-    """
+def element(figure: Canvas, alt: str) -> str:
+    """A figure, made under :func:`drawing`, as an element: no prolog, metadata, page-wide styles, named groups."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None})
     # HTML knows xlink:href by that very name: without it, marks and ticks are not drawn.

@@ -1,16 +1,16 @@
-"""Tables of scores, ranks and costs, and what is said beside them."""
+"""Tables of scores: of a pair, over pairs, by validator, as published and clean."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
-from matplotlib.figure import Figure
-
-from domadapt.reporting.blocks import Folded, Section, Table, Text, numbered
-from domadapt.reporting.rows import CEILING, Row, detail_names, rows, scores
-from domadapt.reporting.svg import INK, WIDTH, drawing, element, wrapped
+from domadapt.reporting.blocks import Block, Folded, Section, Table, TableCell, Text, for_each, in_columns, tabled
+from domadapt.reporting.formats import percent, points
+from domadapt.reporting.frames import TableRow, detail_names, over_runs, rows
+from domadapt.reporting.render import as_text
 from domadapt.runs.groups import MethodRuns, Pair, group, typed
 from domadapt.statistics.compare import compare
-from domadapt.statistics.results import Cell, Interval, Ranking, Share, Statistics
+from domadapt.statistics.results import Cell, Interval, Share, Statistics
 from domadapt.utils.text import visible
 
 OVER = {
@@ -18,6 +18,8 @@ OVER = {
     "seeds": ("s", "over seeds"),
     "test items": ("t", "over test texts, of these trained models and not of training again"),
 }
+CEILING = "ceiling: trained on target labels"
+CLEAN = "clean: without test texts that are copies of training or unlabelled texts"
 
 
 def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
@@ -32,9 +34,9 @@ def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
     >>> print(text_table([run]))
     camera → laptop: span_f1 on the target test, percent
     method       score  interval  aspect F1  source  gap closed  seeds
-    source_only   50.0     - [2]       40.0    70.0       - [1]      1
-      [1] no comparable run of in_domain among these
-      [2] fewer than 3 seeds, and no predictions read to draw test items from
+    source_only   50.0     - [1]       40.0    70.0       - [2]      1
+      [1] fewer than 3 seeds, and no predictions read to draw test items from
+      [2] no comparable run of in_domain among these
       source: the score on the source's dev part, for want of a source test
     """
     pairs = group([typed(content) for content in metrics])
@@ -54,58 +56,34 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
         statistics: where intervals come from; over seeds alone without it.
     """
     lines = rows(pair, statistics)
-    names = detail_names(pair)
-    clean_interval = any(row.clean and row.clean.low is not None for row in lines)
-    with_clean, with_regret = any(row.clean for row in lines), any(row.regret is not None for row in lines)
-    intervals = [e for row in lines for e in (row.target, row.clean if clean_interval else None) if e]
-    no_interval = [e.reason for e in intervals if e.low is None]
-    reasons = [*dict.fromkeys([*(row.closed.reason for row in lines if row.closed.reason), *no_interval])]
-
-    def interval(value: Interval | None) -> str:
-        if value is None:
-            return "-"
-        if value.low is None or value.high is None:
-            return f"- [{reasons.index(value.reason) + 1}]"
-        return f"{100 * value.low:.1f}–{100 * value.high:.1f} ({OVER[value.over][0]})"
-
-    header = [
-        "method",
-        "score",
-        "interval",
-        *(["clean"] if with_clean else []),
-        *(["clean interval"] if clean_interval else []),
+    clean = [row.clean for row in lines if row.clean]
+    columns = [
+        ("method", lambda row: visible(row.name) + (f" ({CEILING})" if row.method.role == "in_domain" else "")),
+        ("score", lambda row: _mean(row.target)),
+        ("interval", lambda row: _interval(row.target)),
+        *([("clean", lambda row: _mean(row.clean))] if clean else []),
+        *([("clean interval", lambda row: _interval(row.clean))] if any(c.low is not None for c in clean) else []),
+        *for_each({n: score_name(n) for n in detail_names(pair)}, lambda row, name: percent(row.details.get(name))),
+        ("source", lambda row: percent(row.source)),
+        ("gap closed", lambda row: closed(row.closed)),
+        *([("regret", lambda row: percent(row.regret))] if any(row.regret is not None for row in lines) else []),
+        ("seeds", lambda row: str(len(row.method.seeds))),
     ]
-    header += [*(_title(name) for name in names), "source", "gap closed", *(["regret"] if with_regret else []), "seeds"]
-    cells = []
-    for row in lines:
-        clean = [*([_mean(row.clean)] if with_clean else []), *([interval(row.clean)] if clean_interval else [])]
-        details = [_percent(row.details.get(name)) for name in names]
-        share = closed(row.closed, reasons)
-        numbers = [_mean(row.target), interval(row.target), *clean, *details, _percent(row.source), share]
-        regret = [_percent(row.regret)] if with_regret else []
-        cells.append([_name(row), *numbers, *regret, str(len(row.method.seeds))])
-    return Table(
-        f"{visible(pair.name)}: {visible(pair.headline)} on the target test, percent",
-        header,
-        cells,
-        [*reasons, *_remarks(pair, lines)],
-    )
+    title = f"{visible(pair.name)}: {visible(pair.headline)} on the target test, percent"
+    return tabled(title, lines, columns, _remarks(pair, lines))
 
 
-def closed(share: Share, reasons: Sequence[str]) -> str:
-    """A share of the gap in percent with its interval, and the mark of a reason.
+def closed(share: Share) -> TableCell:
+    """A share of the gap in percent with its interval, and why there is none.
 
-    >>> closed(Share("span_f1", Interval(0.25, 0.1, 0.412, "seeds"), None, 1), [])
+    >>> closed(Share("span_f1", Interval(0.25, 0.1, 0.412, "seeds"), None, 1)).text
     '25 % (10 to 41)'
-    >>> closed(Share("span_f1", None, None, 1, "no gap"), ["no gap"])
-    '- [1]'
     """
-    mark = f" [{reasons.index(share.reason) + 1}]" if share.reason else ""
     if share.value is None:
-        return f"-{mark}"
+        return TableCell("-", share.reason)
     low, high = share.value.low, share.value.high
     ends = "" if low is None or high is None or low == high else f" ({100 * low:.0f} to {100 * high:.0f})"
-    return f"{100 * share.value.mean:.0f} %{ends}{mark}"
+    return TableCell(f"{100 * share.value.mean:.0f} %{ends}", share.reason)
 
 
 def gap_words(gap: Interval) -> str:
@@ -114,40 +92,41 @@ def gap_words(gap: Interval) -> str:
     >>> gap_words(Interval(0.018, 0.003, 0.034, "seeds"))
     'in_domain − source_only is 1.8 points (0.3 to 3.4, 95 % interval over seeds)'
     """
-    none = gap.low is None or gap.high is None
-    ends = (
-        "no interval"
-        if none
-        else f"{100 * (gap.low or 0):.1f} to {100 * (gap.high or 0):.1f}, 95 % interval over {gap.over}"
-    )
+    ends = "no interval"
+    if gap.low is not None and gap.high is not None:
+        ends = f"{100 * gap.low:.1f} to {100 * gap.high:.1f}, 95 % interval over {gap.over}"
     return f"in_domain − source_only is {100 * gap.mean:.1f} points ({ends})"
 
 
 def shares_table(overall: Sequence[Cell]) -> Table | None:
     """Adapted methods' shares of the gap over pairs, by each score; None where there is no gap."""
     lines = [one for one in overall if one.role == "adapted" and any(share.gap for share in one.shares)]
-    names = list(dict.fromkeys(share.score for one in lines for share in one.shares))
     if not lines:
         return None
-    notes = list(dict.fromkeys(share.reason for one in lines for share in one.shares if share.reason))
-    cells = []
-    for one in lines:
-        found = {share.score: share for share in one.shares}
-        shares = [closed(found[name], notes) if name in found else "" for name in names]
-        cells.append([visible(one.method), *shares, str(max(share.pairs for share in one.shares))])
     gaps = {s.score: s.gap for one in reversed(lines) for s in one.shares if s.gap}
-    notes += [f"{_title(name)}: {gap_words(gap)}" for name, gap in gaps.items()]
-    title = "Gap closed by each score, percent: mean gain over mean gap of the pairs, with 95 % intervals"
-    return Table(title, ["method", *map(_title, names), "pairs"], cells, notes)
+
+    def cell(one: Cell, name: str) -> str | TableCell:
+        return next((closed(share) for share in one.shares if share.score == name), "")
+
+    return tabled(
+        "Gap closed by each score, percent: mean gain over mean gap of the pairs, with 95 % intervals",
+        lines,
+        [
+            ("method", lambda one: visible(one.method)),
+            *for_each({share.score: score_name(share.score) for one in lines for share in one.shares}, cell),
+            ("pairs", lambda one: str(max(share.pairs for share in one.shares))),
+        ],
+        [f"{score_name(name)}: {gap_words(gap)}" for name, gap in gaps.items()],
+    )
 
 
-def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
+def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
     over = {e.over for row in lines for e in (row.target, row.clean) if e}
     remarks = [f"({mark}): 95 % interval {words}" for kind, (mark, words) in OVER.items() if kind in over]
     if gap := next((row.closed.gap for row in lines if row.method.role == "in_domain" and row.closed.value), None):
         remarks.append(f"the gap: {gap_words(gap)}")
     if any(row.clean for row in lines):
-        remarks.append("clean: without test texts that are copies of training or unlabelled texts")
+        remarks.append(CLEAN)
     if any(row.source is not None and not row.method.runs[0].source_test for row in lines):
         remarks.append("source: the score on the source's dev part, for want of a source test")
     if any(row.regret is not None for row in lines):
@@ -155,79 +134,77 @@ def _remarks(pair: Pair, lines: Sequence[Row]) -> list[str]:
     if len({row.method.seeds for row in lines}) > 1:
         remarks.append("the methods were not all run with the same seeds")
     if pair.repeated:
-        remarks.append(
-            f"{pair.repeated} run{'s' * (pair.repeated > 1)} left out: a later run has the same settings and seed"
-        )
+        runs = "run" if pair.repeated == 1 else "runs"
+        remarks.append(f"{pair.repeated} {runs} left out: a later run has the same settings and seed")
     return remarks
 
 
-def as_text(table: Table) -> str:
-    """A table with its footnotes, aligned, for a terminal."""
-    widths = [max(len(cell) for cell in column) for column in zip(table.header, *table.rows, strict=True)]
-    lines = [table.title]
-    for cells in (table.header, *table.rows):
-        padded = (
-            cell.ljust(width) if column in {0, *table.left} else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join([*lines, *(f"  {note}" for note in numbered(table))])
+def score_name(name: str) -> str:
+    """A score as columns are headed.
 
-
-def _name(row: Row) -> str:
-    return visible(row.method.name) + (f" ({CEILING})" if row.method.role == "in_domain" else "")
-
-
-def _title(name: str) -> str:
+    >>> score_name("aspect_f1"), score_name("accuracy")
+    ('aspect F1', 'accuracy')
+    """
     return visible(name.removesuffix("_f1") + " F1" if name.endswith("_f1") else name)
 
 
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f}"
+def _interval(value: Interval | None) -> str | TableCell:
+    if value is None:
+        return "-"
+    if value.low is None or value.high is None:
+        return TableCell("-", value.reason)
+    return f"{100 * value.low:.1f}–{100 * value.high:.1f} ({OVER[value.over][0]})"
 
 
 def _mean(value: Interval | None) -> str:
-    return _percent(value.mean if value else None)
+    return percent(value.mean if value else None)
 
 
-MOST = 30  # methods in one diagram; more are a table's business
+COLUMNS = 8  # of a table that fits a printed page
 
 
-def rank_svg(ranking: Ranking, alt: str) -> str:
-    """Mean ranks on a line, methods that are not told apart joined by bars.
+def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
+    """Two tables: target score, and gap closed with colours; a mean of each where a method was run on all pairs."""
+    by_pair = {pair.name: {row.name: row for row in rows(pair, statistics)} for pair in pairs}
+    longest = sorted(by_pair.values(), key=len, reverse=True)
+    roles = {name: row.method.role for found in longest for name, row in found.items()}
+    methods = sorted(roles, key=lambda name: roles[name] == "in_domain")
+    overall = {one.method: one for one in statistics.overall if len(one.pairs) == len(pairs)}
+    comparable = len({pair.headline for pair in pairs}) == 1
 
-    Returns:
-        An SVG element; an empty string with too many methods to draw.
-    """
-    if len(ranking.methods) > MOST or not ranking.pairwise:
-        return ""
-    import pandas as pd
-    import scikit_posthocs
+    def score(name: str, pair: str) -> str:
+        row = by_pair[pair].get(name)
+        return percent(row.target.mean) if row and row.target else ""
 
-    # Numbered, for two names may be the same after shortening.
-    names = [f"{wrapped(name, 34, 1)}{chr(8203) * i}" for i, name in enumerate(ranking.methods)]
-    with drawing():
-        figure = Figure(figsize=(WIDTH, 0.9 + 0.26 * len(names)), layout="constrained", facecolor="none")
-        axes = figure.add_subplot()
-        axes.set_facecolor("none")
-        scikit_posthocs.critical_difference_diagram(
-            dict(zip(names, ranking.mean_ranks, strict=True)),
-            pd.DataFrame(ranking.pairwise, index=names, columns=names),
-            ax=axes,
-            left_only=True,
-            label_fmt_left="{label} ({rank:.2f})  ",
-            label_props={"fontsize": 8},
-            color_palette=dict.fromkeys(names, INK),
-            crossbar_props={"color": INK},
-            marker_props={"color": INK, "s": 14},
-            elbow_props={"linewidth": 0.8},
-        )
-        axes.tick_params(colors=INK)
-        axes.spines["top"].set_color(INK)
-        for text in axes.texts:
-            text.set_color(INK)
-            text.set_text(text.get_text().replace(chr(8203), ""))
-        return element(figure, alt)
+    def gap(name: str, pair: str) -> str | TableCell:
+        if (row := by_pair[pair].get(name)) is None:
+            return ""
+        if row.closed.value is None:
+            return TableCell("-", row.closed.reason)
+        share = row.closed.value.mean
+        return TableCell(f"{100 * share:.0f}", row.closed.reason, min(max(share, -1.0), 1.0))
+
+    def mean_score(name: str) -> str:
+        own = overall.get(name)
+        return percent(own.score.mean) if own and own.score else ""
+
+    def mean_gap(name: str) -> str:
+        own = overall.get(name)
+        share = own.shares[0].value if own and own.shares else None
+        return f"{100 * share.mean:.0f}" if share else ""
+
+    def part(title: str, names: Sequence[str], cell: Any, middle: Any, notes: Sequence[str] = ()) -> list[Table]:
+        columns = [("method", str), *([("mean", middle)] if comparable else [])]
+        return in_columns(tabled(title, names, [*columns, *for_each([*by_pair], cell)], notes, narrow=True), COLUMNS)
+
+    adapted = [name for name in methods if roles[name] == "adapted"]
+    notes = ["mean: mean gain over mean gap, of methods that were run on all pairs"] if comparable else []
+    told = "100 is the ceiling, 0 is source_only, green above it. A colour is no test: the next section has tests."
+    return [
+        *part("Headline score on the target test, percent", methods, score, mean_score),
+        Text(told, "soft"),
+        *part("Gap closed, percent of the way from source_only to in_domain", adapted, gap, mean_gap, notes),
+    ]
 
 
 BOUND = "oracle"  # chooses by target test labels: a bound, never a choice
@@ -237,16 +214,15 @@ def regret(pairs: Sequence[Pair]) -> Section:
     """One table a pair: mean target score of the checkpoint that each validator would have chosen."""
     tables = [table for pair in pairs if (table := regret_table(pair)) is not None]
     about = (
-        "A validator chooses which epoch's model is kept. The oracle looks at target test labels, so it is only a "
-        "bound; the difference to it is what choosing without them costs. In brackets: the mean epoch chosen. "
-        "The validator that each run really used is marked *."
+        "What each validator's checkpoint scores, and in brackets the mean epoch it chose; * marks the one that was "
+        "used. The oracle looks at target test labels: a bound, and the difference to it is what choosing without them "
+        "costs."
     )
     if not tables:
         none = "No run recorded what other validators would have chosen with their scores on the target test."
         return Section("Selection regret", (Text(none),))
-    if len(tables) > 1:
-        return Section("Selection regret", (Text(about, "soft"), Folded("Pair by pair", tuple(tables))))
-    return Section("Selection regret", (Text(about, "soft"), *tables))
+    several = (Folded("Pair by pair", tuple(tables)),) if len(tables) > 1 else tuple(tables)
+    return Section("Selection regret", (Text(about, "soft"), *several))
 
 
 def regret_table(pair: Pair) -> Table | None:
@@ -255,24 +231,25 @@ def regret_table(pair: Pair) -> Table | None:
     names = list(dict.fromkeys(name for found in choices.values() for name in found))
     if not names:
         return None
-    order = [*(name for name in names if name != BOUND), *([BOUND] if BOUND in names else [])]
-    used = {m.name: {run.selection.validator for run in m.runs} for m in pair.methods}
-    table = Table(
+    names.sort(key=lambda name: name == BOUND)
+
+    def cell(method: MethodRuns, name: str) -> str:
+        if name not in choices[method.name]:
+            return ""
+        score, epoch = choices[method.name][name]
+        used = name in {run.selection.validator for run in method.runs}
+        return f"{100 * score:.1f} ({epoch:.1f}){'*' if used else ''}"
+
+    return tabled(
         f"{pair.name}: {pair.headline} on the target test by validator, percent",
-        ["method", *(f"{name} (a bound)" if name == BOUND else name for name in order), "regret"],
-        [],
+        [method for method in pair.methods if choices[method.name]],
+        [
+            ("method", lambda method: method.name),
+            *for_each({name: f"{name} (a bound)" if name == BOUND else name for name in names}, cell),
+            ("regret", lambda method: percent(over_runs(method, lambda run: run.selection.gap))),
+        ],
+        ["regret: mean over seeds of the oracle's score less the chosen checkpoint's, in points"],
     )
-    for method, found in choices.items():
-        if not found:
-            continue
-        cells = []
-        for name in order:
-            mark = "*" if name in used[method] else ""
-            cells.append(f"{100 * found[name][0]:.1f} ({found[name][1]:.1f}){mark}" if name in found else "")
-        gaps = scores(_of(pair, method), lambda run: run.selection.gap)
-        table.rows.append([method, *cells, f"{100 * sum(gaps) / len(gaps):.1f}" if gaps else "-"])
-    table.notes.append("regret: mean over seeds of the oracle's score less the chosen checkpoint's, in points")
-    return table
 
 
 def mean_choices(method: MethodRuns, headline: str) -> dict[str, tuple[float, float]]:
@@ -284,16 +261,35 @@ def mean_choices(method: MethodRuns, headline: str) -> dict[str, tuple[float, fl
     {'entropy': (0.5, 2.0)}
     """
     found: dict[str, list[tuple[float, int]]] = {}
-    for run in method.runs:
-        for name, choice in run.selection.choices.items():
-            value = (choice.target_test or {}).get(headline)
-            if value is not None:
-                found.setdefault(name, []).append((value, choice.epoch))
-    return {
-        name: (sum(v for v, _ in pairs) / len(pairs), sum(e for _, e in pairs) / len(pairs))
-        for name, pairs in found.items()
-    }
+    for name, choice in (item for run in method.runs for item in run.selection.choices.items()):
+        if (value := (choice.target_test or {}).get(headline)) is not None:
+            found.setdefault(name, []).append((value, choice.epoch))
+    return {name: (fmean(v for v, _ in some), fmean(e for _, e in some)) for name, some in found.items()}
 
 
-def _of(pair: Pair, name: str) -> MethodRuns:
-    return next(method for method in pair.methods if method.name == name)
+def published_and_clean(pairs: Sequence[Pair]) -> Table | Text:
+    """Every method's score on all of the target test, and on the texts that occur nowhere in training."""
+    by_pair = {pair.name: rows(pair) for pair in pairs}
+    lines = [(name, row, row.target, row.clean) for name, some in by_pair.items() for row in some]
+    same = ", ".join(name for name, some in by_pair.items() if not any(row.clean for row in some))
+    both = [(name, row, target, clean) for name, row, target, clean in lines if target and clean]
+    if not both:
+        return Text(f"As published and clean are the same, or no run recorded them apart: {same}.")
+
+    def size(row: TableRow, name: str) -> str:
+        sizes = row.method.runs[0].target_test_sizes
+        return str(getattr(sizes, name) if sizes else "-")
+
+    return tabled(
+        "Target test as published and clean: mean scores, percent",
+        both,
+        [
+            ("method", lambda line: f"{line[0]}: {line[1].name}"),
+            ("texts", lambda line: size(line[1], "all")),
+            ("clean texts", lambda line: size(line[1], "clean")),
+            ("as published", lambda line: percent(line[2].mean)),
+            ("clean", lambda line: percent(line[3].mean)),
+            ("difference", lambda line: points(line[3].mean - line[2].mean)),
+        ],
+        [CLEAN, *([f"as published and clean are the same, or were not recorded apart: {same}"] if same else [])],
+    )

@@ -38,7 +38,7 @@ class Word:
         return self.middle + (share - 0.5) * whole
 
 
-@dataclass(slots=True)
+@dataclass
 class Arc:
     """A line over one line's words, to ``word``; without a ``head`` in that line only an arrow with a label."""
 
@@ -47,24 +47,13 @@ class Arc:
     label: str
     level: int = 1
 
-    @property
-    def start(self) -> float:
-        """Where the arc leaves its head: beside the arrow tip that the head receives."""
-        if self.head is None:
-            return self.word.middle
-        return self.head.middle + (-4 if self.head.middle > self.word.middle else 4)
-
-    @property
-    def label_middle(self) -> float:
-        """Middle of the label, moved inwards where it would leave the picture."""
-        half = letters(self.label) * SMALL / 2
-        return min(max((self.word.middle + self.start) / 2, half), WIDTH - half)
-
-    @property
-    def extent(self) -> tuple[float, float]:
-        half = letters(self.label) * SMALL / 2 + 2
-        points = (self.word.middle, self.start, self.label_middle - half, self.label_middle + half)
-        return min(points), max(points)
+    def __post_init__(self) -> None:
+        x, half = self.word.middle, letters(self.label) * SMALL / 2
+        # Beside the arrow tip that the head receives; a label is moved inwards where it would leave the picture.
+        self.start = x if self.head is None else self.head.middle + (-4 if self.head.middle > x else 4)
+        self.label_middle = min(max((x + self.start) / 2, half), WIDTH - half)
+        ends = (x, self.start, self.label_middle - half - 2, self.label_middle + half + 2)
+        self.low, self.high = min(ends), max(ends)
 
 
 def letters(text: str) -> int:
@@ -78,11 +67,7 @@ def letters(text: str) -> int:
 
 
 def place(text: str, parse: Parse, spans: Sequence[Span]) -> list[Word | None]:
-    """Words from left to right, line by line; None for white space that the parser took for a word.
-
-    Args:
-        spans: all that will be drawn below the words, whose types need room.
-    """
+    """Words from left to right, line by line, with room for spans' types; None for white space taken for a word."""
     words: list[Word | None] = []
     x, line = float(MARGIN), 0
     for (start, end), relation in zip(parse.words.tolist(), parse.relations, strict=True):
@@ -114,13 +99,11 @@ def arcs(words: Sequence[Word | None], parse: Parse, line: int) -> list[Arc]:
         elif other.line == line:
             found.append(Arc(word, other, relation))
         else:
-            found.append(
-                Arc(word, None, f"{relation} {'↑' if other.line < line else '↓'} {shortened(other.label, 12)}")
-            )
-    found.sort(key=lambda arc: arc.extent[1] - arc.extent[0])
+            where = "↑" if other.line < line else "↓"
+            found.append(Arc(word, None, f"{relation} {where} {shortened(other.label, 12)}"))
+    found.sort(key=lambda arc: arc.high - arc.low)
     for index, arc in enumerate(found):
-        low, high = arc.extent
-        below = [other.level for other in found[:index] if other.extent[0] < high and low < other.extent[1]]
+        below = [other.level for other in found[:index] if other.low < arc.high and arc.low < other.high]
         arc.level = 1 + max(below, default=0)
     return found
 
@@ -145,11 +128,7 @@ class Lane:
 def tree_svg(text: str, parse: Parse, lanes: Sequence[Lane], alt: str) -> str:
     """Draw one parsed text; long ones take several lines, and arcs between lines are short arrows with the head's name.
 
-    Args:
-        text: what was parsed. Whatever it contains is shown, never interpreted.
-
-    Returns:
-        An ``svg`` element, styled by the report's style sheet.
+    Whatever the text contains is shown, never interpreted; the element is styled by the report's style sheet.
     """
     words = place(text, parse, [span for lane in lanes for span in lane.spans])
     root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "tree", "role": "img"})
@@ -175,13 +154,9 @@ def tree_svg(text: str, parse: Parse, lanes: Sequence[Lane], alt: str) -> str:
 def _draw_arcs(root: Element, above: Sequence[Arc], floor: float) -> None:
     lines, tips = "", ""
     for arc in above:
-        x, top = arc.word.middle, floor - STEP * arc.level + 3
-        bend = 5 if arc.start > x else -5
-        if arc.head is None:
-            lines += f"M{x:.0f} {floor:.0f}V{top + 4:.0f}"
-        else:
-            lines += f"M{x:.0f} {floor:.0f}V{top + 5:.0f}q0 -5 {bend} -5"
-            lines += f"H{arc.start - bend:.0f}q{bend} 0 {bend} 5V{floor:.0f}"
+        x, top, bend = arc.word.middle, floor - STEP * arc.level + 3, 5 if arc.start > arc.word.middle else -5
+        over = f"q0 -5 {bend} -5H{arc.start - bend:.0f}q{bend} 0 {bend} 5V{floor:.0f}" if arc.head else ""
+        lines += f"M{x:.0f} {floor:.0f}V{top + (5 if arc.head else 4):.0f}{over}"
         tips += f"M{x:.0f} {floor + 2:.0f}l-3 -6h6z"
     if above:  # two elements for all arcs keep a page with hundreds of trees small
         SubElement(root, "path", {"class": "arc", "d": lines})

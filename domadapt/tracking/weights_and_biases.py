@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from domadapt.reporting.blocks import numbered
-from domadapt.reporting.plots import save_bars
-from domadapt.reporting.rows import rows
+from domadapt.reporting.blocks import written
+from domadapt.reporting.frames import rows
+from domadapt.reporting.plots import save_scores
 from domadapt.reporting.tables import table
 from domadapt.runs.groups import Pair, group, typed
 from domadapt.tracking.tracker import Content, Run, Tracker, final, reason
@@ -66,10 +66,11 @@ def show(wandb: Any, run: Any, metrics: Sequence[Content]) -> None:
         for index, pair in enumerate(pairs):
             name = re.sub(r"\W+", "_", pair.name)
             drawn = table(pair)
-            run.log({f"table/{name}": wandb.Table(columns=drawn.header, data=drawn.rows)})
+            cells, notes = written(drawn)
+            run.log({f"table/{name}": wandb.Table(columns=drawn.header, data=cells)})
             if any(row.target for row in rows(pair)):
-                picture = save_bars(pair, Path(folder, f"{index}.png"))
-                run.log({f"bars/{name}": wandb.Image(str(picture), caption="; ".join([drawn.title, *numbered(drawn)]))})
+                picture = save_scores(pair, Path(folder, f"{index}.png"))
+                run.log({f"bars/{name}": wandb.Image(str(picture), caption="; ".join([drawn.title, *notes]))})
 
 
 def numbers(pair: Pair) -> list[list[Any]]:

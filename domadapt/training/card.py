@@ -24,7 +24,7 @@ from domadapt.data.texts import words
 from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import row
 from domadapt.methods.session import Session
-from domadapt.reporting.cards import as_markdown
+from domadapt.reporting.target_card import as_markdown
 from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import ChangedWords, Kind, ShownText, TargetCard, write_card

@@ -15,7 +15,7 @@ from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.self_training import SelfTraining, mean, soft_cross_entropy
 from domadapt.methods.session import ReadText, Session
 from domadapt.models.output import Output
-from domadapt.reporting.cards import as_lines
+from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import read_card
 from domadapt.training.build import build
 from tests.support import corpora, setting_of, tiny_encoder, tiny_step

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from domadapt.analysis.shift import compare, domain_shift, jensen_shannon, proxy_a_distance, text_states
 from domadapt.analysis.subject import Side, Subject
 from domadapt.data.records import Record, Span
-from domadapt.reporting.analysis_page import domain_shift_section as section
-from domadapt.reporting.blocks import page
+from domadapt.reporting.analysis_page import shift_section as section
+from domadapt.reporting.render import page
 from domadapt.syntax.parser import SpacyParser
 from domadapt.utils.text import plain_json
 from tests.support import parsed_examples, setting_of, tiny_encoder

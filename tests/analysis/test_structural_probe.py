@@ -11,8 +11,8 @@ from torch import Tensor
 
 from domadapt.analysis.probes import fit, linear, score, spanning_tree, spearman, squared_distances, structural_probe
 from domadapt.analysis.subject import Side, Subject, every_layer, of_texts, of_words
-from domadapt.reporting.analysis_page import section
-from domadapt.reporting.blocks import page
+from domadapt.reporting.analysis_page import probes_section as section
+from domadapt.reporting.render import page
 from domadapt.syntax.parser import Parse, SpacyParser
 from domadapt.syntax.trees import Tree, trees
 from tests.support import TEXTS, parsed_examples, setting_of, tiny_encoder

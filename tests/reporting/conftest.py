@@ -11,8 +11,7 @@ MakeMetrics = Callable[..., dict[str, Any]]
 MakeRun = Callable[..., Path]
 
 
-def _role(method: str) -> str:
-    return method if method in ("rnn_from_scratch", "source_only", "in_domain") else "adapted"
+BARS = ("rnn_from_scratch", "source_only", "in_domain")
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def make_metrics() -> MakeMetrics:
             "task": "extraction",
             "headline": headline,
             "method": method,
-            "role": _role(method),
+            "role": method if method in BARS else "adapted",
             "seed": seed,
             "source_dev": {headline: 0.7},
             "source_test": {headline: 0.6},

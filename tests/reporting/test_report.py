@@ -1,4 +1,4 @@
-"""The page: whole, self-contained, and deaf to what corpora would like it to do."""
+"""The page and its Markdown: whole, self-contained, and deaf to what corpora would like them to do."""
 
 import re
 from html.parser import HTMLParser
@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.synthetic import synthetic_runs
-from domadapt.reporting.cards import LONGEST_TEXT
-from domadapt.reporting.plots import dots_svg, save_bars
+from domadapt.reporting.blocks import Section, Table, Text
+from domadapt.reporting.examples import LONGEST_TEXT
+from domadapt.reporting.plots import dots_svg, save_scores
+from domadapt.reporting.render import LONGEST, code, harmless, markdown, table_lines
 from domadapt.reporting.report import FORMATS, report
 from domadapt.reporting.svg import palette
 from tests.support import grouped
@@ -20,6 +24,7 @@ HOSTILE = (
     "</text></svg><style>*{display:none}</style><iframe src='https://example.org'>",
     "abc \u202egnirts desrever\u202c \u2066isolate\u2069 end",
     "null \x00 bell \x07 escape \x1b[31m delete \x7f line \u2028 end \ufffe \ud800 lone",
+    "[x](http://example.org) @everyone #1 | a | b | `c` ``` **d** ~~e~~ $f$ www.example.org",
     "{{ 7 * 7 }} {% raw %} $\\frac{1}{2}$ &amp; &lt;b&gt;",
     "الكاميرا ممتازة והמסך טוב 相機很好 👩‍👩‍👧 é",
     "x" * 1_000_000,
@@ -66,6 +71,12 @@ def assert_harmless(html: str) -> Page:
     return page
 
 
+def words_of(tmp_path: Path) -> str:
+    """What a report on the runs says, which is harmless."""
+    html = report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
+    return " ".join(assert_harmless(html).text.split())
+
+
 def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) -> None:
     text = "The battery life is great."
     right, wrong = row(text, [(4, 16)], [(4, 16)]), row(text, [(4, 16)], [(4, 11)])
@@ -79,17 +90,20 @@ def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) ->
     html = output.read_text(encoding="utf-8")
     page = assert_harmless(html)
     words = " ".join(page.text.split())
-    assert "12 runs on 1 pair" in words
-    assert "20.0 points above source_only" in words
-    assert "no gain or loss is shown" in words  # three seeds can't
-    assert "lisa against source_only at the same seeds (1, 2, 3), on 2 target test texts" in words
-    assert "source dev, not on the target" in words
-    assert "Fixed: 1 text has fewer errors; all of them" in words
-    assert "Broke: 1 text has more errors; all of them" in words
-    assert "errors: 2 before, 0 after" in words
-    assert "No attention is drawn: no model in" in words
-    assert "2 times: a mended tag" in words or "6 times: a mended tag" in words
-    assert "domadapt train seed=1 # lisa, seed 1, key lisa1" in words
+    assert re.search(r"20\.0 points \([^)]*\) above source_only", words)
+    for part in (
+        "12 runs on 1 pair",
+        "no gain or loss is shown",  # three seeds can't
+        "lisa against source_only at the same seeds (1, 2, 3), on 2 target test texts",
+        "source dev, not on the target",
+        "Fixed: 1 text has fewer errors; all of them",
+        "Broke: 1 text has more errors; all of them",
+        "errors: 2 before, 0 after",
+        "No attention is drawn: no model in",
+        "6 times: a mended tag",
+        "domadapt train seed=1 # lisa, seed 1, key lisa1",
+    ):
+        assert part in words
     order = ["Summary", "Scores", "Significance", "Cost against gain", "Pair by pair", "Data", "How to reproduce"]
     order.append("Not in this report")  # of selection and of expected scores these runs recorded nothing
     assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html) == order
@@ -100,26 +114,45 @@ def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) ->
     assert report(tmp_path / "runs", output).read_text(encoding="utf-8") == html  # the same bytes every time
 
 
+def without_code(text: str) -> str:
+    """Markdown less its code spans, which begin and end with equally many backticks."""
+    return re.sub(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", "", text, flags=re.DOTALL)
+
+
 def test_hostile_text_is_shown_and_not_obeyed(make_run: Any, row: Any, tmp_path: Path) -> None:
-    name = HOSTILE[0] + "\u202e"
-    for method, predicted in (("source_only", []), (name.replace("/", "-"), [(0, 3)])):
+    """Texts, labels and names of everything, in every section."""
+    adapted, validator = (HOSTILE[0] + "\u202e").replace("/", "-"), HOSTILE[1].replace("/", "-")
+    for method, predicted in (("source_only", []), (adapted, [(0, 3)]), ("in_domain", [(0, 3)])):
         rows = [row(text, [(0, 3)], predicted) for text in HOSTILE]
         rows[0]["gold"]["spans"][0]["type"] = HOSTILE[1]
         make_run(
-            method, 1, 0.5, rows, source=HOSTILE[0], target=HOSTILE[3], command=HOSTILE[1],
+            method, 1, 0.5, rows, source=HOSTILE[0] + HOSTILE[2], target=HOSTILE[3],
+            command=HOSTILE[1] + HOSTILE[5] + "\n\n# heading",
             versions={HOSTILE[0]: HOSTILE[4].replace("\ud800", "")}, hardware={"device": HOSTILE[2]},
-            counts={"warnings": {HOSTILE[2]: 1}, "truncated": {}},
-            curve=[{"epoch": 1, "step": 1, "losses": {HOSTILE[5]: 0.1}, "source_dev": {"span_f1": 0.5}}],
+            counts={"warnings": {HOSTILE[2]: 1}, "truncated": {}}, target_test_sizes={"all": 4, "clean": 3},
+            curve=[{"epoch": 1, "step": 1, "losses": {HOSTILE[6]: 0.1}, "source_dev": {"span_f1": 0.5}}],
+            calibration={"error": 0.1, "bins": [{"confidence": 0.9, "accuracy": 0.8, "count": 3}]},
+            selection={"validator": validator, "epoch": 1, "gap": 0.1,
+                       "choices": {validator: {"epoch": 1, "target_test": {"span_f1": 0.5}}}},
         )  # fmt: skip
-    output = report(tmp_path / "runs", tmp_path / "report.html")
+    output = report(tmp_path / "runs", tmp_path / "report.html", FORMATS)
     page = assert_harmless(output.read_text(encoding="utf-8"))
-    assert "<script>alert(1)</script>" in page.text
-    assert "⟨U+202E⟩gnirts" in page.text
-    assert "⟨U+0007⟩" in page.text
-    assert "{{ 7 * 7 }}" in page.text
-    assert "الكاميرا" in page.text
+    for part in (
+        "<script>alert(1)</script>",
+        "⟨U+202E⟩gnirts",
+        "⟨U+0007⟩",
+        "{{ 7 * 7 }}",
+        "الكاميرا",
+        "regret",
+        "</svg>",
+    ):
+        assert part in page.text
     assert f"{1_000_000 - LONGEST_TEXT} more characters" in " ".join(page.text.split())
     assert output.stat().st_size < 3_000_000
+    text = output.with_suffix(".md").read_text(encoding="utf-8")
+    assert "alert(1)" in text and len(text.encode()) <= LONGEST
+    lines = re.sub(r"^(`{3,})text\n.*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)  # bars are in fences
+    assert not any(part in without_code(lines) for part in ("<script", "@everyone", "](", "# heading"))
 
 
 def test_owners_words_are_drawn(make_run: Any, row: Any, tmp_path: Path) -> None:
@@ -135,59 +168,46 @@ def test_classification_compares_labels(make_run: Any, row: Any, tmp_path: Path)
         line = row("It broke.", [], [])
         line["gold"]["label"], line["predicted"]["label"] = "negative", label
         make_run(method, 1, 0.5, [line], task="classification", headline="macro_f1")
-    html = report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
-    words = " ".join(Page(html).text.split())
-    assert "gold negative, before positive, after negative" in words
-    assert "An error is a wrong label" in words
+    words = words_of(tmp_path)
+    assert "gold negative, before positive, after negative" in words and "An error is a wrong label" in words
 
 
 def test_no_target_labels(make_run: Any, tmp_path: Path) -> None:
     make_run("source_only", 1, None)
     make_run("lisa", 1, None)
-    html = report(tmp_path / "runs", tmp_path / "report.html").read_text(encoding="utf-8")
-    words = " ".join(assert_harmless(html).text.split())
+    words = words_of(tmp_path)
     assert "No scores are drawn: the target test has no labels" in words
-    assert "Nothing to compare" not in words  # nor anything else that target labels would tell
-    assert "Cost against gain" not in words
+    for other in ("Nothing to compare", "Cost against gain"):  # nor anything else that target labels would tell
+        assert other not in words
 
 
-def test_damaged_predictions_spoil_only_the_examples(make_run: Any, row: Any, tmp_path: Path) -> None:
-    folder = make_run("source_only", 1, 0.5, [row("a", [], [])])
-    make_run("lisa", 1, 0.5, [row("a", [], [])])
-    (folder / "predictions.jsonl").write_text('{"id": "a"\n', encoding="utf-8")
-    words = " ".join(Page(report(tmp_path / "runs", tmp_path / "r.html").read_text(encoding="utf-8")).text.split())
-    assert "predictions.jsonl:1: not whole JSON" in words
-
-
-def test_predictions_of_other_lengths_are_told(make_run: Any, row: Any, tmp_path: Path) -> None:
-    make_run("source_only", 1, 0.5, [row("a", [], [])])
-    make_run("lisa", 1, 0.5, [row("a", [], []), row("b", [], [])])
-    words = " ".join(Page(report(tmp_path / "runs", tmp_path / "r.html").read_text(encoding="utf-8")).text.split())
-    assert "different numbers of texts" in words
-
-
-def test_skipped_files_are_listed(make_run: Any, tmp_path: Path) -> None:
-    make_run("source_only", 1, 0.5)
-    (tmp_path / "runs" / "half").mkdir()
-    (tmp_path / "runs" / "half" / "metrics.json").write_text('{"format"', encoding="utf-8")
-    words = " ".join(Page(report(tmp_path / "runs", tmp_path / "r.html").read_text(encoding="utf-8")).text.split())
-    assert "Unreadable, so left out" in words
-    assert "half/metrics.json" in words
-
-
-def test_output_that_is_a_folder(make_run: Any, tmp_path: Path) -> None:
-    make_run("source_only", 1, 0.5)
-    with pytest.raises(ValueError, match="is a folder"):
-        report(tmp_path / "runs", tmp_path)
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("source_only/seed=1/predictions.jsonl", '{"id": "a"\n', "predictions.jsonl:1: not whole JSON"),
+        ("source_only/seed=1/predictions.jsonl", "", "different numbers of texts"),
+        ("half/metrics.json", '{"format"', "Unreadable, so left out"),
+    ],
+)
+def test_damaged_files_spoil_only_what_they_say(
+    make_run: Any, row: Any, tmp_path: Path, file: str, content: str, told: str
+) -> None:
+    for method in ("source_only", "lisa"):
+        make_run(method, 1, 0.5, [row("a", [], [])])
+    path = tmp_path / "runs" / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    words = words_of(tmp_path)
+    assert told in words and file.partition("/")[0] in words
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_bars_as_a_file(make_metrics: Any, tmp_path: Path, suffix: str) -> None:
     (pair,) = grouped([make_metrics(name, 1, 0.5) for name in ("_hidden", "$x$ 相機", "source_only", "in_domain")])
-    first = save_bars(pair, tmp_path / f"bars{suffix}").read_bytes()
-    assert first == save_bars(pair, tmp_path / f"again{suffix}").read_bytes()
+    first = save_scores(pair, tmp_path / f"bars{suffix}").read_bytes()
+    assert first == save_scores(pair, tmp_path / f"again{suffix}").read_bytes()
     with pytest.raises(ValueError, match=r"expected \.svg or \.png"):
-        save_bars(pair, tmp_path / "bars.pdf")
+        save_scores(pair, tmp_path / "bars.pdf")
 
 
 def test_dots_use_the_pages_colour_and_words(make_metrics: Any) -> None:
@@ -201,37 +221,6 @@ def test_dots_use_the_pages_colour_and_words(make_metrics: Any) -> None:
     assert ">50.0<" in svg
     assert "<style" not in svg
     assert "xlink:href" in svg
-
-
-def test_configuration_matches(tmp_path: Path, make_run: Any) -> None:
-    from domadapt.config.compose import compose
-
-    make_run("source_only", 1, 0.5)
-    cfg = compose("report", [f"runs=[{tmp_path / 'runs'}]", f"output={tmp_path / 'r.html'}"])
-    assert report(cfg.runs, cfg.output).is_file()
-
-
-def test_hostile_names_end_nowhere(make_run: Any, tmp_path: Path) -> None:
-    """Names of pairs and validators reach every section."""
-    name = HOSTILE[1].replace("/", "-")
-    for method in ("source_only", "lisa", "in_domain"):
-        run = make_run(
-            method, 1, 0.5, source=HOSTILE[2], target=HOSTILE[3], target_test_sizes={"all": 4, "clean": 3},
-            selection={"validator": name, "epoch": 1, "gap": 0.1,
-                       "choices": {name: {"epoch": 1, "target_test": {"span_f1": 0.5}}}},
-            calibration={"error": 0.1, "bins": [{"confidence": 0.9, "accuracy": 0.8, "count": 3}]},
-        )  # fmt: skip
-        assert run.is_dir()
-    output = report(tmp_path / "runs", tmp_path / "r.html", FORMATS)
-    page = assert_harmless(output.read_text(encoding="utf-8"))
-    assert "regret" in page.text
-    assert "</text></svg><style>" in page.text
-
-
-def test_unknown_format(make_run: Any, tmp_path: Path) -> None:
-    make_run("source_only", 1, 0.5)
-    with pytest.raises(ValueError, match="expected some of html, markdown, csv, parquet"):
-        report(tmp_path / "runs", tmp_path / "r.html", ["pdf"])
 
 
 def test_secrets_stay_out(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,8 +246,61 @@ def test_large_reports_say_what_they_leave_out(tmp_path: Path, monkeypatch: pyte
     assert words.count("learning curves") == 1
 
 
-@pytest.mark.parametrize("setting", [{"attention": "abc"}, {"baseline": "typo"}], ids=str)
-def test_a_setting_that_is_none_is_refused(make_run: Any, tmp_path: Path, setting: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"attention": "abc"}, "attention='abc': expected"),
+        ({"baseline": "typo"}, "baseline='typo': .*expected"),
+        ({"formats": ["pdf"]}, "expected some of html, markdown, csv, parquet"),
+        ({"output": "."}, "is a folder"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused(
+    make_run: Any, tmp_path: Path, setting: dict[str, Any], message: str
+) -> None:
     make_run("source_only", 1, 0.5)
-    with pytest.raises(ValueError, match=f"{next(iter(setting))}='.*': .*expected"):
-        report(tmp_path, tmp_path / "report.html", ("csv",), **setting)
+    with pytest.raises(ValueError, match=message):
+        report(**{"runs": tmp_path, "output": tmp_path / "report.html", "formats": ("csv",), **setting})
+
+
+@given(st.text(max_size=60))
+def test_no_markup_outside_code(text: str) -> None:
+    rest = without_code(harmless(text))
+    assert not re.search(r"[<>`*\[\]|@#\\~$]\S|https?://|www\.|\n|\r", rest.replace("n<", "")), rest
+
+
+@given(st.text(alphabet="`a |\n", max_size=20))
+def test_code_spans_hold_their_content(text: str) -> None:
+    span = code(text)
+    fence = re.match("`+", span)
+    assert fence is not None
+    assert fence[0] not in span[len(fence[0]) : -len(fence[0])].split(" ")
+    assert without_code(span) == ""
+
+
+@given(st.lists(st.lists(st.text(max_size=12), min_size=2, max_size=2), max_size=4))
+def test_tables_keep_their_shape(rows: list[list[str]]) -> None:
+    for line in table_lines(Table("", ["a", "b|c"], [[*row] for row in rows])):
+        assert "\n" not in line
+        assert len(re.findall(r"(?<!\\)\|", line)) == 3
+
+
+def test_what_does_not_fit_is_left_out_and_counted() -> None:
+    sections = [Section("first", (Text("word " * 100),))]
+    sections += [Section(f"detail {i}", (Text("word " * 4000),), 3) for i in range(8)]
+    text = markdown("title", sections)
+    assert len(text.encode()) <= LONGEST
+    assert "## first" in text
+    assert re.search(r"Left out to fit into a pull request: [45] sections", text)
+    assert "### detail 0" in text
+
+
+def test_one_section_too_long_is_cut_with_a_count() -> None:
+    text = markdown("title", [Section("s", tuple(Text("wörd " * 200) for _ in range(100)))])
+    assert len(text.encode()) <= LONGEST
+    assert re.search(r"Cut here: \d+ more characters are in the HTML report", text)
+
+
+def test_an_equals_sign_is_text_where_it_makes_no_heading() -> None:
+    assert harmless("above it: p = 0.02") == "above it: p = 0.02"
+    assert harmless("= 0.02") == "`=` 0.02"

@@ -1,21 +1,28 @@
-"""The table's numbers, against ones worked out by hand."""
+"""Numbers of tables and sections, against ones worked out by hand."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from domadapt.reporting.rows import rows
-from domadapt.reporting.tables import text_table
-from domadapt.reporting.words import summary
-from domadapt.runs.groups import Pair, reference
+from domadapt.reporting.blocks import Figure, Table, Text, written
+from domadapt.reporting.examples import mistakes
+from domadapt.reporting.frames import rows
+from domadapt.reporting.plots import pooled, rank_svg
+from domadapt.reporting.sections import Audits, calibration, cost, costs, data, expected, read_audits, significance
+from domadapt.reporting.svg import palette
+from domadapt.reporting.tables import heatmap, published_and_clean, regret, regret_table, text_table
+from domadapt.runs.groups import group, read_runs, reference
 from domadapt.statistics.compare import compare
 from domadapt.statistics.resampling import interval, mean_of
+from domadapt.statistics.results import Ranking
 from tests.support import grouped
 
 
 def _cells(text: str, method: str) -> list[str]:
     line = next(line for line in text.splitlines() if line.startswith(method))
-    return [cell for cell in line.split("  ") if cell.strip()]
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
 def test_numbers_by_hand(make_metrics: Any) -> None:
@@ -23,60 +30,67 @@ def test_numbers_by_hand(make_metrics: Any) -> None:
     runs = [make_metrics(m, seed, v) for m, values in scores.items() for seed, v in enumerate(values, start=1)]
     text = text_table([*runs, make_metrics("rnn_from_scratch", 1, 0.1)])
     # Student's t with two degrees of freedom: 4.3027 × 0.02 / √3 = 0.0497. Gap: (0.52 − 0.42) / (0.82 − 0.42) = 0.25.
-    expected = ["52.0", "47.0–57.0 (s)", "42.0", "62.0", "60.0", "25 %", "3"]
-    assert [cell.strip() for cell in _cells(text, "lisa")[1:]] == expected
-    assert [cell.strip() for cell in _cells(text, "source_only")[1:]][5] == "0 %"
-    assert "in_domain (ceiling: trained on target labels)" in text
-    assert _cells(text, "in_domain")[-2].strip() == "100 %"
-    assert _cells(text, "rnn_from_scratch")[2].strip() == "- [1]"
-    assert _cells(text, "rnn_from_scratch")[-2].strip() == "-"  # another network is nowhere on the way
-    assert "[1] fewer than 3 seeds" in text
-    assert "not all run with the same seeds" in text
+    assert _cells(text, "lisa")[1:] == ["52.0", "47.0–57.0 (s)", "42.0", "62.0", "60.0", "25 %", "3"]
+    assert _cells(text, "source_only")[6] == "0 %" and _cells(text, "in_domain")[-2] == "100 %"
+    scratch = _cells(text, "rnn_from_scratch")
+    assert (scratch[2], scratch[-2]) == ("- [1]", "-")  # another network is nowhere on the way
+    for part in (
+        "in_domain (ceiling: trained on target labels)",
+        "[1] fewer than 3 seeds",
+        "not all run with the same",
+    ):
+        assert part in text
 
 
 def test_order_of_rows(make_metrics: Any) -> None:
     names = {"in_domain": 0.9, "weak": 0.1, "strong": 0.6, "source_only": 0.4, "rnn_from_scratch": 0.5}
     (pair,) = grouped([make_metrics(name, 1, score) for name, score in names.items()])
-    assert [row.method.name for row in rows(pair)] == [
-        "rnn_from_scratch", "source_only", "strong", "weak", "in_domain",
-    ]  # fmt: skip
+    assert [row.name for row in rows(pair)] == ["rnn_from_scratch", "source_only", "strong", "weak", "in_domain"]
+    config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": "gnn_shuffled", "lisa": "lisa_shuffled"}}}
+    names = {"source_only": 0.4, "gnn": 0.5, "gnn_shuffled": 0.45, "lisa": 0.6, "lisa_shuffled": 0.3}
+    (pair,) = grouped([make_metrics(name, 1, score, config=config) for name, score in names.items()])
+    assert [row.name for row in rows(pair)] == ["source_only", "lisa", "lisa_shuffled", "gnn", "gnn_shuffled"]
+    assert len(set(palette([pair]).values())) == 5
 
 
-def test_missing_references_have_a_footnote(make_metrics: Any) -> None:
-    text = text_table([make_metrics("lisa", 1, 0.5)])
-    assert "- [1]" in text
-    assert "[1] no comparable run of source_only or in_domain among these" in text
+CLASSES = {
+    "task": "classification",
+    "headline": "macro_f1",
+    "target_test": {"macro_f1": 0.5, "accuracy": 0.75, "a_f1": 0},
+}
+CLEAN = {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"span_f1": 0.3}}
 
 
-def test_target_without_labels(make_metrics: Any) -> None:
-    runs = [make_metrics(name, 1, None) for name in ("source_only", "lisa")]
-    assert "[1] the target test has no labels" in text_table(runs)
-    assert "no labels" in _summary(grouped(runs)[0])
+@pytest.mark.parametrize(
+    ("methods", "score", "changes", "there", "absent"),
+    [
+        (["lisa"], 0.5, {}, r"- \[1\].*\[2\] no comparable run of source_only or in_domain among these", "clean"),
+        (["source_only", "lisa"], None, {}, r"\[1\] the target test has no labels", "clean"),
+        (
+            ["source_only"],
+            0.5,
+            CLEAN,
+            r"  clean  .*  30\.0  .*clean: without test texts that are copies of",
+            "clean int",
+        ),
+        (["source_only"], 0.5, CLASSES, r"accuracy.*  75\.0  ", "a F1"),
+        (["source_only"], 0.5, {**CLASSES, "headline": "accuracy"}, "macro F1", "accuracy  "),  # a score stands once
+        (["lisa", "lisa"], 0.5, {}, "1 run left out", "lisa.*lisa"),  # the later of two equal runs counts
+    ],
+)
+def test_columns_and_footnotes(
+    make_metrics: Any, methods: list[str], score: float | None, changes: Any, there: str, absent: str
+) -> None:
+    text = text_table([make_metrics(method, 1, score, **changes) for method in methods])
+    assert re.search(there, text, re.DOTALL), text
+    assert not re.search(absent, text, re.DOTALL), text
+    assert text_table([]) == "no finished runs"
 
 
-def test_clean_column_only_where_it_differs(make_metrics: Any) -> None:
-    run = make_metrics("source_only", 1, 0.5)
-    assert "clean" not in text_table([run])
-    run |= {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"span_f1": 0.3}}
-    text = text_table([run])
-    assert _cells(text, "source_only")[3].strip() == "30.0"
-    assert "clean: without test texts that are copies of" in text
-
-
-def test_a_score_is_not_shown_twice(make_metrics: Any) -> None:
-    run = make_metrics("source_only", 1, 0.75, task="classification", headline="accuracy")
-    run["target_test"] = {"accuracy": 0.75, "macro_f1": 0.5}
-    header = text_table([run]).splitlines()[1]
-    assert (header.count("accuracy"), header.count("macro F1")) == (0, 1)  # the headline's column is called score
-
-
-def test_classification_shows_accuracy(make_metrics: Any) -> None:
-    run = make_metrics("source_only", 1, 0.5, task="classification", headline="macro_f1")
-    run["target_test"] = {"macro_f1": 0.5, "accuracy": 0.75, "negative_f1": 0.1}
-    text = text_table([run])
-    assert "accuracy" in text
-    assert "75.0" in text
-    assert "negative" not in text
+def test_a_column_of_intervals_needs_one(make_metrics: Any) -> None:
+    sizes = {"all": 4, "clean": 3}
+    runs = [make_metrics("source_only", seed, 0.5 + seed / 100, target_test_sizes=sizes) for seed in range(3)]
+    assert "clean interval" not in text_table(runs[:2]) and "clean interval" in text_table(runs)
 
 
 @pytest.mark.parametrize(("count", "over"), [(1, ""), (2, ""), (3, "seeds"), (19, "seeds"), (20, "seeds")])
@@ -86,47 +100,32 @@ def test_intervals_need_three_seeds(count: int, over: str) -> None:
     assert (found.low is None) == found.reason.startswith("fewer than 3 seeds") == (count < 3)
     if found.low is not None and found.high is not None:
         assert found.low < found.mean < found.high
+        equal = interval(mean_of([0.5] * count))
+        assert (equal.low, equal.high) == (0.5, 0.5)
 
 
-@pytest.mark.parametrize("count", [3, 7])
-def test_equal_scores_have_an_interval_of_no_width(count: int) -> None:
-    found = interval(mean_of([0.5] * count))
-    assert (found.low, found.high) == (0.5, 0.5)
-
-
-def test_settings_and_data_are_never_averaged_together(make_metrics: Any) -> None:
+def test_settings_data_tasks_and_headlines_are_never_averaged_together(make_metrics: Any) -> None:
     run = make_metrics("lisa", 1, 0.5)
     longer = make_metrics("lisa", 1, 0.6, config={**run["config"], "trainer": {"epochs": 9}})
     split = make_metrics("lisa", 1, 0.7, config={**run["config"], "data": {"source": "camera", "split": 2}})
     text = text_table([run, longer, split])
-    assert "lisa (trainer.epochs=2)" in text
-    assert "lisa (trainer.epochs=9)" in text
-    assert "camera → laptop (data.split=2)" in text
-
-
-def test_pairs_of_other_tasks_and_headlines_have_other_names(make_metrics: Any) -> None:
+    for name in ("lisa (trainer.epochs=2)", "lisa (trainer.epochs=9)", "camera → laptop (data.split=2)"):
+        assert name in text
     classes = {"task": "classification", "target_test": {"macro_f1": 0.7, "accuracy": 0.8}}
-    pairs = grouped([
-        make_metrics("lisa", 1, 0.6),
-        make_metrics("lisa", 1, 0.7, headline="macro_f1", **classes),
-        make_metrics("lisa", 1, 0.8, headline="accuracy", **classes),
-    ])  # fmt: skip
-    assert {pair.name for pair in pairs} == {
-        "camera → laptop (task=extraction, headline=span_f1)",
-        "camera → laptop (task=classification, headline=macro_f1)",
-        "camera → laptop (task=classification, headline=accuracy)",
+    runs = [make_metrics("lisa", 1, 0.7, headline=name, **classes) for name in ("macro_f1", "accuracy")]
+    pairs = grouped([make_metrics("lisa", 1, 0.6), *runs])
+    statistics = compare(pairs)
+    means = {pair.name: score.mean for pair in pairs if (score := statistics.cell(pair.name, "lisa").score)}
+    assert means == {
+        "camera → laptop (task=extraction, headline=span_f1)": 0.6,
+        "camera → laptop (task=classification, headline=macro_f1)": 0.7,
+        "camera → laptop (task=classification, headline=accuracy)": 0.8,
     }
-    found = compare(pairs)
-    for pair in pairs:
-        score = found.cell(pair.name, "lisa").score
-        assert score is not None and score.mean == {"span_f1": 0.6, "macro_f1": 0.7, "accuracy": 0.8}[pair.headline]
 
 
 def test_what_no_cell_key_counts_splits_no_runs(make_metrics: Any) -> None:
-    def run(method: str, seed: int, threads: int, data: dict[str, Any]) -> dict[str, Any]:
-        config = {"trainer": {"epochs": 2, "threads": threads}, "data": data}
-        made: dict[str, Any] = make_metrics(method, seed, 0.5, config=config)
-        return made
+    def run(method: str, seed: int, threads: int, data: dict[str, Any]) -> Any:
+        return make_metrics(method, seed, 0.5, config={"trainer": {"epochs": 2, "threads": threads}, "data": data})
 
     here, bundled = ({"root": root, "folder": "joint_absa"} for root in ("/data", "corpora/data"))
     (pair,) = grouped([run("lisa", 1, 0, here), run("lisa", 2, 1, bundled)])
@@ -136,30 +135,21 @@ def test_what_no_cell_key_counts_splits_no_runs(make_metrics: Any) -> None:
     assert [m.seeds for m in pair.methods] == [(0, 1)]
     one, other = grouped([run("lisa", 1, 0, {"root": "/one"}), run("lisa", 1, 0, {"root": "/other"})])
     assert (one.name, other.name) == ("camera → laptop (data.root=/one)", "camera → laptop (data.root=/other)")
+    # A setting that came later is null in newer runs, and not there in older ones.
+    (pair,) = grouped([run("lisa", 1, 0, {"a": 1}), run("lisa", 2, 0, {"a": 1, "later": None})])
+    assert (pair.methods[0].name, pair.methods[0].seeds) == ("lisa", (1, 2))
 
 
-def test_a_setting_that_came_later_parts_no_runs(make_metrics: Any) -> None:
-    """It is null in newer runs, and not there in older ones."""
-    old, new = {"source": "camera"}, {"source": "camera", "source_texts": None}
-    runs = [
-        make_metrics("lisa", seed, 0.5, config={"seed": seed, "trainer": trainer, "data": data})
-        for seed, trainer, data in ((1, {"epochs": 2}, old), (2, {"epochs": 2, "least_steps": None}, new))
-    ]
-    (pair,) = grouped(runs)
-    (method,) = pair.methods
-    assert method.name == "lisa" and method.seeds == (1, 2)
-
-
-def test_threads_hide_no_reference(make_metrics: Any) -> None:
-    def run(method: str, backbone: str, threads: int) -> dict[str, Any]:
+def test_a_reference_shares_the_backbone_whatever_the_threads(make_metrics: Any) -> None:
+    def run(method: str, backbone: str, score: float = 0.5, threads: int = 1) -> Any:
         config = {"backbone": {"name": backbone}, "trainer": {"epochs": 2, "threads": threads}}
-        made: dict[str, Any] = make_metrics(method, 1, 0.5, config=config)
-        return made
+        return make_metrics(method, 1, score, config=config)
 
-    (pair,) = grouped([run("lisa", "a", 1), run("source_only", "a", 0), run("source_only", "b", 1)])
+    (pair,) = grouped([run("lisa", "a"), run("source_only", "a", threads=0), run("source_only", "b")])
     mine, _, lisa = pair.methods
-    assert lisa.name == "lisa"
-    assert reference(pair, lisa, "source_only") is mine
+    assert lisa.name == "lisa" and reference(pair, lisa, "source_only") is mine
+    runs = [run("source_only", "small", 0.25), run("lisa", "small"), run("source_only", "large", 0.4)]
+    assert _cells(text_table([*runs, run("in_domain", "small", 0.75)]), "lisa")[-2] == "50 % [2]"
 
 
 def test_no_gap_between_unlike_test_sets(make_metrics: Any) -> None:
@@ -167,11 +157,12 @@ def test_no_gap_between_unlike_test_sets(make_metrics: Any) -> None:
     sizes = {"source_only": 2000, "lisa": 2000, "in_domain": 400}
     runs = [make_metrics(m, 1, scores[m], target_test_sizes={"all": sizes[m], "clean": sizes[m]}) for m in scores]
     (pair,) = grouped(runs)
-    assert {(r.closed.value, r.closed.reason) for r in rows(pair)} == {
-        (None, "in_domain was tested on 400 texts, source_only on 2000")
-    }
-    runs[2]["target_test_sizes"] = {"all": 2000, "clean": 2000}
-    runs[1]["target_test_sizes"] = {"all": 400, "clean": 400}
+    reason = "in_domain was tested on 400 texts, source_only on 2000"
+    assert {(r.closed.value, r.closed.reason) for r in rows(pair)} == {(None, reason)}
+    runs[2]["target_test_sizes"], runs[1]["target_test_sizes"] = (
+        {"all": 2000, "clean": 2000},
+        {"all": 400, "clean": 400},
+    )
     (pair,) = grouped(runs)
     reason = "in_domain was tested on 2000 texts, lisa on 400"
     assert [(r.closed.value is None, r.closed.reason == reason) for r in rows(pair)] == [
@@ -181,56 +172,144 @@ def test_no_gap_between_unlike_test_sets(make_metrics: Any) -> None:
 
 def test_one_interval_whoever_asks(make_metrics: Any) -> None:
     """A terminal's table and the report agree where only scores are known, however many seeds."""
-    runs = [make_metrics("lisa", seed, 0.5 + seed**2 / 10_000) for seed in range(25)]
-    (pair,) = grouped(runs)
+    (pair,) = grouped([make_metrics("lisa", seed, 0.5 + seed**2 / 10_000) for seed in range(25)])
     (alone,), (reported,) = rows(pair), rows(pair, compare([pair]))
     assert alone.target is not None and reported.target is not None
     assert (alone.target.low, alone.target.high) == (reported.target.low, reported.target.high)
 
 
-def test_the_later_of_two_equal_runs_counts(make_metrics: Any) -> None:
-    text = text_table([make_metrics("lisa", 1, 0.5), make_metrics("lisa", 1, 0.6)])
-    assert _cells(text, "lisa")[1].strip() == "60.0"
-    assert "1 run left out" in text
+def choice(epoch: int, score: float) -> dict[str, Any]:
+    return {"epoch": epoch, "target_test": {"span_f1": score}}
 
 
-def test_reference_with_the_same_backbone_is_taken(make_metrics: Any) -> None:
-    def config(backbone: str) -> dict[str, Any]:
-        return {"backbone": {"name": backbone}, "trainer": {"epochs": 2}}
+def test_regret_by_hand(make_metrics: Any) -> None:
+    runs = [
+        make_metrics("lisa", seed, 0.5, selection={
+            "validator": "entropy", "epoch": seed, "gap": gap,
+            "choices": {"oracle": choice(3, 0.5 + gap), "entropy": choice(seed, 0.5), "source_dev": choice(1, 0.25)},
+        })
+        for seed, gap in ((1, 0.25), (2, 0.0))
+    ]  # fmt: skip
+    table = regret_table(grouped(runs)[0])
+    assert table is not None
+    assert table.header == ["method", "entropy", "source_dev", "oracle (a bound)", "regret"]
+    assert table.rows == [["lisa", "50.0 (1.5)*", "25.0 (1.0)", "62.5 (3.0)", "12.5"]]
+    (block,) = regret(grouped([make_metrics("lisa", 1, 0.5)])).blocks
+    assert isinstance(block, Text) and "No run recorded" in block.text
 
-    runs = [make_metrics(m, 1, s, config=config("small")) for m, s in (("source_only", 0.25), ("lisa", 0.5))]
-    runs += [
-        make_metrics("source_only", 1, 0.4, config=config("large")),
-        make_metrics("in_domain", 1, 0.75, config=config("small")),
+
+def test_seeds_bins_are_pooled_by_their_counts(make_metrics: Any) -> None:
+    def run(seed: int, *parts: tuple[float, float, int]) -> Any:
+        bins = [{"confidence": c, "accuracy": a, "count": n} for c, a, n in parts]
+        return make_metrics("lisa", seed, 0.5, calibration={"error": 0.25, "bins": bins})
+
+    (pair,) = grouped([run(1, (0.5, 0.0, 0), (0.75, 0.5, 1), (1.0, 1.0, 4)), run(2, (0.75, 1.0, 3))])
+    assert pooled(pair.methods[0]) == [(0.75, 0.875, 4), (1.0, 1.0, 4)]
+    figure, table = calibration(pair, palette([pair]))
+    assert isinstance(figure, Figure) and isinstance(table, Table)
+    assert table.rows == [["lisa", "25.0", "-", "-", "-", "-", "8"]]
+
+
+def test_expected_beside_true_and_seeds_that_agree(make_run: Any, row: Any) -> None:
+    """Two seeds: one right on both spans, the other on one of two; each expected 60."""
+    told = {"score": 0.6, "low": 0.5, "high": 0.75, "usual_error": 0.1}
+    gold = [(0, 4), (5, 9)]
+    for seed, spans in ((1, gold), (2, [(0, 4), (10, 12)])):
+        lines = [row("Menu lens so.", gold, spans)]
+        folder = make_run("gnn", seed, 0.5, lines, expected=told, target_test={"span_f1": 0.5 * seed})
+    _, text, table, agree = expected(group(read_runs(folder.parents[1]).runs)).blocks
+    assert isinstance(text, Text) and isinstance(table, Table) and isinstance(agree, Table)
+    assert "off by 25.0 points on average over 2 runs; 1 within their interval" in text.text
+    assert [line[2:] for line in table.rows] == [
+        ["1", "60.0", "50.0", "75.0", "50.0", "+10.0", "10.0"],
+        ["2", "60.0", "50.0", "75.0", "100.0", "-40.0", "10.0"],
     ]
-    assert _cells(text_table(runs), "lisa")[-2].strip() == "50 % [1]"
+    assert [line[1:] for line in agree.rows] == [["gnn", "50.0", "75.0"]]
 
 
-def _summary(pair: Pair) -> str:
-    return summary(pair, compare([pair]))
+def test_cost_by_hand(make_metrics: Any) -> None:
+    def run(method: str, score: float, fit: float, target: str = "a") -> Any:
+        seconds = {"build": 1.0, "prepare": 0.0, "fit": fit, "evaluate": 99.0}
+        return make_metrics(method, 1, score, seconds=seconds, target=target, counts={"parameters": 7})
+
+    first = [run("source_only", 0.5, 1.0), run("lisa", 0.75, 3.0)]
+    pairs = grouped([*first, run("source_only", 0.5, 3.0, "b"), run("lisa", 0.5, 11.0, "b")])
+    base, lisa = costs(pairs)
+    assert (base.seconds, base.times, base.gain) == (3.0, 1.0, 0.0)
+    assert (lisa.seconds, lisa.times, lisa.gain, lisa.parameters, lisa.pairs) == (8.0, 2.5, 0.125, 7.0, 2)
+    for some, drawn in ((pairs, False), (grouped([*first, run("gnn", 0.75, 4.0)]), True)):  # two dots, and three
+        assert any(isinstance(block, Figure) for block in cost(some, palette(some)).blocks) == drawn
 
 
-def test_summary_with_too_few_seeds_claims_nothing(make_metrics: Any) -> None:
-    runs = [make_metrics("source_only", seed, score) for seed, score in enumerate((0.40, 0.42, 0.44))]
-    runs += [make_metrics("lisa", seed, score) for seed, score in enumerate((0.70, 0.72, 0.74))]
-    said = _summary(grouped(runs)[0])
-    assert "30.0 points above source_only" in said
-    assert "no gain or loss is shown" in said
-    assert "closes" not in said
+def test_heatmap_by_hand(make_metrics: Any) -> None:
+    scores = {"source_only": (0.48, 0.50, 0.52), "lisa": (0.58, 0.60, 0.62), "in_domain": (0.88, 0.9, 0.9)}
+    runs = [make_metrics(m, seed, v) for m, values in scores.items() for seed, v in enumerate(values)]
+    pairs = grouped([*runs, make_metrics("lisa", 1, 0.5, target="phone")])
+    values, gaps = [b for b in heatmap(pairs, compare(pairs)) if isinstance(b, Table)]
+    assert gaps.header == ["method", "mean", "camera → laptop", "camera → phone"]
+    cells, notes = written(gaps)
+    assert cells == [["lisa", "25", "25", "- [1]"]] and "no comparable run" in notes[0]
+    assert gaps.rows[0][2][2] == pytest.approx(0.1 / (0.9 - 0.5 - 0.02 / 3), abs=1e-6)  # its shade
+    assert values.rows[1:] == [["lisa", "55.0", "60.0", "50.0"], ["in_domain", "", "89.3", ""]]
 
 
-@pytest.mark.parametrize(("sign", "word"), [(1, "a gain"), (-1, "a loss")])
-def test_summary_with_many_seeds_claims_a_difference(make_metrics: Any, sign: int, word: str) -> None:
-    runs = [make_metrics("source_only", seed, 0.5 + seed / 1000) for seed in range(12)]
-    runs += [make_metrics("lisa", seed, 0.5 + sign * 0.1 + seed / 900) for seed in range(12)]
-    assert f"{word} that training again would show" in _summary(grouped(runs)[0])
+def test_significance_prints_reasons_in_place_of_p(make_metrics: Any) -> None:
+    runs = [make_metrics(m, seed, v + seed / 100) for m, v in (("source_only", 0.5), ("lisa", 0.6)) for seed in (1, 2)]
+    pairs = grouped(runs)
+    (table,) = [b for b in significance(pairs, compare(pairs)).blocks if isinstance(b, Table)]
+    (line,), notes = written(table)
+    assert line[:2] == ["lisa", "+10.0"] and line[3].startswith("- [") and any("seeds" in note for note in notes)
 
 
-def test_summary_chooses_by_source_dev(make_metrics: Any) -> None:
-    best_on_target = make_metrics("lisa", 1, 0.9)
-    best_on_source = make_metrics("gnn", 1, 0.2, source_dev={"span_f1": 0.8})
-    assert "gnn is best on source dev" in _summary(grouped([best_on_target, best_on_source])[0])
+def test_critical_difference_is_drawn() -> None:
+    same = ((1.0, 0.5, 0.01), (0.5, 1.0, 0.5), (0.01, 0.5, 1.0))
+    ranking = Ranking(("lisa", "lisa ", "<b>"), ("a", "b"), (1.0, 2.0, 3.0), 0.01, 1.5, same)
+    svg = rank_svg(ranking, "ranks")
+    assert "&lt;b&gt;" in svg and "lisa" in svg and "\u200b" not in svg
+    assert svg == rank_svg(ranking, "ranks")
 
 
-def test_nothing_to_tabulate() -> None:
-    assert text_table([]) == "no finished runs"
+def test_published_and_clean_side_by_side(make_metrics: Any) -> None:
+    table = published_and_clean(grouped([make_metrics("lisa", 1, 0.5, **CLEAN)]))
+    assert isinstance(table, Table)
+    assert table.rows == [["camera → laptop: lisa", "4", "3", "50.0", "30.0", "-20.0"]]
+
+
+def test_kinds_of_errors_by_hand(make_run: Any, row: Any) -> None:
+    """Gold 0-4 and 5-9; right and invented, then boundary and missed: halves of two seeds are rounded to even."""
+    gold = [(0, 4), (5, 9)]
+    for seed, spans in ((1, [(0, 4), (10, 12)]), (2, [(0, 3)])):
+        folder = make_run("lisa", seed, 0.5, [row("Menu lens so.", gold, spans)] * 4)
+    table = mistakes(group(read_runs(folder.parents[1]).runs)[0])
+    assert table is not None
+    assert table.header == ["method", "right", "boundary", "type", "boundary and type", "missed", "invented"]
+    assert table.rows == [["lisa", "2", "2", "0", "0", "4", "2"]]
+
+
+def test_confusions_of_labels(make_run: Any, row: Any) -> None:
+    line = row("It broke.", [], [])
+    line["gold"]["label"], line["predicted"]["label"] = "negative", "positive"
+    folder = make_run("lisa", 1, 0.5, [line], task="classification", headline="macro_f1")
+    table = mistakes(group(read_runs(folder.parents[1]).runs)[0])
+    assert table is not None
+    assert (table.header, table.rows) == (["method", "right", "negative → positive"], [["lisa", "0", "1"]])
+
+
+def test_audits_beside_the_runs(tmp_path: Path, make_metrics: Any) -> None:
+    from domadapt.auditing.audit import Audit, write_audit
+    from domadapt.auditing.finding import Finding
+
+    assert read_audits([tmp_path], None) == Audits()
+    for given, message in (("none.json", "audit="), (".", r"no audit\.json in that folder")):
+        with pytest.raises(ValueError, match=message):
+            read_audits([], tmp_path / given)
+    finding = Finding("duplicates", "severe", 0.5, "Half of the test is in training <b>.", {}, ("a\u202eb",))
+    write_audit(Audit("camera", "laptop", {}, {}, (finding,), {"tags": 2}, "Bad."), tmp_path / "x" / "audit.json")
+    (tmp_path / "audit.json").write_text("{", encoding="utf-8")
+    audits = read_audits([tmp_path], None)
+    assert (len(audits.audits), len(audits.skipped)) == (1, 1)
+    section = data(grouped([make_metrics("lisa", 1, 0.5)]), audits)
+    (table,) = [block for block in section.blocks if isinstance(block, Table)]
+    assert table.rows == [["severe", "duplicates", "Half of the test is in training <b>."]]
+    with pytest.raises(ValueError, match="no audit"):
+        read_audits([], tmp_path / "audit.json")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from domadapt.reporting.labels import drawn, label_table, place, ways, worth
+from domadapt.reporting.labels import drawn_curves, label_budgets, label_table, place, worth
 from domadapt.reporting.report import report
 from tests.reporting.test_report import HOSTILE, assert_harmless
 from tests.support import grouped
@@ -34,12 +34,12 @@ def test_methods_of_one_way_are_told_by_setting_and_name(make_metrics: Any) -> N
     # A name that says labels, of a run that was given none; and other settings: neither is one of best's.
     runs.append(make_metrics("best+8_labels", 2, 0.5))
     (pair,) = grouped(runs)
-    found = {way.name: way for way in ways(pair)}
+    found = {way.name: way for way in label_budgets(pair)}
     assert [point.labels for point in found["source_only"].points] == [0, 8, 32, 128, EVERY]
     assert [point.score.mean for point in found["best"].points] == [*BEST.values()]
     assert (found["source_only"].role, found["best"].role) == ("source_only", "adapted")
-    assert [way.name for way in drawn(pair)] == ["source_only", "best"]
-    table = label_table(pair, drawn(pair))
+    assert [way.name for way in drawn_curves(pair)] == ["source_only", "best"]
+    table = label_table(pair, drawn_curves(pair))
     assert [line[0] for line in table.rows] == ["0", "8", "32", "128", "200 (all)"]
     assert (table.header, table.rows[1][1:]) == (["labels", "source_only", "best"], ["44.0", "54.0"])
 
@@ -66,26 +66,26 @@ def between(low: float, high: float, share: float) -> int:
 def test_how_many_labels_adaptation_is_worth(make_metrics: Any, plain: dict[Any, float], said: str) -> None:
     runs = [run(make_metrics, "source_only", n, 1, score) for n, score in plain.items()]
     (pair,) = grouped([*runs, *(run(make_metrics, "best", n, 1, score) for n, score in BEST.items())])
-    (sentence,) = worth(pair, drawn(pair))
+    (sentence,) = worth(pair, drawn_curves(pair))
     assert said in sentence
 
 
 def test_an_adapted_method_that_never_had_labels_is_compared(make_metrics: Any) -> None:
     runs = [run(make_metrics, "source_only", n, 1, score) for n, score in PLAIN.items()]
     (pair,) = grouped([*runs, run(make_metrics, "best", 0, 1, 0.53)])
-    assert [(way.name, len(way.points)) for way in drawn(pair)] == [("source_only", 5), ("best", 1)]
-    assert "Adaptation is worth about" in worth(pair, drawn(pair))[0]
+    assert [(way.name, len(way.points)) for way in drawn_curves(pair)] == [("source_only", 5), ("best", 1)]
+    assert "Adaptation is worth about" in worth(pair, drawn_curves(pair))[0]
 
 
 def test_without_a_run_without_labels(make_metrics: Any) -> None:
     runs = [run(make_metrics, way, n, 1, 0.5) for way in ("source_only", "best") for n in (8, 32)]
     (pair,) = grouped(runs)
-    assert worth(pair, drawn(pair)) == [
+    assert worth(pair, drawn_curves(pair)) == [
         "How many labels adaptation is worth is not known: no run of an adapted method without target labels is among "
         "these."
     ]
     (none,) = grouped([run(make_metrics, way, 0, 1, 0.5) for way in ("source_only", "best")])
-    assert drawn(none) == []
+    assert drawn_curves(none) == []
 
 
 def test_seeds_that_disagree_are_said_to(make_metrics: Any) -> None:
@@ -93,7 +93,7 @@ def test_seeds_that_disagree_are_said_to(make_metrics: Any) -> None:
     runs = [run(make_metrics, "source_only", n, seed, score + (seed == 1 and n == 32) / 10)
             for n, score in {0: 0.4, 8: 0.41, 32: 0.45}.items() for seed in (1, 2)]  # fmt: skip
     (pair,) = grouped([*runs, *(run(make_metrics, "best", n, seed, 0.55) for n in (0, 8) for seed in (1, 2))])
-    (sentence,) = worth(pair, drawn(pair))
+    (sentence,) = worth(pair, drawn_curves(pair))
     assert "more than 32 labels here" in sentence
     assert "over 2 seeds, it is about 32 labels at the least and more than 32 labels at the most" in sentence
 
@@ -109,10 +109,8 @@ def test_page_markdown_and_columns(make_run: Any, tmp_path: Path, targets: tuple
     html = output.read_text(encoding="utf-8")
     words = " ".join(assert_harmless(html).text.split())
     assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html)[1:3] == ["Scores", "Target labels"]
-    assert "adaptation is worth" in words.lower()
-    assert "200 (all)" in words
+    assert "adaptation is worth" in words.lower() and "200 (all)" in words
     markdown = output.with_suffix(".md").read_text(encoding="utf-8")
-    assert "## Target labels" in markdown
-    assert "by number of target labels, percent" in markdown
+    assert "## Target labels" in markdown and "by number of target labels, percent" in markdown
     with output.with_suffix(".methods.csv").open(encoding="utf-8", newline="") as file:
         assert {line["target_labels"] for line in csv.DictReader(file)} == {"0", "8", "32", "128", "200"}

@@ -1,11 +1,13 @@
-"""A report as Markdown, for a pull request: the same words and tables, bars of text for pictures.
+"""Sections as a page, as Markdown for a pull request, and tables as lines of a terminal.
 
-What corpora and run folders say is set as code wherever it holds more than plain words: in code there is no markup, no
-HTML, no link, and nobody is mentioned.
+In Markdown, what corpora and run folders say is set as code wherever it holds more than plain words: in code there is
+no markup, no HTML, no link, and nobody is mentioned.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from domadapt.reporting.blocks import (
     Block,
@@ -19,7 +21,7 @@ from domadapt.reporting.blocks import (
     Section,
     Table,
     Text,
-    numbered,
+    written,
 )
 from domadapt.utils.text import visible
 
@@ -28,27 +30,67 @@ WIDTH = 30  # of a bar of text
 SAFE = re.compile(r"(?!_|www\.|~)(?:(?!://|//)[\w.,;:%()–→↑↓±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&", re.IGNORECASE)
 
 
-def markdown(title: str, sections: Sequence[Section], longest: int = LONGEST) -> str:
-    """A whole report.
-
-    Args:
-        sections: in their order.
-        longest: bytes; what would go beyond is left out, the last of the smaller sections first, and counted.
+def page(title: str, sections: Sequence[Section]) -> str:
+    """The whole page; sections of level 2 are listed at the top.
 
     Returns:
-        Markdown as GitHub reads it.
+        HTML. Every string but the figures' is escaped, and its control characters are written out.
     """
-    written = [_section(section) for section in sections]
+    environment = Environment(
+        loader=PackageLoader("domadapt.reporting", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = lambda value: visible(str(value))
+    environment.filters["written"] = written
+    environment.filters["shade"] = lambda cell: getattr(cell, "shade", None)
+    environment.filters["kind"] = lambda block: type(block).__name__
+    return environment.get_template("report.html.jinja").render(title=title, sections=sections)
+
+
+def as_text(table: Table) -> str:
+    """A table with its footnotes, aligned, for a terminal."""
+    rows, notes = written(table)
+    widths = [max(len(cell) for cell in column) for column in zip(table.header, *rows, strict=True)]
+    lines = [table.title]
+    for cells in (table.header, *rows):
+        padded = (
+            cell.ljust(width) if column in {0, *table.left} else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join([*lines, *(f"  {note}" for note in notes)])
+
+
+def in_line(text: Marked) -> str:
+    """A marked text as plain text.
+
+    >>> in_line(Marked("", (("The ", ""), ("fan", "aspect"), (" whines.", ""))))
+    'The [fan: aspect] whines.'
+    """
+    marked = "".join(f"[{piece}: {kind}]" if kind else piece for piece, kind in text.pieces)
+    return f"{text.lead}  {marked}".strip() + ("…" if text.left_out else "")
+
+
+def markdown(title: str, sections: Sequence[Section], longest: int = LONGEST) -> str:
+    """A whole report as GitHub reads it.
+
+    Args:
+        longest: bytes; what would go beyond is left out, the last of the smaller sections first, and counted.
+    """
+    parts = [_section(section) for section in sections]
     left_out = 0
     for index in reversed(range(len(sections))):
-        if sum(len(part.encode()) for part in written) <= longest - 400:
+        if sum(len(part.encode()) for part in parts) <= longest - 400:
             break
         if sections[index].level > 2:
-            written[index], left_out = "", left_out + 1
-    text = f"# {harmless(title)}\n\n" + "".join(written)
+            parts[index], left_out = "", left_out + 1
+    text = f"# {harmless(title)}\n\n" + "".join(parts)
     if len(text.encode()) > longest - 300:
-        kept = text.encode()[: longest - 300].decode(errors="ignore").rpartition("\n\n")[0]
-        text = kept + f"\n\nCut here: {len(text) - len(kept)} more characters are in the HTML report.\n\n"
+        start = text.encode()[: longest - 300].decode(errors="ignore").rpartition("\n\n")[0]
+        text = start + f"\n\nCut here: {len(text) - len(start)} more characters are in the HTML report.\n\n"
     if left_out:
         text += f"Left out to fit into a pull request: {left_out} sections; the HTML report has them.\n"
     return text
@@ -90,15 +132,10 @@ def code(text: str) -> str:
 
 
 def table_lines(table: Table) -> list[str]:
-    """A table's rows, without title and notes."""
+    """A table's rows, without title and notes; pipes get a backslash in code, too, where tables are cut as well."""
     rule = [":---" if i in table.left else "---:" for i in range(len(table.header))]
-    cells = [[_cell(c) for c in table.header], rule, *([_cell(c) for c in row] for row in table.rows)]
-    return ["| " + " | ".join(row) + " |" for row in cells]
-
-
-def _cell(text: str) -> str:
-    # Also in code: tables are cut at every pipe that has no backslash.
-    return harmless(text).replace("|", "\\|")
+    head, *rows = [[harmless(cell).replace("|", "\\|") for cell in row] for row in (table.header, *written(table)[0])]
+    return ["| " + " | ".join(row) + " |" for row in (head, rule, *rows)]
 
 
 def _section(section: Section) -> str:
@@ -112,7 +149,7 @@ def _block(block: Block) -> Iterable[str]:
             return [harmless(text)]
         case Table():
             title = [f"**{harmless(block.title)}**", ""] if block.title else []
-            notes = [f"- {harmless(note)}" for note in numbered(block)]
+            notes = [f"- {harmless(note)}" for note in written(block)[1]]
             return [*title, *table_lines(block), *(["", *notes] if notes else [])]
         case Figure(_, caption, text):
             return [*_bars(text), *([harmless(caption)] if caption else [])] if text else []
@@ -123,11 +160,9 @@ def _block(block: Block) -> Iterable[str]:
                 *(f"- {harmless(name)}: {harmless(value)}" for name, value in items),
             ]
         case Folded(title, blocks):
-            inner = [part for block in blocks for part in (*_block(block), "")]
-            return ["<details><summary>" + _escaped(title) + "</summary>", "", *inner, "</details>"]
+            return _folded(title, [part for block in blocks for part in (*_block(block), "")])
         case Listing(title, items, is_code):
-            shown = (code(item) if is_code else harmless(item) for item in items)
-            return ["<details><summary>" + _escaped(title) + "</summary>", "", *(f"- {i}" for i in shown), "</details>"]
+            return _folded(title, [f"- {code(item) if is_code else harmless(item)}" for item in items])
         case Samples(title, texts):
             return [harmless(title), "", *(f"- {_marked(text)}" for text in texts)]
         case Cards(cards):
@@ -136,17 +171,20 @@ def _block(block: Block) -> Iterable[str]:
                 for card in cards
                 for line in (
                     f"- {code(card.text)}" + (f" (and {card.left_out} more characters)" if card.left_out else ""),
-                    *(f"  - {harmless(remark)}" for remark in (*card.remarks, *card.said)),
+                    *(f"  - {harmless(remark)}" for remark in (*card.remarks, *card.words)),
                 )
             ]
+
+
+def _folded(title: str, lines: Sequence[str]) -> list[str]:
+    escaped = re.sub(r"[^\w ,.:()-]", lambda found: f"&#{ord(found[0])};", visible(title))
+    return [f"<details><summary>{escaped}</summary>", "", *lines, "</details>"]
 
 
 def _marked(text: Marked) -> str:
     """What is marked in bold, its kind behind it."""
     parts = [harmless(text.lead) + ":"] if text.lead else []
-    for piece, kind in text.pieces:
-        shown = harmless(piece)
-        parts.append(f"**{shown}** ({harmless(kind)})" if kind else shown)
+    parts += [f"**{harmless(piece)}** ({harmless(kind)})" if kind else harmless(piece) for piece, kind in text.pieces]
     return " ".join(parts) + (" …" if text.left_out else "")
 
 
@@ -162,9 +200,4 @@ def _bars(rows: Sequence[tuple[str, float, str]]) -> list[str]:
 
 
 def _fence(text: str, least: int) -> str:
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    return "`" * max(least, longest + 1)
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"[^\w ,.:()-]", lambda m: f"&#{ord(m[0])};", visible(text))
+    return "`" * max(least, 1 + max((len(run) for run in re.findall("`+", text)), default=0))

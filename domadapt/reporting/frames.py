@@ -1,0 +1,315 @@
+"""Runs as rows: of tables, a method on a pair; for notebooks, a record a run and a record a method and pair."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from domadapt.runs.groups import ROLES, MethodRuns, Pair
+from domadapt.runs.metrics import Metrics
+from domadapt.statistics.compare import parts, score_names, scored, share
+from domadapt.statistics.resampling import interval, mean_of
+from domadapt.statistics.results import Difference, Interval, Share, Statistics
+from domadapt.utils.files import replace_atomic, write_atomic
+from domadapt.utils.text import visible
+
+BELOW = ("floor", "rnn_from_scratch")  # no network, or another one: nowhere on the way
+Paths = str | Path | Iterable[str | Path]
+Value = str | int | float | None
+Record = dict[str, Value]
+FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the beginning of a formula
+INSTALL = "pip install 'domadapt[report]'"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One method's line.
+
+    Attributes:
+        method: whose it is.
+        target: headline score on all of the target test; None without target labels.
+        clean: the same without copies of training or unlabelled texts; None where nothing was left out.
+        details: means of the other scores by name.
+        source: mean headline score on the source; None for the ceiling, which sees no source data.
+        closed: share of the way from source_only to in_domain.
+        regret: mean over seeds of the oracle's score less the chosen checkpoint's; None where no run recorded it.
+    """
+
+    method: MethodRuns
+    target: Interval | None
+    clean: Interval | None
+    details: dict[str, float]
+    source: float | None
+    closed: Share
+    regret: float | None = None
+
+    @property
+    def name(self) -> str:
+        return self.method.name
+
+
+def rows(pair: Pair, statistics: Statistics | None = None) -> list[TableRow]:
+    """A pair's lines: those below, source_only, adapted ones by falling score with their controls, in_domain.
+
+    Args:
+        statistics: where the target scores' intervals come from; over seeds alone without it.
+    """
+    found = {method.name: _row(pair, method, statistics) for method in pair.methods}
+
+    def score(name: str) -> float:
+        target = found[name].target
+        return target.mean if target else 0.0
+
+    def place(row: TableRow) -> tuple[int, float, str, float, str]:
+        role = "adapted" if row.method.role == "control" else row.method.role
+        own = owner(pair, row.method) if row.method.role == "control" else None
+        lead = own.name if own else row.name
+        return ROLES.index(role), -score(lead), lead, 1.0 - score(row.name) if own else 0.0, row.name
+
+    return sorted(found.values(), key=place)
+
+
+def owner(pair: Pair, control: MethodRuns) -> MethodRuns | None:
+    """The method that a control is the control of; None where it was not run."""
+    names = {control.name, control.runs[0].method}
+    return next((m for m in pair.methods if m.role == "adapted" and names & set(m.controls)), None)
+
+
+def best_overall(pairs: Sequence[Pair]) -> list[tuple[Pair, MethodRuns]]:
+    """The adapted method with the best mean score on source dev, chosen without a look at target labels, by pair.
+
+    Of those methods that were run on the most pairs; one that was given target labels only where no other was run.
+    """
+    adapted = [(pair, method) for pair in pairs for method in pair.methods if method.role == "adapted"]
+    blind = [one for one in adapted if not one[1].config.get("target_labels")]
+    by_name: dict[str, list[tuple[Pair, MethodRuns]]] = {}
+    for pair, method in blind or adapted:
+        by_name.setdefault(method.name, []).append((pair, method))
+
+    def place(some: list[tuple[Pair, MethodRuns]]) -> tuple[int, float]:
+        dev = [over_runs(method, lambda run, pair=pair: run.source_dev.get(pair.headline)) for pair, method in some]  # type: ignore[misc]
+        return len(some), sum(score or 0.0 for score in dev) / len(dev)
+
+    return max(by_name.values(), key=place, default=[])
+
+
+def best_adapted(pair: Pair) -> MethodRuns | None:
+    """The same of one pair."""
+    return next((method for _, method in best_overall([pair])), None)
+
+
+def detail_names(pair: Pair) -> list[str]:
+    """Scores shown beside the headline: F1 of each span type, or of accuracy and macro F1 the one that it is not."""
+    if pair.task == "classification":
+        tests = [run.target_test for method in pair.methods for run in method.runs if run.target_test]
+        return [n for n in ("accuracy", "macro_f1") if n != pair.headline and any(n in test for test in tests)]
+    return score_names(pair)[1:]
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Of those that are known; None without any."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def over_runs(method: MethodRuns, read: Callable[[Metrics], float | None]) -> float | None:
+    """Mean over a method's runs of those that have it."""
+    return mean(map(read, method.runs))
+
+
+def seconds(method: MethodRuns) -> float | None:
+    """Mean seconds of a method's runs before the test; runs that took another's network say nothing of them.
+
+    >>> runs = Metrics(seconds={"fit": 2.0, "evaluate": 9.0}), Metrics(seconds={"fit": 4.0})
+    >>> seconds(MethodRuns("a", "adapted", runs))
+    3.0
+    """
+    stages = ("build", "prepare", "fit")
+    return mean(sum(run.seconds.get(stage, 0) for stage in stages) for run in method.runs if "fit" in run.seconds)
+
+
+def target_labels(method: MethodRuns) -> int | None:
+    """How many target labels a method's runs were given beside the source's; None where that was not recorded.
+
+    >>> from domadapt.runs.metrics import Counts
+    >>> runs = Metrics(counts=Counts(target_labels=200), config={"target_labels": "all"}), Metrics()
+    >>> [target_labels(MethodRuns("a", "adapted", (run,))) for run in runs]
+    [200, 0]
+    """
+    asked, known = method.config.get("target_labels") or 0, method.runs[0].counts.target_labels
+    return known if known is not None else asked if isinstance(asked, int) else None
+
+
+def _row(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> TableRow:
+    sizes = [run.target_test_sizes for run in method.runs if run.target_test_sizes]
+    clean = [c for run in method.runs if (c := (run.target_test_clean or {}).get(pair.headline)) is not None]
+    if statistics is not None:
+        cell = statistics.cell(pair.name, method.name)
+        target, closed = cell.score, cell.shares[0]
+    else:
+        one, _ = scored(pair, predictions=False)
+        own = one.mean(method)
+        target = interval(own) if own else None
+        closed = share(pair.headline, [parts(one, method, pair.headline)])
+    details = {name: over_runs(method, lambda run, name=name: run.score(name)) for name in detail_names(pair)}  # type: ignore[misc]
+    source = over_runs(method, lambda run: (run.source_test or run.source_dev).get(pair.headline))
+    return TableRow(
+        method,
+        target,
+        interval(mean_of(clean)) if clean and any(size.all != size.clean for size in sizes) else None,
+        {name: value for name, value in details.items() if value is not None},
+        None if method.role == "in_domain" else source,
+        Share(pair.headline, None, None, 0) if method.role in BELOW else closed,
+        over_runs(method, lambda run: run.selection.gap),
+    )
+
+
+def run_frame(pairs: Sequence[Pair]) -> list[Record]:
+    """One record a run: names, scores as shares, seconds, selection."""
+    return [_run(pair, method, run) for pair in pairs for method in pair.methods for run in method.runs]
+
+
+def method_frame(pairs: Sequence[Pair], statistics: Statistics) -> list[Record]:
+    """One record a pair and method: means, intervals, differences, p-values, gap closed."""
+    return [_method(pair, row, statistics) for pair in pairs for row in rows(pair, statistics)]
+
+
+def _run(pair: Pair, method: MethodRuns, run: Metrics) -> Record:
+    record: Record = {"pair": pair.name, "source": run.source, "target": run.target, "task": run.task}
+    record |= {"method": method.name, "role": method.role, "seed": run.seed, "target_labels": run.counts.target_labels}
+    record |= {"key": run.key, "headline": pair.headline, "score": run.score()}
+    record["score_clean"] = (run.target_test_clean or {}).get(pair.headline)
+    record |= {f"selection_{name}": getattr(run.selection, name) for name in ("validator", "epoch", "gap")}
+    record |= {"calibration_error": run.calibration.error, "parameters": run.counts.parameters}
+    record |= {"attempts": run.attempts, "seconds": sum(run.seconds.values()) if run.seconds else None}
+    record["folder"] = run.folder or None
+    record |= {f"seconds_{stage}": value for stage, value in run.seconds.items()}
+    for part in ("source_dev", "source_test", "target_test", "target_test_clean"):
+        record |= {f"{part}_{name}": value for name, value in (getattr(run, part) or {}).items()}
+    for name, choice in run.selection.choices.items():
+        record[f"epoch_by_{name}"] = choice.epoch
+        record[f"score_by_{name}"] = (choice.target_test or {}).get(pair.headline)
+    return {name: value for name, value in record.items() if isinstance(value, str | int | float | None)}
+
+
+def _method(pair: Pair, row: TableRow, statistics: Statistics) -> Record:
+    cell = statistics.cell(pair.name, row.name)
+    record: Record = {"pair": pair.name, "method": row.name, "role": row.method.role, "headline": pair.headline}
+    record |= {"seeds": len(row.method.seeds), "target_labels": target_labels(row.method), **_ends("score", row.target)}
+    record |= {"score_clean": row.clean.mean if row.clean else None, **row.details, "source_score": row.source}
+    for part in cell.shares:
+        name = "gap_closed" if part.score == pair.headline else f"gap_closed_{part.score}"
+        record |= {key: value for key, value in _ends(name, part.value).items() if not key.endswith("_over")}
+        record |= {f"{name}_reason": part.reason or None, **_ends(name.replace("closed", "points"), part.gap)}
+    record |= {"selection_gap": row.regret, **_difference("baseline", cell.baseline)}
+    for place, control in enumerate(cell.controls, start=1):
+        record |= _difference("control" if place == 1 else f"control_{place}", control)
+    parameters = over_runs(row.method, lambda run: run.counts.parameters)
+    return {**record, "seconds": seconds(row.method), "parameters": parameters}
+
+
+def _ends(name: str, value: Interval | None) -> Record:
+    low, high, over = (value.low, value.high, value.over) if value else (None, None, None)
+    return {name: value.mean if value else None, f"{name}_low": low, f"{name}_high": high, f"{name}_over": over}
+
+
+def _difference(name: str, found: Difference) -> Record:
+    tests = {"seeds": found.again, "items": found.elsewhere}
+    p = {
+        f"{name}_p_{unit}{end}": v for unit, test in tests.items() for end, v in (("", test.p), ("_holm", test.p_holm))
+    }
+    return {name: found.other or None, **_ends(f"{name}_difference", found.interval), **p}
+
+
+def write_csv(records: Sequence[Record], path: Path) -> None:
+    """Write records; strings that a spreadsheet would run as formulas get an apostrophe in front."""
+    file = io.StringIO()
+    columns = _columns(records)
+    writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+    writer.writerow({name: inert(name) for name in columns})
+    writer.writerows({k: inert(v) if isinstance(v, str) else v for k, v in record.items()} for record in records)
+    write_atomic(path, file.getvalue())
+
+
+def write_parquet(records: Sequence[Record], path: Path) -> None:
+    """Write records with a type for each column.
+
+    Raises:
+        ValueError: pyarrow is not installed; says how to install it.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ValueError(f"{path}: parquet needs pyarrow: {INSTALL}") from error
+    columns = {visible(name): pa.array(_same([one.get(name) for one in records])) for name in _columns(records)}
+    replace_atomic(path, lambda part: pq.write_table(pa.table(columns), part))
+
+
+def inert(text: str) -> str:
+    """A string that no spreadsheet runs, without control characters.
+
+    >>> inert("=cmd()"), inert("lisa"), inert("\\t=1")
+    ("'=cmd()", 'lisa', "' =1")
+    """
+    shown = visible(text)
+    return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
+
+
+def _columns(records: Sequence[Record]) -> list[str]:
+    return list(dict.fromkeys(name for record in records for name in record))
+
+
+def _same(values: list[Value]) -> list[Value]:
+    """Numbers where all are numbers, else strings: metrics of strangers may mix them."""
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds <= {int, float}:
+        return [float(v) if float in kinds and v is not None else v for v in values]
+    return [None if v is None else visible(str(v)) for v in values]
+
+
+def given(runs: Paths | None) -> Paths:
+    """Folders of runs, if any are given.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if isinstance(runs, Iterable) and not isinstance(runs, str):
+        runs = [*runs]
+    several = runs if isinstance(runs, list) else [runs]
+    if runs is None or not several or not all(isinstance(one, str | Path) and str(one) for one in several):
+        raise ValueError(
+            f"runs={'null' if runs is None else runs}: expected a folder of runs, or several: runs=runs/mine"
+        )
+    return runs
+
+
+def named_file(output: str | Path | None, name: str, suffixes: Sequence[str]) -> Path:
+    """The file that other formats go beside, under its name with their own endings.
+
+    Args:
+        suffixes: that the file may have, the usual one first.
+
+    Raises:
+        ValueError: it is no file's name, or that of another format.
+
+    >>> named_file("report.md", "report", (".html", ".htm"))
+    Traceback (most recent call last):
+    ValueError: output=report.md: expected a name that ends in .html or .htm, such as report.html; other formats go \
+beside it
+    """
+    usual = f"{name}{suffixes[0]}"
+    if not isinstance(output, str | Path) or not str(output):
+        raise ValueError(
+            f"output={'null' if output is None else output}: expected a file's name, such as output={usual}"
+        )
+    path = Path(output)
+    if path.is_dir():
+        raise ValueError(f"output={path}: is a folder; expected a file's name, such as {path / usual}")
+    if path.suffix.lower() not in suffixes:
+        raise ValueError(
+            f"output={path}: expected a name that ends in {' or '.join(suffixes)}, such as "
+            f"{path.with_suffix(suffixes[0])}; other formats go beside it"
+        )
+    return path

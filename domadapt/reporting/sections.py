@@ -1,0 +1,458 @@
+"""Sections of the report: significance, costs, expected scores, curves, calibration, data, how to reproduce."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from domadapt.reporting.blocks import Block, Figure, Folded, Listing, Section, Table, TableCell, Text, for_each, tabled
+from domadapt.reporting.formats import counted, number, percent, points
+from domadapt.reporting.frames import best_adapted, mean, over_runs, rows, seconds
+from domadapt.reporting.plots import Colors, calibration_svg, cost_svg, curve_svg, panels, pooled, rank_svg
+from domadapt.reporting.tables import published_and_clean, shares_table
+from domadapt.reporting.words import duration, run_time
+from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference, settings
+from domadapt.runs.metrics import Metrics
+from domadapt.statistics.items import agreement
+from domadapt.statistics.resampling import ALPHA
+from domadapt.statistics.results import (
+    Cell,
+    Difference,
+    Ranking,
+    Replicability,
+    Significance,
+    Statistics,
+)
+from domadapt.utils.redact import without_given
+from domadapt.utils.text import visible
+
+if TYPE_CHECKING:
+    from domadapt.auditing.audit import Audit
+
+TESTED = (
+    "Differences in points. Over seeds: would training again show it? A claim about a method needs that. Over texts: "
+    "do these trained models differ on other texts? p-values are of paired permutation tests, two-sided, after Holm's "
+    "correction over all comparisons of adapted methods with the baseline and their controls."
+)
+OVER_PAIRS = (
+    "p, some pair: is there a difference on at least one of these pairs? p, other pairs: would there be one on others "
+    "of this kind? Runs and pairs that share a network count as one. Real on: the least number of pairs with a gain, "
+    "right with 95 % confidence (Dror et al. 2017)."
+)
+
+
+def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
+    """Tables of differences and tests, and the critical-difference diagram."""
+    several, baseline = len(pairs) > 1, statistics.baseline
+    blocks: list[Block] = [Text(TESTED, "soft")]
+    if several and (over := _differences(statistics.overall, "Over pairs, against", baseline, over_pairs=True)):
+        blocks += [*over, Text(OVER_PAIRS, "soft")]
+    by_pair = _differences(statistics.cells, "Against", baseline, named_pair=several)
+    blocks += [Folded("Pair by pair", tuple(by_pair))] if several and by_pair else by_pair
+    if (shares := shares_table(statistics.overall)) is not None:
+        blocks.append(shares)
+    if several:  # with one pair, ranks say what its scores say
+        blocks += _ranking(statistics.ranking)
+    if len(blocks) == 1:
+        blocks.append(Text("Nothing was tested: there is nothing to compare with."))
+    return Section("Significance", tuple(blocks))
+
+
+def _differences(
+    cells: Sequence[Cell], title: str, baseline: str, over_pairs: bool = False, named_pair: bool = False
+) -> list[Table]:
+    """A table of differences to the baseline and one of those to controls, where there are any."""
+
+    def difference(found: Difference) -> str | TableCell:
+        return TableCell("-", found.reason) if found.interval is None else points(found.interval.mean)
+
+    tests: list[tuple[str, Any]] = [("p over seeds", lambda line: _p(line[1].again))]
+    tests.append(("p over texts", lambda line: _p(line[1].elsewhere)))
+    if over_pairs:
+        tests = [
+            ("p, some pair", lambda line: _p(line[1].again)),
+            ("p, other pairs", lambda line: _p(line[1].elsewhere)),
+            ("real on (seeds)", lambda line: _replicated(line[1].replicability[0])),
+            ("real on (texts)", lambda line: _replicated(line[1].replicability[1])),
+        ]
+    tables = []
+    for other in (baseline, "each method's own controls"):
+        control = other != baseline
+        lines = [(c, d) for c in cells for d in (c.controls if control else (c.baseline,)) if d.other]
+        columns = [
+            ("method", lambda line: f"{line[0].pairs[0]}: {line[0].method}" if named_pair else line[0].method),
+            *([("control", lambda line: line[1].other)] if control else []),
+            *([("pairs", lambda line: str(len(line[0].pairs)))] if over_pairs else []),
+            ("difference", lambda line: difference(line[1])),
+            ("interval", lambda line: _interval(line[1])),
+            *tests,
+        ]
+        if lines:
+            tables.append(tabled(f"{title} {other}", lines, columns, left=(0, 1) if control else (0,)))
+    return tables
+
+
+def _interval(found: Difference) -> TableCell:
+    """Coloured where the test over seeds shows a gain or a loss."""
+    value = found.interval
+    if value is None or value.low is None or value.high is None:
+        return TableCell("-", value.reason if value else "")
+    p = found.again.p_holm if found.again.unit == "seeds" else None
+    shade = None if p is None or p > ALPHA else 0.5 if value.mean > 0 else -0.5
+    note = "" if value.over == "seeds and test items" else f"interval over {value.over}"
+    note += f" alone: {value.reason}" if note and value.reason else ""
+    return TableCell(f"{100 * value.low:+.1f} to {100 * value.high:+.1f}", note, shade)
+
+
+def _p(test: Significance) -> str | TableCell:
+    if test.p_holm is None:
+        return TableCell("-", test.reason)
+    return "<0.001" if test.p_holm < 0.001 else f"{test.p_holm:.3f}"
+
+
+def _replicated(found: Replicability) -> str | TableCell:
+    return TableCell("-", found.reason) if found.count is None else f"{found.count} of {found.of}"
+
+
+def _ranking(ranking: Ranking) -> list[Block]:
+    if not ranking.methods:
+        return [Text(f"No ranks: {ranking.reason}.")] if ranking.reason else []
+    ranks = list(zip(ranking.methods, ranking.mean_ranks, strict=True))
+    over = counted(len(ranking.pairs), "pair")
+    columns = [("method", lambda one: one[0]), ("mean rank", lambda one: f"{one[1]:.2f}")]
+    table = tabled(f"Mean rank over {over} that all these methods were run on; 1 is best", ranks, columns)
+    if ranking.critical_difference is None:
+        return [table, Text(f"No critical difference: {ranking.reason}.")]
+    p = "" if ranking.p is None else f"p {'< 0.001' if ranking.p < 0.001 else f'= {ranking.p:.3f}'}"
+    words = f"Friedman's test over {over}: {p}" if p else ranking.reason
+    words += (
+        f". Critical difference {ranking.critical_difference:.2f} (Nemenyi, 0.05): methods joined by a bar are not "
+    )
+    words += "told apart."
+    svg = rank_svg(ranking, f"Critical-difference diagram. {'; '.join(f'{name} {rank:.2f}' for name, rank in ranks)}")
+    text = tuple((name, rank / len(ranks), f"{rank:.2f}") for name, rank in ranks)
+    return [Figure(svg, words, text), table] if svg else [Text(words), table]
+
+
+class Cost(NamedTuple):
+    """One method: means over its pairs; times and gain against source_only on the same pair, None without it.
+
+    Seconds are those of a run: building, preparing and training, without the test.
+    """
+
+    method: str
+    role: str
+    seconds: float | None
+    times: float | None
+    parameters: float | None
+    gain: float | None
+    pairs: int
+
+
+def cost(pairs: Sequence[Pair], colors: Colors) -> Section:
+    """What methods cost against what they gain: a table, and a figure where several adapted methods are known."""
+    found = costs(pairs)
+    table = tabled(
+        "Means over pairs and seeds",
+        found,
+        [
+            ("method", lambda one: one.method),
+            ("seconds a run", lambda one: number(one.seconds, ".1f")),
+            ("times source_only's", lambda one: number(one.times, ".2f")),
+            ("parameters", lambda one: number(one.parameters, ",.0f")),
+            ("gain, points", lambda one: points(one.gain)),
+            ("pairs", lambda one: str(one.pairs)),
+        ],
+        ["seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none"],
+    )
+    blocks: list[Block] = [table, Text(f"All runs took {duration(run_time(pairs))}.")]
+    own = [one for one in found if one.role in ("adapted", "source_only")]
+    dots = [(c.method, c.times, 100 * c.gain) for c in own if c.times is not None and c.gain is not None]
+    if len(dots) > 2:
+        blocks.insert(0, Figure(cost_svg(dots, colors), "Up is better, left is cheaper. Means, without a test."))
+    return Section("Cost against gain", tuple(blocks))
+
+
+def costs(pairs: Sequence[Pair]) -> list[Cost]:
+    """Every method's cost, in the order of the bars."""
+    by_name: dict[tuple[str, str], list[tuple[Pair, MethodRuns, MethodRuns | None]]] = {}
+    for pair in pairs:
+        for method in pair.methods:
+            base = reference(pair, method, "source_only")
+            by_name.setdefault((method.name, method.role), []).append((pair, method, base))
+    found = []
+    for (name, role), some in by_name.items():
+        both = [(method, base) for _, method, base in some if base is not None]
+        times = [mine / others for m, base in both if (mine := seconds(m)) and (others := seconds(base))]
+        scores = [(over_runs(m, Metrics.score), over_runs(base, Metrics.score)) for m, base in both]
+        gains = [own - other for own, other in scores if own is not None and other is not None]
+        parameters = mean(run.counts.parameters for _, method, _ in some for run in method.runs)
+        spent = mean(seconds(method) for _, method, _ in some)
+        found.append(Cost(name, role, spent, mean(times), parameters, mean(gains), len(some)))
+    return sorted(found, key=lambda one: (rank(one.role), one.times or 0, one.method))
+
+
+EXPECTED = "Expected without labels"
+ESTIMATED = (
+    "The headline score that was expected on the target before a label of it was read: from confidence, calibrated on "
+    "source dev. What the target's annotators do otherwise than the source's, confidence can't tell."
+)
+
+
+def expected(pairs: Sequence[Pair]) -> Section:
+    """Expected and true scores, run by run."""
+    runs = [(pair, r, e) for pair in pairs for m in pair.methods for r in m.runs if (e := r.expected)]
+    if not runs:
+        return Section(EXPECTED, (Text("No run recorded what it expected to score."),))
+    table = tabled(
+        "Expected and true headline score, percent",
+        [(pair, run, one, run.score()) for pair, run, one in runs],
+        [
+            ("pair", lambda line: line[0].name),
+            ("method", lambda line: line[1].method),
+            ("seed", lambda line: str(line[1].seed)),
+            ("expected", lambda line: percent(line[2].score)),
+            ("from", lambda line: percent(line[2].low)),
+            ("to", lambda line: percent(line[2].high)),
+            ("was", lambda line: percent(line[3])),
+            ("off", lambda line: points(None if line[3] is None else line[2].score - line[3])),
+            ("usually off", lambda line: percent(line[2].usual_error)),
+        ],
+        ["from, to: nine times in ten; usually off: mean absolute error on corpora the estimate was not fitted to"],
+    )
+    blocks: list[Block] = [Text(ESTIMATED, "soft"), Text(how_far_off(run for _, run, _ in runs)), table]
+    known = [(pair, m, over_runs(m, Metrics.score)) for pair in pairs for m in pair.methods]
+    agreeing = [(pair, m, was, shared) for pair, m, was in known
+                if was is not None and (shared := agreement(m.runs)) is not None]  # fmt: skip
+    if agreeing:
+        columns = [
+            ("pair", lambda line: line[0].name),
+            ("method", lambda line: line[1].name),
+            ("agreement", lambda line: percent(line[3])),
+            ("was", lambda line: percent(line[2])),
+        ]
+        note = "macro F1 of one seed's predictions against another's on the target test; too high where all err alike"
+        blocks.append(tabled("How far seeds agree, percent", agreeing, columns, [note]))
+    return Section(EXPECTED, tuple(blocks))
+
+
+def how_far_off(runs: Iterable[Metrics]) -> str:
+    """In words: how far off expectations were.
+
+    >>> from domadapt.runs.metrics import Expected
+    >>> known = Expected(0.612, 0.5, 0.7)
+    >>> how_far_off([Metrics(headline="span_f1", target_test={"span_f1": 0.589}, expected=known)])
+    'Expected 61.2, was 58.9: off by 2.3 points on average over 1 run; 1 within its interval.'
+    """
+    both = [(one, was) for run in runs if (one := run.expected) and (was := run.score()) is not None]
+    if not both:
+        return "The target test has no labels: nothing shows how far off these are."
+    score, was, error = (
+        mean(values) for values in zip(*((e.score, w, abs(e.score - w)) for e, w in both), strict=True)
+    )
+    inside = sum(one.low <= was <= one.high for one, was in both)
+    start, its = ("Expected", "its") if len(both) == 1 else ("In the mean, expected", "their")
+    return (
+        f"{start} {percent(score)}, was {percent(was)}: off by {percent(error)} points on average over "
+        f"{counted(len(both), 'run')}; {inside} within {its} interval."
+    )
+
+
+def learning(pair: Pair, colors: Colors) -> list[Block]:
+    """Curves by epoch, the losses of methods folded away."""
+    front, others = panels(pair)
+    if not front:
+        return [Text("No run has a curve.")]
+    caption = "By epoch, mean over seeds. Dev score and losses are of the source domain, in_domain's of the target."
+    alt = f"Learning curves by epoch, {pair.name}: {', '.join(method.name for method in pair.methods)}"
+    blocks: list[Block] = [Figure(curve_svg(pair, front, colors, alt), caption)]
+    if others:
+        alt = f"Curves of other losses by epoch, {pair.name}: {', '.join(others)}"
+        figure = Figure(curve_svg(pair, others, colors, alt), "")
+        blocks.append(Folded(counted(len(others), "other loss", "other losses"), (figure,)))
+    return blocks
+
+
+ERRORS = {
+    "error": "test",
+    "scaled_error": "test, scaled",
+    "source_dev_error": "source dev",
+    "source_dev_scaled_error": "source dev, scaled",
+}
+
+
+def calibration(pair: Pair, colors: Colors) -> list[Block]:
+    """A diagram of the bars that stand and the best adapted method, and every method's error."""
+    methods = [row.method for row in rows(pair) if pooled(row.method)]
+    if not methods:
+        return [Text("No run recorded how sure it was of its predictions on the target test.")]
+    best = best_adapted(pair)
+    shown = [m for m in methods if m.role not in ("adapted", "control") or (best and m.name == best.name)]
+    unit = "words" if pair.task == "extraction" else "texts"
+    errors = tabled(
+        "Expected calibration error, points, mean over seeds, before and after temperature scaling on source dev",
+        methods,
+        [
+            ("method", lambda m: m.name),
+            *for_each(ERRORS, lambda m, name: percent(over_runs(m, lambda run: getattr(run.calibration, name)))),
+            ("temperature", lambda m: number(over_runs(m, lambda run: run.calibration.temperature), ".2f")),
+            (unit, lambda m: f"{sum(count for _, _, count in pooled(m)):,}"),
+        ],
+        [
+            f"{unit}: predictions on the target test that were binned, all seeds together",
+            "temperature: above 1 where the model is too sure on source dev; of the ceiling, dev is of the target",
+        ],
+    )
+    alt = f"Share of right {unit} against confidence, {visible(pair.name)}: {', '.join(m.name for m in shown)}"
+    caption = (
+        f"Share of {unit} that are right, against the model's confidence, target test, seeds pooled. Below the dotted "
+        f"line a model is too sure. Larger dots hold more {unit}."
+    )
+    return [Figure(calibration_svg(shown, colors, alt), caption), errors]
+
+
+@dataclass(frozen=True, slots=True)
+class Audits:
+    """Audits that were found, and one message for each file that could not be read."""
+
+    audits: tuple["Audit", ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
+    """Audits below the folders of the runs, or those given.
+
+    Args:
+        given: an ``audit.json``, or a folder that is searched for them; None searches ``runs``.
+
+    Raises:
+        ValueError: ``given`` holds no readable audit.
+    """
+    places = [Path(given)] if given is not None else [Path(path) for path in runs]
+    if given is not None and not places[0].exists():
+        raise ValueError(f"audit={given}: there is no such file; write one with `domadapt audit data=...`")
+    files = sorted({f.resolve() for place in places for f in ([place] if place.is_file() else place.rglob("audit.json"))
+                    if given is not None or f.name == "audit.json"})  # fmt: skip
+    if given is not None and not files:
+        raise ValueError(f"audit={given}: no audit.json in that folder; write one with `domadapt audit data=...`")
+    if not files:
+        return Audits()
+    from domadapt.auditing.audit import read_audit
+
+    audits, skipped = list["Audit"](), list[str]()
+    for file in files:
+        try:
+            audits.append(read_audit(file))
+        except ValueError as error:
+            if given is not None and len(files) == 1:
+                raise
+            skipped.append(str(error))
+    return Audits(tuple(audits), tuple(skipped))
+
+
+def data(pairs: Sequence[Pair], audits: Audits) -> Section:
+    """As published and clean side by side, and the audits."""
+    blocks: list[Block] = [published_and_clean(pairs)]
+    blocks += [Text(f"An audit was left out: {message}", "warning") for message in audits.skipped]
+    columns = [("severity", lambda f: f.severity), ("about", lambda f: f.kind), ("finding", lambda f: f.text)]
+    for audit in audits.audits:
+        number_of = Counter(finding.severity for finding in audit.findings)
+        stand = "Scores can't be taken as they stand" if number_of["severe"] else "Scores need companions"
+        warnings, notes = counted(number_of["warning"], "warning"), counted(number_of["note"], "note")
+        verdict = f"{stand}: {number_of['severe']} severe, {warnings}, {notes}."
+        only_notes = len(audit.findings) == number_of["note"]
+        blocks += [
+            Text(f"Audit of {audit.source} → {audit.target}", "lead"),
+            Text(audit.verdict if only_notes else verdict),
+        ]
+        if audit.findings:
+            blocks.append(tabled("Findings, worst first", audit.findings, columns, left=(0, 1, 2)))
+        if examples := tuple(f"{f.kind}: {example}" for f in audit.findings for example in f.examples):
+            blocks.append(Listing(f"Examples of the findings in {audit.source} → {audit.target}", examples))
+        if audit.mended:
+            mended = tuple(f"{what} ({counted(times, 'time')})" for what, times in audit.mended.items())
+            blocks.append(Listing("Mended by the readers, or left out", mended))
+    if not audits.audits:
+        none = "No audit lies with these runs: `domadapt audit data=...` writes audit.json, audit=PATH shows it here."
+        blocks.append(Text(none))
+    return Section("Data", tuple(blocks))
+
+
+def shared_settings(runs: Sequence[Metrics]) -> dict[str, str]:
+    """Settings that all runs have in common.
+
+    >>> shared_settings([Metrics(config={"a": 1, "b": 2}), Metrics(config={"a": 1, "b": 3})])
+    {'a': '1'}
+    """
+    every = [settings(run.config) for run in runs]
+    return {k: v for k, v in every[0].items() if all(other.get(k) == v for other in every)} if every else {}
+
+
+def counts_of(runs: Sequence[Metrics], name: str) -> list[tuple[str, int]]:
+    """What runs say under ``versions`` or ``hardware``, and how many say so; the most frequent first.
+
+    >>> counts_of([Metrics(versions={"torch": "2"}), Metrics(versions={"torch": "2"})], "versions")
+    [('torch 2', 2)]
+    """
+    texts = (", ".join(f"{k} {v}" for k, v in flat(getattr(run, name)).items()).strip() for run in runs)
+    return Counter(texts).most_common()
+
+
+def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
+    """Everything that somebody needs to repeat these runs."""
+    shared = shared_settings(runs)
+    about = "Command and key of each run. The same command, versions and hardware give the same numbers."
+    blocks: list[Block] = [Text(about)]
+    for pair in pairs:
+        lines = [_command(method, run) for method in pair.methods for run in method.runs]
+        blocks.append(Listing(f"{pair.name}: {counted(len(lines), 'command')}", tuple(lines), code=True))
+    blocks.append(
+        tabled(
+            "What happened on the way, by method",
+            [(pair, method) for pair in pairs for method in pair.methods],
+            [
+                ("method", lambda both: f"{both[0].name}: {both[1].name}"),
+                ("runs", lambda both: str(len(both[1].runs))),
+                (
+                    "seconds a run",
+                    lambda both: number(over_runs(both[1], lambda run: sum(run.seconds.values())), ".1f"),
+                ),
+                ("starts", lambda both: str(sum(run.attempts or 1 for run in both[1].runs))),
+                ("cut texts", lambda both: str(_cut(both[1], "texts"))),
+                ("cut words", lambda both: str(_cut(both[1], "words"))),
+                ("warnings", lambda both: str(sum(_warnings(both[1]).values()))),
+            ],
+            ["starts: how often the runs were started in all, more than runs where some were resumed"],
+        )
+    )
+    own = {pair.name: tuple(line for method in pair.methods for line in _differing(method, shared)) for pair in pairs}
+    blocks += [Listing(f"{n}: settings that not all runs share, and warnings", some) for n, some in own.items() if some]
+    common = tuple(without_given(f"{name}={value}") for name, value in shared.items())
+    blocks.append(Listing(f"{counted(len(common), 'setting')} shared by all runs", common, code=True))
+    for name, title in (("versions", "Versions"), ("hardware", "Hardware")):
+        lines = [f"{counted(n, 'run')}: {without_given(text) or 'not recorded'}" for text, n in counts_of(runs, name)]
+        blocks += [Text(f"{title}. {line}") for line in lines[:3]]
+        if len(lines) > 3:
+            blocks.append(Listing(f"{title}: {len(lines) - 3} more", tuple(lines[3:])))
+    return Section("How to reproduce", tuple(blocks))
+
+
+def _command(method: MethodRuns, run: Metrics) -> str:
+    command, key = without_given(run.command or "not recorded"), run.key or "not recorded"
+    return f"{command}  # {method.name}, seed {run.seed}, key {key}"
+
+
+def _cut(method: MethodRuns, what: str) -> int:
+    return sum(getattr(part, what) for run in method.runs for part in run.counts.truncated.values())
+
+
+def _warnings(method: MethodRuns) -> Mapping[str, int]:
+    return sum((Counter(run.counts.warnings) for run in method.runs), Counter[str]())
+
+
+def _differing(method: MethodRuns, shared: Mapping[str, str]) -> list[str]:
+    own = {name: value for name, value in settings(method.config).items() if shared.get(name) != value}
+    told = ", ".join(without_given(f"{name}={value}") for name, value in own.items())
+    warnings = [f"{method.name}: {counted(n, 'time')}: {message}" for message, n in sorted(_warnings(method).items())]
+    return [*([f"{method.name}: {told}"] if told else []), *warnings]
