@@ -148,10 +148,7 @@ def from_tokens(
 
 
 def _spans(
-    words: Sequence[tuple[int, int]],
-    tags: Sequence[object],
-    where: Location | None,
-    warnings: Counter[str] | None,
+    words: Sequence[tuple[int, int]], tags: Sequence[object], where: Location | None, warnings: Counter[str] | None
 ) -> Iterable[Span]:
     if len(words) != len(tags):
         fix = "give each token one tag"
@@ -210,18 +207,7 @@ __all__ = ["MISSING", "DataError", "Location", "Record", "Span", "Words", "bio_t
 FIELDS: Final = frozenset({"id", "domain", "text", "tokens", "label", "tags", "spans"})
 # Met in published corpora, not needed here. Any other field is counted: it may be a misspelt one of ours.
 KNOWN_EXTRAS: Final = frozenset(
-    {
-        "product",
-        "rating",
-        "text_detok",
-        "dup_in_file",
-        "perl_dev_splits",
-        "pos",
-        "title",
-        "source",
-        "date",
-        "split",
-    }
+    {"product", "rating", "text_detok", "dup_in_file", "perl_dev_splits", "pos", "title", "source", "date", "split"}
 )
 # What programs write for nothing, letter by letter: NONE and none are classes of published corpora.
 NO_LABEL: Final = frozenset({"NaN", "nan", "None", "null", "NULL", "<NA>", "#N/A"})

@@ -98,10 +98,7 @@ def test_spans_that_bio_cannot_say_are_counted() -> None:
     spans = [Span(8, 16, "aspect"), Span(6, 13, "opinion"), Span(5, 6, "aspect")]
     warnings = Counter[str]()
     assert bio_tags(words, spans, warnings) == ["O", "B-opinion", "O"]
-    assert warnings == {
-        "span over another, left out of the tags": 1,
-        "span on no word, left out of the tags": 1,
-    }
+    assert warnings == {"span over another, left out of the tags": 1, "span on no word, left out of the tags": 1}
 
 
 def test_the_three_forms_of_a_record() -> None:
@@ -126,10 +123,7 @@ def test_unknown_fields_and_other_domains_are_counted() -> None:
     warnings = Counter[str]()
     given_object = {"id": "a", "domain": "rest", "text": "good", "lable": "positive", "rating": "5"}
     assert parse_record(given_object, HERE, domain="restaurants", warnings=warnings).domain == "restaurants"
-    assert warnings == {
-        "unknown field 'lable', ignored": 1,
-        "domain 'rest' read as 'restaurants', as asked for": 1,
-    }
+    assert warnings == {"unknown field 'lable', ignored": 1, "domain 'rest' read as 'restaurants', as asked for": 1}
 
 
 GOOD = {"id": "a", "domain": "camera", "text": "sharp"}
