@@ -18,32 +18,19 @@ PIECE_MULTIPLE = 8  # pad to a multiple of it: few distinct shapes, each of whic
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One tokenised text. Built by :func:`encode`, put into batches by :class:`Collator`.
+    """One tokenised text. Built by :func:`encode`, put into batches by :class:`Collator`."""
 
-    Attributes:
-        index: its place in its list.
-        text, domain: as the record has them.
-        input_ids: of its pieces.
-        words: (words, 2) character ranges.
-        alignment: of pieces and words.
-        parse: whose words are ``words``.
-        label: its class, for sequence tasks.
-        word_tags: (words,) class of each word, for token tasks.
-        given: ranges of its owner's words; None where ``words`` are the parser's.
-        cut: whether its end is not read.
-    """
-
-    index: int
+    index: int  #: its place in its list
     text: str
     domain: str
-    input_ids: list[int]
-    words: IntArray
-    alignment: Alignment
-    parse: Parse | None = None
-    label: int | None = None
-    word_tags: IntArray | None = None
-    given: Words | None = None
-    cut: bool = False
+    input_ids: list[int]  #: of its pieces
+    words: IntArray  #: (words, 2) character ranges
+    alignment: Alignment  #: of pieces and words
+    parse: Parse | None = None  #: whose words are ``words``
+    label: int | None = None  #: its class, for sequence tasks
+    word_tags: IntArray | None = None  #: (words,) class of each word, for token tasks
+    given: Words | None = None  #: ranges of its owner's words; None where ``words`` are the parser's
+    cut: bool = False  #: whether its end is not read
 
     def word(self, number: int) -> str:
         """One word's characters."""
@@ -55,41 +42,26 @@ class Example:
 class Batch:
     """Tensors of a batch. Words are counted through the batch, without padding: they are the graph's nodes.
 
-    Attributes:
-        input_ids: (batch, pieces) piece ids.
-        attention_mask: (batch, pieces) 1 for pieces, 0 for padding.
-        index: (batch,) position of each text in its list.
-        words: (batch,) number of words of each text.
-        pair_pieces: (pairs,) index into the flattened (batch * pieces) of each piece-word pair.
-        pair_nodes: (pairs,) node of each pair.
-        node_first_piece: (nodes,) index into the flattened pieces of each word's first piece; -1 if truncated.
-        labels: (batch,) class of each text, for sequence tasks.
-        word_tags: (nodes,) class of each word, for token tasks; -100 for truncated words.
-        piece_heads: (batch, pieces) piece to attend to; -100 where undefined. None without parses.
-        word_heads: (nodes,) head node of each word, a root's being itself. None without parses.
-        relations: (nodes,) relation id of each word. None without parses.
-        edge_index: (2, edges) between nodes. None without parses.
-        edge_type: (edges,) see :func:`domadapt.syntax.trees.tree_edges`. None without parses.
-        examples: that it was made of.
-        extra: the methods' own tensors, by ``method/name`` (:meth:`domadapt.methods.method.Method.collate`).
+    What trees give is None without parses.
     """
 
-    input_ids: Tensor
-    attention_mask: Tensor
-    index: Tensor
-    words: Tensor
-    pair_pieces: Tensor
-    pair_nodes: Tensor
-    node_first_piece: Tensor
-    labels: Tensor | None = None
-    word_tags: Tensor | None = None
-    piece_heads: Tensor | None = None
-    word_heads: Tensor | None = None
-    relations: Tensor | None = None
-    edge_index: Tensor | None = None
-    edge_type: Tensor | None = None
-    examples: tuple[Example, ...] = ()
+    input_ids: Tensor  #: (batch, pieces) piece ids
+    attention_mask: Tensor  #: (batch, pieces) 1 for pieces, 0 for padding
+    index: Tensor  #: (batch,) position of each text in its list
+    words: Tensor  #: (batch,) number of words of each text
+    pair_pieces: Tensor  #: (pairs,) index into the flattened (batch * pieces) of each piece-word pair
+    pair_nodes: Tensor  #: (pairs,) node of each pair
+    node_first_piece: Tensor  #: (nodes,) index into the flattened pieces of each word's first piece; -1 if truncated
+    labels: Tensor | None = None  #: (batch,) class of each text, for sequence tasks
+    word_tags: Tensor | None = None  #: (nodes,) class of each word, for token tasks; -100 for truncated words
+    piece_heads: Tensor | None = None  #: (batch, pieces) piece to attend to; -100 where undefined
+    word_heads: Tensor | None = None  #: (nodes,) head node of each word, a root's being itself
+    relations: Tensor | None = None  #: (nodes,) relation id of each word
+    edge_index: Tensor | None = None  #: (2, edges) between nodes
+    edge_type: Tensor | None = None  #: (edges,) see :func:`domadapt.syntax.trees.tree_edges`
+    examples: tuple[Example, ...] = ()  #: that it was made of
     extra: dict[str, Tensor] = field(default_factory=dict)
+    """The methods' own tensors, by ``method/name`` (:meth:`domadapt.methods.method.Method.collate`)."""
 
     def node_places(self) -> tuple[Tensor, Tensor]:
         """(nodes,) row of each word's text in the batch, and (nodes,) number of the word in its text."""
@@ -159,27 +131,15 @@ def encode(
     if not texts:
         return [], Truncation()
     encoded = tokenizer(list(texts), truncation=True, max_length=max_pieces, return_offsets_mapping=True)
-    examples, cut = [], Truncation()
-    for i, (ids, offsets) in enumerate(zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)):
-        alignment = align(offsets, words[i])
-        if encoded.encodings[i].overflowing:
+    examples, cut, none = [], Truncation(), [None] * len(texts)
+    given_by_text = zip(parses or none, labels or none, word_tags or none, given or none, strict=True)
+    for i, (parse, label, tags, owners) in enumerate(given_by_text):
+        alignment, over = align(encoded["offset_mapping"][i], words[i]), bool(encoded.encodings[i].overflowing)
+        if over:
             cut.texts += 1
             cut.words += int((alignment.word_first_pieces() < 0).sum())
-        examples.append(
-            Example(
-                i,
-                texts[i],
-                domains[i] if domains is not None else "",
-                ids,
-                words[i],
-                alignment,
-                parses[i] if parses is not None else None,
-                labels[i] if labels is not None else None,
-                word_tags[i] if word_tags is not None else None,
-                given[i] if given is not None else None,
-                bool(encoded.encodings[i].overflowing),
-            )
-        )
+        ids, domain = encoded["input_ids"][i], domains[i] if domains is not None else ""
+        examples.append(Example(i, texts[i], domain, ids, words[i], alignment, parse, label, tags, owners, over))
     return examples, cut
 
 

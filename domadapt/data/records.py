@@ -202,8 +202,6 @@ def bio_tags(words: Words, spans: Iterable[Span], warnings: Counter[str] | None 
     return tags
 
 
-__all__ = ["MISSING", "DataError", "Location", "Record", "Span", "Words", "bio_tags", "from_tokens", "parse_record"]
-
 FIELDS: Final = frozenset({"id", "domain", "text", "tokens", "label", "tags", "spans"})
 # Met in published corpora, not needed here. Any other field is counted: it may be a misspelt one of ours.
 KNOWN_EXTRAS: Final = frozenset(
@@ -216,8 +214,6 @@ NO_LABEL: Final = frozenset({"NaN", "nan", "None", "null", "NULL", "<NA>", "#N/A
 @dataclass(frozen=True, slots=True)
 class Record:
     """The record: one text, whose it is, and what is known about it. Every reader ends here.
-
-    Spans, tags and errors are defined in files of their own and can be imported from here.
 
     ``words`` are the character ranges of the owner's tokens, where the corpus came tokenised. ``spans`` is
     None where nobody annotated, and empty where somebody did and found nothing. ``where`` it was read is for errors.

@@ -146,10 +146,10 @@ def edge_groups(relations: Mapping[str, int]) -> list[int]:
 class Tree(NamedTuple):
     """One sentence's tree, of n words."""
 
-    words: IntArray  # (n,) as they are counted in the text
-    distances: IntArray  # (n, n) arcs between two words
-    depths: IntArray  # (n,) arcs to the root
-    counted: NDArray[np.bool_]  # (n,) what is no punctuation
+    words: IntArray  #: (n,) as they are counted in the text
+    distances: IntArray  #: (n, n) arcs between two words
+    depths: IntArray  #: (n,) arcs to the root
+    counted: NDArray[np.bool_]  #: (n,) what is no punctuation
 
 
 def trees(parse: Parse, shortest: int = 1, longest: int = 1_000_000) -> Iterator[Tree]:
