@@ -9,8 +9,8 @@ import pytest
 import domadapt
 from domadapt.cli import verbs as cli
 from domadapt.config.compose import compose
-from domadapt.reporting.target_card import as_lines
 from domadapt.reporting.report import report
+from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import TargetCard, read_card
 from domadapt.training.card import typical_words
 from domadapt.training.options import LEAST_STEPS, read_options

@@ -26,7 +26,7 @@ from domadapt.analysis.attention import (
     Patterns,
     Relation,
 )
-from domadapt.reporting.blocks import Block, Column, Figure, Folded, Section, Table, TableCell, Text, for_each, tabled
+from domadapt.reporting.blocks import Block, Column, Figure, Folded, Prose, Section, Table, TableCell, for_each, tabled
 from domadapt.reporting.formats import counted, listed, percent, points
 from domadapt.reporting.svg import INK, drawn, legend, plain, wrapped
 from domadapt.utils.text import visible
@@ -39,13 +39,13 @@ Domains = Mapping[str, str]  # names by side
 Shares = NDArray[np.float64]
 
 
-def without(what: str, why: str) -> Text:
+def without(what: str, why: str) -> Prose:
     """A sentence in place of numbers.
 
     >>> without("Maps", "they are not given").text
     "Maps can't be had: they are not given."
     """
-    return Text(f"{what} can't be had: {why}.")
+    return Prose(f"{what} can't be had: {why}.")
 
 
 def head_name(layer: int, head: int) -> str:
@@ -99,7 +99,7 @@ def patterns_section(patterns: Patterns | None, domains: Domains, why: str = "")
         if patterns.texts[side]
     }
     if not shares:
-        return Section(PATTERNS_TITLE, (Text(f"No text has {SHORTEST} pieces."),))
+        return Section(PATTERNS_TITLE, (Prose(f"No text has {SHORTEST} pieces."),))
     side, models = next(iter(shares.items()))
     before, after = (models[model].mean(0) for model in NAMED)
     moved = models["after"] - models["before"]
@@ -124,8 +124,8 @@ def patterns_section(patterns: Patterns | None, domains: Domains, why: str = "")
     table = tabled("Shares of patterns, percent of all maps", rows, columns, narrow=True)
     alt = f"Shares of attention patterns by layer. {caption}"
     svg = drawn(alt, 1.7 * len(shares) + 0.9, lambda figure: _pattern_bars(figure, shares, domains))
-    blocks = Text(RULES, "soft"), Figure(svg, caption), Folded("Shares by layer", (table,))
-    last = Text(f"Only texts of several sentences can show blocks: {several}.", "soft")
+    blocks = Prose(RULES, "soft"), Figure(svg, caption), Folded("Shares by layer", (table,))
+    last = Prose(f"Only texts of several sentences can show blocks: {several}.", "soft")
     return Section(PATTERNS_TITLE, (*blocks, last))
 
 
@@ -157,7 +157,7 @@ def change_section(change: Change, domains: Domains, no_maps: str = "", no_weigh
     lacking = [without("The change of maps", no_maps)] if change.maps is None else []
     lacking += [without("The change of each layer's weights", no_weights)] if change.weights is None else []
     if change.maps is not None and not maps:
-        return Section(CHANGE_TITLE, (Text("There were no texts."), *lacking))
+        return Section(CHANGE_TITLE, (Prose("There were no texts."), *lacking))
     if not maps and not weights:
         return Section(CHANGE_TITLE, tuple(lacking))
     caption = ""
@@ -181,7 +181,7 @@ def _cosines(rows: Shares, domain: str, lowest: float) -> tuple[Block, ...]:
     layer, head = np.unravel_index(rows.argmin(), rows.shape)
     most = f"Head {head_name(int(layer), int(head))} changed most (cosine {rows.min():.3f}); "
     most += f"{int((rows > 0.99).sum())} of {rows.size} heads stayed above .99, the mean is {rows.mean():.3f}."
-    return grid(title, cells, ["red: changed more"]), Text(most)
+    return grid(title, cells, ["red: changed more"]), Prose(most)
 
 
 def _change_bars(figure: Canvas, maps: dict[str, Shares], weights: dict[str, float], domains: Domains) -> None:
@@ -225,16 +225,16 @@ def heads_section(heads: Heads | None, domains: Domains, backbone: str, why: str
     shown = [relation for relation in heads.relations if relation.name != ALL][:SHOWN]
     if not shown:
         why = f"No relation occurs {FEWEST} times in {domains['source']}: give more texts."
-        return Section(HEADS_TITLE, (Text(why),))
+        return Section(HEADS_TITLE, (Prose(why),))
     every = [*shown, *(relation for relation in heads.relations if relation.name == ALL)]
     caption = _clear_heads(shown, domains)
     alt = f"Accuracy of the best head by relation. {caption}"
     svg = drawn(alt, 0.24 * len(every) + 1.1, lambda figure: _relation_dots(figure, every, domains))
     blocks: list[Block] = [
-        Text(HEADS, "soft"),
+        Prose(HEADS, "soft"),
         Figure(svg, caption),
         _best_heads(every, domains),
-        Text(_from_source_to_target(shown, domains)),
+        Prose(_from_source_to_target(shown, domains)),
         _published(heads, backbone),
     ]
     blocks += [_by_layer(every, model, heads.layers) for model in NAMED]
@@ -383,17 +383,20 @@ LOCK = (
 def ablation_section(ablation: Ablation | None, domains: Domains, why: str = "") -> Section:
     """What switching off does; or why that is not known, which is nobody's wish without a reason."""
     if ablation is None:
-        return Section(ABLATION_TITLE, (without("This", why) if why else Text("Not asked for (scored_texts=0)."),))
+        return Section(ABLATION_TITLE, (without("This", why) if why else Prose("Not asked for (scored_texts=0)."),))
     if not ablation.sides:
-        return Section(ABLATION_TITLE, (Text("There are no labelled texts to score."),))
+        return Section(ABLATION_TITLE, (Prose("There are no labelled texts to score."),))
     sides, headline = ablation.sides, ablation.headline
     caption = " ".join(_sentence(effects, domains[side], headline) for side, effects in sides.items())
     svg = drawn(
         f"Change of the score without each head. {caption}", 2.9, lambda f: _ablation_dots(f, ablation, domains)
     )
     alone = f"There are no labels of {domains['target']}, so this is {domains['source']} alone."
-    blocks: list[Block] = [Text(SWITCHED, "soft"), Text(LOCK, "warning") if "target" in sides else Text(alone, "soft")]
-    blocks += [Figure(svg, caption), *([Text(_agreement(sides, domains))] if len(sides) > 1 else [])]
+    blocks: list[Block] = [
+        Prose(SWITCHED, "soft"),
+        Prose(LOCK, "warning") if "target" in sides else Prose(alone, "soft"),
+    ]
+    blocks += [Figure(svg, caption), *([Prose(_agreement(sides, domains))] if len(sides) > 1 else [])]
     for side, effects in sides.items():
         title = f"{headline} on {domains[side]} without each head, less {percent(effects.score)} with it; points"
         cells = [[_effect(effect) for effect in heads] for heads in effects.heads]

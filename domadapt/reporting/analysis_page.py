@@ -28,7 +28,7 @@ from domadapt.reporting.analysis_heads import (
     short,
     without,
 )
-from domadapt.reporting.blocks import Block, Column, Facts, Figure, Folded, Section, Table, Text, for_each, tabled
+from domadapt.reporting.blocks import Block, Column, Facts, Figure, Folded, Prose, Section, Table, for_each, tabled
 from domadapt.reporting.formats import counted, listed, number, percent, points
 from domadapt.reporting.render import page
 from domadapt.reporting.svg import INK, drawn, legend, plain
@@ -92,7 +92,7 @@ ORDER = "order of words"
 def probes_section(probe: StructuralProbe, domains: Domains) -> Section:
     """UUAS and root accuracy by layer, and every score as a table."""
     if probe.reason:
-        return Section(PROBES_TITLE, (Text(f"No probes: {probe.reason}."),))
+        return Section(PROBES_TITLE, (Prose(f"No probes: {probe.reason}."),))
     about = (
         f"Linear maps of rank {probe.rank} (Hewitt & Manning 2019), learnt from {probe.learnt:,} parsed sentences of "
         f"{domains['source']}, tried on {probe.linear['source'].trees:,} held-out ones and on "
@@ -118,7 +118,9 @@ def probes_section(probe: StructuralProbe, domains: Domains) -> Section:
         gaps.append(f"{uuas} points UUAS and {root} points root accuracy {where}")
     gap = f"What a probe learnt on {domains['source']} changes on {domains['target']} by {gaps[0]}, and by {gaps[1]}."
     tables = tuple(_probe_table(probe, side, domain) for side, domain in domains.items())
-    return Section(PROBES_TITLE, (Text(about, "soft"), Figure(svg, caption), Text(gap), Folded("Every score", tables)))
+    return Section(
+        PROBES_TITLE, (Prose(about, "soft"), Figure(svg, caption), Prose(gap), Folded("Every score", tables))
+    )
 
 
 def best(layers: Sequence[TreeScores]) -> int:
@@ -170,17 +172,17 @@ def shift_section(shift: DomainShift, domains: Domains) -> Section:
     """A table of what is shared, and the A-distance by layer."""
     blocks: list[Block] = []
     if shift.compared:
-        blocks += [Text(SHARED, "soft"), _shift_table(shift, domains), *map(Text, _shift_sentences(shift, domains))]
-        blocks += [Text(PUBLISHED, "soft")] if PATHS in shift.compared else []
+        blocks += [Prose(SHARED, "soft"), _shift_table(shift, domains), *map(Prose, _shift_sentences(shift, domains))]
+        blocks += [Prose(PUBLISHED, "soft")] if PATHS in shift.compared else []
     if (lengths := shift.lengths) is not None:
         blocks.append(
-            Text(
+            Prose(
                 f"Texts have {lengths.source:g} words in {domains['source']} and {lengths.target:g} in "
                 f"{domains['target']} (medians; Cliff's delta {lengths.delta:+.2f})."
             )
         )
     if not shift.a_distances:
-        return Section(SHIFT_TITLE, (*blocks, Text(f"No A-distance: {shift.reason}.")))
+        return Section(SHIFT_TITLE, (*blocks, Prose(f"No A-distance: {shift.reason}.")))
     caption = shift_sentence(shift)
     panels = {"proxy A-distance": {model: {"": values} for model, values in shift.a_distances.items()}}
     levels = {"proxy A-distance": {"told apart without fault": 2.0}}
@@ -192,7 +194,7 @@ def shift_section(shift: DomainShift, domains: Domains) -> Section:
     moved = after - before
     verb = "brought the domains closer together" if moved < -0.02 else "parted them" if moved > 0.02 else "left them"
     change = f"In the last layer fine-tuning {verb} ({before:.2f} to {after:.2f}); what can be seen need not do harm."
-    return Section(SHIFT_TITLE, (*blocks, Figure(svg, caption), table, Text(change)))
+    return Section(SHIFT_TITLE, (*blocks, Figure(svg, caption), table, Prose(change)))
 
 
 def _shift_table(shift: DomainShift, domains: Domains) -> Table:
@@ -262,7 +264,7 @@ def html(found: Analysis, subject: Subject) -> str:
         shift_section(found.domain_shift, domains),
     ]
     captions = [next((b.caption for b in one.blocks if isinstance(b, Figure)), "") for one in sections]
-    texts = map(Text, (*filter(None, captions), *lacking(found, subject)))
+    texts = map(Prose, (*filter(None, captions), *lacking(found, subject)))
     title = f"What {subject.backbone} knows, before and after fine-tuning: {' → '.join(domains.values())}"
     return page(title, [Section("In short", (_facts(found, subject), *texts)), *sections])
 

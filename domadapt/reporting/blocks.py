@@ -11,7 +11,7 @@ from domadapt.reporting.formats import counted, listed
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Prose:
     """A paragraph; of a ``kind``: empty, ``soft`` (an aside), ``lead`` (names what follows) or ``warning``."""
 
     text: str
@@ -46,12 +46,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing.
+    """A drawing, made by :mod:`domadapt.reporting.svg` with its alternative text, so already harmless.
 
-    Attributes:
-        svg: an ``svg`` element with its alternative text; made by :mod:`domadapt.reporting.svg`, so already harmless.
-        caption: what is to be seen.
-        text: (name, number from 0 to 1, the number in words) for bars of text, where pictures can't be shown.
+    Where pictures can't be shown there are bars of text: (name, number from 0 to 1, the number in words).
     """
 
     svg: str
@@ -86,13 +83,9 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One text with drawings of it.
+    """One text, how many characters of it are left out, remarks, and drawings, each with a line above or none.
 
-    Attributes:
-        left_out: characters that are not shown.
-        remarks: lines below it.
-        drawings: the line above, which may be empty, and an ``svg`` element.
-        words: what the drawings show, for where they can't be.
+    ``words`` say what the drawings show, for where they can't be.
     """
 
     text: str
@@ -111,13 +104,7 @@ class Cards:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A text with parts of it marked.
-
-    Attributes:
-        lead: what is said of all of it.
-        pieces: (text, kind), in their order; the kind is empty where nothing is marked.
-        left_out: characters that are not shown.
-    """
+    """A text in pieces with their kinds, empty where nothing is marked; what is said of all of it leads."""
 
     lead: str
     pieces: tuple[tuple[str, str], ...]
@@ -132,7 +119,7 @@ class Samples:
     texts: tuple[Marked, ...]
 
 
-Block = Text | Facts | Table | Figure | Folded | Listing | Cards | Samples
+Block = Prose | Facts | Table | Figure | Folded | Listing | Cards | Samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,36 +1,25 @@
 """Texts that adaptation fixed and broke, drawn with their trees, and kinds of mistakes."""
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from domadapt.analysis.attention import LEAST, Attention, as_parse, attention
-from domadapt.reporting.blocks import Block, Card, Cards, Folded, Table, Text, for_each, tabled
+from domadapt.reporting.blocks import Block, Card, Cards, Folded, Prose, Table, for_each, tabled
 from domadapt.reporting.formats import counted
 from domadapt.reporting.frames import best_adapted, rows
 from domadapt.reporting.trees import Lane, tree_svg
 from domadapt.runs.groups import MethodRuns, Pair, reference
+from domadapt.runs.metrics import Metrics
+from domadapt.statistics.items import read_answers
 from domadapt.syntax.parser import Parse, Parser
 from domadapt.utils.text import cut, shortened
 
-Span = tuple[int, int, str]
-
 
 @dataclass(frozen=True, slots=True)
-class Labels:
-    """What somebody, or some model, says of a text: a class, or spans."""
-
-    label: str | None
-    spans: frozenset[Span]
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
+class ChangedText:
     """One text of ``predictions.jsonl``, and the annotator's, source_only's and the adapted model's labels.
 
     Attributes:
@@ -40,9 +29,9 @@ class Example:
 
     text: str
     words: tuple[tuple[int, int], ...] | None
-    gold: Labels
-    before: Labels
-    after: Labels
+    gold: set[Any]
+    before: set[Any]
+    after: set[Any]
     change: float
     errors: tuple[int, int]
     seed: int
@@ -50,19 +39,13 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An adapted method against source_only.
-
-    Attributes:
-        seeds: that both were run with.
-        total: texts compared.
-        fixed, broken: texts with fewer, with more errors; the clearest first.
-    """
+    """An adapted method against source_only at the seeds of both: texts with fewer and more errors, clearest first."""
 
     method: MethodRuns
     seeds: tuple[int, ...]
     total: int
-    fixed: tuple[Example, ...]
-    broken: tuple[Example, ...]
+    fixed: tuple[ChangedText, ...]
+    broken: tuple[ChangedText, ...]
 
 
 def compare(pair: Pair) -> Comparison | str:
@@ -80,62 +63,40 @@ def compare(pair: Pair) -> Comparison | str:
     seeds = tuple(seed for seed in method.seeds if seed in base.seeds)
     if not seeds:
         return f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}: none in common"
-    texts: dict[int, list[Example]] = {}
+    texts: dict[int, list[ChangedText]] = {}
     for seed in seeds:
-        before, after = (
-            Path(next(run.folder for run in one.runs if run.seed == seed), "predictions.jsonl")
-            for one in (base, method)
-        )
-        if absent := [str(file) for file in (before, after) if not file.is_file()]:
+        one, other = (Path(_run(each, seed).folder, "predictions.jsonl") for each in (base, method))
+        if absent := [str(file) for file in (one, other) if not file.is_file()]:
             return f"no {absent[0]} (written only where the target test has labels)"
-        for index, example in enumerate(_paired(before, after, pair.task, seed)):
-            texts.setdefault(index, []).append(example)
+        before, after = read_answers(one, pair.task), read_answers(other, pair.task)
+        if len(before) != len(after):
+            raise ValueError(f"{one} and {other}: different numbers of texts; run those cells again")
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            if old.text != new.text:
+                raise ValueError(f"{other}: text {new.name!r} is not the one of {one}")
+            wrong = errors(old.gold, old.predicted, pair.task), errors(old.gold, new.predicted, pair.task)
+            labels, change = (old.gold, old.predicted, new.predicted), float(wrong[1] - wrong[0])
+            texts.setdefault(index, []).append(ChangedText(old.text, old.words, *labels, change, wrong, seed))
     changes = [_over_seeds(same) for same in texts.values()]
     fixed = sorted((e for e in changes if e.change < 0), key=lambda e: (e.errors[1] > 0, e.change))
     broken = sorted((e for e in changes if e.change > 0), key=lambda e: (e.errors[0] > 0, -e.change))
     return Comparison(method, seeds, len(changes), tuple(fixed), tuple(broken))
 
 
-def errors(gold: Labels, predicted: Labels, task: str) -> int:
+def errors(gold: set[Any], predicted: set[Any], task: str) -> int:
     """Wrong label, or spans missed and invented.
 
-    >>> gold = Labels(None, frozenset({(0, 4, "aspect")}))
-    >>> errors(gold, Labels(None, frozenset({(0, 3, "aspect")})), "extraction")
+    >>> errors({(0, 4, "aspect")}, {(0, 3, "aspect")}, "extraction")
     2
     """
-    return int(gold.label != predicted.label) if task == "classification" else len(gold.spans ^ predicted.spans)
+    return int(gold != predicted) if task == "classification" else len(gold ^ predicted)
 
 
-def _paired(before: Path, after: Path, task: str, seed: int) -> Iterator[Example]:
-    try:
-        for old, new in zip_longest(_rows(before), _rows(after)):
-            if old is None or new is None:
-                raise ValueError(f"{before} and {after}: different numbers of texts; run those cells again")
-            if old["text"] != new["text"]:
-                raise ValueError(f"{after}: text {new['id']!r} is not the one of {before}")
-            gold, first, last = _labels(old["gold"]), _labels(old["predicted"]), _labels(new["predicted"])
-            wrong = errors(gold, first, task), errors(gold, last, task)
-            words = None if old.get("words") is None else tuple((int(s), int(e)) for s, e in old["words"])
-            yield Example(old["text"], words, gold, first, last, float(wrong[1] - wrong[0]), wrong, seed)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{before} or {after}: a row without {error}; run those cells again") from error
+def _run(method: MethodRuns, seed: int) -> Metrics:
+    return next(run for run in method.runs if run.seed == seed)
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise ValueError(f"{path}:{number}: not whole JSON ({error}); run that cell again") from error
-
-
-def _labels(value: dict[str, Any]) -> Labels:
-    spans = ((int(s["start"]), int(s["end"]), str(s["type"])) for s in value["spans"])
-    return Labels(value["label"], frozenset(spans))
-
-
-def _over_seeds(same: list[Example]) -> Example:
+def _over_seeds(same: list[ChangedText]) -> ChangedText:
     change = sum(e.change for e in same) / len(same)
     return replace((min if change < 0 else max)(same, key=lambda e: e.change), change=change)
 
@@ -171,19 +132,18 @@ def mistakes(pair: Pair) -> Table | None:
     return tabled(title, [method for method in methods if method.name in counts], columns, notes, narrow=True)
 
 
-def kinds(gold: Labels, predicted: Labels) -> Counter[str]:
+def kinds(gold: set[Any], predicted: set[Any]) -> Counter[str]:
     """Kinds of a text's predicted spans, and of annotated ones that are missed.
 
     An annotated span that is found right, or of which one prediction has the wrong type or boundary, is not missed.
 
-    >>> gold = Labels(None, frozenset({(0, 4, "aspect"), (9, 12, "opinion")}))
-    >>> kinds(gold, Labels(None, frozenset({(0, 6, "aspect"), (20, 22, "opinion")})))
+    >>> kinds({(0, 4, "aspect"), (9, 12, "opinion")}, {(0, 6, "aspect"), (20, 22, "opinion")})
     Counter({'boundary': 1, 'invented': 1, 'missed': 1})
     """
     found = Counter[str]()
-    for start, end, kind in sorted(predicted.spans):
-        touched = [span for span in gold.spans if span[0] < end and start < span[1]]
-        if (start, end, kind) in gold.spans:
+    for start, end, kind in sorted(predicted):
+        touched = [span for span in gold if span[0] < end and start < span[1]]
+        if (start, end, kind) in gold:
             found["right"] += 1
         elif any(span[2] == kind for span in touched):
             found["boundary"] += 1
@@ -191,9 +151,7 @@ def kinds(gold: Labels, predicted: Labels) -> Counter[str]:
             found["type"] += 1
         else:
             found["boundary and type" if touched else "invented"] += 1
-    found["missed"] += sum(
-        not any(s < end and start < e for s, e, _ in predicted.spans) for start, end, _ in gold.spans
-    )
+    found["missed"] += sum(not any(s < end and start < e for s, e, _ in predicted) for start, end, _ in gold)
     return +found
 
 
@@ -202,14 +160,12 @@ def _mistakes(method: MethodRuns, task: str) -> Counter[str] | None:
     if not all(run.folder and run.target_test and file.is_file() for run, file in zip(method.runs, files, strict=True)):
         return None
     found = Counter[str]()
-    for file in files:
-        try:
-            for row in _rows(file):
-                gold, predicted = _labels(row["gold"]), _labels(row["predicted"])
-                wrong = "right" if gold.label == predicted.label else f"{gold.label} → {predicted.label}"
-                found += kinds(gold, predicted) if task == "extraction" else Counter([wrong])
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{file}: a row without {error}; run that cell again") from error
+    for answer in (answer for file in files for answer in read_answers(file, task)):
+        if task == "extraction":
+            found += kinds(answer.gold, answer.predicted)
+        else:
+            (gold,), (predicted,) = answer.gold, answer.predicted
+            found["right" if gold == predicted else f"{gold} → {predicted}"] += 1
     return found
 
 
@@ -234,7 +190,7 @@ def fixed_and_broken(pair: Pair, parser: Parser, most: int, with_attention: bool
     except ValueError as error:  # damaged predictions spoil the examples, not the report
         compared = str(error)
     if not isinstance(compared, Comparison):
-        return [Text(f"Nothing to compare: {compared}.")]
+        return [Prose(f"Nothing to compare: {compared}.")]
     every = {"Fixed": compared.fixed, "Broke": compared.broken}
     texts = [excerpt(example) for examples in every.values() for example in examples[:most]]
     parses = list(parser.parse(texts))
@@ -243,13 +199,13 @@ def fixed_and_broken(pair: Pair, parser: Parser, most: int, with_attention: bool
         # One model for all texts: loading one a seed would cost more than the rest of the report.
         model = Path(compared.method.runs[0].folder) / "model"
         seen = attention(model, [text.text for text in texts], parses)
-    blocks: list[Block] = [Text(_about(pair, compared)), Text(_explained(pair, seen), "soft")]
+    blocks: list[Block] = [Prose(_about(pair, compared)), Prose(_explained(pair, seen), "soft")]
     done = 0
     for kind, examples in every.items():
         shown, number = examples[:most], len(examples)
         of = "" if not number else "; all of them" if number == len(shown) else f"; {len(shown)} of them"
         has = counted(number, "text has", "texts have")
-        blocks.append(Text(f"{kind}: {has} {'fewer' if kind == 'Fixed' else 'more'} errors{of}", "lead"))
+        blocks.append(Prose(f"{kind}: {has} {'fewer' if kind == 'Fixed' else 'more'} errors{of}", "lead"))
         places = range(done, done + len(shown))
         cards = [_card(pair, e, texts[i], parses[i], seen, i) for i, e in zip(places, shown, strict=True)]
         if cards:
@@ -260,7 +216,7 @@ def fixed_and_broken(pair: Pair, parser: Parser, most: int, with_attention: bool
     return blocks
 
 
-def excerpt(example: Example) -> Excerpt:
+def excerpt(example: ChangedText) -> Excerpt:
     """The beginning of a text, and of the owner's words those that lie in it whole."""
     text, left_out = cut(example.text, LONGEST_TEXT)
     text = UNPAIRED.sub("\ufffd", text)  # half a character: spaCy refuses it
@@ -290,15 +246,15 @@ def _explained(pair: Pair, seen: Attention | str) -> str:
     )
 
 
-def _card(pair: Pair, example: Example, text: Excerpt, parse: Parse, seen: Attention | str, index: int) -> Card:
+def _card(pair: Pair, example: ChangedText, text: Excerpt, parse: Parse, seen: Attention | str, index: int) -> Card:
     three = {"gold": example.gold, "before": example.before, "after": example.after}
     if pair.task == "classification":
-        labels = ", ".join(f"{name} {one.label}" for name, one in three.items())
+        labels = ", ".join(f"{name} {label}" for name, one in three.items() for label in one)
         remark, lanes, words = f"{labels}; seed {example.seed}", list[Lane](), tuple[str, ...]()
     else:
         before, after = example.errors
         remark = f"errors: {before} before, {after} after; seed {example.seed}"
-        lanes = [Lane(name, tuple(sorted(one.spans))) for name, one in three.items()]
+        lanes = [Lane(name, tuple(sorted(one))) for name, one in three.items()]
         words = tuple(f"{name}: {_spans(example.text, one)}" for name, one in three.items())
     drawings = [("", tree_svg(text.text, parse, lanes, "Dependency parse and spans of the sentence above"))]
     if isinstance(seen, Attention) and len(parse.words):
@@ -308,6 +264,6 @@ def _card(pair: Pair, example: Example, text: Excerpt, parse: Parse, seen: Atten
     return Card(text.text, text.left_out, (remark,), tuple(drawings), words)
 
 
-def _spans(text: str, labels: Labels) -> str:
-    spans = [f"{shortened(text[s:e], 40)} ({shortened(kind, 20)})" for s, e, kind in sorted(labels.spans)]
+def _spans(text: str, labels: set[Any]) -> str:
+    spans = [f"{shortened(text[s:e], 40)} ({shortened(kind, 20)})" for s, e, kind in sorted(labels)]
     return (", ".join(spans[:8]) or "nothing") + (f" and {len(spans) - 8} more" if len(spans) > 8 else "")

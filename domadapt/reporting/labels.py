@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure as Canvas
 
-from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text, for_each, tabled
+from domadapt.reporting.blocks import Block, Figure, Folded, Prose, Section, Table, for_each, tabled
 from domadapt.reporting.formats import counted, percent
 from domadapt.reporting.frames import best_adapted, rows, target_labels
 from domadapt.reporting.plots import Colors
@@ -25,12 +25,7 @@ TICK = 0.09  # of the axis, that a tick's number takes
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A number of target labels that joined the source's, and what a method scores with them.
-
-    Attributes:
-        every: these are all that there are.
-        score: headline score on the target test.
-    """
+    """A number of target labels that joined the source's, maybe all there are, and what a method scores with them."""
 
     labels: int
     every: bool
@@ -40,13 +35,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class LabelCurve:
-    """Methods that differ in their number of target labels alone.
-
-    Attributes:
-        name: the method's, without what it says of labels.
-        role: of the method without labels.
-        points: by rising number of labels.
-    """
+    """Methods that differ in their number of target labels alone; name and role are those of the one without."""
 
     name: str
     role: str
@@ -129,9 +118,9 @@ def _number(number: int, curves: Sequence[LabelCurve]) -> str:
 def _figure(pair: Pair, curves: Sequence[LabelCurve], ceiling: Interval | None, colors: Colors) -> Figure:
     told = [f"{c.name} " + ", ".join(f"{percent(p.score.mean)} with {p.labels}" for p in c.points) for c in curves]
     alt = f"{pair.headline} on the target test by number of target labels, {pair.name}: {'; '.join(told)}"
-    caption = (
-        "By the number of labelled target examples that joined the source's; lines through marks are 95 % intervals."
-    )
+    intervals = any(point.score.low is not None for curve in curves for point in curve.points)
+    caption = "By the number of labelled target examples that joined the source's"
+    caption += f"{'; lines through marks are 95 % intervals' if intervals else ''}."
     caption += " Dashed: the ceiling, trained on the target's labels alone." if ceiling else ""
     columns = 2 if max(len(wrapped(curve.name, 60, 1)) for curve in curves) <= 24 else 1
     height = 2.9 + 0.19 * -(-(len(curves) + (ceiling is not None)) // columns)
@@ -140,12 +129,7 @@ def _figure(pair: Pair, curves: Sequence[LabelCurve], ceiling: Interval | None, 
 
 
 def _draw(
-    figure: Canvas,
-    headline: str,
-    curves: Sequence[LabelCurve],
-    ceiling: Interval | None,
-    colors: Colors,
-    columns: int,
+    figure: Canvas, headline: str, curves: Sequence[LabelCurve], ceiling: Interval | None, colors: Colors, columns: int
 ) -> None:
     axes = figure.add_subplot()
     numbers = sorted({point.labels for curve in curves for point in curve.points})
@@ -189,10 +173,10 @@ def target_label_sections(pairs: Sequence[Pair], statistics: Statistics, colors:
         if curves := drawn_curves(pair, statistics):
             own = [method for method in pair.methods if method.role == "in_domain"]
             ceiling = statistics.cell(pair.name, own[0].name).score if len(own) == 1 else None
-            texts = [Text(sentence) for sentence in worth(pair, curves)]
+            texts = [Prose(sentence) for sentence in worth(pair, curves)]
             figure, table = _figure(pair, curves, ceiling, colors), label_table(pair, curves, ceiling)
             if len(pairs) > 1:
-                blocks += [Text(pair.name, "lead"), *texts, Folded("Figure and numbers", (figure, table))]
+                blocks += [Prose(pair.name, "lead"), *texts, Folded("Figure and numbers", (figure, table))]
             else:
                 blocks += [figure, *texts, table]
     return [Section("Target labels", tuple(blocks))] if blocks else []

@@ -58,12 +58,9 @@ PAD = 0.06  # of the axis, beside the outermost ends
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A pair's part of the figure.
+    """A pair's part of the figure: scores that are lines across its dots, by role where one method has it, and dots.
 
-    Attributes:
-        pair: its name.
-        lines: scores that are lines across its dots, by role: where one method has that role.
-        dots: the others; all of them where nothing else would be left.
+    All of them are dots where nothing else would be left.
     """
 
     pair: str

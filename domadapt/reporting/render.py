@@ -17,10 +17,10 @@ from domadapt.reporting.blocks import (
     Folded,
     Listing,
     Marked,
+    Prose,
     Samples,
     Section,
     Table,
-    Text,
     written,
 )
 from domadapt.utils.text import visible
@@ -145,7 +145,7 @@ def _section(section: Section) -> str:
 
 def _block(block: Block) -> Iterable[str]:
     match block:
-        case Text(text):
+        case Prose(text):
             return [harmless(text)]
         case Table():
             title = [f"**{harmless(block.title)}**", ""] if block.title else []

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from domadapt.reporting.blocks import Block, Figure, Folded, Section, Table, Text, collapsed
+from domadapt.reporting.blocks import Block, Figure, Folded, Prose, Section, Table, collapsed
 from domadapt.reporting.examples import fixed_and_broken, mistakes
 from domadapt.reporting.formats import counted
 from domadapt.reporting.frames import (
@@ -77,12 +77,12 @@ def opening(finished: Finished) -> list[Section]:
     """The verdict, warnings, and what was shown in words."""
     statistics = finished.statistics
     messages = [*(f"Unreadable, so left out: {message}" for message in finished.runs.skipped), *statistics.messages]
-    warnings = tuple(Text(message, "warning") for message in messages)
+    warnings = tuple(Prose(message, "warning") for message in messages)
     blocks: list[Block] = [verdict_card(finished.pairs, statistics)]
     blocks += warnings if len(warnings) <= FEW else [Folded(counted(len(warnings), "warning"), warnings)]
     about = "Scores are percent. An interval holds 95 times in 100; each table says what it is over."
-    words = Folded("In words", tuple(map(Text, overview(finished.pairs, statistics))))
-    return [Section("Summary", (*blocks, Text(about, "soft"), words))]
+    words = Folded("In words", tuple(map(Prose, overview(finished.pairs, statistics))))
+    return [Section("Summary", (*blocks, Prose(about, "soft"), words))]
 
 
 def scores(finished: Finished) -> list[Section]:
@@ -104,13 +104,13 @@ def scores(finished: Finished) -> list[Section]:
 
 
 def _pair(pair: Pair, statistics: Statistics) -> tuple[Block, ...]:
-    return Text(summary(pair, statistics)), table(pair, statistics)
+    return Prose(summary(pair, statistics)), table(pair, statistics)
 
 
 def on_the_target(finished: Finished) -> list[Section]:
     """What is known of models where the target test has no labels."""
     sections = [Section("On the target", ())]
-    unseen = Text("No scores are drawn: the target test has no labels.")
+    unseen = Prose("No scores are drawn: the target test has no labels.")
     for pair in finished.pairs:
         sections += unlabelled(pair) or [Section(pair.name, (*_pair(pair, finished.statistics), unseen), 3)]
     return sections
@@ -123,10 +123,10 @@ def details(finished: Finished) -> list[Section]:
     intro: list[Block] = []
     if count > len(shown):
         left = f"{count - len(shown)} of {counted(count, 'pair')} have no details, so that the file stays small"
-        intro.append(Text(f"{left}: report on their folders alone to see them.", "warning"))
+        intro.append(Prose(f"{left}: report on their folders alone to see them.", "warning"))
     if most < EXAMPLES:
         few = f"At most {counted(most, 'example')} of each kind and pair, so that the file stays small."
-        intro.append(Text(few, "soft"))
+        intro.append(Prose(few, "soft"))
     sections = [Section("Pair by pair", tuple(intro))]
     for pair in shown:
         parts = [("learning curves", learning(pair, finished.colors))]
@@ -140,7 +140,7 @@ def details(finished: Finished) -> list[Section]:
         if len(shown) == 1:  # its name would be that of the only part
             sections += [Section(f"{pair.name}: {t}", tuple(b), 3, t == "calibration") for t, b in parts]
         else:
-            every = [block for title, blocks in parts for block in (Text(title, "lead"), *blocks)]
+            every = [block for title, blocks in parts for block in (Prose(title, "lead"), *blocks)]
             sections.append(Section(pair.name, tuple(every), 3, folded=True))
     return sections
 
@@ -149,7 +149,7 @@ def _errors(pair: Pair) -> list[Block]:
     try:
         counts = mistakes(pair)
     except ValueError as error:  # damaged predictions spoil this table, not the report
-        return [Text(f"Not counted: {error}.", "soft")]
+        return [Prose(f"Not counted: {error}.", "soft")]
     return [counts] if counts else []
 
 
@@ -181,7 +181,7 @@ def contents(finished: Finished) -> list[Section]:
     sections = [section for part in (PAGE if finished.scored else UNLABELLED_PAGE) for section in part(finished)]
     sections = [replace(section, blocks=_collapsed(section.blocks)) for section in sections]
     empty = [s for s in sections if s.title in OPTIONAL and s.level == 2 and len(s.blocks) == 1]
-    lines = [Text(f"{s.title}: {b.text}", "soft") for s in empty for b in s.blocks if isinstance(b, Text)]
+    lines = [Prose(f"{s.title}: {b.text}", "soft") for s in empty for b in s.blocks if isinstance(b, Prose)]
     full = [section for section in sections if section not in empty]
     return [*full, *([Section("Not in this report", tuple(lines))] if lines else [])]
 

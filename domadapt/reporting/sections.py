@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from domadapt.reporting.blocks import Block, Figure, Folded, Listing, Section, Table, TableCell, Text, for_each, tabled
+from domadapt.reporting.blocks import Block, Figure, Folded, Listing, Prose, Section, Table, TableCell, for_each, tabled
 from domadapt.reporting.formats import counted, number, percent, points
 from domadapt.reporting.frames import best_adapted, mean, over_runs, rows, seconds
 from domadapt.reporting.plots import Colors, calibration_svg, cost_svg, curve_svg, panels, pooled, rank_svg
@@ -16,14 +16,7 @@ from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference, settin
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.items import agreement
 from domadapt.statistics.resampling import ALPHA
-from domadapt.statistics.results import (
-    Cell,
-    Difference,
-    Ranking,
-    Replicability,
-    Significance,
-    Statistics,
-)
+from domadapt.statistics.results import Cell, Difference, Ranking, Replicability, Significance, Statistics
 from domadapt.utils.redact import without_given
 from domadapt.utils.text import visible
 
@@ -45,9 +38,9 @@ OVER_PAIRS = (
 def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
     """Tables of differences and tests, and the critical-difference diagram."""
     several, baseline = len(pairs) > 1, statistics.baseline
-    blocks: list[Block] = [Text(TESTED, "soft")]
+    blocks: list[Block] = [Prose(TESTED, "soft")]
     if several and (over := _differences(statistics.overall, "Over pairs, against", baseline, over_pairs=True)):
-        blocks += [*over, Text(OVER_PAIRS, "soft")]
+        blocks += [*over, Prose(OVER_PAIRS, "soft")]
     by_pair = _differences(statistics.cells, "Against", baseline, named_pair=several)
     blocks += [Folded("Pair by pair", tuple(by_pair))] if several and by_pair else by_pair
     if (shares := shares_table(statistics.overall)) is not None:
@@ -55,7 +48,7 @@ def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
     if several:  # with one pair, ranks say what its scores say
         blocks += _ranking(statistics.ranking)
     if len(blocks) == 1:
-        blocks.append(Text("Nothing was tested: there is nothing to compare with."))
+        blocks.append(Prose("Nothing was tested: there is nothing to compare with."))
     return Section("Significance", tuple(blocks))
 
 
@@ -117,13 +110,13 @@ def _replicated(found: Replicability) -> str | TableCell:
 
 def _ranking(ranking: Ranking) -> list[Block]:
     if not ranking.methods:
-        return [Text(f"No ranks: {ranking.reason}.")] if ranking.reason else []
+        return [Prose(f"No ranks: {ranking.reason}.")] if ranking.reason else []
     ranks = list(zip(ranking.methods, ranking.mean_ranks, strict=True))
     over = counted(len(ranking.pairs), "pair")
     columns = [("method", lambda one: one[0]), ("mean rank", lambda one: f"{one[1]:.2f}")]
     table = tabled(f"Mean rank over {over} that all these methods were run on; 1 is best", ranks, columns)
     if ranking.critical_difference is None:
-        return [table, Text(f"No critical difference: {ranking.reason}.")]
+        return [table, Prose(f"No critical difference: {ranking.reason}.")]
     p = "" if ranking.p is None else f"p {'< 0.001' if ranking.p < 0.001 else f'= {ranking.p:.3f}'}"
     words = f"Friedman's test over {over}: {p}" if p else ranking.reason
     words += (
@@ -132,7 +125,7 @@ def _ranking(ranking: Ranking) -> list[Block]:
     words += "told apart."
     svg = rank_svg(ranking, f"Critical-difference diagram. {'; '.join(f'{name} {rank:.2f}' for name, rank in ranks)}")
     text = tuple((name, rank / len(ranks), f"{rank:.2f}") for name, rank in ranks)
-    return [Figure(svg, words, text), table] if svg else [Text(words), table]
+    return [Figure(svg, words, text), table] if svg else [Prose(words), table]
 
 
 class Cost(NamedTuple):
@@ -166,7 +159,7 @@ def cost(pairs: Sequence[Pair], colors: Colors) -> Section:
         ],
         ["seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none"],
     )
-    blocks: list[Block] = [table, Text(f"All runs took {duration(run_time(pairs))}.")]
+    blocks: list[Block] = [table, Prose(f"All runs took {duration(run_time(pairs))}.")]
     own = [one for one in found if one.role in ("adapted", "source_only")]
     dots = [(c.method, c.times, 100 * c.gain) for c in own if c.times is not None and c.gain is not None]
     if len(dots) > 2:
@@ -204,7 +197,7 @@ def expected(pairs: Sequence[Pair]) -> Section:
     """Expected and true scores, run by run."""
     runs = [(pair, r, e) for pair in pairs for m in pair.methods for r in m.runs if (e := r.expected)]
     if not runs:
-        return Section(EXPECTED, (Text("No run recorded what it expected to score."),))
+        return Section(EXPECTED, (Prose("No run recorded what it expected to score."),))
     table = tabled(
         "Expected and true headline score, percent",
         [(pair, run, one, run.score()) for pair, run, one in runs],
@@ -221,7 +214,7 @@ def expected(pairs: Sequence[Pair]) -> Section:
         ],
         ["from, to: nine times in ten; usually off: mean absolute error on corpora the estimate was not fitted to"],
     )
-    blocks: list[Block] = [Text(ESTIMATED, "soft"), Text(how_far_off(run for _, run, _ in runs)), table]
+    blocks: list[Block] = [Prose(ESTIMATED, "soft"), Prose(how_far_off(run for _, run, _ in runs)), table]
     known = [(pair, m, over_runs(m, Metrics.score)) for pair in pairs for m in pair.methods]
     agreeing = [(pair, m, was, shared) for pair, m, was in known
                 if was is not None and (shared := agreement(m.runs)) is not None]  # fmt: skip
@@ -263,7 +256,7 @@ def learning(pair: Pair, colors: Colors) -> list[Block]:
     """Curves by epoch, the losses of methods folded away."""
     front, others = panels(pair)
     if not front:
-        return [Text("No run has a curve.")]
+        return [Prose("No run has a curve.")]
     caption = "By epoch, mean over seeds. Dev score and losses are of the source domain, in_domain's of the target."
     alt = f"Learning curves by epoch, {pair.name}: {', '.join(method.name for method in pair.methods)}"
     blocks: list[Block] = [Figure(curve_svg(pair, front, colors, alt), caption)]
@@ -286,7 +279,7 @@ def calibration(pair: Pair, colors: Colors) -> list[Block]:
     """A diagram of the bars that stand and the best adapted method, and every method's error."""
     methods = [row.method for row in rows(pair) if pooled(row.method)]
     if not methods:
-        return [Text("No run recorded how sure it was of its predictions on the target test.")]
+        return [Prose("No run recorded how sure it was of its predictions on the target test.")]
     best = best_adapted(pair)
     shown = [m for m in methods if m.role not in ("adapted", "control") or (best and m.name == best.name)]
     unit = "words" if pair.task == "extraction" else "texts"
@@ -354,7 +347,7 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
 def data(pairs: Sequence[Pair], audits: Audits) -> Section:
     """As published and clean side by side, and the audits."""
     blocks: list[Block] = [published_and_clean(pairs)]
-    blocks += [Text(f"An audit was left out: {message}", "warning") for message in audits.skipped]
+    blocks += [Prose(f"An audit was left out: {message}", "warning") for message in audits.skipped]
     columns = [("severity", lambda f: f.severity), ("about", lambda f: f.kind), ("finding", lambda f: f.text)]
     for audit in audits.audits:
         number_of = Counter(finding.severity for finding in audit.findings)
@@ -363,8 +356,8 @@ def data(pairs: Sequence[Pair], audits: Audits) -> Section:
         verdict = f"{stand}: {number_of['severe']} severe, {warnings}, {notes}."
         only_notes = len(audit.findings) == number_of["note"]
         blocks += [
-            Text(f"Audit of {audit.source} → {audit.target}", "lead"),
-            Text(audit.verdict if only_notes else verdict),
+            Prose(f"Audit of {audit.source} → {audit.target}", "lead"),
+            Prose(audit.verdict if only_notes else verdict),
         ]
         if audit.findings:
             blocks.append(tabled("Findings, worst first", audit.findings, columns, left=(0, 1, 2)))
@@ -375,7 +368,7 @@ def data(pairs: Sequence[Pair], audits: Audits) -> Section:
             blocks.append(Listing("Mended by the readers, or left out", mended))
     if not audits.audits:
         none = "No audit lies with these runs: `domadapt audit data=...` writes audit.json, audit=PATH shows it here."
-        blocks.append(Text(none))
+        blocks.append(Prose(none))
     return Section("Data", tuple(blocks))
 
 
@@ -403,7 +396,7 @@ def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
     """Everything that somebody needs to repeat these runs."""
     shared = shared_settings(runs)
     about = "Command and key of each run. The same command, versions and hardware give the same numbers."
-    blocks: list[Block] = [Text(about)]
+    blocks: list[Block] = [Prose(about)]
     for pair in pairs:
         lines = [_command(method, run) for method in pair.methods for run in method.runs]
         blocks.append(Listing(f"{pair.name}: {counted(len(lines), 'command')}", tuple(lines), code=True))
@@ -432,7 +425,7 @@ def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
     blocks.append(Listing(f"{counted(len(common), 'setting')} shared by all runs", common, code=True))
     for name, title in (("versions", "Versions"), ("hardware", "Hardware")):
         lines = [f"{counted(n, 'run')}: {without_given(text) or 'not recorded'}" for text, n in counts_of(runs, name)]
-        blocks += [Text(f"{title}. {line}") for line in lines[:3]]
+        blocks += [Prose(f"{title}. {line}") for line in lines[:3]]
         if len(lines) > 3:
             blocks.append(Listing(f"{title}: {len(lines) - 3} more", tuple(lines[3:])))
     return Section("How to reproduce", tuple(blocks))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from domadapt.reporting.blocks import Block, Folded, Section, Table, TableCell, Text, for_each, in_columns, tabled
+from domadapt.reporting.blocks import Block, Folded, Prose, Section, Table, TableCell, for_each, in_columns, tabled
 from domadapt.reporting.formats import percent, points
 from domadapt.reporting.frames import TableRow, detail_names, over_runs, rows
 from domadapt.reporting.render import as_text
@@ -202,7 +202,7 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
     told = "100 is the ceiling, 0 is source_only, green above it. A colour is no test: the next section has tests."
     return [
         *part("Headline score on the target test, percent", methods, score, mean_score),
-        Text(told, "soft"),
+        Prose(told, "soft"),
         *part("Gap closed, percent of the way from source_only to in_domain", adapted, gap, mean_gap, notes),
     ]
 
@@ -220,9 +220,9 @@ def regret(pairs: Sequence[Pair]) -> Section:
     )
     if not tables:
         none = "No run recorded what other validators would have chosen with their scores on the target test."
-        return Section("Selection regret", (Text(none),))
+        return Section("Selection regret", (Prose(none),))
     several = (Folded("Pair by pair", tuple(tables)),) if len(tables) > 1 else tuple(tables)
-    return Section("Selection regret", (Text(about, "soft"), *several))
+    return Section("Selection regret", (Prose(about, "soft"), *several))
 
 
 def regret_table(pair: Pair) -> Table | None:
@@ -267,14 +267,14 @@ def mean_choices(method: MethodRuns, headline: str) -> dict[str, tuple[float, fl
     return {name: (fmean(v for v, _ in some), fmean(e for _, e in some)) for name, some in found.items()}
 
 
-def published_and_clean(pairs: Sequence[Pair]) -> Table | Text:
+def published_and_clean(pairs: Sequence[Pair]) -> Table | Prose:
     """Every method's score on all of the target test, and on the texts that occur nowhere in training."""
     by_pair = {pair.name: rows(pair) for pair in pairs}
     lines = [(name, row, row.target, row.clean) for name, some in by_pair.items() for row in some]
     same = ", ".join(name for name, some in by_pair.items() if not any(row.clean for row in some))
     both = [(name, row, target, clean) for name, row, target, clean in lines if target and clean]
     if not both:
-        return Text(f"As published and clean are the same, or no run recorded them apart: {same}.")
+        return Prose(f"As published and clean are the same, or no run recorded them apart: {same}.")
 
     def size(row: TableRow, name: str) -> str:
         sizes = row.method.runs[0].target_test_sizes

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from domadapt.reporting.blocks import Block, Listing, Marked, Samples, Section, Table, Text, for_each, tabled
+from domadapt.reporting.blocks import Block, Listing, Marked, Prose, Samples, Section, Table, for_each, tabled
 from domadapt.reporting.formats import counted, number, percent
 from domadapt.reporting.render import as_text, in_line, markdown
 from domadapt.runs.groups import Pair
@@ -37,8 +37,8 @@ def as_markdown(card: TargetCard) -> str:
 
 def blocks(card: TargetCard) -> Iterator[Block]:
     """The card as a part of a report."""
-    yield from map(Text, _facts(card))
-    yield from (Text(warning, "warning") for warning in card.warnings)
+    yield from map(Prose, _facts(card))
+    yield from (Prose(warning, "warning") for warning in card.warnings)
     yield kinds_table(card)
     if card.samples:
         yield Samples(_of_them(card), tuple(map(marked, card.samples)))
@@ -151,10 +151,10 @@ def unlabelled(pair: Pair) -> list[Section]:
     if not cards:
         return []
     why = f"{cards[0].target} has no labelled test, so no score is known. What can be said of the models without one:"
-    opening: list[Block] = [Text(why), *([comparison(cards)] if len(cards) > 1 else [])]
+    opening: list[Block] = [Prose(why), *([comparison(cards)] if len(cards) > 1 else [])]
     first = list({card.method: card for card in reversed(cards)}.values())[::-1]
     if len(first) > MOST:
-        opening.append(Text(f"In full: {MOST} of {counted(len(first), 'method')}.", "soft"))
+        opening.append(Prose(f"In full: {MOST} of {counted(len(first), 'method')}.", "soft"))
     full = [Section(title(card), tuple(blocks(card)), 3) for card in first[:MOST]]
     return [Section(pair.name, tuple(opening), 3), *full]
 

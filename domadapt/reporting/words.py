@@ -7,7 +7,7 @@ from pathlib import Path
 
 from domadapt.reporting.blocks import Facts
 from domadapt.reporting.formats import counted, listed
-from domadapt.reporting.frames import BELOW, TableRow, best_adapted, best_overall, mean, over_runs, rows
+from domadapt.reporting.frames import BELOW, best_adapted, best_overall, mean, over_runs
 from domadapt.reporting.tables import closed
 from domadapt.runs.groups import MethodRuns, Pair, reference
 from domadapt.runs.metrics import Metrics
@@ -96,19 +96,18 @@ def overview(pairs: Sequence[Pair], statistics: Statistics) -> list[str]:
 
 
 def summary(pair: Pair, statistics: Statistics) -> str:
-    """One paragraph on a pair: what source labels alone reach, what target labels would, what adaptation changed."""
-    lines = {row.name: row for row in rows(pair, statistics)}
-    sentences = [_standing(lines, role) for role in ("source_only", "in_domain")]
+    """One paragraph on a pair, beside its table: what adaptation changed, and whether that is shown."""
     if (best := best_adapted(pair)) is None:
-        return " ".join([*sentences, "No adapted method was run."])
-    row, cell = lines[best.name], statistics.cell(pair.name, best.name)
+        return "No adapted method was run."
     start = f"Of the adapted methods, {visible(best.name)} is best on source dev, by which it is named here"
-    if row.target is None:
-        return " ".join([*sentences, f"{start}; the target test has no labels to score it by."])
-    sentences += [f"{start}; on the target test it scores {score(row.target)}.", verdict(cell.baseline)]
-    if row.closed.value is not None and shown(cell.baseline):
-        sentences.append(f"It closes {closed(row.closed).text} of the gap to the ceiling.")
-    return " ".join(sentences)
+    cell = statistics.cell(pair.name, best.name)
+    if cell.score is None:
+        return f"{start}; the target test has no labels to score it by."
+    text = f"{start}. {verdict(cell.baseline)}"
+    share = cell.shares[0] if cell.shares else None
+    if share and share.value is not None and shown(cell.baseline):
+        text += f" It closes {closed(share).text} of the gap to the ceiling."
+    return text
 
 
 def shown(difference: Difference) -> str:
@@ -131,26 +130,15 @@ def verdict(difference: Difference) -> str:
     >>> from domadapt.statistics.results import Significance
     >>> few = Significance(None, None, "seeds", 3, "3 seeds can't reach 0.05")
     >>> verdict(Difference("source_only", Interval(0.02, -0.01, 0.05, "seeds"), few, few))
-    "That is 2.0 points (-1.0 to 5.0 over seeds) above source_only; no gain or loss is shown: 3 seeds can't reach 0.05."
+    "It is 2.0 points (-1.0 to 5.0 over seeds) above source_only; no gain or loss is shown: 3 seeds can't reach 0.05."
     """
     if difference.interval is None:
         return f"It can't be compared: {difference.reason}."
-    start, seeds = f"That is {distance(difference.interval)} {visible(difference.other)}", difference.again
+    start, seeds = f"It is {distance(difference.interval)} {visible(difference.other)}", difference.again
     if kind := shown(difference):
         return f"{start}, a {kind} that training again would show (p = {seeds.p_holm:.2g} after Holm)."
     why = f"p = {seeds.p_holm:.2g} after Holm over seeds" if seeds.p_holm is not None else seeds.reason
     return f"{start}; no gain or loss is shown: {why}."
-
-
-def score(value: Interval) -> str:
-    """A mean with its interval.
-
-    >>> score(Interval(0.5, None, None, "", "one seed")), score(Interval(0.5, 0.4, 0.6, "seeds"))
-    ('50.0 (no interval)', '50.0 (40.0 to 60.0 over seeds)')
-    """
-    none = value.low is None or value.high is None
-    ends = "no interval" if none else f"{100 * (value.low or 0):.1f} to {100 * (value.high or 0):.1f} over {value.over}"
-    return f"{100 * value.mean:.1f} ({ends})"
 
 
 def _sizes(pairs: Sequence[Pair]) -> str:
@@ -178,17 +166,6 @@ def _named(some: Sequence[tuple[Cell, Difference]]) -> str:
     sizes = sorted(((c, d.interval.mean) for c, d in some if d.interval), key=lambda both: -abs(both[1]))
     names = [f"{visible(c.method)} on {visible(c.pairs[0])} by {100 * size:+.1f} points" for c, size in sizes]
     return listed([*names[:NAMED], *([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])])
-
-
-def _standing(lines: dict[str, TableRow], role: str) -> str:
-    found = [row for row in lines.values() if row.method.role == role]
-    what = "Trained on source labels alone" if role == "source_only" else "Trained on target labels (the ceiling)"
-    if len(found) != 1:
-        many = f"{role} was run with {len(found)} different settings; see the table."
-        return many if found else f"No run of {role} is among these."
-    if found[0].target is None:
-        return f"{what}, it can't be scored: the target test has no labels."
-    return f"{what}, the model scores {score(found[0].target)}."
 
 
 def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:

@@ -20,12 +20,13 @@ EXACT = 1e-9  # how near a recomputed score is to the one in metrics.json
 
 
 class Answer(NamedTuple):
-    """One text with its gold and predicted labels: (start, end, type) of spans, or a class."""
+    """One text with its gold and predicted labels: (start, end, type) of spans, or a class; and its owner's words."""
 
     name: str
     text: str
     gold: set[Any]
     predicted: set[Any]
+    words: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def counted(answers: Sequence[Answer], kinds: Sequence[str], average: str) -> It
     counts = np.zeros((len(answers), len(kinds), 3), dtype=np.float32)
     place = {kind: i for i, kind in enumerate(kinds)}
     digest = hashlib.sha256()
-    for item, (name, text, gold, predicted) in enumerate(answers):
+    for item, (name, text, gold, predicted, _) in enumerate(answers):
         digest.update(repr((name, text, sorted(gold, key=repr))).encode("utf-8", "surrogatepass"))
         for column, group in enumerate((gold & predicted, predicted - gold, gold - predicted)):
             for kind in map(_kind, group):
@@ -164,7 +165,8 @@ def read_answers(path: Path, task: str) -> list[Answer]:
             try:
                 row = json.loads(line.decode("utf-8"))
                 gold, predicted = labels(row["gold"]), labels(row["predicted"])
-                answers.append(Answer(str(row["id"]), str(row["text"]), gold, predicted))
+                words = None if row.get("words") is None else tuple((int(s), int(e)) for s, e in row["words"])
+                answers.append(Answer(str(row["id"]), str(row["text"]), gold, predicted, words))
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ValueError(
                     f"{path}:{number}: not a prediction ({type(error).__name__}: {error}); run that cell again"

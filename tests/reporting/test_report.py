@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.synthetic import synthetic_runs
-from domadapt.reporting.blocks import Section, Table, Text
+from domadapt.reporting.blocks import Prose, Section, Table
 from domadapt.reporting.examples import LONGEST_TEXT
 from domadapt.reporting.plots import dots_svg, save_scores
 from domadapt.reporting.render import LONGEST, code, harmless, markdown, table_lines
@@ -184,7 +184,7 @@ def test_no_target_labels(make_run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "told"),
     [
-        ("source_only/seed=1/predictions.jsonl", '{"id": "a"\n', "predictions.jsonl:1: not whole JSON"),
+        ("source_only/seed=1/predictions.jsonl", '{"id": "a"\n', "predictions.jsonl:1: not a prediction"),
         ("source_only/seed=1/predictions.jsonl", "", "different numbers of texts"),
         ("half/metrics.json", '{"format"', "Unreadable, so left out"),
     ],
@@ -286,8 +286,8 @@ def test_tables_keep_their_shape(rows: list[list[str]]) -> None:
 
 
 def test_what_does_not_fit_is_left_out_and_counted() -> None:
-    sections = [Section("first", (Text("word " * 100),))]
-    sections += [Section(f"detail {i}", (Text("word " * 4000),), 3) for i in range(8)]
+    sections = [Section("first", (Prose("word " * 100),))]
+    sections += [Section(f"detail {i}", (Prose("word " * 4000),), 3) for i in range(8)]
     text = markdown("title", sections)
     assert len(text.encode()) <= LONGEST
     assert "## first" in text
@@ -296,7 +296,7 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
 
 
 def test_one_section_too_long_is_cut_with_a_count() -> None:
-    text = markdown("title", [Section("s", tuple(Text("wörd " * 200) for _ in range(100)))])
+    text = markdown("title", [Section("s", tuple(Prose("wörd " * 200) for _ in range(100)))])
     assert len(text.encode()) <= LONGEST
     assert re.search(r"Cut here: \d+ more characters are in the HTML report", text)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from domadapt.reporting.blocks import Figure, Table, Text, written
+from domadapt.reporting.blocks import Figure, Prose, Table, written
 from domadapt.reporting.examples import mistakes
 from domadapt.reporting.frames import rows
 from domadapt.reporting.plots import pooled, rank_svg
@@ -195,7 +195,7 @@ def test_regret_by_hand(make_metrics: Any) -> None:
     assert table.header == ["method", "entropy", "source_dev", "oracle (a bound)", "regret"]
     assert table.rows == [["lisa", "50.0 (1.5)*", "25.0 (1.0)", "62.5 (3.0)", "12.5"]]
     (block,) = regret(grouped([make_metrics("lisa", 1, 0.5)])).blocks
-    assert isinstance(block, Text) and "No run recorded" in block.text
+    assert isinstance(block, Prose) and "No run recorded" in block.text
 
 
 def test_seeds_bins_are_pooled_by_their_counts(make_metrics: Any) -> None:
@@ -218,7 +218,7 @@ def test_expected_beside_true_and_seeds_that_agree(make_run: Any, row: Any) -> N
         lines = [row("Menu lens so.", gold, spans)]
         folder = make_run("gnn", seed, 0.5, lines, expected=told, target_test={"span_f1": 0.5 * seed})
     _, text, table, agree = expected(group(read_runs(folder.parents[1]).runs)).blocks
-    assert isinstance(text, Text) and isinstance(table, Table) and isinstance(agree, Table)
+    assert isinstance(text, Prose) and isinstance(table, Table) and isinstance(agree, Table)
     assert "off by 25.0 points on average over 2 runs; 1 within their interval" in text.text
     assert [line[2:] for line in table.rows] == [
         ["1", "60.0", "50.0", "75.0", "50.0", "+10.0", "10.0"],
