@@ -1,4 +1,4 @@
-"""Near copies are found exactly as an obvious search finds them, and no copy is on both sides of a split."""
+"""Texts: normal form, near copies found exactly, splits that part none, edits and lower case that keep labels."""
 
 from collections import Counter
 from itertools import pairwise
@@ -8,8 +8,64 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from domadapt.data.records import Record
-from domadapt.data.texts import COPIES, SIMILAR, drawn, groups, hold_out, identity, shingles, similar_pairs
+from domadapt.auditing.surface import is_tokenised, misread, shape
+from domadapt.data.records import Record, Span, from_tokens
+from domadapt.data.texts import (
+    COPIES,
+    SIMILAR,
+    Edit,
+    drawn,
+    edited,
+    groups,
+    hold_out,
+    identity,
+    letters,
+    lowercased,
+    shingles,
+    similar_pairs,
+    without_tokenisation,
+    words,
+)
+
+TEXTS = st.text(max_size=60)
+
+
+@given(TEXTS)
+def test_identity_is_settled_and_never_empty(text: str) -> None:
+    assert identity(text.strip()) == identity(text)
+    assert bool(identity(text)) == bool(text.strip())
+    assert letters(letters(text)) == letters(text)
+
+
+@given(st.lists(st.from_regex(r"[a-z]{1,6}", fullmatch=True), min_size=1, max_size=8), st.sampled_from(".,!?"))
+def test_tokenised_and_raw_text_are_one(parts: list[str], mark: str) -> None:
+    raw, tokens = " ".join(parts) + mark, " ".join(parts) + f" {mark}"
+    assert identity(raw.upper()) == identity(tokens)
+    assert without_tokenisation(raw) == without_tokenisation(tokens)
+    assert words(raw.title()) == words(tokens)
+    assert (is_tokenised(raw), is_tokenised(tokens)) == (False, True)
+
+
+def test_penn_treebank_spelling() -> None:
+    raw = "He said \"it isn't (much)\" and I've paid $5,000!"
+    tokens = "He said `` it is n't -LRB- much -RRB- '' and I 've paid $ 5,000 !"
+    assert identity(raw) == identity(tokens)
+    assert words(raw) == words(tokens)
+    assert without_tokenisation(raw) == without_tokenisation(tokens)
+
+
+@given(TEXTS)
+def test_a_shape_holds_no_letter(text: str) -> None:
+    assert {c for c in shape(text) if c.isalpha()} <= {"a", "A"}
+    assert {c for c in shape(text) if c.isdigit()} <= {"0"}
+
+
+@given(TEXTS)
+def test_misread_text_is_found(text: str) -> None:
+    accents = f"{text} café"
+    assert misread(accents.encode().decode("latin-1")) is not None
+    assert misread("plain, naïve “text”") is None
+
 
 # Few letters and edits of one text, so that many are alike.
 LONG = st.text("abc", min_size=20, max_size=60)
@@ -23,8 +79,8 @@ def alike(draw: st.DrawFn) -> list[str]:
     for text in texts[:]:
         for edits in draw(st.lists(EDITS, max_size=3)):
             edited = text
-            for place, letters in edits:
-                edited = edited[: place % len(edited)] + letters + edited[place % len(edited) + 1 :] or "a"
+            for place, other in edits:
+                edited = edited[: place % len(edited)] + other + edited[place % len(edited) + 1 :] or "a"
             texts.append(edited)
     return draw(st.permutations([text for text in texts if text.strip()] or ["a"]))
 
@@ -147,3 +203,72 @@ def test_what_a_split_by_record_would_part_is_counted() -> None:
 def test_what_can_not_be_split_is_told(share: float, by: str, texts: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         hold_out(as_records(texts), share, 0, by)
+
+
+WORD = st.text("aéß漢🙂b", min_size=1, max_size=4)
+
+
+@st.composite
+def edits_of_words(draw: st.DrawFn) -> tuple[list[str], list[int], dict[int, list[str]]]:
+    """Words, a type for each (0 for none), and for some of them the words that replace them."""
+    words = draw(st.lists(WORD, min_size=1, max_size=8))
+    types = draw(st.lists(st.integers(0, 2), min_size=len(words), max_size=len(words)))
+    places = draw(st.sets(st.integers(0, len(words) - 1)))
+    return words, types, {place: draw(st.lists(WORD, min_size=1, max_size=3)) for place in places}
+
+
+@given(edits_of_words(), st.booleans())
+def test_against_rebuilding_the_sentence_word_by_word(
+    case: tuple[list[str], list[int], dict[int, list[str]]], tokens: bool
+) -> None:
+    words, types, new = case
+
+    def record(parts: list[list[str]]) -> Record:
+        flat = [word for part in parts for word in part]
+        tags = [f"B-{t}" if i == 0 else f"I-{t}" for part, t in zip(parts, types) for i in range(len(part))]
+        tags = ["O" if tag.endswith("-0") else tag for tag in tags]
+        text, ranges, spans = from_tokens(flat, tags)
+        return Record("1", "camera", text, ranges if tokens else None, spans=spans)
+
+    before = record([[word] for word in words])
+    after = record([new.get(i, [word]) for i, word in enumerate(words)])
+    places = from_tokens(words)[1]
+    made = edited(before, [Edit(*places[i], " ".join(parts)) for i, parts in new.items()])
+    assert (made.text, made.words, made.spans) == (after.text, after.words, after.spans)
+
+
+@pytest.mark.parametrize("edits", [[Edit(0, 5, "a"), Edit(4, 8, "b")], [Edit(3, 3, "a")]])
+def test_edits_that_overlap_or_are_empty(edits: list[Edit]) -> None:
+    with pytest.raises(ValueError, match=r"record 1: the edits .* overlap, or are empty"):
+        edited(Record("1", "camera", "The lens is sharp"), edits)
+
+
+def test_an_edit_that_cuts_a_span() -> None:
+    record = Record("1", "camera", "The lens is sharp", spans=(Span(4, 8, "aspect"),))
+    with pytest.raises(ValueError, match="record 1: an edit cuts what begins or ends at character 4"):
+        edited(record, [Edit(2, 6, "x")])
+
+
+# Characters that grow (İ), depend on their neighbours (Σ), or have a case beyond ASCII, among any others.
+texts = st.text(st.one_of(st.sampled_from("İΣΑẞŉǅ aA."), st.characters(exclude_categories=["Cs"])), min_size=1)
+
+
+def same(text: str) -> str:
+    """Lower case of a stretch, whatever stands beside it: a final sigma is a sigma."""
+    return text.lower().replace("ς", "σ")
+
+
+@given(texts, st.data())
+def test_offsets_follow_the_text(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    moved = lowercased(Record("1", "d", text, words=((start, end),), spans=(Span(start, end, "aspect"),)))
+    assert moved.text == text.lower()
+    assert moved.words == ((moved.spans[0].start, moved.spans[0].end),)  # type: ignore[index]
+    assert same(moved.text[slice(*moved.words[0])]) == same(text[start:end])
+    assert lowercased(moved).words == moved.words
+
+
+def test_what_nobody_annotated_stays_so() -> None:
+    record = lowercased(Record("1", "d", "Sharp", label="Positive"))
+    assert record == Record("1", "d", "sharp", label="Positive")

@@ -1,0 +1,166 @@
+"""Trees as networks and rules read them: edges, links, distances, paths, against searches that are obviously right."""
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domadapt.data.batches import Collator, encode
+from domadapt.methods.injection.tree_bias import distance_kinds
+from domadapt.syntax.parser import Parse
+from domadapt.syntax.trees import (
+    ancestors,
+    edge_types,
+    path,
+    paths_from,
+    relation_links,
+    relation_vocabulary,
+    tree_distances,
+    tree_edges,
+    word_links,
+)
+from tests.support import tiny_encoder
+
+ENCODER = tiny_encoder()
+WORDS = ["the", "incomprehensible", "menus", "of", "this", "camera", "isn't", "fiddling", "about"]
+
+
+@st.composite
+def forests(draw: st.DrawFn) -> list[int]:
+    """Heads of one or more trees: each word hangs on an earlier one in some order, or is a root, its own head."""
+    size = draw(st.integers(0, len(WORDS)))
+    order = draw(st.permutations(range(size)))
+    heads = [*range(size)]
+    for place, word in enumerate(order):
+        heads[word] = order[draw(st.integers(0, place))]
+    return heads
+
+
+def searched(heads: list[int], start: int) -> dict[int, int]:
+    """Arcs from a word to each that can be reached, breadth first."""
+    found, front = {start: 0}, [start]
+    while front:
+        near = [w for w, head in enumerate(heads) for f in front if w != f and (head == f or heads[f] == w)]
+        front = [*{*near} - found.keys()]
+        found |= dict.fromkeys(front, max(found.values()) + 1)
+    return found
+
+
+@given(st.lists(forests(), min_size=1, max_size=3), st.integers(1, 5))
+def test_distances_and_ancestors_are_those_of_a_search(texts: list[list[int]], first: int) -> None:
+    most = max(1, *map(len, texts))
+    heads = torch.tensor([[*own, *range(len(own), most)] for own in texts])
+    apart, above = tree_distances(heads), ancestors(heads, most)
+    for row, own in enumerate(heads.tolist()):
+        for word in range(most):
+            found = searched(own, word)
+            assert apart[row, word].tolist() == [found.get(other, -1) for other in range(most)]
+            way = [word]
+            while own[way[-1]] != way[-1]:
+                way.append(own[way[-1]])
+            assert above[row, word].nonzero().flatten().tolist() == sorted(way)
+    first = min(first, most)
+    assert torch.equal(tree_distances(heads, first), apart[:, :first, :first])
+
+
+def test_a_chain_of_a_thousand_words_is_counted_to_its_end() -> None:
+    """Where half precision would have lost count."""
+    heads = torch.arange(-1, 999).clamp(min=0).unsqueeze(0)
+    with torch.autocast("cpu", torch.bfloat16):
+        apart = tree_distances(heads)[0]
+    places = torch.arange(1000)
+    assert torch.equal(apart, (places.unsqueeze(1) - places).abs())
+
+
+@given(st.lists(forests(), min_size=1, max_size=3), st.integers(1, 4), st.integers(4, 24))
+def test_pieces_are_as_far_apart_as_their_words(texts: list[list[int]], most: int, longest: int) -> None:
+    tokenizer = ENCODER.tokenizer
+    words = [WORDS[: len(own)] for own in texts]
+    ends = [np.cumsum([len(word) + 1 for word in own], dtype=np.int64) - 1 for own in words]
+    ranges = [
+        np.array([(end - len(word), end) for word, end in zip(own, stops, strict=True)], np.int64).reshape(-1, 2)
+        for own, stops in zip(words, ends, strict=True)
+    ]
+    parses = [
+        Parse(r, np.array(own, np.int64), ("obj",) * len(own), ("",) * len(own))
+        for r, own in zip(ranges, texts, strict=True)
+    ]
+    examples, _ = encode([" ".join(own) for own in words], ranges, tokenizer, longest, parses)
+    kinds = distance_kinds(Collator(tokenizer.pad_token_id, {"obj": 1})(examples), most)
+    for row, (example, own) in enumerate(zip(examples, texts, strict=True)):
+        of_piece = [*example.alignment.piece_words().tolist(), *[-1] * (kinds.shape[1] - len(example.input_ids))]
+        for here, one in enumerate(of_piece):
+            found = searched(own, one) if one >= 0 else {}
+            expected = [
+                most + 2 if -1 in (one, other) else min(found.get(other, most + 1), most + 1) for other in of_piece
+            ]
+            assert kinds[row, here].tolist() == expected
+
+
+@given(forests(), st.data(), st.integers(0, 4))
+def test_paths_are_shortest_and_the_way_back_is_the_mirror(heads: list[int], data: st.DataObject, longest: int) -> None:
+    size = len(heads)
+    relations = tuple(data.draw(st.sampled_from(["a", "b", "c"])) for _ in heads)
+    words = np.stack([np.arange(size), np.arange(size) + 1], axis=1)
+    parse = Parse(words, np.array(heads, np.int64), relations, ("NN",) * size)
+    for start in range(size):
+        expected = searched(heads, start)
+        for end in range(size):
+            there, back = path(parse, start, end), path(parse, end, start)
+            assert (None if there is None else len(there)) == expected.get(end)
+            if there is not None and back is not None:
+                assert [step.removeprefix("^") for step in there] == [s.removeprefix("^") for s in reversed(back)]
+                assert all(a.startswith("^") != b.startswith("^") for a, b in zip(there, reversed(back), strict=True))
+        near = {one.end: one.path for one in paths_from(parse, [start], longest)}
+        assert near == {end: path(parse, start, end) for end, arcs in expected.items() if 0 < arcs <= longest}
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
+    """Several texts' heads (any graph of one head a word, roots on themselves) and relation ids."""
+    result = []
+    for size in draw(st.lists(st.integers(0, 6), max_size=4)):
+        heads = [draw(st.integers(0, size - 1)) for _ in range(size)]
+        result.append((heads, [draw(st.integers(0, 3)) for _ in range(size)]))
+    return result
+
+
+@given(trees())
+def test_edges_are_arcs_both_ways_and_self_loops(texts: list[tuple[list[int], list[int]]]) -> None:
+    expected, offset = set(), 0
+    for heads, relations in texts:
+        for word, (head, relation) in enumerate(zip(heads, relations, strict=True)):
+            expected.add((offset + word, offset + word, 8))
+            if head != word:
+                expected.add((offset + head, offset + word, relation))
+                expected.add((offset + word, offset + head, relation + 4))
+        offset += len(heads)
+    index, kinds = tree_edges([np.array(h, int) for h, _ in texts], [np.array(r, int) for _, r in texts], vocabulary=3)
+    found = list(zip(index[0].tolist(), index[1].tolist(), kinds.tolist(), strict=True))
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+    assert edge_types(3) == 9
+
+
+@given(
+    heads=st.integers(1, 7).flatmap(lambda n: st.lists(st.integers(0, n - 1), min_size=n, max_size=n)), data=st.data()
+)
+def test_whom_a_word_is_to_look_at(heads: list[int], data: st.DataObject) -> None:
+    words = range(len(heads))
+    among = sorted(data.draw(st.sets(st.sampled_from(words))))
+    inner = [word for word in words if heads[word] != word]
+    expected = {
+        "parent": {(word, heads[word]) for word in among},
+        "child": {(heads[word], word) for word in among if word in inner},
+        "sibling": {(a, b) for a in inner for b in inner if a != b and heads[a] == heads[b] and {a, b} <= {*among}},
+    }
+    for target, links in expected.items():
+        found = word_links(np.array(heads), target, np.array(among, dtype=np.int64))
+        assert sorted(map(tuple, found.tolist())) == sorted(links)
+    names = [data.draw(st.sampled_from(["obj", "nsubj", "nsubj:pass", "nsubjpass"])) for _ in words]
+    arcs = relation_links(np.array(heads), names, "nsubj")
+    assert arcs.tolist() == [[w, heads[w]] for w in words if names[w] in ("nsubj", "nsubj:pass")]
+
+
+def test_vocabulary_does_not_depend_on_order() -> None:
+    assert relation_vocabulary(["b", "a", "b"]) == relation_vocabulary(["a", "b"]) == {"a": 1, "b": 2}
