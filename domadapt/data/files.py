@@ -412,6 +412,8 @@ def _span(item: Any) -> Any:
         if None not in given:
             text = {"text": item["text"]} if "text" in item else {}  # as predict writes it: compared with the offsets
             return {**dict(zip(("start", "end", "type"), given, strict=True)), **text}
+        if "text" in item and given[:2] == [None, None] and given[2] is not None:  # a quotation, as models write it
+            return {"text": item["text"], "type": given[2]}
     return item
 
 

@@ -1,5 +1,6 @@
 """Records: labelled text with its label or spans, and errors that name file, line and fix."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -266,7 +267,7 @@ def parse_record(
     label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
     if "tokens" not in obj:
         text = _string(obj, "text", where)
-        spans = _spans_of_records(obj, text, where) if labelled else None
+        spans = _spans_of_records(obj, text, where, counted) if labelled else None
         return Record(identifier, domain, text, None, label, spans)
     if "text" in obj:
         raise DataError(where, "text", obj["text"], "text or tokens, not both", "drop one of the two")
@@ -329,7 +330,9 @@ def _list(obj: Mapping[str, object], name: str, where: Location) -> list[object]
     return value
 
 
-def _spans_of_records(obj: Mapping[str, object], text: str, where: Location) -> tuple[Span, ...] | None:
+def _spans_of_records(
+    obj: Mapping[str, object], text: str, where: Location, counted: Counter[str]
+) -> tuple[Span, ...] | None:
     if obj.get("tags") is not None:
         raise DataError(where, "tags", obj["tags"], "spans beside a text", "give tokens with the tags")
     if obj.get("spans") is None:
@@ -353,6 +356,15 @@ def _spans_of_records(obj: Mapping[str, object], text: str, where: Location) -> 
                     fix = "count characters from 0, end exclusive, in this very text"
                     raise DataError(where, field, item, f"the text of its characters, {quoted(text[start:end])}", fix)
                 spans.append(Span(start, end, CANONICAL_TYPES.get(kind, kind)))
+            case {"text": str(quote), "type": str(kind), **others} if kind and quote and not others:  # as models write
+                encodable(kind, f"{field} type", where)
+                _no_reference(kind, f"{field} type", where)
+                taken, whole = {span.start for span in spans}, rf"(?<!\w){re.escape(quote)}(?!\w)"
+                at = next((m.start() for m in re.finditer(whole, text) if m.start() not in taken), -1)
+                if at < 0:
+                    counted["span whose text is not in the text, left out"] += 1
+                else:
+                    spans.append(Span(at, at + len(quote), CANONICAL_TYPES.get(kind, kind)))
             case _:
                 fix = 'write {"start": 0, "end": 5, "type": "aspect"}'
                 raise DataError(where, field, item, "an object with start, end and type", fix)
