@@ -66,13 +66,15 @@ TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehen
 def of_yaml(choice: str, task: str = "extraction") -> list[str]:
     """Overrides that choose a method's yaml, ``injection=gnn``, and fit it to the tiny encoder's two layers.
 
-    A method that learns from finished runs is given one, of the task.
+    A method that learns from finished runs is given one, of the task; one that learns from a file, a file.
     """
     group, _, name = choice.partition("=")
     config = OmegaConf.load(CONF / group / f"{name}.yaml")
     layered = [label for label, settings in config.items() if isinstance(settings.get("layer"), int)]
     taught = [label for label, settings in config.items() if settings.get("teachers") == []]
     fitted = [f"{group}.{label}.teachers=[{finished(task)}]" for label in taught]
+    if name == "external_labels":
+        fitted.append(f"{group}.{name}.path={labelled_by_others()}")
     return [choice, *(f"{group}.{label}.layer=1" for label in layered), *fitted]
 
 
@@ -81,7 +83,7 @@ def together(choices: Iterable[str]) -> list[str]:
     fitted = [of_yaml(choice) for choice in choices]
     group = fitted[0][0].partition("=")[0]
     names = ",".join(choice.partition("=")[2] for choice, *_ in fitted)
-    return [f"{group}=[{names}]", *(session for _, *settings in fitted for session in settings)]
+    return [f"{group}=[{names}]", *(one for _, *settings in fitted for one in settings)]
 
 
 def made_of(choice: str) -> dict[str, Method]:
@@ -89,6 +91,7 @@ def made_of(choice: str) -> dict[str, Method]:
     group, _, name = choice.partition("=")
     config = OmegaConf.load(CONF / group / f"{name}.yaml")
     fitted = {label: {**s, "layer": 1} if isinstance(s.get("layer"), int) else s for label, s in config.items()}
+    fitted |= {label: {**s, "path": "llm.jsonl"} for label, s in fitted.items() if label == "external_labels"}
     return {str(label): make(settings) for label, settings in fitted.items()}
 
 
@@ -100,6 +103,15 @@ def finished(task: str) -> Path:
     overrides = [*corpora(folder), f"task={task}", "trainer.epochs=1", "trainer.precision=32", "trainer.threads=1"]
     domadapt.train([*overrides, f"paths.run={folder}/run", f"paths.cache={folder}/cache"])
     return folder / "run"
+
+
+@cache
+def labelled_by_others() -> Path:
+    """A file of labels that somebody gave to texts of :func:`corpora`' target."""
+    folder = Path(mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    write_jsonl(folder / "llm.jsonl", records("laptop", 20, 5)[:12])
+    return folder / "llm.jsonl"
 
 
 EVERY_INJECTION = together(INJECTIONS)
