@@ -82,18 +82,17 @@ def read_description(folder: Path) -> Description:
         raise ValueError(f"{path}: can't be read ({error.strerror}); its owner may allow it, else {AGAIN}") from error
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: damaged ({error}); {AGAIN}") from error
-    found = content.get("format") if isinstance(content, dict) else None
-    if found != FORMAT:
-        raise ValueError(f"{path}: format {found!r}, this version reads {FORMAT}; train it again, or {AGAIN}")
+    version = content.get("format") if isinstance(content, dict) else None
+    if version != FORMAT:
+        raise ValueError(f"{path}: format {version!r}, this version reads {FORMAT}; train it again, or {AGAIN}")
     try:
         description = TypeAdapter(Description).validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"{path}: damaged: {place}: {first['msg']}, not {first['input']!r:.80}; {AGAIN}") from error
-    if description.max_pieces < 3 or sorted(description.relations.values()) != [
-        *range(1, len(description.relations) + 1)
-    ]:
+    relations = description.relations.values()
+    if description.max_pieces < 3 or sorted(relations) != [*range(1, len(relations) + 1)]:
         raise ValueError(f"{path}: damaged: expected max_pieces from 3, and relations numbered from 1; {AGAIN}")
     if description.task.get("transition_weight") and not isinstance(description.task.get("transitions"), list):
         raise ValueError(f"{path}: damaged: task.transitions: expected the scores that decoding needs; {AGAIN}")

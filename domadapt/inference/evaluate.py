@@ -26,10 +26,7 @@ class Evaluation:
 
 
 def evaluate(examples: Sequence[Example], session: Session, batch_size: int, title: str) -> Evaluation:
-    """Predict texts in length order, and return predictions in the order of ``examples``.
-
-    Args:
-        examples: tokenised texts, indexed from 0.
+    """Predict texts in length order, and return predictions in the order of ``examples``, indexed from 0.
 
     Raises:
         ValueError: the model gives out NaN.

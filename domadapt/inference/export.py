@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from domadapt.data.domains import unlabelled
 from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
 from domadapt.inference.model import Model, load, row
+from domadapt.methods.session import Session
 from domadapt.runs.groups import read_metrics
-from domadapt.runs.metrics import Metrics, Scores
+from domadapt.runs.metrics import Metrics
 from domadapt.utils.files import replace_folder, write_atomic
 from domadapt.utils.text import visible
 
@@ -40,128 +41,91 @@ def model_card(description: Description, metrics: Metrics | None, use: str, meas
     Args:
         description: of the model, from its ``domadapt.json``.
         metrics: of its run, if they are there.
+        use: Python that loads it.
         measured: of the folder against the model that it was made from, a sentence each.
     """
     token = "types" in description.task
-    names = description.task["types" if token else "labels"]
+    names = ", ".join(f"`{visible(str(name))}`" for name in description.task["types" if token else "labels"])
     source, target = visible(description.source), visible(description.target)
-    front = [
+    beside = ["## Beside the model it was made from", "", *(f"- {line}" for line in measured), ""] if measured else []
+    lines = [
         "---",
         f"pipeline_tag: {'token' if token else 'text'}-classification",
         "tags: [domadapt, domain-adaptation]",
         *(["inference: {parameters: {aggregation_strategy: first}}"] if token else ()),  # of the hub's widget
         "---",
-    ]
-    task = "finds spans of the types" if token else "gives a text one of the labels"
-    lines = [
-        *front,
         "",
         f"# {'Extraction' if token else 'Classification'}, {source} to {target}",
         "",
-        f"The model {task} {', '.join(f'`{visible(str(name))}`' for name in names)}.",
+        f"The model {'finds spans of the types' if token else 'gives a text one of the labels'} {names}.",
         "",
-        *_trained(description, metrics, source, target),
+        _trained(description, metrics, source, target),
+        "",
         *_scores(metrics, source, target),
-        "## Use",
-        "",
-        "```python",
-        use,
-        "```",
-        "",
-        *(["## Beside the model it was made from", "", *(f"- {line}" for line in measured), ""] if measured else ()),
-        "## Limits",
-        "",
+        *("## Use", "", "```python", use, "```", ""),
+        *beside,
+        *("## Limits", ""),
         *(f"- {line}" for line in _limits(description, metrics, source, target)),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _trained(description: Description, metrics: Metrics | None, source: str, target: str) -> list[str]:
+def _trained(description: Description, metrics: Metrics | None, source: str, target: str) -> str:
     backbone = visible(Path(str(description.backbone.get("name", ""))).name)
     methods = [*description.methods, *description.left_behind]
     with_ = f", with {', '.join(methods)}" if methods else ""
     if metrics is None:
-        return [f"Trained by domadapt on labelled text of {source}{with_}, from the backbone `{backbone}`.", ""]
-    counts = metrics.counts
-    seen = "" if metrics.role == "in_domain" else f" and {counts.target_unlabelled} texts of {target} without labels"
-    where = target if metrics.role == "in_domain" else source
-    version = metrics.versions.get("domadapt", "")
-    return [
-        f"Trained by domadapt {version} on {counts.source_train} labelled texts of {where}{seen} at hand{with_}, from "
-        f"the backbone `{backbone}`, seed {metrics.seed}, {len(metrics.curve)} epochs of which "
-        f"{metrics.selection.epoch} was kept (by {metrics.selection.validator}).",
-        "",
-    ]
+        return f"Trained by domadapt on labelled text of {source}{with_}, from the backbone `{backbone}`."
+    counts, ceiling = metrics.counts, metrics.role == "in_domain"
+    seen = "" if ceiling else f" and {counts.target_unlabelled} texts of {target} without labels"
+    return (
+        f"Trained by domadapt {metrics.versions.get('domadapt', '')} on {counts.source_train} labelled texts of "
+        f"{target if ceiling else source}{seen} at hand{with_}, from the backbone `{backbone}`, seed {metrics.seed}, "
+        f"{len(metrics.curve)} epochs of which {metrics.selection.epoch} was kept (by {metrics.selection.validator})."
+    )
 
 
 def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
     if metrics is None:
         return ["## Scores", "", "Not known: the folder lay apart from its run's `metrics.json`.", ""]
-    counts, headline = metrics.counts, metrics.headline
-    rows: list[tuple[str, int | None, Scores]] = [
-        (f"{source}, held out to choose the epoch", counts.source_dev, metrics.source_dev)
+    counts, headline, sizes = metrics.counts, metrics.headline, metrics.target_test_sizes
+    rows = [
+        (f"{source}, held out to choose the epoch", counts.source_dev, metrics.source_dev),
+        (f"{source}, test", None, metrics.source_test),
+        (f"{target}, test", sizes.all if sizes else None, metrics.target_test),
     ]
-    if metrics.source_test:
-        rows.append((f"{source}, test", None, metrics.source_test))
-    if metrics.target_test:
-        sizes = metrics.target_test_sizes
-        rows.append((f"{target}, test", sizes.all if sizes else None, metrics.target_test))
     shown = [headline, *sorted(n for n in metrics.source_dev if n != headline and n.endswith(("_f1", "accuracy")))]
-    found = [
-        "## Scores",
-        "",
-        f"| | texts | {' | '.join(shown)} |",
-        f"|---|---:|{'---:|' * len(shown)}",
-        *(
-            f"| {name} | {'' if count is None else count} | "
-            f"{' | '.join(f'{100 * scores[n]:.1f}' if n in scores else '' for n in shown)} |"
-            for name, count, scores in rows
-        ),
-        "",
-        f"`{headline}` is what models are compared by; all in percent, of one run.",
-        "",
-    ]
+    lines = ["## Scores", "", f"| | texts | {' | '.join(shown)} |", f"|---|---:|{'---:|' * len(shown)}"]
+    for name, count, scores in rows:
+        if scores:
+            numbers = (f"{100 * scores[n]:.1f}" if n in scores else "" for n in shown)
+            lines.append(f"| {name} | {'' if count is None else count} | {' | '.join(numbers)} |")
+    lines += ["", f"`{headline}` is what models are compared by; all in percent, of one run.", ""]
     if not metrics.target_test:
-        found += [f"There were no labels of {target}: how good the model is there has not been measured.", ""]
-    return found
+        lines += [f"There were no labels of {target}: how good the model is there has not been measured.", ""]
+    return lines
 
 
-def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> list[str]:
-    found = [
-        f"It reads the first {description.max_pieces} pieces of a text; nothing beyond is labelled.",
+def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> Iterator[str]:
+    yield f"It reads the first {description.max_pieces} pieces of a text; nothing beyond is labelled."
+    yield (
         f"It was trained on text of {source} and made for {target}; its score on other text, and in other languages, "
-        f"is not known.",
-    ]
+        f"is not known."
+    )
     if metrics and metrics.calibration.error is not None:
         error = 100 * metrics.calibration.error
-        found.append(f"Its confidence is off by {error:.0f} points of 100 on average (calibration error, {target}).")
+        yield f"Its confidence is off by {error:.0f} points of 100 on average (calibration error, {target})."
     else:
-        found.append(f"How far its confidence can be believed on {target} has not been measured.")
+        yield f"How far its confidence can be believed on {target} has not been measured."
     if metrics and metrics.role == "in_domain":
-        found.append(f"It is a ceiling: it was trained on labels of {target} itself.")
-    return found
+        yield f"It is a ceiling: it was trained on labels of {target} itself."
 
 
-NEEDED = ("onnx", "onnxruntime", "onnxscript")
 RUNNER = "onnx_model.py"
 
 
-def check_installed() -> None:
-    """Refuse to begin what could not end.
-
-    Raises:
-        ValueError: with the line that installs what is missing.
-    """
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise ValueError(f"format=onnx needs {', '.join(missing)}: pip install 'domadapt[onnx]'")
-
-
 class Logits(nn.Module):
-    """A transformers classifier with tensors in and a tensor out.
-
-    Args:
-        model: any with ``logits`` in its output.
-    """
+    """A transformers classifier with tensors in and a tensor out."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -173,26 +137,16 @@ class Logits(nn.Module):
         return logits
 
 
-def write_onnx(
-    stock: Path,
-    kind: str,
-    max_pieces: int,
-    folder: Path,
-    eight_bits: bool,
-    transitions: list[list[float]] | None = None,
-    temperature: float = 1.0,
-) -> None:
+def write_onnx(stock: Path, session: Session, folder: Path, eight_bits: bool) -> None:
     """Write ``model.onnx``, ``tokenizer.json``, ``config.json`` and the file that runs them.
 
     Args:
-        kind: of the task, ``sequence`` or ``token``.
-        transitions: (tags + 1, tags) scores of a tag after another, as decoding weights them.
+        stock: folder of the same model as transformers has it.
         eight_bits: keep matrices as integers of 8 bits, a scale for each column; activations are scaled as they come.
 
     Raises:
-        ValueError: a package is missing, or the model can't be exported.
+        ValueError: the model can't be exported.
     """
-    check_installed()
     import onnx
     import torch
     import transformers
@@ -201,7 +155,7 @@ def write_onnx(
     autoclass: Any = {
         "token": transformers.AutoModelForTokenClassification,
         "sequence": transformers.AutoModelForSequenceClassification,
-    }[kind]
+    }[session.task.kind]
     whole = folder / "whole.onnx" if eight_bits else folder / "model.onnx"
     with quietly():
         tokenizer = transformers.AutoTokenizer.from_pretrained(stock)
@@ -222,8 +176,8 @@ def write_onnx(
                 verbose=False,
             )
         except torch.onnx.OnnxExporterError as error:
-            kind_of = type(model).__name__
-            raise ValueError(f"format=onnx: torch can't export {kind_of} ({str(error).splitlines()[0]})") from error
+            why = f"{type(model).__name__} ({str(error).splitlines()[0]})"
+            raise ValueError(f"format=onnx: torch can't export {why}") from error
         if eight_bits:
             # Embeddings stay as they are: of 8 bits they are half of the error, and no faster.
             settings = {"weight_type": QuantType.QInt8, "per_channel": True, "op_types_to_quantize": ["MatMul"]}
@@ -232,13 +186,14 @@ def write_onnx(
             del graph.graph.value_info[:]
             quantize_dynamic(graph, folder / "model.onnx", **settings)
             whole.unlink()
+    task: Any = session.task
     config = {
-        "kind": kind,
+        "kind": task.kind,
         "id2label": {str(place): label for place, label in model.config.id2label.items()},
         "pad_token_id": int(tokenizer.pad_token_id or 0),
-        "max_pieces": max_pieces,
-        "transitions": transitions,
-        "temperature": temperature,
+        "max_pieces": session.max_pieces,
+        "transitions": (task.transition_weight * task.transitions).tolist() if task.kind == "token" else None,
+        "temperature": task.temperature,
     }
     write_atomic(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
     shutil.copyfile(stock / "tokenizer.json", folder / "tokenizer.json")
@@ -269,6 +224,10 @@ def quietly() -> Iterator[None]:
 
 COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measured on; times that speed is
 WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."
+WORD_BY_WORD = (
+    "domadapt decodes the tags of a text together, by how they follow each other in the source, and calibrates "
+    "confidences; this folder alone is decoded word by word, and is surer than it is right."
+)
 Predict = Callable[[list[str]], list[dict[str, Any]]]
 
 
@@ -298,36 +257,31 @@ def export(
     """
     if format not in FORMATS:
         raise ValueError(f"format={format}: expected one of {', '.join(FORMATS)}")
-    to, folder = Path(to), model_folder(model)
+    to, folder, onnx = Path(to), model_folder(model), format != "hf"
     free_folder(to)
-    if format != "hf":
-        check_installed()
+    if onnx and (missing := [name for name in ("onnx", "onnxruntime", "onnxscript") if find_spec(name) is None]):
+        raise ValueError(f"format=onnx needs {', '.join(missing)}: pip install 'domadapt[onnx]'")
     description = read_description(folder)
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
-    kind, longest = original.session.task.kind, original.session.max_pieces
+    kind = original.session.task.kind
     compared = list(_run_texts(folder) if texts is None else texts)[:COMPARED]
     measured: list[str] = []
 
     def write(part: Path) -> None:
-        stock = part / "stock" if format != "hf" else part
-        write_stock(folder / "encoder", stock, longest)
-        if format != "hf":
-            task: Any = original.session.task
-            transitions = (task.transition_weight * task.transitions).tolist() if kind == "token" else None
-            write_onnx(stock, kind, longest, part, format == "onnx-int8", transitions, task.temperature)
+        stock = part / "stock" if onnx else part
+        write_stock(folder / "encoder", stock, original.session.max_pieces)
+        if onnx:
+            write_onnx(stock, original.session, part, format == "onnx-int8")
         if compared:
             with quietly():
-                measured.extend(measure(original, stock, part if format != "hf" else None, compared))
-        if format != "hf":
+                measured.extend(measure(original, stock, part if onnx else None, compared))
+        if onnx:
             shutil.rmtree(stock)
         if kind == "token":
             measured.append(WORDS)
-            if format == "hf" and description.task.get("transition_weight"):
-                measured.append(
-                    "domadapt decodes the tags of a text together, by how they follow each other in the source, and "
-                    "calibrates confidences; this folder alone is decoded word by word, and is surer than it is right."
-                )
+            if not onnx and description.task.get("transition_weight"):
+                measured.append(WORD_BY_WORD)
         if dropped := description.methods:
             measured.append(f"{', '.join(dropped)} works in domadapt alone and is not part of this folder.")
         card = model_card(description, recorded(folder), usage(kind, to.name, format), measured)
@@ -364,15 +318,21 @@ def write_stock(encoder: Path, folder: Path, max_pieces: int) -> None:
 
 def usage(kind: str, name: str, format: str) -> str:
     """Python that loads the folder, whichever place it has been moved to."""
+    first, call = "from transformers import pipeline", pipeline_call(kind, name)
     if format != "hf":
-        return (
-            f"# pip install onnxruntime tokenizers; in the folder:\nfrom onnx_model import OnnxModel\n\n"
-            f'model = OnnxModel("../{name}")\nmodel(["The screen is sharp, but the battery dies fast."])'
-        )
-    return (
-        f"from transformers import pipeline\n\n"
-        f'model = {pipeline_call(kind, name)}\nmodel("The screen is sharp, but the battery dies fast.")'
-    )
+        first = "# pip install onnxruntime tokenizers; in the folder:\nfrom onnx_model import OnnxModel"
+        call = f'OnnxModel("../{name}")'
+    text = "The screen is sharp, but the battery dies fast."
+    return f"{first}\n\nmodel = {call}\nmodel({json.dumps(text if format == 'hf' else [text])})"
+
+
+# The tasks of transformers' pipeline, and the settings with which it gives whole words, and cuts long texts. No file of
+# a folder can carry them: transformers 5 reads no ``task_specific_params`` of ``config.json``, and its
+# ``custom_pipelines`` run code of the folder's, with ``trust_remote_code``.
+PIPELINES: dict[str, tuple[str, dict[str, Any]]] = {
+    "token": ("token-classification", {"aggregation_strategy": "first"}),
+    "sequence": ("text-classification", {"truncation": True}),
+}
 
 
 def pipeline_call(kind: str, folder: str) -> str:
@@ -381,21 +341,9 @@ def pipeline_call(kind: str, folder: str) -> str:
     >>> pipeline_call("token", "out")
     'pipeline("token-classification", "out", aggregation_strategy="first")'
     """
-    task, how = pipeline_of(kind)
-    values = [json.dumps(value) if isinstance(value, str) else repr(value) for value in how.values()]
-    given = ", ".join(f"{key}={value}" for key, value in zip(how, values, strict=True))
+    task, how = PIPELINES[kind]
+    given = ", ".join(f"{key}={json.dumps(value) if isinstance(value, str) else value}" for key, value in how.items())
     return f"pipeline({json.dumps(task)}, {json.dumps(folder, ensure_ascii=False)}, {given})"
-
-
-def pipeline_of(kind: str) -> tuple[str, dict[str, Any]]:
-    """The task of transformers' pipeline, and the settings with which it gives whole words, and cuts long texts.
-
-    No file of a folder can carry them: transformers 5 reads no ``task_specific_params`` of ``config.json``, and its
-    ``custom_pipelines`` run code of the folder's, with ``trust_remote_code``.
-    """
-    if kind == "token":
-        return "token-classification", {"aggregation_strategy": "first"}
-    return "text-classification", {"truncation": True}
 
 
 def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -> Iterator[str]:
@@ -421,22 +369,17 @@ def pipeline_like(stock: Path, kind: str) -> Predict:
     """transformers' pipeline of a folder, its answers as ours."""
     from transformers import pipeline
 
-    task, how = pipeline_of(kind)
+    task, how = PIPELINES[kind]
     pipe: Any = pipeline(task, str(stock), device="cpu", **how)  # type: ignore[call-overload]
 
-    def predict(texts: list[str]) -> list[dict[str, Any]]:
-        if kind == "sequence":
-            return [{"label": found["label"], "confidence": found["score"]} for found in map(_only, map(pipe, texts))]
-        return [
-            {"spans": [{"start": s["start"], "end": s["end"], "type": s["entity_group"]} for s in pipe(text)]}
-            for text in texts
-        ]
+    def answer(text: str) -> dict[str, Any]:
+        found = pipe(text)
+        if kind == "token":
+            return {"spans": [{"start": s["start"], "end": s["end"], "type": s["entity_group"]} for s in found]}
+        one = found[0] if isinstance(found, list) else found
+        return {"label": one["label"], "confidence": one["score"]}
 
-    return predict
-
-
-def _only(found: Any) -> Any:
-    return found[0] if isinstance(found, list) else found
+    return lambda texts: [*map(answer, texts)]
 
 
 def agreement(own: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]], kind: str) -> str:

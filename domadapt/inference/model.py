@@ -14,7 +14,6 @@ from torch import Tensor
 from domadapt.config.compose import make
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
-from domadapt.data.records import Span
 from domadapt.data.texts import lower_in_place
 from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
 from domadapt.inference.evaluate import evaluate
@@ -34,26 +33,31 @@ from domadapt.utils.runtime import pick_device, pick_precision
 
 
 def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, Any]:
-    """A prediction as a line of JSON says it.
+    """A prediction as a line of JSON says it; ``kind`` is the task's, ``sequence`` or ``token``.
 
-    Args:
-        kind: of the task, ``sequence`` or ``token``.
-
+    >>> from domadapt.data.records import Span
     >>> row(UnlabelledText("a:1", "", "Fast."), Prediction("positive", 0.91239), "sequence")
     {'id': 'a:1', 'text': 'Fast.', 'label': 'positive', 'confidence': 0.9124}
     >>> row(UnlabelledText("a:1", "", "Fast."), Prediction(spans=(Span(0, 4, "opinion", 0.75),)), "token")["spans"]
     [{'start': 0, 'end': 4, 'type': 'opinion', 'text': 'Fast', 'confidence': 0.75}]
     """
+
+    def spans() -> Iterator[dict[str, Any]]:
+        for span in prediction.spans:
+            sure = {} if span.confidence is None else {"confidence": round(span.confidence, 4)}
+            yield {
+                "start": span.start,
+                "end": span.end,
+                "type": span.type,
+                "text": text.text[span.start : span.end],
+            } | sure
+
+    line: dict[str, Any] = {"id": text.id, "text": text.text}
     if kind == "sequence":
-        told: dict[str, Any] = {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
+        line |= {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
     else:
-        told = {"spans": [_span(text.text, span) for span in prediction.spans]}
-    return {"id": text.id, "text": text.text, **told, **({"truncated": True} if prediction.truncated else {})}
-
-
-def _span(text: str, span: Span) -> dict[str, Any]:
-    found = {"start": span.start, "end": span.end, "type": span.type, "text": text[span.start : span.end]}
-    return found | ({} if span.confidence is None else {"confidence": round(span.confidence, 4)})
+        line["spans"] = [*spans()]
+    return line | ({"truncated": True} if prediction.truncated else {})
 
 
 log = logging.getLogger(__name__)
@@ -114,14 +118,7 @@ class Model:
     lowercase: bool = False
 
     def predict(self, texts: Iterable[str], batch_size: int = 64) -> list[Prediction]:
-        """Label texts; spans are in characters of the text as given.
-
-        Args:
-            texts: one string each.
-
-        Returns:
-            One prediction a text, in order.
-        """
+        """One prediction a text, in order; spans are in characters of the text as given."""
         return self.predict_texts(list(unlabelled(texts)), batch_size)
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
@@ -160,11 +157,9 @@ class NoParser:
     name = "none"
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        """Never called."""
         raise RuntimeError("this model was saved without a parser")
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
-        """Never called."""
         raise RuntimeError("this model was saved without a parser")
 
 
@@ -184,12 +179,18 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         raise ValueError(f"trust_code={trust_code}: expected true or false")
     folder = model_folder(folder)
     path, stored, place = folder / NAME, folder / METHODS, folder / "encoder"
-    if (folder / CHECKSUMS).is_file():
+    if listed := (folder / CHECKSUMS).is_file():
         verify_checksums(folder)
         _refuse_unlisted(folder)
     description = read_description(folder)
-    if not (folder / CHECKSUMS).is_file():
-        _miss_checksums(folder, description)
+    if not listed and description.checksums:
+        raise ValueError(f"{folder / CHECKSUMS}: is missing, and {NAME} names it; {AGAIN}")
+    if not listed:
+        log.warning(
+            "%s: saved without checksums, so that damage to its files may not be noticed; train it again, or make them "
+            "of files that you trust: sha256sum *.* encoder/* > %s",
+            *(folder, CHECKSUMS),
+        )
     if not trust_code:
         refuse_foreign(description, path)
     with blamed(path, "task"):
@@ -270,22 +271,9 @@ def _refuse_unlisted(folder: Path) -> None:
     """A tokenizer reads files such as ``added_tokens.json`` wherever it finds them, and then predicts otherwise."""
     listed = {line.split(maxsplit=1)[-1] for line in (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()}
     for path in sorted((folder / "encoder").iterdir()):
-        if (
-            path.suffix in (".json", ".txt", ".model")
-            and path.name not in OURS
-            and f"encoder/{path.name}" not in listed
-        ):
+        known = path.name in OURS or f"encoder/{path.name}" in listed
+        if path.suffix in (".json", ".txt", ".model") and not known:
             raise ValueError(f"{path}: not a file of this model ({CHECKSUMS}), and it may change it; move it away")
-
-
-def _miss_checksums(folder: Path, description: Description) -> None:
-    if description.checksums:
-        raise ValueError(f"{folder / CHECKSUMS}: is missing, and {NAME} names it; {AGAIN}")
-    log.warning(
-        "%s: saved without checksums, so that damage to its files may not be noticed; train it again, or make them of "
-        "files that you trust: sha256sum *.* encoder/* > %s",
-        *(folder, CHECKSUMS),
-    )
 
 
 @contextmanager

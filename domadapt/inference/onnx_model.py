@@ -43,14 +43,11 @@ class OnnxModel:
         self.session = onnxruntime.InferenceSession(str(home / "model.onnx"), options, providers=providers)
 
     def __call__(self, texts: Sequence[str], batch_size: int = 16) -> list[dict[str, Any]]:
-        """One object a text, in order.
+        """One object a text, in order: ``label`` and ``confidence``, or ``spans``, each with start, end (exclusive),
+        type, text and confidence.
 
         Args:
-            texts: one string each.
             batch_size: texts computed together; those of about the same length are.
-
-        Returns:
-            ``label`` and ``confidence``, or ``spans``: start, end (exclusive), type, text and confidence of each.
         """
         encoded = self.tokenizer.encode_batch(list(texts))
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids))
@@ -60,7 +57,7 @@ class OnnxModel:
             probabilities = self._probabilities([encoded[i].ids for i in places])
             for place, own in zip(places, probabilities):
                 if self.kind == "sequence":
-                    best, sure = int(own.argmax()), self._calibrated(np.log(np.maximum(own, 1e-30)))
+                    best, sure = int(own.argmax()), softmax(np.log(np.maximum(own, 1e-30)), self.temperature)
                     results[place] = {"label": self.labels[best], "confidence": round(float(sure[best]), 4)}
                 else:
                     results[place] = {"spans": self._spans(texts[place], encoded[place], own)}
@@ -74,13 +71,7 @@ class OnnxModel:
         for row, pieces in enumerate(batch):
             ids[row, : len(pieces)], mask[row, : len(pieces)] = pieces, 1
         (logits,) = self.session.run(None, {"input_ids": ids, "attention_mask": mask})
-        powers = np.exp(logits - logits.max(-1, keepdims=True))
-        return powers / powers.sum(-1, keepdims=True)
-
-    def _calibrated(self, logs: Any) -> Any:
-        """Probabilities (..., classes) of log-probabilities at the model's temperature."""
-        powers = np.exp((logs - logs.max(-1, keepdims=True)) / self.temperature)
-        return powers / powers.sum(-1, keepdims=True)
+        return softmax(logits)
 
     def _spans(self, text: str, encoding: Encoding, probabilities: Any) -> list[dict[str, Any]]:
         """A word has the class of its first piece, all decoded together; an I- of the same type goes on with a span."""
@@ -98,20 +89,18 @@ class OnnxModel:
         if not words:
             return []
         best, sure = self._decoded(np.log(np.maximum(probabilities[[place for place, *_ in words]], 1e-30)))
-        groups: list[list[int]] = []
-        for word, tag in enumerate(self.labels[i] for i in best):
-            if tag != "O":
-                last = self.labels[best[word - 1]] if word else "O"
-                if tag[0] == "I" and last[2:] == tag[2:]:
-                    groups[-1].append(word)
-                else:
-                    groups.append([word])
-        found = []
+        tags, groups = [self.labels[i] for i in best], list[list[int]]()
+        for word, (last, tag) in enumerate(zip(["O", *tags], tags)):
+            if tag[0] == "I" and last[2:] == tag[2:]:
+                groups[-1].append(word)
+            elif tag != "O":
+                groups.append([word])
+        spans = []
         for group in groups:
-            start, end, kind = words[group[0]][1], words[group[-1]][2], self.labels[best[group[0]]][2:]
+            start, end, kind = words[group[0]][1], words[group[-1]][2], tags[group[0]][2:]
             confidence = round(float(np.mean([sure[word] for word in group])), 4)
-            found.append({"start": start, "end": end, "type": kind, "text": text[start:end], "confidence": confidence})
-        return found
+            spans.append({"start": start, "end": end, "type": kind, "text": text[start:end], "confidence": confidence})
+        return spans
 
     def _decoded(self, scores: Any) -> tuple[list[int], list[float]]:
         """The best sequence of tags (Viterbi), and each tag's probability over all sequences (forward-backward)."""
@@ -130,8 +119,14 @@ class OnnxModel:
             tags.append(int(places[tags[-1]]))
         tags.reverse()
         every = np.array(forward) + np.array(backward[::-1])
-        every = self._calibrated(every - np.logaddexp.reduce(every, axis=1, keepdims=True))
+        every = softmax(every - np.logaddexp.reduce(every, axis=1, keepdims=True), self.temperature)
         return tags, [float(every[word, tag]) for word, tag in enumerate(tags)]
+
+
+def softmax(logits: Any, temperature: float = 1.0) -> Any:
+    """Probabilities (..., classes)."""
+    powers = np.exp((logits - logits.max(-1, keepdims=True)) / temperature)
+    return powers / powers.sum(-1, keepdims=True)
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ DRAWN = 80  # words of a text whose tree is drawn
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A stretch of text: a span of a type with its confidence in percent, or what stands between two."""
+class Stretch:
+    """A part of a text: a span of a type with its confidence in percent, or what stands between two."""
 
     text: str
     type: str | None = None
@@ -56,7 +56,7 @@ class Shown:
         notes: what the reader should know.
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Stretch, ...]
     classes: tuple[tuple[str, float], ...]
     tree: str
     attention: str
@@ -80,8 +80,8 @@ class Answers:
     def rows(self, texts: list[str]) -> list[dict[str, Any]]:
         """As the JSON endpoint gives them, without the numbers of the texts."""
         given = list(unlabelled(texts))
-        found = zip(given, self.model.predict_texts(given), strict=True)
-        return [{k: v for k, v in row(text, said, self.kind).items() if k != "id"} for text, said in found]
+        lines = (row(t, p, self.kind) for t, p in zip(given, self.model.predict_texts(given), strict=True))
+        return [{k: v for k, v in line.items() if k != "id"} for line in lines]
 
     def shown(self, text: str) -> Shown:
         """Everything that there is to show of a text."""
@@ -116,20 +116,19 @@ class Answers:
         return tree, tree_svg(text, arcs, [], "where the model's attention goes")
 
 
-def pieces(text: str, spans: list[dict[str, Any]]) -> tuple[Piece, ...]:
+def pieces(text: str, spans: list[dict[str, Any]]) -> tuple[Stretch, ...]:
     """A text cut at its spans, which do not overlap.
 
     >>> found = pieces("A sharp lens", [{"start": 2, "end": 7, "type": "opinion", "confidence": 0.91}])
     >>> [(piece.text, piece.type, piece.percent) for piece in found]
     [('A ', None, 0), ('sharp', 'opinion', 91), (' lens', None, 0)]
     """
-    found, at = [], 0
+    parts, at = [], 0
     for span in spans:
-        found.append(Piece(visible(text[at : span["start"]])))
-        said = visible(text[span["start"] : span["end"]])
-        found.append(Piece(said, visible(span["type"]), round(100 * span["confidence"])))
-        at = span["end"]
-    return tuple(piece for piece in (*found, Piece(visible(text[at:]))) if piece.text)
+        start, end, percent = span["start"], span["end"], round(100 * span["confidence"])
+        parts += [Stretch(visible(text[at:start])), Stretch(visible(text[start:end]), visible(span["type"]), percent)]
+        at = end
+    return tuple(part for part in (*parts, Stretch(visible(text[at:]))) if part.text)
 
 
 log = logging.getLogger(__name__)
@@ -146,24 +145,19 @@ HEADERS = {
 T = TypeVar("T")
 
 
-class Careful:
-    """The page and the endpoint: starlette's routes, limits on size, and errors in words.
+def careful(app: ASGIApp) -> ASGIApp:
+    """The application with headers: the page has no script, and its policy lets a browser run none, so that what a text
+    holds is shown, never obeyed."""
 
-    The page has no script, and its policy lets a browser run none: what a text holds is shown, never obeyed.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on."""
-
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        await self.app(scope, receive, with_headers)
+        await app(scope, receive, with_headers)
+
+    return answer
 
 
 def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
@@ -172,13 +166,10 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     Args:
         hosts: names that requests may be for: a page elsewhere can make a name of its own mean this machine.
     """
-    template = Environment(loader=PackageLoader("domadapt.serving", "."), autoescape=True).get_template(
-        "page.html.jinja"
-    )
-    style = "".join(
-        (files(f"domadapt.{room}") / name).read_text(encoding="utf-8")
-        for room, name in (("reporting", "report.css"), ("serving", "page.css"))
-    )
+    pages = Environment(loader=PackageLoader("domadapt.serving", "."), autoescape=True)
+    template = pages.get_template("page.html.jinja")
+    sheets = files("domadapt.reporting") / "report.css", files("domadapt.serving") / "page.css"
+    style = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
     lock = threading.Lock()  # a model answers one after the other
 
     async def ask(question: Callable[[], T]) -> T:
@@ -225,17 +216,13 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
             Route("/predict", predict, methods=["POST"]),
             Route("/style.css", css),
         ],
-        middleware=[Middleware(Careful), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
+        middleware=[Middleware(careful), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))],
         exception_handlers={HTTPException: refused},
     )
 
 
 async def body(request: Request) -> bytes:
-    """A request's body, if it is not too large.
-
-    Raises:
-        HTTPException: it is; nothing beyond the limit has been kept.
-    """
+    """A request's body; one that is too large is refused, and nothing beyond the limit is kept."""
     read = b""
     async for part in request.stream():
         read += part
@@ -245,10 +232,7 @@ async def body(request: Request) -> bytes:
 
 
 def texts_of(content: bytes) -> list[str]:
-    """The texts of ``{"text": "..."}`` or ``{"texts": ["...", "..."]}``.
-
-    Raises:
-        HTTPException: something else, too many, or too long.
+    """The texts of ``{"text": "..."}`` or ``{"texts": ["...", "..."]}``; all else is refused.
 
     >>> texts_of(b'{"text": "Fast."}')
     ['Fast.']
@@ -269,11 +253,7 @@ def texts_of(content: bytes) -> list[str]:
 
 
 def check(texts: Sequence[str]) -> None:
-    """Refuse what there is nothing to say of, and what is too much.
-
-    Raises:
-        HTTPException: saying which text, and the limit.
-    """
+    """Refuse what there is nothing to say of, and what is too much: says which text, and the limit."""
     if not 0 < len(texts) <= TEXTS:
         raise HTTPException(400, f"{len(texts)} texts: expected 1 to {TEXTS} in a request")
     for number, text in enumerate(texts, 1):
