@@ -106,8 +106,8 @@ def test_resumed_with_two_processes_it_has_the_same_weights(problem: list[str], 
         ("trainer.strategy=ddp", "trainer.strategy=ddp: starts the command line again in every process"),
     ],
 )
-def test_what_can_not_be_started_is_refused(problem: list[str], session: str, told: str) -> None:
-    cfg = api.compose("train", [*problem, "trainer.devices=2", "trainer.device=cpu", session])
+def test_what_can_not_be_started_is_refused(problem: list[str], setting: str, told: str) -> None:
+    cfg = api.compose("train", [*problem, "trainer.devices=2", "trainer.device=cpu", setting])
     with pytest.raises(ValueError, match=told):
         build(cfg)
 

@@ -8,17 +8,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig
 
-from domadapt.config.compose import compose, make, user_error
+from domadapt.config.compose import compose, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import with_labels
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.key import cell_key, folder_of, run_folder
 from domadapt.runs.status import read_results, read_status
-from domadapt.training.build import make_methods, make_validators, told
-from domadapt.training.floor import make_floor
-from domadapt.training.options import read_options
+from domadapt.training.build import check_parts
 
 FINISHED, STARTED, WAITING = "finished", "started", "waiting"
 
@@ -253,7 +251,7 @@ def check(todo: Sequence[Cell]) -> None:
     said = set[str]()
     for config in kinds.values():
         try:
-            make_parts(config)
+            check_parts(config)
             return
         except Exception as error:
             told = user_error(error, "train")
@@ -262,24 +260,3 @@ def check(todo: Sequence[Cell]) -> None:
             said.add(told)
     if len(said) == 1:
         raise ValueError(said.pop())
-
-
-def make_parts(cfg: DictConfig) -> None:
-    """Options, corpora, task, methods and validators of a cell; not its backbone, which takes long.
-
-    Args:
-        cfg: a composed ``train.yaml``.
-
-    Raises:
-        ValueError: naming the setting or file, its value, what was expected and the fix.
-    """
-    if missing := sorted(OmegaConf.missing_keys(cfg)):
-        raise ValueError(f"{missing[0]} is not set: give {missing[0]}=VALUE; domadapt train --help says what it is")
-    read_options(cfg)
-    make_floor(cfg)
-    make_methods(cfg)
-    list(make_validators(cfg.selection))
-    domains = make(cfg.data)
-    make(told(cfg.task, domains))
-    if cfg.train_on == "target":
-        domains.in_domain()

@@ -98,7 +98,7 @@ def predict(cfg: DictConfig) -> None:
 
     tables = {".csv": ",", ".tsv": "\t"}
     _write(cfg.output, delimited(rows(), tables[ending]) if ending in tables else json_lines(rows()))
-    _warn(warnings + model.session.warnings)
+    _warn(warnings + model.session.domains.warnings)
     if truncated:
         limit = model.session.max_pieces
         cut = f"{truncated} of {done} texts are longer than the {limit} pieces that the model reads"
@@ -213,7 +213,7 @@ def analyze(cfg: DictConfig) -> str:
             found = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
         for file in files:
             refuse_overwriting(file, late)
-        _warn(domains.warnings + found.after.warnings)
+        _warn(domains.warnings + found.after.domains.warnings)
         analysis = analyse(found, score=cfg.scored_texts > 0)
     finally:
         parser.close()

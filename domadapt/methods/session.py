@@ -38,6 +38,72 @@ class ReadText(NamedTuple):
     rows: torch.Tensor
 
 
+class Corpora:
+    """Real trees of whole corpora, whatever control the batches' trees are under; parsed once a run.
+
+    For methods that declare ``corpus_parses``: of what they count, not of batches.
+    """
+
+    def __init__(self, domains: Domains, parser: Parser) -> None:
+        self.parser = parser
+        self._texts: dict[str, Sequence[Text]] = {
+            "source": domains.source_train,
+            "target": domains.unlabeled.texts,
+            "labelled target": domains.target_records,
+        }
+        self._parses: dict[str, list[Parse]] = {}
+
+    def parses(self, side: str) -> list[Parse]:
+        """Of all ``source`` training records, all unlabelled ``target`` texts, or the few ``labelled target`` ones."""
+        if side not in self._parses:
+            texts = self._texts[side]
+            self._parses[side] = list(progress(self.parser.parse(texts), f"parse {side}", len(texts), "text"))
+        return self._parses[side]
+
+
+class TargetReadings:
+    """What two networks make of unlabelled target texts, by their number: read once for all methods that ask.
+
+    A fixed sample of :data:`READ` texts where there are more.
+    """
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._now: dict[int, ReadText] | None = None
+        self._source_only: dict[int, ReadText] | None = None
+
+    def now(self) -> dict[int, ReadText]:
+        """By the weights as they are; for a method that reads ``target``."""
+        if self._now is None:
+            examples = self._sample()
+            found = self._session.read(examples, "read target")
+            self._now = dict(zip([example.index for example in examples], found, strict=True))
+        return self._now
+
+    def source_only(self) -> dict[int, ReadText]:
+        """By a network that was trained on the source alone; for a method that reads ``source_only``."""
+        if self._source_only is None:
+            session, examples = self._session, self._sample()
+            token = session.task.kind == "token"
+            words = [tuple(map(tuple, e.words.tolist())) if token else None for e in examples]
+            texts = [UnlabelledText("", e.domain, e.text, own) for e, own in zip(examples, words, strict=True)]
+            with undisturbed():  # a model that is loaded draws random numbers
+                found = session.saved_runs.read(session.source_only, texts, session.device.type, session.precision)
+            self._source_only = dict(zip([example.index for example in examples], found, strict=True))
+        return self._source_only
+
+    def forget(self) -> None:
+        """The weights have changed: the target is read anew."""
+        self._now = None
+
+    def _sample(self) -> list[Example]:
+        target = self._session.target
+        if len(target) <= READ:
+            return target
+        chosen = np.random.default_rng(1).permutation(len(target))[:READ]
+        return [target[i] for i in sorted(chosen.tolist())]
+
+
 @dataclass(slots=True)
 class Session:
     """What a run works with.
@@ -57,8 +123,9 @@ class Session:
         saved_runs: asks the models of finished runs (:class:`domadapt.inference.model.SavedRuns`); None where nothing
             is trained.
         source_only: folder of the run on the source alone, where a method reads it.
-        corpus_parser: real trees for counting in corpora, whatever control the batches' trees are under.
         epochs: of training; 0 where nothing is trained.
+        corpora: their real trees.
+        readings: what networks make of the target.
     """
 
     domains: Domains
@@ -79,15 +146,16 @@ class Session:
     validation: list[Example] = field(default_factory=list)
     relations: dict[str, int] = field(default_factory=dict)
     truncation: dict[str, Truncation] = field(default_factory=dict)
-    warnings: Counter[str] = field(default_factory=Counter)
-    corpus_parser: Parser | None = None
     task_config: dict[str, Any] = field(default_factory=dict)
     saved_runs: Any = None
     source_only: Path | None = None
     epochs: int = 0
-    _corpora: dict[str, list[Parse]] = field(default_factory=dict)
-    _read: dict[int, ReadText] | None = None
-    _before: dict[int, ReadText] | None = None
+    corpora: Corpora = None  # type: ignore[assignment]
+    readings: TargetReadings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.corpora = self.corpora or Corpora(self.domains, self.parser)
+        self.readings = TargetReadings(self)
 
     @property
     def source_sample(self) -> list[Example]:
@@ -137,94 +205,46 @@ class Session:
     def _read_by_some(self, what: str) -> bool:
         return any(what in m.reads and self.task.kind in m.tasks for m in self.methods.values())
 
-    def examples(
-        self, texts: Sequence[Text], part: str, parses: bool, labelled: bool, cached: bool = True
-    ) -> list[Example]:
+    def examples(self, texts: Sequence[Text], part: str, parses: bool, labelled: bool) -> list[Example]:
         """Tokenise texts; parse them if asked, and tag them if labelled.
 
         Args:
             part: what to call them where truncation is counted.
-            cached: False for text that will not come again.
         """
-        parser = self.parser if cached else self.uncached
-        if not parses and self.task.kind == "sequence":  # nothing reads words
-            words: list[IntArray] = [np.empty((0, 2), dtype=np.int64)] * len(texts)
-            trees = None
-        else:
+        found, self.truncation[part], warnings = self._encoded(texts, part, parses, labelled, self.parser)
+        self.domains.warnings.update(warnings)
+        return found
+
+    def _encoded(
+        self, texts: Sequence[Text], part: str, parses: bool, labelled: bool, parser: Parser
+    ) -> tuple[list[Example], Truncation, Counter[str]]:
+        warnings = Counter[str]()
+        words: list[IntArray] = [np.empty((0, 2), dtype=np.int64)] * len(texts)
+        trees = None
+        if parses or self.task.kind == "token":  # else nothing reads words
             words, trees = words_of(texts, parser, parses, part)
-            if trees is not None:
-                warn_of_parses([t.text for t in texts], trees, parser.name, self.warnings)
+        if trees is not None:
+            warn_of_parses([t.text for t in texts], trees, parser.name, warnings)
         targets: dict[str, Any] = {}
         if labelled:
             records = [t for t in texts if isinstance(t, Record)]
             self.task.check(records)
-            targets = self.task.targets(records, words, self.warnings)
-        domains = [getattr(t, "domain", "") for t in texts]
-        tokenizer = self.encoder.tokenizer
+            targets = self.task.targets(records, words, warnings)
         found, cut = encode(
             [t.text for t in texts],
             words,
-            tokenizer,
+            self.encoder.tokenizer,
             self.max_pieces,
             trees,
             **targets,
-            domains=domains,
+            domains=[getattr(t, "domain", "") for t in texts],
             given=[t.words for t in texts],
         )
-        self.truncation[part] = cut
         # Texts that may have been cut are counted as such.
         whole = [e.alignment for e in found if len(e.input_ids) < self.max_pieces]
         if bare := sum(int((alignment.word_first_pieces() < 0).sum()) for alignment in whole):
-            self.warnings["word left out: the backbone has no piece of it (a control character, say)"] += bare
-        return found
-
-    def corpus_parses(self, side: str) -> list[Parse]:
-        """Real trees of all ``source`` training records, of all unlabelled ``target`` texts, or of the few ``labelled
-        target`` ones; parsed once a run.
-
-        For a method that declares ``corpus_parses``: of what it counts, not of batches.
-        """
-        if side not in self._corpora:
-            sides: dict[str, Sequence[Text]] = {
-                "source": self.domains.source_train,
-                "target": self.domains.unlabeled.texts,
-                "labelled target": self.domains.target_records,
-            }
-            texts = sides[side]
-            parser = self.corpus_parser or self.parser
-            self._corpora[side] = list(progress(parser.parse(texts), f"parse {side}", len(texts), "text"))
-        return self._corpora[side]
-
-    def read_target(self) -> dict[int, ReadText]:
-        """What the model makes of unlabelled target texts, by their number: read once an epoch for all who ask.
-
-        For a method that reads ``target``. A fixed sample of :data:`READ` texts where there are more.
-        """
-        if self._read is None:
-            examples = self._sample()
-            numbers = [example.index for example in examples]
-            self._read = dict(zip(numbers, self.read(examples, "read target"), strict=True))
-        return self._read
-
-    def read_source_only(self) -> dict[int, ReadText]:
-        """What a network that was trained on the source alone makes of the same texts.
-
-        For a method that reads ``source_only``.
-        """
-        if self._before is None:
-            examples = self._sample()
-            words = [None if self.task.kind == "sequence" else tuple(map(tuple, e.words.tolist())) for e in examples]
-            texts = [UnlabelledText("", e.domain, e.text, own) for e, own in zip(examples, words, strict=True)]
-            with undisturbed():  # a model that is loaded draws random numbers
-                found = self.saved_runs.read(self.source_only, texts, self.device.type, self.precision)
-            self._before = dict(zip([example.index for example in examples], found, strict=True))
-        return self._before
-
-    def _sample(self) -> list[Example]:
-        if len(self.target) <= READ:
-            return self.target
-        chosen = np.random.default_rng(1).permutation(len(self.target))[:READ]
-        return [self.target[i] for i in sorted(chosen.tolist())]
+            warnings["word left out: the backbone has no piece of it (a control character, say)"] += bare
+        return found, cut, warnings
 
     def read(self, examples: Sequence[Example], title: str) -> list[ReadText]:
         """What the model makes of examples, one after the other."""
@@ -242,16 +262,13 @@ class Session:
                 found[place] = ReadText(own.tolist(), row)
         return [found[place] for place in range(len(examples))]
 
-    def forget_reading(self) -> None:
-        """The weights have changed: the target is read anew."""
-        self._read = None
-
     def real_relations(self) -> set[str]:
-        """Relations in all texts that are read, whatever control the batches' trees are under: a twin knows less."""
-        if self.corpus_parser is None or self.corpus_parser is self.parser:
+        """Relations in all texts that are read, whatever control the batches' trees are under: one may hide some."""
+        parser = self.corpora.parser
+        if parser is self.parser:
             return {*self.relations}
         texts: list[Text] = [*self.domains.source_train, *(self.domains.unlabeled.texts if self.reads_target else ())]
-        return {name for parse in self.corpus_parser.parse(texts) for name in parse.relations}
+        return {name for parse in parser.parse(texts) for name in parse.relations}
 
     @property
     def augments(self) -> bool:
@@ -268,12 +285,9 @@ class Session:
         if len(records) != len(before):
             raise ValueError(f"a method made {len(records)} source records of {len(before)}; expected as many")
         changed = [i for i, (old, new) in enumerate(zip(before, records, strict=True)) if old is not new]
-        known, told = self.truncation.get("source train", Truncation()), Counter(self.warnings)
+        texts = [records[i] for i in changed]
         with undisturbed():  # a parser that is loaded only now draws random numbers, and training is under way
-            made = self.examples([records[i] for i in changed], "source train", self.parses, True, cached=False)
-        self.truncation["source train"] = known  # of the texts as they were read, not of every epoch's
-        self.warnings.clear()
-        self.warnings.update(told)
+            made, *_ = self._encoded(texts, "source train", self.parses, True, self.uncached)  # counted as first read
         result = list(self.source)
         for place, example in zip(changed, made, strict=True):
             result[place] = replace(example, index=place)

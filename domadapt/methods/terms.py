@@ -37,7 +37,7 @@ def term_kinds(session: Session) -> frozenset[str]:
     """Span types of the source that are terms; none where texts are classified."""
     if session.task.kind != "token":  # spans, where the source has them, are nothing to the task
         return frozenset()
-    return noun_kinds(session.domains.source_train, session.corpus_parses("source"))
+    return noun_kinds(session.domains.source_train, session.corpora.parses("source"))
 
 
 def words_of(text: Text, parse: Parse) -> list[str]:

@@ -193,7 +193,7 @@ def _runs(pairs: Sequence[Pair]) -> list[Metrics]:
 
 def run_time(pairs: Sequence[Pair]) -> float:
     """Seconds of all runs, stage by stage; those that took another's result cost none."""
-    return sum(sum(run.seconds.values()) for run in _runs(pairs) if run.taken_from is None)
+    return sum(sum(run.seconds.values()) for run in _runs(pairs) if run.copied_from is None)
 
 
 def duration(seconds: float) -> str:

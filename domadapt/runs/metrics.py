@@ -155,7 +155,7 @@ class Metrics:
         key: fingerprint of settings, data and code.
         training: key of the training that made the weights, where several cells share it.
         ceiling: the same of an in-domain run, which pairs with one target share.
-        taken_from: folder of the run whose result this is a copy of; None where the cell was trained.
+        copied_from: folder of the run whose result this is a copy of; None where the cell was trained.
         source_dev, source_test, target_test, target_test_clean: scores by name; None where there are no labels.
         target_test_sizes: None without target labels.
         expected: None for the in-domain ceiling, whose dev has target labels.
@@ -178,7 +178,7 @@ class Metrics:
     key: str | None = None
     training: str | None = None
     ceiling: str | None = None
-    taken_from: str | None = None
+    copied_from: str | None = None
     source_dev: Scores = field(default_factory=dict)
     source_test: Scores | None = None
     target_test: Scores | None = None

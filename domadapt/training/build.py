@@ -1,4 +1,4 @@
-"""From a configuration to a session: problem, encoder, methods, validators."""
+"""From a configuration to a session: problem, encoder, methods, validators. Past this file no configuration travels."""
 
 import logging
 from collections import Counter
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytorch_lightning as pl
 from hydra.utils import get_method
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from domadapt.config.compose import make, plain
 from domadapt.config.resolvers import AUTO
@@ -19,19 +19,48 @@ from domadapt.data.batches import Collator, Truncation
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.model import SavedRuns
 from domadapt.methods.method import TREES, Method
-from domadapt.methods.session import Session
+from domadapt.methods.rule_baseline import PathRules
+from domadapt.methods.session import Corpora, Session
 from domadapt.models.output import EncoderLike
-from domadapt.runs.key import folder_of, run_folder
+from domadapt.runs.key import cell_key, folder_of, run_folder
 from domadapt.selection.validators import NAMES, Validator
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls import controlled
-from domadapt.syntax.parser import Parser
 from domadapt.syntax.trees import relation_vocabulary
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
-from domadapt.training.options import read_options
-from domadapt.training.sharing import source_only
+from domadapt.training.options import RunConfig, read_options
 from domadapt.utils.runtime import kind_of_hardware, pick_device, pick_precision
+
+log = logging.getLogger(__name__)
+MANY = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells
+
+
+def read_config(cfg: DictConfig) -> RunConfig:
+    """What a composed ``train.yaml`` asks for.
+
+    Raises:
+        ValueError: naming the setting, its value and its range.
+    """
+    return RunConfig(plain(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg))
+
+
+def source_only(cfg: DictConfig) -> DictConfig | None:
+    """The configuration of the run without methods that this one learns from; None where no method reads it.
+
+    Where a run names its own folder, the other is in that folder.
+    """
+    if not any("source_only" in method.reads for method in make_methods(cfg).values()):
+        return None
+    made = cfg.copy()
+    with open_dict(made):
+        made.injection = made.adaptation = made.control = {}
+        made.trainer.extra_epochs = 0
+        made.method = "${method_name:${train_on},${backbone},${injection},${adaptation},${control},${target_labels}}"
+        made.selection = OmegaConf.load(str(files("domadapt.conf") / "selection" / "source_dev.yaml"))
+        if cfg.paths.run:
+            made.paths.run = str(run_folder(cfg) / "source_only")
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +90,18 @@ def read_problem(cfg: DictConfig) -> Problem:
         ValueError: naming the setting, its value, what was expected and the fix.
     """
     domains: Domains = make(cfg.data)
-    if cfg.train_on not in ("source", "target"):
-        raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
     if cfg.train_on == "target":
         domains = domains.in_domain()
-    if cfg.target_labels and cfg.train_on == "target":
-        raise ValueError(
-            f"target_labels={cfg.target_labels}: train_on=target trains on all of them; leave one of the two out"
-        )
     if cfg.target_labels:
+        if cfg.train_on == "target":
+            raise ValueError(
+                f"target_labels={cfg.target_labels}: train_on=target trains on all of them; leave one of the two out"
+            )
         domains = domains.with_target_labels(cfg.target_labels, cfg.target_label_share, cfg.seed)
     sealed = domains.test
     if sealed is None and make(cfg.selection).uses_target_labels:
         raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
-    task_config = told(cfg.task, domains)
+    task_config = task_settings(cfg.task, domains)
     task: Task = make(task_config)
     domains = replace(
         domains,
@@ -91,8 +118,8 @@ def read_problem(cfg: DictConfig) -> Problem:
     return Problem(domains, task, plain(task_config), sealed)
 
 
-def told(task: DictConfig, domains: Domains) -> DictConfig:
-    """The task's settings: as they are given, or of the task that the source's annotation is of."""
+def task_settings(task: DictConfig, domains: Domains) -> DictConfig:
+    """As they are given, or of the task that the source's annotation is of."""
     if task.get("_target_") != AUTO:
         return task
     # By its name, so that the keys of other runs do not reach both tasks' code.
@@ -100,10 +127,6 @@ def told(task: DictConfig, domains: Domains) -> DictConfig:
     made = OmegaConf.create((files("domadapt.conf") / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
     assert isinstance(made, DictConfig)
     return made
-
-
-log = logging.getLogger(__name__)
-MANY = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells
 
 
 def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
@@ -139,27 +162,25 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
             f"control={next(iter(cfg.control))}: no method of this run reads parses, so there is nothing to control; "
             f"add one (injection=lisa, injection=gnn) or leave the control out"
         )
-    cached = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
-    made: Parser = make(cfg.parser)
-    uncached, parser = (controlled(one, cfg.control) for one in (made, cached))
+    before = source_only(cfg)
+    cached, made = parse_cache(cfg), make(cfg.parser)
     session = Session(
         domains=domains,
         task=task,
         task_config=problem.task_config,
         encoder=encoder,
         methods=methods,
-        parser=parser,
-        uncached=uncached,
-        corpus_parser=cached,
+        parser=controlled(cached, cfg.control),
+        uncached=controlled(made, cfg.control),
+        corpora=Corpora(domains, cached),
         collator=Collator(int(encoder.tokenizer.pad_token_id or 0)),
         max_pieces=cfg.max_pieces,
         seed=cfg.seed,
         device=device,
         precision=pick_precision(options.precision, device),
         cache=folder_of(cfg, "cache"),
-        warnings=domains.warnings,
         saved_runs=SavedRuns(),
-        source_only=run_folder(source_only(cfg)) if any("source_only" in m.reads for m in methods.values()) else None,
+        source_only=run_folder(before) if before else None,
         epochs=options.epochs,
     )
     needed = session.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))
@@ -180,6 +201,33 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
     session.attach()
     return session, sealed
+
+
+def parse_cache(cfg: DictConfig) -> ParseCache:
+    """The parser, with what it has parsed before."""
+    return ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
+
+
+def make_rules(cfg: DictConfig) -> PathRules | None:
+    """The rule baseline of a run; None where it trains a network.
+
+    Raises:
+        ValueError: there are several, or something else is asked for that only a network has.
+    """
+    if not cfg.floor:
+        return None
+    names, name = [str(name) for name in cfg.floor], next(iter(cfg.floor))
+    if len(names) > 1:
+        raise ValueError(f"floor={names}: expected one; run them one by one")
+    groups = ("injection", "adaptation", "control")
+    given = [f"{group}={'+'.join(map(str, cfg[group]))}" for group in groups if cfg[group]]
+    given += [f"train_on={cfg.train_on}"] * (cfg.train_on != "source")
+    if given:
+        raise ValueError(
+            f"floor={name}: rules in place of a network, learnt from the source; leave out {' and '.join(given)}"
+        )
+    rules: PathRules = make(cfg.floor[name])
+    return rules
 
 
 def make_methods(cfg: DictConfig) -> dict[str, Method]:
@@ -218,6 +266,21 @@ def make_validators(selection: DictConfig) -> Iterator[Validator]:
     yield from (Validator(name) for name in NAMES if name != first.name)
 
 
+def check_parts(cfg: DictConfig) -> None:
+    """Make what is made quickly: options, methods, validators, problem; not the backbone.
+
+    Raises:
+        ValueError: naming the setting or file, its value, what was expected and the fix.
+    """
+    if missing := sorted(OmegaConf.missing_keys(cfg)):
+        raise ValueError(f"{missing[0]} is not set: give {missing[0]}=VALUE; domadapt train --help says what it is")
+    read_options(cfg)
+    make_rules(cfg)
+    make_methods(cfg)
+    list(make_validators(cfg.selection))
+    read_problem(cfg)
+
+
 def _read_parts(session: Session, validation_texts: int) -> None:
     domains, parses, at_prediction = session.domains, session.parses, session.parses_at_prediction
     session.source = session.examples(domains.source_train, "source train", parses, labelled=True)
@@ -232,7 +295,7 @@ def _read_parts(session: Session, validation_texts: int) -> None:
         texts = tuple(texts[i] for i in sorted(chosen.tolist()))
     session.validation = session.examples(texts, "target validation", at_prediction, labelled=False)
     seen = {name for e in [*session.source, *session.target] if e.parse for name in e.parse.relations}
-    if seen and session.corpus_parser is not None and session.corpus_parser is not session.parser:
+    if seen and session.corpora.parser is not session.parser:
         # A control's trees have few relations, one perhaps: others' names are kept, so that it is as large a network.
         real = session.real_relations()
         seen |= {*sorted(real - seen)[: max(0, len(real) - len(seen))]}

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
 
 from domadapt.auditing.audit import Audit, audit, write_audit
 from domadapt.config.resolvers import own_files
@@ -30,6 +29,7 @@ from domadapt.runs.metrics import Metrics
 from domadapt.runs.target_card import ChangedWords, Kind, ShownText, TargetCard, write_card
 from domadapt.tasks.rows import FloatArray, Predicted
 from domadapt.tasks.task import Prediction, Task
+from domadapt.training.options import RunConfig
 from domadapt.utils.files import replace_atomic, write_atomic
 from domadapt.utils.text import cut, plain_json
 
@@ -308,15 +308,15 @@ def certainty(rows: Predicted) -> FloatArray:
     return found
 
 
-def audit_own_files(cfg: DictConfig, session: Session, folder: Path) -> Audit | None:
+def audit_own_files(config: RunConfig, session: Session) -> Audit | None:
     """The fast part of the audit, of a user's own files, into the run's folder; benchmarks are audited apart.
 
     The test stays sealed: nothing in ``session`` leads to it.
     """
-    if not own_files(cfg.data) or "benchmark" in cfg:
+    if config.in_domain or config.pairs is not None or not own_files(config.values["data"]):
         return None
-    found = audit(session.domains, None, session.task.kind, cfg.seed, fast=True)
-    write_audit(found, folder / "audit.json")  # metrics.json holds the configuration, without secrets
+    found = audit(session.domains, None, session.task.kind, session.seed, fast=True)
+    write_audit(found, config.folder / "audit.json")  # metrics.json holds the configuration, without secrets
     for finding in found.findings:
         if finding.severity != "note":
             log.warning("audit: %s", finding.text)

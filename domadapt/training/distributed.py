@@ -72,6 +72,44 @@ def be_quiet() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.*deprecated")  # Lightning 2.6 beside torch 2.13
 
 
+def reproducible(seed: int, threads: int) -> None:
+    """Seed everything, and let torch compute the same again, on so many threads; 0 leaves it its own choice."""
+    pl.seed_everything(seed, verbose=False)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)  # stages before Lightning's, too
+    # For debugging alone, and a tenth of a step's time.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    if threads := threads or min(threads_of_a_job(), torch.get_num_threads()):
+        torch.set_num_threads(threads)
+    be_quiet()
+
+
+def threads_of_a_job() -> int:
+    """This job's share of the machine's cores, where its launcher runs ``n_jobs`` at once; else 0."""
+    from hydra.core.hydra_config import HydraConfig
+
+    jobs = HydraConfig.get().launcher.get("n_jobs") if HydraConfig.initialized() else None
+    if not jobs:
+        return 0
+    import joblib
+
+    return int(max(1, joblib.cpu_count() // joblib.effective_n_jobs(jobs)))
+
+
+@contextmanager
+def settings_of_torch() -> Iterator[None]:
+    """Afterwards the caller's threads and determinism are what they were: a run may be a call in a larger program."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
+
+
 def trainer_options(options: TrainerOptions, device: torch.device) -> dict[str, Any]:
     """Lightning's accelerator, devices, strategy and plugins."""
     spawned = options.devices > 1 and options.strategy == "auto"

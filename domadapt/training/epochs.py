@@ -209,7 +209,7 @@ class Epochs(Callback):
                 f"lower trainer.learning_rate, or the weight of the loss that grew"
             )
         epoch = trainer.current_epoch + 1
-        self.session.forget_reading()
+        self.session.readings.forget()
         with final_weights(self.session):
             for method in self.session.methods.values():
                 method.after_epoch(trainer.current_epoch)

@@ -1,19 +1,17 @@
-"""How runs are trained: the configuration's ``trainer``, typed, its ranges checked in one place."""
+"""What a run is asked for, typed: the configuration's ``trainer``, its ranges checked in one place, and the rest."""
 
 import inspect
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
-
 from domadapt.config.resolvers import own_files
 
-WHOLE = ("epochs", "batch_size", "target_batch_size", "evaluation_batch_size", "validation_texts")
-LEAST_STEPS = 300  # of training on a user's own files, unless told
-MOST_THREADS = 1024  # more crash torch where the system has no room for them
+# Whole numbers and the least of each, then ranges of others.
+WHOLE = dict.fromkeys(("epochs", "batch_size", "target_batch_size", "evaluation_batch_size", "validation_texts"), 1)
 RANGES = {
     "learning_rate": (0, 1),
     "weight_decay": (0, 1),
@@ -21,6 +19,9 @@ RANGES = {
     "gradient_clip": (1e-9, 1e9),
     "checkpoint_seconds": (0, 1e9),
 }
+CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
+LEAST_STEPS = 300  # of training on a user's own files, unless told
+MOST_THREADS = 1024  # more crash torch where the system has no room for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +52,12 @@ class TrainerOptions:
     keep_evidence: bool
 
     def __post_init__(self) -> None:
-        for name in WHOLE:
-            _whole(f"trainer.{name}", getattr(self, name), 1)
-        for name, (low, high) in RANGES.items():
+        for name, low in WHOLE.items():
+            _whole(f"trainer.{name}", getattr(self, name), low)
+        for name, (least, most) in RANGES.items():
             value = getattr(self, name)
-            if type(value) not in (int, float) or not low <= value <= high:
-                raise ValueError(f"trainer.{name}={value!r}: expected a number from {low} to {high}")
+            if type(value) not in (int, float) or not least <= value <= most:
+                raise ValueError(f"trainer.{name}={value!r}: expected a number from {least} to {most}")
         if not isinstance(self.keep_evidence, bool):
             raise ValueError(f"trainer.keep_evidence={self.keep_evidence!r}: expected true or false")
         if type(self.threads) is not int or not 0 <= self.threads <= MOST_THREADS:
@@ -72,7 +73,34 @@ class TrainerOptions:
         return max(1, math.ceil(self.least_steps / max(1, self.epochs * batches)))
 
 
-def read_options(cfg: DictConfig) -> TrainerOptions:
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """One run as it is asked for: what a composed ``train.yaml`` comes to before anything is read or made.
+
+    Attributes:
+        values: the resolved configuration, as plain dicts and lists.
+        options: of training.
+        key: of the cell.
+        folder: of the run.
+    """
+
+    values: dict[str, Any]
+    options: TrainerOptions
+    key: str
+    folder: Path
+
+    @property
+    def in_domain(self) -> bool:
+        """Whether it is the in-domain ceiling, trained on the target's labels."""
+        return bool(self.values["train_on"] == "target")
+
+    @property
+    def pairs(self) -> int | None:
+        """How many pairs the benchmark has that it belongs to; None where it belongs to none."""
+        return len(self.values["benchmark"].get("pairs") or ()) if "benchmark" in self.values else None
+
+
+def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
     """The options of a run; settings beside them that training could only fail on later are checked, too.
 
     Args:
@@ -81,20 +109,23 @@ def read_options(cfg: DictConfig) -> TrainerOptions:
     Raises:
         ValueError: naming the setting, its value and its range.
     """
-    given = {field.name: cfg.trainer[field.name] for field in fields(TrainerOptions)}
+    trainer = cfg["trainer"]
+    given = {field.name: trainer[field.name] for field in fields(TrainerOptions)}
     _whole("trainer.epochs", given["epochs"], 1)
-    _whole("trainer.extra_epochs", cfg.trainer.extra_epochs, 0)
-    given["epochs"] += cfg.trainer.extra_epochs
+    _whole("trainer.extra_epochs", trainer["extra_epochs"], 0)
+    given["epochs"] += trainer["extra_epochs"]
     if given["least_steps"] is None:
-        given["least_steps"] = LEAST_STEPS if own_files(cfg.data) else 0
+        given["least_steps"] = LEAST_STEPS if own_files(cfg["data"]) else 0
     options = TrainerOptions(**given)
-    _whole("max_pieces", cfg.max_pieces, 3, "; two pieces are special ones")
-    if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
-        raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
+    _whole("max_pieces", cfg["max_pieces"], 3, "; two pieces are special ones")
+    if type(seed := cfg["seed"]) is not int or not 0 <= seed < 2**32:
+        raise ValueError(f"seed={seed!r}: expected a whole number from 0 to {2**32 - 1}")
+    if (train_on := cfg["train_on"]) not in ("source", "target"):
+        raise ValueError(f"train_on={train_on!r}: expected source, or target for the in-domain ceiling")
     return options
 
 
-def check(cfg: DictConfig) -> None:
+def check(cfg: Mapping[str, Any]) -> None:
     """What is wrong with a configuration, as far as it shows before anything heavy is imported: a second, not ten.
 
     Args:
@@ -104,27 +135,24 @@ def check(cfg: DictConfig) -> None:
         ValueError: naming the setting, its value and its range, or the file that is not there.
     """
     options = read_options(cfg)
-    choices = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
-    for name, known in choices.items():
+    for name, known in CHOICES.items():
         if str(value := getattr(options, name)) not in known:
             raise ValueError(f"trainer.{name}={value!r}: expected {', '.join(known[:-1])} or {known[-1]}")
-    if cfg.train_on not in ("source", "target"):
-        raise ValueError(f"train_on={cfg.train_on!r}: expected source, or target for the in-domain ceiling")
-    if _lacks_something(cfg.data):
+    if _lacks_something(cfg["data"]):
         from domadapt.config.compose import make
 
-        make(cfg.data)  # says in its own words what
+        make(cfg["data"])  # says in its own words what
 
 
-def _lacks_something(data: DictConfig) -> bool:
+def _lacks_something(data: Mapping[str, Any]) -> bool:
     """Whether reading the corpora is likely to fail: a file is not there or not named, or a setting is unknown."""
     home, _, name = str(data.get("_target_", "")).rpartition(".")
     if home != "domadapt.data.corpora":
         return False
-    sides = [data, *(side for side in (data.get("source"), data.get("target")) if isinstance(side, DictConfig))]
+    sides = [data, *(side for side in (data.get("source"), data.get("target")) if isinstance(side, Mapping))]
     paths = [side[key] for side in sides for key in side if key == "root" or str(key).endswith("path")]
     gone = any(isinstance(path, str) and not Path(path).exists() for path in paths)
-    unnamed = any(side.get("path", "") is None for side in sides) or ("root" in data and data.root is None)
+    unnamed = any(side.get("path", "") is None for side in sides) or ("root" in data and data["root"] is None)
     takes = inspect.signature(getattr(import_module(home), name)).parameters
     return gone or (unnamed and name != "shipped") or any(key not in takes for key in data if key != "_target_")
 

@@ -37,7 +37,7 @@ def final_evaluation(session: Session, sealed: SealedTest | None, epochs: Epochs
     records: tuple[Record, ...] = ()
     headline = session.task.headline
     if sealed is not None:
-        records = session.task.usable(sealed.open(), session.warnings)
+        records = session.task.usable(sealed.open(), session.domains.warnings)
         examples = _examples(session, records, "target test")
         for line in epochs.curve:
             epoch = line["epoch"]

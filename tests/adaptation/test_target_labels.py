@@ -13,7 +13,7 @@ import torch
 import domadapt
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.self_training import SelfTraining, mean, soft_cross_entropy
-from domadapt.methods.session import ReadText, Session
+from domadapt.methods.session import ReadText, Session, TargetReadings
 from domadapt.models.output import Output
 from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import read_card
@@ -79,7 +79,7 @@ def test_a_class_that_is_lost_is_noticed_and_a_rare_one_is_not(tmp_path: Path, b
     assert not method.collapsed(all_one, torch.tensor([0.02, 0.98])), "of one in fifty none may be there"
     assert not method.collapsed(torch.tensor([0.05, 0.95]), own)
     session.encoder = Fixed(session.encoder, [bias, 0.0])
-    session.forget_reading()
+    session.readings.forget()
     method.after_epoch(1)
     assert method.refused == 1 and not method.labels  # every text has the same class, whatever the bias
 
@@ -120,7 +120,7 @@ def test_when_it_labels_follows_from_the_epochs(
     method = self_training(start)
     setting_with(method, epochs)
     asked: list[int] = []
-    monkeypatch.setattr(Session, "read_target", lambda _: asked.append(epoch) or {})
+    monkeypatch.setattr(TargetReadings, "now", lambda _: asked.append(epoch) or {})
     for epoch in range(epochs):
         method.after_epoch(epoch)
     assert asked == labelled
@@ -131,9 +131,9 @@ def test_labels_are_the_mean_of_both_teachers(monkeypatch: pytest.MonkeyPatch) -
     method = self_training(average=True)
     session = setting_with(method)
     assert "source_only" in method.reads and "source_only" not in self_training().reads
-    own = session.read_target()
+    own = session.readings.now()
     others = {number: ReadText(text.words, torch.full_like(text.rows, 0.2).log()) for number, text in own.items()}
-    monkeypatch.setattr(Session, "read_source_only", lambda _: others)
+    monkeypatch.setattr(TargetReadings, "source_only", lambda _: others)
     method.after_epoch(0)
     for number, rows in method.labels.items():
         torch.testing.assert_close(rows.exp(), (own[number].rows.exp() + 0.2) / 2)
@@ -173,15 +173,15 @@ def test_a_setting_out_of_range_is_named(tmp_path: Path, given: str, told: str) 
 def test_averaging_beside_it_is_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels are made under the moving average of the weights, not under those of the last step."""
     seen = []
-    read = Session.read_target
+    read = TargetReadings.now
 
-    def watched(self: Session) -> dict[int, ReadText]:
-        averaging: Any = self.methods["averaging"]
-        own = {name: weight.clone() for name, weight in self.encoder.state_dict().items()}
+    def watched(self: TargetReadings) -> dict[int, ReadText]:
+        averaging: Any = self._session.methods["averaging"]
+        own = {name: weight.clone() for name, weight in self._session.encoder.state_dict().items()}
         seen.append((own, {name: mean.clone() for name, mean in averaging.mean.items()}))
         return read(self)
 
-    monkeypatch.setattr(Session, "read_target", watched)
+    monkeypatch.setattr(TargetReadings, "now", watched)
     methods = ["adaptation=[self_training,averaging]", "adaptation.averaging.start=0"]
     domadapt.train([*corpora(tmp_path), *methods, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"], seed=1)
     assert seen

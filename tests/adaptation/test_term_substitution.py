@@ -28,7 +28,7 @@ from domadapt.methods.adaptation.term_substitution import (
     telling_nouns,
     type_agreement,
 )
-from domadapt.methods.session import Session
+from domadapt.methods.session import TargetReadings
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
 from tests.support import corpora
@@ -86,8 +86,8 @@ def test_how_often_a_phrase_is_drawn_is_the_formulas(tmp_path: Path) -> None:
 def test_it_asks_the_network_after_each_epoch_but_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     method = made(tmp_path, "trainer.epochs=3")
     asked: list[int] = []
-    read = Session.read_target
-    monkeypatch.setattr(Session, "read_target", lambda session: asked.append(1) or read(session))
+    read = TargetReadings.now
+    monkeypatch.setattr(TargetReadings, "now", lambda session: asked.append(1) or read(session))
     for epoch in range(3):
         method.after_epoch(epoch)
     assert len(asked) == 2 and method.q is not None and ((method.q >= 0) & (method.q <= 1)).all()

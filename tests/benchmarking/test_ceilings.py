@@ -31,8 +31,8 @@ def test_two_pairs_with_one_target_train_one_ceiling(tmp_path: Path) -> None:
     first, first_run = ceiling(tmp_path, "camera")
     second, second_run = ceiling(tmp_path, "phone")
     alone, alone_run = ceiling(tmp_path, "phone", cache="another_cache")
-    assert "taken_from" not in first and "taken_from" not in alone
-    assert second["taken_from"] == str(first_run)
+    assert "copied_from" not in first and "copied_from" not in alone
+    assert second["copied_from"] == str(first_run)
     assert (first["source"], second["source"], alone["source"]) == ("camera", "phone", "phone")
     # It is what would have come of training.
     assert second["key"] == alone["key"] != first["key"]
@@ -66,7 +66,7 @@ def test_what_would_change_the_ceiling_is_not_taken(
 
         monkeypatch.setattr("tests.support.write_jsonl", write)
     second, _ = ceiling(tmp_path, "phone", *more)
-    assert "taken_from" not in second
+    assert "copied_from" not in second
 
 
 def test_a_fingerprint_opens_no_test() -> None:

@@ -17,7 +17,7 @@ from domadapt.benchmarking.launching import _without_listing, jobs_at_once, laun
 from domadapt.config.compose import compose, user_error
 from domadapt.data.records import DataError, Location
 from domadapt.runs.key import cell_key
-from domadapt.training.run import threads_of_a_job
+from domadapt.training.distributed import threads_of_a_job
 from tests.support import corpora
 
 # Two that must succeed, around one that must fail and stop nothing.

@@ -82,11 +82,11 @@ class SelfTraining(Method):
         """Label the target, unless the labels have collapsed."""
         if epoch + 1 < self.first_epoch or epoch + 1 == self.session.epochs:  # nothing is learnt after the last
             return
-        labels = {number: text.rows for number, text in self.session.read_target().items()}
+        labels = {number: text.rows for number, text in self.session.readings.now().items()}
         if not labels:
             return
         if self.average:
-            others = self.session.read_source_only()
+            others = self.session.readings.source_only()
             labels = {number: mean(rows, others[number].rows) for number, rows in labels.items()}
         classes = torch.cat([*labels.values()]).argmax(-1)
         count = len(self.session.task.labels)

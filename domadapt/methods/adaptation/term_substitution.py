@@ -103,7 +103,7 @@ class TermSubstitution(Method):
     def prepare(self) -> dict[str, Any]:
         """Count the target's noun phrases, and find the places of the source that can take one."""
         session, texts = self.session, self.session.domains.unlabeled.texts
-        records, parses = session.domains.source_train, session.corpus_parses("source")
+        records, parses = session.domains.source_train, session.corpora.parses("source")
         self.kinds = term_kinds(session)
         told_apart = len(self.kinds) > 1 and type_agreement(records, self.kinds) >= TELLS
         nothing = told_apart and not names(records, parses, self.kinds)
@@ -111,9 +111,9 @@ class TermSubstitution(Method):
             which = "nothing is" if nothing else "only other nouns are"
             log.info("term_substitution: nouns tell %s apart: %s rewritten", ", ".join(sorted(self.kinds)), which)
             self.kinds = frozenset()
-        self.uses = phrases(texts, session.corpus_parses("target"))
+        self.uses = phrases(texts, session.corpora.parses("target"))
         self.phrases = list(self.uses)
-        self.spelled = [spelling(self.uses[phrase], texts, session.corpus_parses("target")) for phrase in self.phrases]
+        self.spelled = [spelling(self.uses[phrase], texts, session.corpora.parses("target")) for phrase in self.phrases]
         telling = telling_nouns(records, parses)
         both = zip(records, parses, strict=True)
         self.places = {r.id: [] if nothing else places(r, p, self.kinds, telling) for r, p in both}
@@ -162,7 +162,7 @@ class TermSubstitution(Method):
         own = [i for i, label in enumerate(self.session.task.labels) if label[2:] in self.kinds]
         words = {
             text: dict(zip(numbers, rows[:, own].exp().sum(1).tolist(), strict=True))
-            for text, (numbers, rows) in self.session.read_target().items()
+            for text, (numbers, rows) in self.session.readings.now().items()
         }
         self.q = believed(self.phrases, self.uses, words)
         self._fill()

@@ -197,8 +197,7 @@ class AttentionSupervision(Method):
 
 def tells_coreference(session: Session) -> bool:
     """Whether the pipeline names an antecedent somewhere in the source, whatever control its trees are under."""
-    parser = session.corpus_parser or session.parser
-    return any(parse.antecedents for parse in parser.parse(session.domains.source_train))
+    return any(parse.antecedents for parse in session.corpora.parses("source"))
 
 
 def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> IntArray:
