@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.benchmarking.live import Watch
 from domadapt.benchmarking.plan import FINISHED, Cell, cells, check, duration, one_each, plan
-from domadapt.config.compose import compose, user_error
+from domadapt.config.compose import compose, plain, user_error
 from domadapt.reporting.report import report
 from domadapt.reporting.tables import text_table
 from domadapt.runs.groups import distinct, flat, settings
@@ -47,7 +47,8 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     done, failure = sweep(todo)
     if done and cfg.tracking:
         finished_ones = [cell.folder for cell in todo if cell.state() == FINISHED]
-        track_benchmark(cfg, done, report(finished_ones, Path(cfg.paths.runs, "report.html")))
+        runs = Path(cfg.paths.runs)
+        track_benchmark(plain(cfg.tracking), runs, done, report(finished_ones, runs / "report.html"))
     if failure:
         raise failure
     # What cells have shared is of no use to others, and large: the weights of each network's epochs.

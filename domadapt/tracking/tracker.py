@@ -4,18 +4,17 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from omegaconf import DictConfig
 from pytorch_lightning.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger
 from pytorch_lightning.utilities import rank_zero_only
 
-from domadapt.config.compose import make, plain
+from domadapt.config.compose import make
 from domadapt.config.resolvers import role
 from domadapt.utils.redact import redact, redacted
 from domadapt.utils.text import cut
@@ -27,6 +26,7 @@ STEP_LOSSES, STEP = "loss/", "step/"
 LONGEST_REASON = 200  # characters of an error that are told
 NOT_TRACKED = ("paths", "tracking", "benchmark")  # of a configuration: not what a run is, but where, and beside which
 NOT_FINAL = ("format", "seed", "config", "counts", "curve", "versions", "hardware")  # of metrics.json: no results
+UNUSUAL = r"[^\w./ -]"  # in names of metrics: MLflow refuses them
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,6 @@ class Run:
     Attributes:
         pair: names of source and target.
         method: what the run is called in tables.
-        seed: of the run.
         key: of the cell.
         attempt: 1, and one more for every time that the run was killed and started again.
         config: plain dicts without secrets, without paths of the home folder.
@@ -61,6 +60,7 @@ class Run:
         return f"{self.pair}/{self.method}/seed={self.seed}"
 
 
+@dataclass(eq=False, kw_only=True)
 class Tracker:
     """Follows runs. Whatever a method raises is told in one line, and the run goes on without its tracker.
 
@@ -68,10 +68,11 @@ class Tracker:
         every: steps between two losses; what is scored once an epoch is always told.
     """
 
-    def __init__(self, every: int = 10) -> None:
-        if type(every) is not int or every < 1:
-            raise ValueError(f"tracking.every={every!r}: expected a whole number of steps from 1")
-        self.every = every
+    every: int = 10
+
+    def __post_init__(self) -> None:
+        if type(self.every) is not int or self.every < 1:
+            raise ValueError(f"tracking.every={self.every!r}: expected a whole number of steps from 1")
 
     def start(self, run: Run) -> None:
         """A run begins, or goes on after it was killed."""
@@ -80,178 +81,132 @@ class Tracker:
         """Numbers of a training step."""
 
     def end(self, metrics: Content | None) -> None:
-        """The run is over.
-
-        Args:
-            metrics: content of ``metrics.json``; None if the run failed or was stopped.
-        """
+        """The run is over; ``metrics`` are the content of ``metrics.json``, None if it failed or was stopped."""
 
     def benchmark(self, home: Path, metrics: Sequence[Content], report: Path | None) -> None:
         """An experiment is through."""
 
 
-class Watch(Logger):
-    """A tracker as training holds it: a Lightning logger that never raises, and says once why it has stopped.
+class TrackerLogger(Logger):
+    """Trackers as training holds them: a Lightning logger that never raises, and says once why a tracker has stopped.
 
     Args:
-        tracker: None if nothing watches.
+        trackers: side by side; one that fails stops no other.
     """
 
-    def __init__(self, tracker: Tracker | None) -> None:
+    def __init__(self, trackers: Sequence[Tracker]) -> None:
         super().__init__()
-        self.tracker, self.metrics = tracker, None
-        self._failed = False
+        self.trackers = trackers
+        self.metrics: Content | None = None
+        self._failed = set[Tracker]()
 
-    @property
-    def logger(self) -> Logger | None:
-        """For the Lightning Trainer."""
-        return self if self.tracker else None
-
-    @property
-    def name(self) -> str:
-        """Lightning's name for folders of its own; it makes none here."""
-        return type(self.tracker).__name__
-
-    @property
-    def version(self) -> str:
-        """As above."""
-        return ""
+    name, version = "domadapt", ""  # of folders of Lightning's own; it makes none here
 
     def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
-        """The tracker was given the whole configuration when the run began."""
+        """Trackers were given the whole configuration when the run began."""
+
+    def start(self, run: Run) -> None:
+        """A run begins."""
+        self.tell(lambda tracker: tracker.start(run))
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Numbers of a step; losses of every so many steps only."""
-        if self.tracker is None:
-            return
-        tracker, at = self.tracker, step or 0
-        told = {
-            k: v for k, v in metrics.items() if not k.startswith((STEP_LOSSES, STEP)) or (at - 1) % tracker.every == 0
-        }
-        if told:
-            self.attempt(lambda: tracker.log(told, at))
+        at = step or 0
+
+        def log(tracker: Tracker) -> None:
+            thinned = (at - 1) % tracker.every != 0
+            if told := {k: v for k, v in metrics.items() if not (thinned and k.startswith((STEP_LOSSES, STEP)))}:
+                tracker.log(told, at)
+
+        self.tell(log)
 
     def finish(self, metrics: Content) -> None:
-        """The run has succeeded.
-
-        Args:
-            metrics: content of ``metrics.json``.
-        """
-        self.metrics = metrics  # type: ignore[assignment]
-
-    def attempt(self, action: Callable[[], object]) -> None:
-        """Do something with the tracker, unless it has failed before."""
-        if self._failed:
-            return
-        try:
-            action()
-        except Exception as error:  # training does not depend on anybody watching
-            self._failed = True
-            log.warning("%s has stopped: %s; the run goes on, metrics.json will have it all", self.name, reason(error))
+        """The run has succeeded, with this content of ``metrics.json``."""
+        self.metrics = metrics
 
     def close(self) -> None:
         """Once, at the end of the run; also after a failure, so that no run is left open for the next to write into."""
-        if self.tracker is None:
-            return
-        tracker, metrics = self.tracker, self.metrics
-        if self._failed:
+        for tracker in self._failed:
             with suppress(Exception):
-                tracker.end(metrics)
-        self.attempt(lambda: tracker.end(metrics))
+                tracker.end(self.metrics)
+        self.tell(lambda tracker: tracker.end(self.metrics))
 
-
-class Several(Tracker):
-    """Trackers side by side, ``tracking=[wandb_offline,tensorboard]``; one that fails stops no other.
-
-    Args:
-        trackers: each with its own ``every``.
-    """
-
-    def __init__(self, trackers: Sequence[Tracker]) -> None:
-        super().__init__(every=1)
-        self.watches = [Watch(tracker) for tracker in trackers]
-
-    def start(self, run: Run) -> None:
-        """To each."""
-        for tracker, watch in self._each():
-            watch.attempt(partial(tracker.start, run))
-
-    def log(self, metrics: Mapping[str, float], step: int) -> None:
-        """To each, which thins out for itself."""
-        for watch in self.watches:
-            watch.log_metrics(metrics, step)
-
-    def end(self, metrics: Content | None) -> None:
-        """To each."""
-        for watch in self.watches:
-            watch.metrics = metrics  # type: ignore[assignment]
-            watch.close()
-
-    def benchmark(self, home: Path, metrics: Sequence[Content], report: Path | None) -> None:
-        """To each."""
-        for tracker, watch in self._each():
-            watch.attempt(partial(tracker.benchmark, home, metrics, report))
-
-    def _each(self) -> Iterator[tuple[Tracker, Watch]]:
-        return ((watch.tracker, watch) for watch in self.watches if watch.tracker)
+    def tell(self, action: Callable[[Tracker], object]) -> None:
+        """Do something with each tracker that has not failed before."""
+        for tracker in self.trackers:
+            if tracker in self._failed:
+                continue
+            try:
+                action(tracker)
+            except Exception as error:  # training does not depend on anybody watching
+                self._failed.add(tracker)
+                name, why = type(tracker).__name__, reason(error)
+                log.warning("%s has stopped: %s; the run goes on, metrics.json will have it all", name, why)
 
 
 @contextmanager
-def tracking(config: dict[str, Any], key: str, folder: Path, attempt: int = 1) -> Iterator[Watch]:
+def tracking(config: dict[str, Any], key: str, folder: Path, attempt: int = 1) -> Iterator[TrackerLogger | None]:
     """Track a run, whichever way it ends.
 
     Yields:
-        Its ``logger`` is for the Lightning Trainer; its ``finish`` is told the results.
+        A logger for the Lightning Trainer; its ``finish`` is told the results. None where nothing watches.
     """
-    watch = Watch(make_tracker(config["tracking"]))
-    if watch.tracker and not getattr(
-        rank_zero_only, "rank", 0
-    ):  # of several processes on one run, the first is watched
-        run = describe(config, key, folder, attempt)
-        tracker = watch.tracker
-        watch.attempt(lambda: tracker.start(run))
-    else:
-        watch.tracker = None
+    trackers = make_trackers(config["tracking"])
+    if not trackers or getattr(rank_zero_only, "rank", None):  # of several processes on one run, the first is watched
+        yield None
+        return
+    logger = TrackerLogger(trackers)
+    logger.start(describe(config, key, folder, attempt))
     try:
-        yield watch
+        yield logger
     finally:
-        watch.close()
+        logger.close()
 
 
-def track_benchmark(cfg: DictConfig, metrics: Sequence[Content], report: Path | None = None) -> None:
+def track_benchmark(
+    config: Mapping[str, Any] | None, home: Path, metrics: Sequence[Content], report: Path | None = None
+) -> None:
     """Show an experiment's tables, figures and report where its runs are shown.
 
     Args:
-        cfg: a composed ``benchmark.yaml``.
+        config: of the trackers.
+        home: folder of the runs.
         report: the HTML file, if there is one.
     """
-    watch = Watch(make_tracker(plain(cfg.tracking) if cfg.tracking else None))
-    if (tracker := watch.tracker) is not None and metrics:
-        watch.attempt(lambda: tracker.benchmark(Path(cfg.paths.runs), metrics, report))
+    logger = TrackerLogger(make_trackers(config))
+    if metrics:
+        logger.tell(lambda tracker: tracker.benchmark(home, metrics, report))
 
 
-def make_tracker(config: Any) -> Tracker | None:
-    """The tracker of a configuration.
+def make_trackers(config: Any) -> list[Tracker]:
+    """The trackers of a configuration: none, one, or several by name.
 
     Raises:
-        ValueError: it is not there, or is none.
+        ValueError: one is not there, or is none.
     """
-    if config and "_target_" not in config and all(isinstance(each, dict) for each in config.values()):
-        return Several([tracker for each in config.values() if (tracker := make_tracker(each))])
+    if config and "_target_" not in config and all(isinstance(each, Mapping) for each in config.values()):
+        return [tracker for each in config.values() for tracker in make_trackers(each)]
     tracker = make(config) if config else None
     if not isinstance(tracker, Tracker | None):
         raise ValueError(f"tracking={redacted(config)}: expected tracking=none or a domadapt.tracking Tracker")
-    return tracker
+    return [tracker] if tracker else []
 
 
 def describe(config: dict[str, Any], key: str, folder: Path, attempt: int) -> Run:
     """A run, as trackers may know it."""
-    told = {name: value for name, value in config.items() if name not in NOT_TRACKED}
+    told = _away_from_home(redacted({name: value for name, value in config.items() if name not in NOT_TRACKED}))
     home = folder if config["paths"]["run"] else Path(config["paths"]["runs"])
     pair, method = str(config["pair"]), str(config["method"])
-    own = _away_from_home(redacted(told))
-    return Run(pair, method, int(config["seed"]), key, attempt, own, folder, home, role(config))
+    return Run(pair, method, int(config["seed"]), key, attempt, told, folder, home, role(config))
+
+
+def _away_from_home(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _away_from_home(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_away_from_home(item) for item in value]
+    return value.replace(str(Path.home()), "~") if isinstance(value, str) and Path.home() != Path("/") else value
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
@@ -282,31 +237,17 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 
-def _away_from_home(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _away_from_home(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_away_from_home(item) for item in value]
-    return value.replace(str(Path.home()), "~") if isinstance(value, str) and Path.home() != Path("/") else value
-
-
-UNUSUAL = r"[^\w./ -]"  # in names of metrics: MLflow refuses them
-
-
+@dataclass(eq=False, kw_only=True)
 class LightningTracker(Tracker):
     """Hands everything to one of Lightning's loggers.
 
     Args:
-        every: steps between two losses.
         folder: where to write; None is the run's own folder.
     """
 
-    def __init__(self, every: int = 10, folder: str | None = None) -> None:
-        super().__init__(every)
-        self.folder = Path(folder) if folder else None
-        self.logger: Logger | None = None
-        self.run: Run | None = None
-        self.last = 0
+    folder: str | None = None
+    logger: Logger | None = field(default=None, init=False)
+    last: int = field(default=0, init=False)
 
     def logger_of(self, run: Run) -> Logger:
         """Make the logger of a run."""
@@ -314,7 +255,7 @@ class LightningTracker(Tracker):
 
     def start(self, run: Run) -> None:
         """Open it, and write the configuration."""
-        self.run, self.logger = run, self.logger_of(run)
+        self.logger = self.logger_of(run)
         self.logger.log_hyperparams(run.config)
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
@@ -333,7 +274,7 @@ class LightningTracker(Tracker):
 
     def place(self, run: Run) -> Path:
         """Where a run's files go; a folder for several runs keeps them apart as run folders do."""
-        return self.folder / run.pair / run.method / run.folder.name if self.folder else run.folder
+        return Path(self.folder, run.pair, run.method, run.folder.name) if self.folder else run.folder
 
 
 class Csv(LightningTracker):
@@ -347,8 +288,8 @@ class Csv(LightningTracker):
 class TensorBoard(LightningTracker):
     """Event files under ``tensorboard/``; attempts go on in the same folder."""
 
-    def __init__(self, every: int = 10, folder: str | None = None) -> None:
-        super().__init__(every, folder)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         needs("tensorboard")
 
     def logger_of(self, run: Run) -> Logger:
@@ -356,25 +297,26 @@ class TensorBoard(LightningTracker):
         return TensorBoardLogger(self.place(run), name="tensorboard", version="", default_hp_metric=False)
 
 
+@dataclass(eq=False, kw_only=True)
 class MLflow(LightningTracker):
     """Runs in an MLflow store, or on a server.
 
     Args:
-        every: steps between two losses.
         folder: of a local store; None is ``mlruns`` beside the runs.
         uri: of a server, in place of a folder.
         experiment: MLflow's name for runs that belong together.
     """
 
-    def __init__(
-        self, every: int = 10, folder: str | None = None, uri: str | None = None, experiment: str = "domadapt"
-    ) -> None:
-        super().__init__(every, folder)
+    uri: str | None = None
+    experiment: str = "domadapt"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         needs("mlflow")
-        self.uri, self.experiment = uri, experiment
         # Its own patience is ten minutes a request.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # a database needs more than mlflow-skinny
         logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # what fails is told once
 
     def logger_of(self, run: Run) -> Logger:
@@ -382,15 +324,11 @@ class MLflow(LightningTracker):
         again = f" (attempt {run.attempt})" if run.attempt > 1 else ""
         tags = {"method": run.method, "key": run.key, "attempt": str(run.attempt)}
         named: dict[str, Any] = {"experiment_name": self.experiment, "run_name": run.name + again, "tags": tags}
-        if self.uri:
-            logger = MLFlowLogger(**named, tracking_uri=self.uri)
-            _ = logger.experiment
-            return logger
-        store = (self.folder or run.home / "mlruns").absolute()
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # a database needs more than mlflow-skinny
-        store.mkdir(parents=True, exist_ok=True)
-        with FileLock(store / ".lock"):  # of two runs that begin at once, one makes the experiment
-            logger = MLFlowLogger(**named, tracking_uri=store.as_uri())
+        store = Path(self.folder or run.home / "mlruns").absolute()
+        if not self.uri:
+            store.mkdir(parents=True, exist_ok=True)
+        with nullcontext() if self.uri else FileLock(store / ".lock"):  # of two at once, one makes the experiment
+            logger = MLFlowLogger(**named, tracking_uri=self.uri or store.as_uri())
             _ = logger.experiment
         return logger
 
@@ -401,7 +339,5 @@ def needs(package: str) -> None:
     Raises:
         ValueError: with the line that installs it.
     """
-    from importlib.util import find_spec
-
     if find_spec(package) is None:
         raise ValueError(f"tracking={package} needs a package that is not installed: pip install 'domadapt[{package}]'")

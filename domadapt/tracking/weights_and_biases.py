@@ -9,6 +9,7 @@ import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,68 +21,6 @@ from domadapt.runs.groups import Pair, group, typed
 from domadapt.tracking.tracker import Content, Run, Tracker, final, reason
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import visible
-
-
-def show_predictions(wandb: Any, run: Any, folder: Path, rows: int) -> None:
-    """Log ``predictions.jsonl``; nothing where there is none."""
-    path = folder / "predictions.jsonl"
-    if not path.is_file():
-        return
-    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    told = [[row["text"], said(row, "gold"), said(row, "predicted"), row["confidence"]] for row in found[:rows]]
-    shown = {"predictions": wandb.Table(columns=["text", "gold", "predicted", "confidence"], data=told)}
-    pairs = [[row.get(side, {}).get("label") for side in ("gold", "predicted")] for row in found]
-    if pairs and all(isinstance(label, str) for pair in pairs for label in pair):
-        names = sorted({label for pair in pairs for label in pair})
-        gold, predicted = ([names.index(label) for label in side] for side in zip(*pairs, strict=True))
-        shown["confusion"] = wandb.plot.confusion_matrix(y_true=gold, preds=predicted, class_names=names)
-    run.log(shown)
-
-
-def said(row: dict[str, Any], side: str) -> str:
-    """A label, or spans as ``type: words``.
-
-    >>> gold = {"label": None, "spans": [{"start": 2, "end": 7, "type": "opinion"}]}
-    >>> said({"text": "A sharp lens", "gold": gold}, "gold")
-    'opinion: sharp'
-    """
-    labels = row.get(side, {})
-    if labels.get("label") is not None:
-        return str(labels["label"])
-    return "; ".join(f"{s['type']}: {row['text'][s['start'] : s['end']]}" for s in labels.get("spans", ()))
-
-
-COLUMNS = ["pair", "method", "role", "seeds", "score", "low", "high", "source", "gap closed"]
-
-
-def show(wandb: Any, run: Any, metrics: Sequence[Content]) -> None:
-    """Log every pair's result table as the report prints it, its numbers in one table for plots, and its bars.
-
-    Args:
-        metrics: contents of ``metrics.json``.
-    """
-    pairs = group([typed(content) for content in metrics])
-    run.log({"results": wandb.Table(columns=COLUMNS, data=[line for pair in pairs for line in numbers(pair)])})
-    with tempfile.TemporaryDirectory() as folder:
-        for index, pair in enumerate(pairs):
-            name = re.sub(r"\W+", "_", pair.name)
-            drawn = table(pair)
-            cells, notes = written(drawn)
-            run.log({f"table/{name}": wandb.Table(columns=drawn.header, data=cells)})
-            if any(row.target for row in rows(pair)):
-                picture = save_scores(pair, Path(folder, f"{index}.png"))
-                run.log({f"bars/{name}": wandb.Image(str(picture), caption="; ".join([drawn.title, *notes]))})
-
-
-def numbers(pair: Pair) -> list[list[Any]]:
-    """A pair's rows with scores from 0 to 1, in the order of :data:`COLUMNS`."""
-    found = []
-    for row in rows(pair):
-        ends = (row.target.mean, row.target.low, row.target.high) if row.target else (None, None, None)
-        about = [visible(pair.name), visible(row.method.name), row.method.role, len(row.method.seeds)]
-        found.append([*about, *ends, row.source, row.closed.value.mean if row.closed.value else None])
-    return found
-
 
 log = logging.getLogger(__name__)
 ROOM = 2**18  # bytes that must fit on the disk for a run to begin
@@ -97,9 +36,12 @@ USUAL = {
     "validators/": "eval/validator_",
     "selection": "score",
 }
+GIVEN = {"mode": "MODE", "project": "PROJECT", "entity": "ENTITY", "group": "RUN_GROUP", "notes": "NOTES"}  # WANDB_…
+COLUMNS = ["pair", "method", "role", "seeds", "score", "low", "high", "source", "gap closed"]
 UNREACHABLE: set[str] = set()  # servers that this process has waited for in vain: the sweep's next runs do not
 
 
+@dataclass(eq=False, kw_only=True)
 class WeightsAndBiases(Tracker):
     """One W&B run a run: group is the benchmark, job type the method, name the pair, method and seed.
 
@@ -107,74 +49,50 @@ class WeightsAndBiases(Tracker):
     reads no target label, so that a sweep may search by it. The target's test is in the summary alone.
 
     A run that was killed goes on under the same id, kept in the run folder. Offline, each attempt is a folder of its
-    own, which `wandb sync` joins by the id.
-
-    Args:
-        mode: ``online`` or ``offline``; the environment's WANDB_MODE goes first.
-        project: W&B project.
-        entity: user or team; None is the key's default.
-        group: runs that belong together.
-        every: steps between two losses.
-        models: keep every run's model as an artifact.
-        report: keep a benchmark's report as an artifact.
-        predictions: rows of the table of predictions, which quotes texts; 0 for none.
-        notes: on every run; None takes WANDB_NOTES.
-        tags: on every run, beside those of WANDB_TAGS and the run's role, method and backbone.
-        system: tell W&B of the machine and its load.
-        folder: where W&B's own files go; None is beside the runs.
-        init_timeout: seconds to wait for a server before the run is kept offline.
-        finish_timeout: seconds to wait for the last uploads.
-        api_key: better left to WANDB_API_KEY or `wandb login`.
+    own, which `wandb sync` joins by the id. ``conf/tracking/wandb.yaml`` says what the settings are.
     """
 
-    def __init__(
-        self,
-        mode: str = "offline",
-        project: str = "domadapt",
-        entity: str | None = None,
-        group: str | None = None,
-        every: int = 10,
-        models: bool = False,
-        report: bool = True,
-        predictions: int = 100,
-        notes: str | None = None,
-        tags: Sequence[str] = (),
-        system: bool = False,
-        folder: str | None = None,
-        init_timeout: float = 30.0,
-        finish_timeout: float = 60.0,
-        api_key: str | None = None,
-    ) -> None:
-        super().__init__(every)
-        if mode not in ("online", "offline"):
-            raise ValueError(f"tracking.mode={mode!r}: expected online or offline")
+    mode: str = "offline"
+    project: str = "domadapt"
+    entity: str | None = None
+    group: str | None = None
+    models: bool = False
+    report: bool = True
+    predictions: int = 100
+    notes: str | None = None
+    tags: Sequence[str] = ()
+    system: bool = False
+    folder: str | None = None
+    init_timeout: float = 30.0
+    finish_timeout: float = 60.0
+    api_key: str | None = field(default=None, repr=False)  # better left to WANDB_API_KEY or `wandb login`
+    run: Any = field(default=None, init=False)
+    described: Run | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mode not in ("online", "offline"):
+            raise ValueError(f"tracking.mode={self.mode!r}: expected online or offline")
         try:
             import wandb
         except ImportError as error:
             raise ValueError(f"tracking=wandb: {error}: pip install 'wandb>=0.31'") from None
         self.wandb: Any = wandb
-        said = os.environ.get
-        self.mode, self.project = said("WANDB_MODE", mode), said("WANDB_PROJECT", project)
-        self.entity, self.group = said("WANDB_ENTITY", entity), said("WANDB_RUN_GROUP", group)
-        self.notes, self.system, self.predictions = said("WANDB_NOTES", notes), system, predictions
-        self.tags = [*tags, *filter(None, said("WANDB_TAGS", "").split(","))]
-        self.models, self.report, self.folder = models, report, folder
-        self.init_timeout, self.finish_timeout, self.api_key = init_timeout, finish_timeout, api_key
-        self.run: Any = None
-        self.described: Run | None = None
+        for name, variable in GIVEN.items():
+            setattr(self, name, os.environ.get(f"WANDB_{variable}", getattr(self, name)))
 
     def start(self, run: Run) -> None:
         """Open the run, or go on with it."""
         self.described = run
-        backbone = str((run.config.get("backbone") or {}).get("name", ""))
-        tags = dict.fromkeys(each[:64] for each in (*self.tags, run.role, run.method, Path(backbone).name) if each)
+        backbone = Path(str((run.config.get("backbone") or {}).get("name", ""))).name
+        tags = [*self.tags, *os.environ.get("WANDB_TAGS", "").split(","), run.role, run.method, backbone]
         self._open(
             run.home,
             id=kept_id(run.folder, run.key),
             name=run.name,
             job_type=run.method,
             config={**run.config, "role": run.role, "method": run.method, "pair": run.pair},
-            tags=list(tags),
+            tags=list(dict.fromkeys(each[:64] for each in tags if each)),
             notes=self.notes,
         )
 
@@ -190,7 +108,7 @@ class WeightsAndBiases(Tracker):
                 found = final(metrics)
                 self.run.summary.update({name: value for name, value in found.items() if name.startswith(SUMMARY)})
                 if self.predictions:
-                    show_predictions(self.wandb, self.run, self.described.folder, self.predictions)
+                    self._show_predictions(self.described.folder / "predictions.jsonl")
                 if self.models:
                     self._artifact(f"model-{self.described.key}", "model", self.described.folder / "model")
         finally:
@@ -198,12 +116,11 @@ class WeightsAndBiases(Tracker):
 
     def benchmark(self, home: Path, metrics: Sequence[Content], report: Path | None) -> None:
         """A run named summary: the tables, the figures, and the report as an artifact."""
-
         self._open(home, name="summary", job_type="benchmark", config={})
         if self.run is None:
             return
         try:
-            show(self.wandb, self.run, metrics)
+            self._show_benchmark(group([typed(content) for content in metrics]))
             if self.report and report and report.is_file():
                 self._artifact(f"report-{self.group or 'benchmark'}", "report", report)
         finally:
@@ -213,7 +130,10 @@ class WeightsAndBiases(Tracker):
         if self.mode == "disabled":
             return
         folder = Path(self.folder or os.environ.get("WANDB_DIR") or home).absolute()
-        room_for_a_run(folder)  # W&B would go elsewhere without a word
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:  # without room W&B would go elsewhere without a word
+            file.write(b"\0" * ROOM)
+            file.flush()
         described |= {"project": self.project, "entity": self.entity, "group": self.group, "dir": str(folder)}
         server = os.environ.get("WANDB_BASE_URL", "the W&B server")
         mode = "offline" if server in UNREACHABLE else self.mode
@@ -234,12 +154,7 @@ class WeightsAndBiases(Tracker):
         wandb.setup(settings=wandb.Settings(silent=True))
         if mode == "online" and not (self.api_key or wandb.login(prompt=False, verify=False)):
             raise ValueError("no key (set WANDB_API_KEY, or `wandb login`)")
-        self.run = wandb.init(resume="allow", settings=self._settings(mode), **described)
-        if mode == "online":
-            log.info("W&B: %s", self.run.url)
-
-    def _settings(self, mode: str) -> Any:
-        return self.wandb.Settings(
+        settings = wandb.Settings(
             mode=mode,
             api_key=self.api_key,
             reinit="create_new",  # never write into a run that somebody has left open
@@ -256,13 +171,44 @@ class WeightsAndBiases(Tracker):
             x_disable_stats=not self.system,
             x_transaction_log_flush_interval=2.0,  # seconds that a killed run may lose
         )
+        self.run = wandb.init(resume="allow", settings=settings, **described)
+        if mode == "online":
+            log.info("W&B: %s", self.run.url)
+
+    def _show_predictions(self, path: Path) -> None:
+        """Some of them as a table; of classes the confusion matrix, too."""
+        if not path.is_file():
+            return
+        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        sides = ("gold", "predicted")
+        told = [[row["text"], *(said(row, side) for side in sides), row["confidence"]] for row in found]
+        columns = ["text", *sides, "confidence"]
+        shown = {"predictions": self.wandb.Table(columns=columns, data=told[: self.predictions])}
+        labels = [[row.get(side, {}).get("label") for row in found] for side in sides]
+        if found and all(isinstance(label, str) for side in labels for label in side):
+            names = sorted({label for side in labels for label in side})
+            gold, predicted = ([names.index(label) for label in side] for side in labels)
+            shown["confusion"] = self.wandb.plot.confusion_matrix(y_true=gold, preds=predicted, class_names=names)
+        self.run.log(shown)
+
+    def _show_benchmark(self, pairs: Sequence[Pair]) -> None:
+        """Every pair's result table as the report prints it, its numbers in one table for plots, and its bars."""
+        data = [line for pair in pairs for line in numbers(pair)]
+        self.run.log({"results": self.wandb.Table(columns=COLUMNS, data=data)})
+        with tempfile.TemporaryDirectory() as folder:
+            for index, pair in enumerate(pairs):
+                name, drawn = re.sub(r"\W+", "_", pair.name), table(pair)
+                cells, notes = written(drawn)
+                self.run.log({f"table/{name}": self.wandb.Table(columns=drawn.header, data=cells)})
+                if any(row.target for row in rows(pair)):
+                    picture = save_scores(pair, Path(folder, f"{index}.png"))
+                    caption = "; ".join([drawn.title, *notes])
+                    self.run.log({f"bars/{name}": self.wandb.Image(str(picture), caption=caption)})
 
     def _artifact(self, name: str, kind: str, path: Path) -> None:
         artifact = self.wandb.Artifact(re.sub(r"[^\w.-]", "_", name), type=kind)
-        if path.is_dir():
-            artifact.add_dir(str(path), skip_cache=True, policy="immutable")
-        else:
-            artifact.add_file(str(path), skip_cache=True, policy="immutable")
+        add = artifact.add_dir if path.is_dir() else artifact.add_file
+        add(str(path), skip_cache=True, policy="immutable")
         self.run.log_artifact(artifact)
 
     def _finish(self, failed: bool) -> None:
@@ -283,6 +229,29 @@ class WeightsAndBiases(Tracker):
             log.warning("W&B could not write all of %s (%s); metrics.json has it all", folder, problem)
 
 
+def said(row: dict[str, Any], side: str) -> str:
+    """A label, or spans as ``type: words``.
+
+    >>> gold = {"label": None, "spans": [{"start": 2, "end": 7, "type": "opinion"}]}
+    >>> said({"text": "A sharp lens", "gold": gold}, "gold")
+    'opinion: sharp'
+    """
+    labels = row.get(side, {})
+    if labels.get("label") is not None:
+        return str(labels["label"])
+    return "; ".join(f"{s['type']}: {row['text'][s['start'] : s['end']]}" for s in labels.get("spans", ()))
+
+
+def numbers(pair: Pair) -> list[list[Any]]:
+    """A pair's rows with scores from 0 to 1, in the order of :data:`COLUMNS`."""
+    found = []
+    for row in rows(pair):
+        ends = (row.target.mean, row.target.low, row.target.high) if row.target else (None, None, None)
+        about = [visible(pair.name), visible(row.method.name), row.method.role, len(row.method.seeds)]
+        found.append([*about, *ends, row.source, row.closed.value.mean if row.closed.value else None])
+    return found
+
+
 def usual(name: str) -> str:
     """What W&B's users call a number.
 
@@ -301,18 +270,6 @@ def kept_id(folder: Path, key: str) -> str:
     made = f"{key}-{uuid.uuid4().hex[:6]}"  # from the system: the seed's random numbers are the training's
     write_atomic(path, made)
     return made
-
-
-def room_for_a_run(folder: Path) -> None:
-    """See whether a run can be written there.
-
-    Raises:
-        OSError: it can't.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(b"\0" * ROOM)
-        file.flush()
 
 
 def unwritten(folder: Path) -> str | None:

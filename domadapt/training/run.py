@@ -98,8 +98,9 @@ def _train(cfg: DictConfig, config: RunConfig, wait: bool, leave: bool) -> dict[
             set_aside(folder)
             try:
                 with settings_of_torch(), tracking(config.values, config.key, folder, status.attempts) as tracker:
-                    metrics = _run(cfg, config, status, tracker.logger)
-                    tracker.finish(metrics)  # after metrics.json: it may take its time over the last uploads
+                    metrics = _run(cfg, config, status, tracker)
+                    if tracker:
+                        tracker.finish(metrics)  # after metrics.json: it may take its time over the last uploads
             except BaseException as error:
                 status.failed(error)
                 if not leave:

@@ -47,7 +47,7 @@ def script(folder: Path, code: str, **more: str) -> subprocess.CompletedProcess[
         import logging, os, signal
         from pathlib import Path
         from dataclasses import replace
-        from domadapt.tracking.tracker import Run, Watch
+        from domadapt.tracking.tracker import Run, TrackerLogger
         from domadapt.tracking.weights_and_biases import WeightsAndBiases
         logging.basicConfig(format="%(message)s")
         folder = Path({str(folder)!r})
@@ -64,8 +64,9 @@ def script(folder: Path, code: str, **more: str) -> subprocess.CompletedProcess[
 
 FOLLOW = """
     begin, finish = globals().get("patience", (3600, 3600))  # seconds, short where a server is waited for in vain
-    watch = Watch(WeightsAndBiases(mode, init_timeout=begin, finish_timeout=finish, every=1))
-    watch.attempt(lambda: watch.tracker.start(run))
+    tracker = WeightsAndBiases(mode=mode, init_timeout=begin, finish_timeout=finish, every=1)
+    watch = TrackerLogger([tracker])
+    watch.start(run)
     for step in range(1, steps):
         watch.log_metrics({"source_dev/span_f1": 0.5, "pad": "x" * 1000}, step)
     watch.finish({"target_test": {"span_f1": 0.25}})
@@ -144,7 +145,7 @@ def test_of_classes_all_texts_are_in_the_confusion_matrix(tmp_path: Path) -> Non
     done = script(
         tmp_path,
         """
-        tracker = WeightsAndBiases("offline", predictions=2)
+        tracker = WeightsAndBiases(mode="offline", predictions=2)
         tracker.start(run)
         tracker.end({"target_test": {"accuracy": 0.6}})
         """,
@@ -263,7 +264,7 @@ def test_a_run_that_fails_is_marked_and_its_model_is_kept_if_asked(tmp_path: Pat
         tmp_path,
         """
         for metrics in ({"target_test": None}, None):
-            tracker = WeightsAndBiases("offline", models=True)
+            tracker = WeightsAndBiases(mode="offline", models=True)
             tracker.start(replace(run, folder=folder / "run") if metrics else replace(run, folder=folder / "failed"))
             tracker.end(metrics)
         """,
@@ -289,7 +290,7 @@ def test_a_benchmark_shows_tables_figures_and_report(tmp_path: Path) -> None:
                     "selection": {"validator": "source_dev", "epoch": 1, "gap": 0.0, "choices": {}},
                     "target_test": {"span_f1": score, "aspect_f1": score}}
         cells = [cell(1, "source_only", 0.5), cell(2, "source_only", 0.6), cell(1, "in_domain", 0.8)]
-        WeightsAndBiases("offline", group="mine").benchmark(folder, cells, folder / "report.html")
+        WeightsAndBiases(mode="offline", group="mine").benchmark(folder, cells, folder / "report.html")
         """,
     )
     assert done.stderr == ""
