@@ -4,66 +4,45 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from domadapt.runs.metrics import FORMAT, Calibration, Metrics
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
+from domadapt.runs.metrics import FORMAT, Calibration, Metrics, schema
 
 log = logging.getLogger(__name__)
 # A report can do nothing without these.
-NEEDED = [
-    "source",
-    "target",
-    "task",
-    "headline",
-    "method",
-    "role",
-    "seed",
-    "source_dev",
-    "target_test",
-    "curve",
-    "config",
-]
+NEEDED = ["source", "target", "task", "headline", "method", "role", "seed"]
+NEEDED += ["source_dev", "target_test", "curve", "config"]
 AGAIN = "run that cell again, or leave its folder out of `runs`"
 # Of the configuration, what a report looks into; each is settings by name, or null.
 SECTIONS = ("data", "task", "backbone", "trainer", "benchmark")
 # In the order of the report's bars; ``control`` is a name for runs beside others, which no run gives itself.
 ROLES = ("floor", "rnn_from_scratch", "source_only", "adapted", "control", "in_domain")
 TASKS = ("extraction", "classification")
+NAMES = ("seed", "paths", "tracking", "pair", "method", "benchmark", "data")  # say nothing of how a method is set
 
 
 @dataclass(frozen=True, slots=True)
 class RunSet:
-    """What was found.
-
-    Attributes:
-        runs: each readable ``metrics.json``; oldest first.
-        skipped: one message for each file that could not be read.
-    """
+    """What was found: each readable ``metrics.json``, oldest first, and a message for each that is not."""
 
     runs: tuple[Metrics, ...]
     skipped: tuple[str, ...] = ()
 
 
 def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
-    """Read every ``metrics.json`` at or below the given paths.
+    """Read every ``metrics.json`` at or below a path, or several.
 
-    Args:
-        paths: a folder or ``metrics.json``, or several.
-
-    Returns:
-        The runs. Unreadable files among readable ones are left out, each with its reason in the log and in ``skipped``.
+    Unreadable files among readable ones are left out, each with its reason in the log and in ``skipped``.
 
     Raises:
         ValueError: a path does not exist, nothing was found, or nothing of what was found is readable.
     """
     chosen = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
-    files = sorted(map(relative, {file.resolve() for path in chosen for file in _metrics_files(path)}))
+    if missing := [path for path in chosen if not path.exists()]:
+        raise ValueError(f"runs={missing[0]}: no such folder; expected one that `domadapt benchmark` has written")
+    places = {file for path in chosen for file in ([path] if path.is_file() else path.rglob("metrics.json"))}
+    files = sorted(map(relative, {file.resolve() for file in places}))
     if not files:
         raise ValueError(
             f"runs={[str(path) for path in chosen]}: no metrics.json there; "
@@ -105,8 +84,12 @@ def load(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: it is unreadable, half written, or no JSON object; names the file.
     """
+
+    def no_number(name: str) -> None:
+        raise ValueError(f"it says {name} where a number belongs")
+
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=no_number)
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: unreadable ({error}); {AGAIN}") from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError
@@ -117,10 +100,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def typed(content: Mapping[str, Any]) -> Metrics:
-    """The record of what :func:`domadapt.train` returned.
-
-    Args:
-        content: of a ``metrics.json``, and maybe the ``folder`` that it lies in.
+    """The record of what :func:`domadapt.train` returned, maybe with the ``folder`` that it lies in.
 
     Raises:
         ValueError: something that a report needs is missing, or is of another kind.
@@ -136,7 +116,7 @@ something else in that place
     given = {name: value for name, value in content.items() if value is not None or name in NEEDED}
     wrong = [name for name in NEEDED if name not in given]
     try:
-        found = _schema().validate_python(given)
+        found: Metrics = schema(Metrics).validate_python(given)
         if not wrong:
             wrong += _inconsistent(found)
     except ValidationError as error:
@@ -144,21 +124,6 @@ something else in that place
     if wrong:
         raise ValueError(f"lacks {', '.join(wrong)}, or has something else in that place")
     return found
-
-
-def sound(content: Mapping[str, Any]) -> bool:
-    """Whether :func:`typed` takes it; on a bundle's machine, which has no pydantic, whatever is JSON is taken.
-
-    >>> sound({"source": "camera"})
-    False
-    """
-    try:
-        typed(content)
-    except ModuleNotFoundError:
-        return True
-    except ValueError:
-        return False
-    return True
 
 
 def _inconsistent(run: Metrics) -> Iterator[str]:
@@ -180,17 +145,6 @@ def _inconsistent(run: Metrics) -> Iterator[str]:
         yield "config.benchmark.controls"
 
 
-def _no_number(name: str) -> None:
-    raise ValueError(f"it says {name} where a number belongs")
-
-
-@lru_cache(maxsize=1)
-def _schema() -> "TypeAdapter[Metrics]":
-    from pydantic import TypeAdapter  # as wandb has it: 0.1 s that only a reader pays
-
-    return TypeAdapter(Metrics)
-
-
 def relative(path: Path) -> Path:
     """As seen from here, where it lies below: no machine's folders stand in what is sent on.
 
@@ -198,17 +152,6 @@ def relative(path: Path) -> Path:
     (PosixPath('runs/mine'), PosixPath('/elsewhere'))
     """
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-
-
-def _metrics_files(path: Path) -> Iterable[Path]:
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise ValueError(f"runs={path}: no such folder; expected one that `domadapt benchmark` has written")
-    return path.rglob("metrics.json")
-
-
-NAMES = ("seed", "paths", "tracking", "pair", "method", "benchmark", "data")  # say nothing of how a method is set
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +203,7 @@ class Pair:
 
 
 def group(metrics: Sequence[Metrics]) -> list[Pair]:
-    """Put runs together by pair, method and seed.
-
-    Args:
-        metrics: of runs, oldest first: of two runs with the same settings and seed the later
-            one counts.
+    """Put runs, oldest first, together by pair, method and seed: of two with the same settings the later one counts.
 
     Returns:
         Pairs in the order of their names, methods in that of their roles and names. Runs on different data
@@ -413,12 +352,14 @@ def reselect(runs: Sequence[Metrics], name: str) -> tuple[tuple[Metrics, ...], t
             f"selection={name}: no such validator scored these runs; there are {', '.join(known) or 'none'}"
         )
     changed = [run for run in scored if run.selection.choices[name].epoch != run.selection.epoch]
-    told = f"Shown as {name} would have chosen, in place of the validator that chose: {len(changed)} of {len(scored)} "
-    told += "runs keep another epoch"
-    if changed:
-        told += "; of their methods, calibration, predictions and scores on the source test and on clean texts are not "
-        told += "shown, which were recorded of the epoch that was kept"
-    words = [told]
+    hidden = (
+        "; of their methods, calibration, predictions and scores on the source test and on clean texts are not shown, "
+        "which were recorded of the epoch that was kept"
+    )
+    words = [
+        f"Shown as {name} would have chosen, in place of the validator that chose: {len(changed)} of {len(scored)} "
+        f"runs keep another epoch{hidden if changed else ''}"
+    ]
     if len(scored) < len(runs):
         words.append(f"{len(runs) - len(scored)} of {len(runs)} runs are left out: {name} did not score them")
     moved = {_beside(run) for run in changed}

@@ -13,7 +13,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from domadapt.runs.groups import AGAIN, load, read_metrics, sound
+from domadapt.runs.groups import AGAIN, load, read_metrics, typed
 from domadapt.runs.metrics import FORMAT
 from domadapt.utils.files import identity, write_atomic
 from domadapt.utils.redact import redact
@@ -105,8 +105,11 @@ def read_results(folder: Path, key: str) -> dict[str, Any] | None:
         return None
     if isinstance(metrics.get("key"), str) and metrics["key"] != key:
         raise ValueError(f"paths.run={folder}: holds the results of another run; name another folder, or move that one")
-    ours = "key" in metrics and metrics.get("format", FORMAT) == FORMAT
-    return metrics if ours and sound(metrics) else None
+    try:
+        typed(metrics)
+    except ValueError:
+        return None
+    return metrics if "key" in metrics and metrics.get("format", FORMAT) == FORMAT else None
 
 
 def set_aside(folder: Path) -> None:
@@ -117,8 +120,8 @@ def set_aside(folder: Path) -> None:
     reason = f"{path}: of no run"
     try:
         read_metrics(path)
-    except (ModuleNotFoundError, ValueError) as error:  # in a bundle there is no pydantic to say more
-        reason = str(error).removesuffix(f"; {AGAIN}") if isinstance(error, ValueError) else reason
+    except ValueError as error:
+        reason = str(error).removesuffix(f"; {AGAIN}")
     aside = path.with_name("metrics.json.damaged")
     if aside.is_dir():
         shutil.rmtree(aside)

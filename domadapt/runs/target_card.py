@@ -2,15 +2,10 @@
 
 import json
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from domadapt.runs.metrics import Expected
+from domadapt.runs.metrics import Expected, schema
 from domadapt.utils.files import write_atomic
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 FORMAT = 1
 FILE = "card.json"
@@ -142,13 +137,7 @@ def read_card(folder: Path | str, key: str | None = None) -> TargetCard | None:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content.pop("format") != FORMAT or key not in (None, content.get("key")):
             return None
-        return _schema().validate_python({**content, "folder": str(path.parent)})
+        card: TargetCard = schema(TargetCard).validate_python({**content, "folder": str(path.parent)})
+        return card
     except (OSError, ValueError, KeyError, AttributeError, RecursionError):
         return None
-
-
-@lru_cache(maxsize=1)
-def _schema() -> "TypeAdapter[TargetCard]":
-    from pydantic import TypeAdapter  # as wandb has it: 0.1 s that only a reader pays
-
-    return TypeAdapter(TargetCard)
