@@ -1,4 +1,4 @@
-"""How cells are run: one after the other, several at once, on a cluster; sweeps and searches."""
+"""How cells are run: one after the other, several at once, on a cluster; sweeps and searches. Loads no torch."""
 
 import logging
 import os
@@ -9,10 +9,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from domadapt.config.compose import compose, initialized, make
 from domadapt.config.overrides import import_from, lengthen
 from domadapt.config.resolvers import register
 from domadapt.runs.metrics import Metrics
@@ -21,9 +26,8 @@ from domadapt.utils.work import end_with
 
 
 def objective(metrics: Metrics) -> float | None:
-    """The chosen validator's value at the epoch it chose; None of the oracle, by whose value nobody may search.
-
-    None of a floor, too, which has no epochs.
+    """The chosen validator's value at the epoch it chose; None of the oracle, by whose value nobody may search, and of
+    rules, which have no epochs.
 
     >>> from domadapt.runs.metrics import Epoch, Selection
     >>> curve = Epoch(1, selection=0.2), Epoch(2, selection=0.7)
@@ -35,9 +39,6 @@ def objective(metrics: Metrics) -> float | None:
 
 def searching() -> bool:
     """Is this process at a search, whose sweeper chooses runs by the values of those before?"""
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
-
     settings = HydraConfig.get()
     return settings.mode == RunMode.MULTIRUN and settings.runtime.choices["hydra/sweeper"] != "basic"
 
@@ -60,14 +61,6 @@ def trial(metrics: Metrics, overrides: Sequence[str], given: Sequence[str]) -> s
     return f"{', '.join(chosen) or metrics.method}: {metrics.selection.validator} {told}"
 
 
-def quiet() -> None:
-    """Optuna, what it builds on and Hydra's launchers say nothing of themselves: every trial has a line of ours."""
-    for name in ("alembic", "optuna", "hydra", "hydra_plugins"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    with suppress(ImportError):  # it sets its level itself, whatever it was
-        import_module("optuna.logging").set_verbosity(logging.WARNING)
-
-
 def check_search(cfg: DictConfig, verb: str) -> None:
     """Refuse a search that target labels would lead, and one over what has no value.
 
@@ -78,8 +71,6 @@ def check_search(cfg: DictConfig, verb: str) -> None:
         return
     if verb != "train":
         raise ValueError(f"sweeper: {verb} has no value to search by; search with domadapt train")
-    from domadapt.config.compose import make
-
     validator = make(cfg.selection)
     if getattr(validator, "uses_target_labels", False):
         raise ValueError(
@@ -146,47 +137,36 @@ def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> 
     Raises:
         ValueError: the overrides can't be composed, or the launcher is not installed.
     """
-    from domadapt.config.compose import initialized
-
-    if not jobs:
-        return []
-    with initialized():
-        return _launch([[*_inherited(), *QUIET, *job] for job in jobs], first, wait)
-
-
-def _launch(jobs: list[list[str]], first: int, wait: bool) -> list[dict[str, Any] | Exception]:
     from hydra._internal.callbacks import Callbacks
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.plugins import Plugins
     from hydra.types import HydraContext
 
-    from domadapt.config.compose import compose
-
-    cfg = compose("train", jobs[0], with_hydra=True)
-    context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks(cfg))
-    launcher = Plugins.instance().instantiate_launcher(context, Job(wait=wait), cfg)
-    with _without_listing():
-        try:
-            returned = launcher.launch(jobs, first)
-        except Exception as error:
-            stopped = RuntimeError(
-                f"the launcher stopped: {type(error).__name__}: {error}; what finished is kept: run it again"
-            )
-            stopped.__cause__ = error
-            return [stopped] * len(jobs)
+    if not jobs:
+        return []
+    with initialized():
+        written = [[*_inherited(), *QUIET, *job] for job in jobs]
+        cfg = compose("train", written[0], with_hydra=True)
+        context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks(cfg))
+        launcher = Plugins.instance().instantiate_launcher(context, Job(wait=wait), cfg)
+        with _without_listing():
+            try:
+                returned = launcher.launch(written, first)
+            except Exception as error:
+                stopped = RuntimeError(
+                    f"the launcher stopped: {type(error).__name__}: {error}; what finished is kept: run it again"
+                )
+                stopped.__cause__ = error
+                return [stopped] * len(jobs)
     return [job._return_value for job in returned]
 
 
 def jobs_at_once(overrides: Sequence[str]) -> tuple[int | None, str]:
     """How many jobs the configured launcher runs at a time, None if it does not say, and its name."""
-    from domadapt.config.compose import compose, initialized
-
     with initialized():
         settings = compose("train", [*_inherited(), *overrides], with_hydra=True).hydra
-    jobs, name = (
-        settings.launcher.get("n_jobs"),
-        str(settings.runtime.choices.get("launcher") or settings.runtime.choices["hydra/launcher"]),
-    )
+    jobs, choices = settings.launcher.get("n_jobs"), settings.runtime.choices
+    name = str(choices.get("launcher") or choices["hydra/launcher"])
     if not jobs:
         alone = 1 if settings.launcher._target_.endswith("BasicLauncher") else None
         return settings.launcher.get("array_parallelism") or alone, name
@@ -197,8 +177,6 @@ def jobs_at_once(overrides: Sequence[str]) -> tuple[int | None, str]:
 
 def _inherited() -> list[str]:
     """The verb's `hydra.…` settings, which its own overrides do not hold."""
-    from hydra.core.hydra_config import HydraConfig
-
     if not HydraConfig.initialized():
         return ["hydra/job_logging=stdout"]  # the default opens a file in the working folder
     return [o for o in HydraConfig.get().overrides.hydra if not o.startswith("hydra.mode=")]
@@ -236,3 +214,56 @@ def portable(error: Exception) -> Exception:
         text = str(error) if kind is ValueError else f"{type(error).__name__}: {error}"
         return kind(text).with_traceback(error.__traceback__)
     return error
+
+
+class Swept(BaseException):
+    """The grid has been run, and Hydra shall not run it again. It makes mere warnings of a callback's Exceptions.
+
+    Args:
+        error: what `domadapt train -m` ends with, or None.
+    """
+
+    def __init__(self, error: Exception | None) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Sweep(Callback):
+    """Hydra calls it before a sweep; set in ``train.yaml``.
+
+    Attributes:
+        command: the user's arguments, which metrics.json quotes. Those in ``sys.argv`` have been changed for Hydra.
+    """
+
+    command: ClassVar[tuple[str, ...]] = ()
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Run a grid with plan, live table, result table and list of failures. Of a search say how long it is.
+
+        Raises:
+            Swept: a grid has been run.
+        """
+        if config.hydra.job.config_name != "train":
+            return
+        sweeper = config.hydra.sweeper
+        if config.hydra.runtime.choices["hydra/sweeper"] != "basic":
+            trials = sweeper.get("n_trials")
+            print(f"search: {trials or 'some'} runs, each chosen by the values of those before: no plan", flush=True)
+            for name in ("alembic", "optuna", "hydra", "hydra_plugins"):  # every trial has a line of ours
+                logging.getLogger(name).setLevel(logging.WARNING)
+            with suppress(ImportError):  # it sets its level itself, whatever it was
+                import_module("optuna.logging").set_verbosity(logging.WARNING)
+        elif not sweeper.max_batch_size:  # Hydra's own way to hand a grid to the launcher bit by bit
+            try:
+                from domadapt.benchmarking.loop import run_grid  # what trains is loaded when the cells are planned
+
+                run_grid(config, Sweep.command)
+            except Exception as error:
+                raise Swept(error) from None
+            raise Swept(None)
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Of a search say where its best settings are kept."""
+        best = Path(config.hydra.sweep.dir, "optimization_results.yaml")
+        if config.hydra.runtime.choices["hydra/sweeper"] != "basic" and best.is_file():
+            print(f"{best.read_text(encoding='utf-8').rstrip()}\nkept in {best}", flush=True)

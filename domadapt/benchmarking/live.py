@@ -5,9 +5,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console, Group
@@ -15,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from domadapt.benchmarking.plan import Cell, duration
+from domadapt.benchmarking.plan import PlannedCell, duration
 from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.status import read_status, runs
@@ -25,7 +24,7 @@ EVERY = 1.0  # seconds between two looks
 MARKS = {"finished": "●", "running": "◐", "failed": "✗", "waiting": "·"}
 
 
-class Watch:
+class LiveTable:
     """While the block runs, show how far its cells are.
 
     Args:
@@ -33,7 +32,7 @@ class Watch:
         console: where; None takes standard error.
     """
 
-    def __init__(self, cells: Sequence[Cell], console: Console | None = None) -> None:
+    def __init__(self, cells: Sequence[PlannedCell], console: Console | None = None) -> None:
         self.cells = list(cells)
         self.console = console or Console(stderr=True)
         self.started = time.time()
@@ -41,20 +40,18 @@ class Watch:
         self.before: set[Path] = set()
         self._stop = threading.Event()
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "LiveTable":
         self.look()
         self.before = set(self.metrics)  # finished before this sweep began
         self._thread = threading.Thread(target=self._show, daemon=True)
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
         self._thread.join()
 
-    def look(self) -> list[Cell]:
+    def look(self) -> list[PlannedCell]:
         """Read the results that have come since the last look; returns their cells."""
         new = []
         for cell in self.cells:
@@ -63,7 +60,7 @@ class Watch:
                 new.append(cell)
         return new
 
-    def state(self, cell: Cell) -> tuple[str, dict[str, Any]]:
+    def state(self, cell: PlannedCell) -> tuple[str, dict[str, Any]]:
         """One of :data:`MARKS`, and what the cell says of itself."""
         if cell.folder in self.metrics:
             return "finished", {}
@@ -104,20 +101,23 @@ class Watch:
         return f"{done} of {len(self.cells)} cells, {duration(elapsed)}, {left}"
 
     def _show(self) -> None:
-        if self.console.is_terminal:
-            with Live(console=self.console, auto_refresh=False) as live, logs_above_the_table():
-                while True:
-                    stopped = self._stop.wait(EVERY)
-                    self.look()
+        with live_on(self.console) if self.console.is_terminal else nullcontext() as live:
+            stopped = False
+            while not stopped:
+                stopped = self._stop.wait(EVERY)
+                new = self.look()
+                if live is not None:
                     live.update(self.table(), refresh=True)
-                    if stopped:
-                        return
-        while True:
-            stopped = self._stop.wait(EVERY)
-            for cell in self.look():
-                log.info(line(cell, self.metrics[cell.folder], self._caption()))
-            if stopped:
-                return
+                    continue
+                for cell in new:
+                    log.info(line(cell, self.metrics[cell.folder], self._caption()))
+
+
+@contextmanager
+def live_on(console: Console) -> Iterator[Live]:
+    """A table that is drawn anew, with the log above it."""
+    with Live(console=console, auto_refresh=False) as live, logs_above_the_table():
+        yield live
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def told(status: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def line(cell: Cell, metrics: Metrics, caption: str) -> str:
+def line(cell: PlannedCell, metrics: Metrics, caption: str) -> str:
     """What a log says of a finished cell."""
     score = metrics.score()
     shown = "-" if score is None else f"{100 * score:.1f}"

@@ -16,8 +16,8 @@ from hydra.core.utils import configure_log
 from omegaconf import DictConfig, OmegaConf
 
 from domadapt.benchmarking.launching import jobs_at_once, launch
-from domadapt.benchmarking.live import Watch
-from domadapt.benchmarking.plan import FINISHED, Cell, cells, check, duration, one_each, plan
+from domadapt.benchmarking.live import LiveTable
+from domadapt.benchmarking.plan import FINISHED, PlannedCell, cells, check, duration, one_each, plan
 from domadapt.config.compose import compose, plain, user_error
 from domadapt.reporting.report import report
 from domadapt.reporting.tables import text_table
@@ -32,16 +32,13 @@ log = logging.getLogger(__name__)
 
 
 def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Run every cell that is not finished, then print the table. One that fails does not stop the rest.
-
-    Args:
-        cfg: a composed ``benchmark.yaml``.
+    """Run every cell of a composed ``benchmark.yaml`` that is not finished, then print the table.
 
     Returns:
         Metrics of the cells that succeeded.
 
     Raises:
-        RuntimeError: some cells failed; says which and why.
+        RuntimeError: some cells failed, which stops no other; says which and why.
     """
     todo = cells(cfg, overrides)
     done, failure = sweep(todo)
@@ -56,11 +53,8 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     return done
 
 
-def sweep(todo: Sequence[Cell]) -> tuple[list[dict[str, Any]], RuntimeError | None]:
+def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeError | None]:
     """Print the plan, run the cells that are not finished, print the table.
-
-    Args:
-        todo: cells in their order.
 
     Returns:
         Metrics of the cells that succeeded, and an error that says which cells failed and why; None if none did.
@@ -72,7 +66,7 @@ def sweep(todo: Sequence[Cell]) -> tuple[list[dict[str, Any]], RuntimeError | No
     at_once, launcher = jobs_at_once(todo[0].overrides)
     print(plan(todo, at_once, launcher), flush=True)
     started = time.monotonic()
-    with Watch(todo) as watch:
+    with LiveTable(todo) as watch:
         errors = run(todo)
     done = [metrics for cell in todo if (metrics := cell.metrics()) is not None]
     if done:
@@ -83,16 +77,15 @@ def sweep(todo: Sequence[Cell]) -> tuple[list[dict[str, Any]], RuntimeError | No
         print(f"{len(here)} cells in {duration(wall)}; their own times add up to {duration(work)}", flush=True)
     if not errors:
         return done, None
-    told = [f"{cell.name} [{cell.key}]: {_told(error)}" for cell, error in errors]
-    failed = f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:"
-    return done, RuntimeError("\n".join([failed, *told]))
+    failed = [f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:"]
+    for cell, error in errors:  # one line for a user's error, the kind of it before any other
+        told = redact(user_error(error, "train") or f"{type(error).__name__}: {error}")
+        failed.append(f"{cell.name} [{cell.key}]: {told}")
+    return done, RuntimeError("\n".join(failed))
 
 
-def run(todo: Sequence[Cell]) -> list[tuple[Cell, Exception]]:
-    """Run the unfinished cells; those that another process is at come last, and are waited for.
-
-    Args:
-        todo: cells in their order.
+def run(todo: Sequence[PlannedCell]) -> list[tuple[PlannedCell, Exception]]:
+    """Run the unfinished cells in their order; those that another process is at come last, and are waited for.
 
     Returns:
         The cells that failed, with their errors.
@@ -112,20 +105,11 @@ def run(todo: Sequence[Cell]) -> list[tuple[Cell, Exception]]:
     return list(errors.values())
 
 
-def tell_of_other_hardware(cells: Sequence[Cell], results: Sequence[dict[str, Any] | Exception]) -> None:
-    """A launcher's machines may be others than this one: what they made has keys that this one does not look for.
-
-    Args:
-        results: of each, as its machine returned it.
-    """
+def tell_of_other_hardware(cells: Sequence[PlannedCell], results: Sequence[dict[str, Any] | Exception]) -> None:
+    """A launcher's machines may be others than this one: what they made has keys that this one does not look for."""
     found = [result for cell, result in zip(cells, results) if isinstance(result, dict) and result["key"] != cell.key]
     for kind in sorted({described(result["hardware"]) for result in found}):
         log.warning("cells were run on other hardware than this machine's: add 'trainer.hardware=%s' to see them", kind)
-
-
-def _told(error: Exception) -> str:
-    """One line for a user's error, the kind of it before any other."""
-    return redact(user_error(error, "train") or f"{type(error).__name__}: {error}")
 
 
 def run_grid(config: DictConfig, command: Sequence[str]) -> None:
@@ -139,7 +123,6 @@ def run_grid(config: DictConfig, command: Sequence[str]) -> None:
         ValueError: the grid can't be composed, or two of its cells are one and the same.
         RuntimeError: some cells failed; says which and why.
     """
-
     before = HydraConfig.instance().cfg
     HydraConfig.instance().set_config(config)  # where launch() looks for the verb's hydra.… settings
     try:
@@ -153,7 +136,7 @@ def run_grid(config: DictConfig, command: Sequence[str]) -> None:
         raise failure
 
 
-def grid(config: DictConfig) -> list[Cell]:
+def grid(config: DictConfig) -> list[PlannedCell]:
     """The cells of a grid, in the order in which Hydra would run them.
 
     Args:
@@ -175,11 +158,11 @@ def grid(config: DictConfig) -> list[Cell]:
             composed[rest] = compose("train", rest)
         one = composed[rest].copy()
         one.merge_with_dotlist(seed)
-        result.append(Cell(one.method, one.seed, tuple(job), one))
+        result.append(PlannedCell(one.method, one.seed, tuple(job), one))
     return one_each(told_apart(result))
 
 
-def told_apart(cells: list[Cell]) -> list[Cell]:
+def told_apart(cells: list[PlannedCell]) -> list[PlannedCell]:
     """The cells, with the settings in which those of one method differ added to its name, as in the result table."""
     named = []
     for cell in cells:

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,7 +24,7 @@ FINISHED, STARTED, WAITING = "finished", "started", "waiting"
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedCell:
     """One run of a benchmark or a grid.
 
     Attributes:
@@ -71,11 +73,10 @@ class Cell:
         return STARTED if read_status(self.folder).get("key") == self.key else WAITING
 
 
-def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[Cell]:
-    """Every cell of a benchmark, seed by seed.
+def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
+    """Every cell of a composed ``benchmark.yaml``, seed by seed.
 
     Args:
-        cfg: a composed ``benchmark.yaml``.
         overrides: what the user gave on the command line; they hold for every cell.
 
     Raises:
@@ -113,7 +114,7 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[Cell]:
         for method, own, config in composed:
             one = config.copy()
             one.seed = seed
-            result.append(Cell(method, seed, (*own, f"seed={seed}"), one))
+            result.append(PlannedCell(method, seed, (*own, f"seed={seed}"), one))
     return one_each(result)
 
 
@@ -130,7 +131,7 @@ def _called(name: str, own: tuple[str, ...], config: DictConfig) -> tuple[tuple[
     return (*own, f"method={quoted(name)}"), config
 
 
-def one_each(todo: list[Cell]) -> list[Cell]:
+def one_each(todo: list[PlannedCell]) -> list[PlannedCell]:
     """The cells, if no two of them are one.
 
     Raises:
@@ -150,79 +151,60 @@ def _listed(pair: Any) -> list[str]:
     return [lengthen(override) for override in ([pair] if isinstance(pair, str) else pair)]
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """How long cells may take, one after the other.
-
-    Attributes:
-        seconds: of those that are still to be run and have a finished like.
-        of: how many these are.
-        unknown: how many have none.
-    """
-
-    seconds: float
-    of: int
-    unknown: int
-
-
-def estimate(todo: Sequence[Cell]) -> Estimate:
-    """From the median of finished cells of the same method and the same kind of data."""
+def estimate(todo: Sequence[PlannedCell]) -> list[float]:
+    """Seconds of each waiting cell that has a finished like: the median over its method and kind of data."""
     took: dict[tuple[str, str], list[float]] = {}
     for runs in {folder_of(cell.config, "runs") for cell in todo}:
         for path in runs.glob("*/*/*/metrics.json"):
-            try:
+            with suppress(ValueError, KeyError, TypeError):  # of another version; it is no news here
                 metrics = read_metrics(path)
                 kind = metrics.method, str(metrics.config["data"]["_target_"])
                 took.setdefault(kind, []).append(sum(metrics.seconds.values()))
-            except (ValueError, KeyError, TypeError):
-                continue  # of another version; it is no news here
-    waiting = [cell for cell in todo if cell.state() != FINISHED]
-    known = [took[kind] for cell in waiting if (kind := (cell.config.method, cell.config.data._target_)) in took]
-    return Estimate(sum(median(values) for values in known), len(known), len(waiting) - len(known))
+    kinds = [(cell.config.method, cell.config.data._target_) for cell in todo if cell.state() != FINISHED]
+    return [median(took[kind]) for kind in kinds if kind in took]
 
 
-def plan(todo: Sequence[Cell], at_once: int | None, launcher: str) -> str:
+def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str:
     """The plan in words, printed before the first cell starts.
 
     Args:
         at_once: how many run at a time; None if nobody knows.
     """
     count = Counter(cell.state() for cell in todo)
-    pairs, methods = {cell.pair for cell in todo}, {cell.method for cell in todo}
-    seeds = {cell.seed for cell in todo}
+    sizes = [len({axis(cell) for cell in todo}) for axis in map(attrgetter, ("pair", "method", "seed"))]
     at_once_words = f"{at_once} at once" if at_once else "as many at once as there is room for"
     lines = [
-        f"{len(todo)} cells: {len(pairs)} pairs × {len(methods)} methods × {len(seeds)} seeds; "
-        f"launcher {launcher}, {at_once_words}"
+        f"{len(todo)} cells: {sizes[0]} pairs × {sizes[1]} methods × {sizes[2]} seeds; launcher {launcher}, "
+        f"{at_once_words}"
     ]
-    if count[FINISHED]:
-        lines.append(f"  {count[FINISHED]} finished: not run again (to force one, delete its folder)")
-    if count[STARTED]:
-        lines.append(f"  {count[STARTED]} started: go on from their last checkpoint")
-    if count[WAITING]:
-        lines.append(f"  {count[WAITING]} to run")
-    guess = estimate(todo)
-    if guess.of:
-        rest = f", and {guess.unknown} whose like has not been run yet" if guess.unknown else ""
+    words = {
+        FINISHED: "finished: not run again (to force one, delete its folder)",
+        STARTED: "started: go on from their last checkpoint",
+        WAITING: "to run",
+    }
+    lines += [f"  {count[state]} {told}" for state, told in words.items() if count[state]]
+    seconds = estimate(todo)
+    unknown = len(todo) - count[FINISHED] - len(seconds)
+    if seconds:
+        rest = f", and {unknown} whose like has not been run yet" if unknown else ""
         serial = "" if at_once else ", one after the other"
-        lines.append(f"  about {duration(guess.seconds / (at_once or 1))} for {guess.of} of them{serial}{rest}")
-    elif guess.unknown:
+        lines.append(f"  about {duration(sum(seconds) / (at_once or 1))} for {len(seconds)} of them{serial}{rest}")
+    elif unknown:
         lines.append("  no estimate: nothing like them is finished yet")
-    lines.append(f"  shared: {shared(folder_of(todo[0].config, 'cache'))}")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"  shared: {shared(folder_of(todo[0].config, 'cache'))}"])
 
 
 def shared(cache: Path) -> str:
     """What the cache folder holds for cells to share."""
-    parses = [path for path in cache.glob("*.sqlite*") if path.suffix == ".sqlite"]
-    encoders = len(list(cache.glob("masked-lm-*.safetensors")))
-    networks = len(list(cache.glob("network-*-epoch=1.safetensors")))
-    ceilings = len(list(cache.glob("ceiling-*.json")))
+    kinds = {
+        "parses of {} parsers": "*.sqlite",
+        "{} post-trained encoders": "masked-lm-*.safetensors",
+        "{} ceilings": "ceiling-*.json",
+        "{} source networks": "network-*-epoch=1.safetensors",
+    }
+    found = [words.format(len(list(cache.glob(pattern)))) for words, pattern in kinds.items()]
     size = sum(path.stat().st_size for path in cache.glob("*") if path.is_file())
-    return (
-        f"parses of {len(parses)} parsers, {encoders} post-trained encoders, {ceilings} ceilings, "
-        f"{networks} source networks, {size / 1e6:.0f} MB in {cache}"
-    )
+    return f"{', '.join(found)}, {size / 1e6:.0f} MB in {cache}"
 
 
 def duration(seconds: float) -> str:
@@ -237,7 +219,7 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def check(todo: Sequence[Cell]) -> None:
+def check(todo: Sequence[PlannedCell]) -> None:
     """Make of each kind of cell what is made quickly, up to the first kind that nothing is wrong with.
 
     Args:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from domadapt.benchmarking.live import Watch, logs_above_the_table
+from domadapt.benchmarking.live import LiveTable, logs_above_the_table
 from domadapt.benchmarking.loop import benchmark, tell_of_other_hardware
-from domadapt.benchmarking.plan import Cell, cells, plan
+from domadapt.benchmarking.plan import PlannedCell, cells, plan
 from domadapt.config.compose import compose
 from domadapt.config.overrides import lengthen
 from domadapt.runs.key import cell_key
@@ -29,7 +29,7 @@ def overrides(folder: Path, *more: str) -> list[str]:
     return [lengthen(o) for o in (*given, f"paths.cache={folder}/cache", *more) if o != "data=my_files"]
 
 
-def todo(given: list[str]) -> list[Cell]:
+def todo(given: list[str]) -> list[PlannedCell]:
     return cells(compose("benchmark", given), given)
 
 
@@ -124,7 +124,7 @@ def test_matrices_that_make_no_sense_are_refused(tmp_path: Path) -> None:
 
 def test_the_live_table_says_what_runs_and_what_is_done(tmp_path: Path) -> None:
     found = todo(overrides(tmp_path))
-    watch = Watch(found, Console(width=100))
+    watch = LiveTable(found, Console(width=100))
     status = Status(found[1].folder, found[1].key)
     with status.during("fit"):
         status.note(0.0, epoch=1, epochs=3, step=20, steps=60)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from domadapt.benchmarking.launching import Sweep
 from domadapt.benchmarking.loop import told_apart
-from domadapt.benchmarking.plan import Cell
-from domadapt.benchmarking.sweep import Sweep
+from domadapt.benchmarking.plan import PlannedCell
 from domadapt.config.compose import compose
 from tests.support import Command, corpora
 
@@ -57,7 +57,7 @@ def test_cells_are_called_what_tells_them_apart(tmp_path: Path) -> None:
     def names(*settings: str) -> list[str]:
         given = [(*corpora(tmp_path), setting) for setting in settings]
         configs = [compose("train", one) for one in given]
-        found = [Cell(c.method, c.seed, one, c) for c, one in zip(configs, given, strict=True)]
+        found = [PlannedCell(c.method, c.seed, one, c) for c, one in zip(configs, given, strict=True)]
         return [cell.method for cell in told_apart(found)]
 
     assert names("injection=none", "injection=gnn", "seed=2") == ["source_only", "gnn", "source_only"]
