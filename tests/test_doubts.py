@@ -6,7 +6,7 @@ from domadapt.data.records import Record
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
-from domadapt.training.card import doubts
+from domadapt.training.card import score_warnings
 
 TWO = Classification(["kind", "unkind"])
 SPANS = Extraction(["aspect"])
@@ -16,7 +16,7 @@ BOTH = ["kind", "unkind"] * 50
 def told(task: Task, dev: list[float], labels: list[str | None], called: list[str | None]) -> str:
     curve = [{"epoch": i, "source_dev": {task.headline: score}} for i, score in enumerate(dev, 1)]
     records = [Record(str(i), "x", "text", label=label, spans=()) for i, label in enumerate(labels)]
-    return "\n".join(doubts(task, records, [Prediction(label=label) for label in called], curve, len(dev)))
+    return "\n".join(score_warnings(task, records, [Prediction(label=label) for label in called], curve, len(dev)))
 
 
 @pytest.mark.parametrize(

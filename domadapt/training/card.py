@@ -33,19 +33,26 @@ from domadapt.training.options import RunConfig
 from domadapt.utils.files import replace_atomic, write_atomic
 from domadapt.utils.text import cut, plain_json
 
+log = logging.getLogger(__name__)
 ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
 FEW_SPANS = 20  # of the source-only model, below which their number says nothing
 FELL = 0.1  # of a score of source dev, from its best epoch to the one that is kept
+TO_LABEL = 50
+SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
+WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
+FEW_STEPS, FEW_DEV, CUT = 100, 30, 0.1  # below or above which a warning is due
+UNLIKE = ("vocabulary", "shift", "preparation")  # kinds of an audit's findings that set target and source apart
+CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 
 
-def doubts(
+def score_warnings(
     task: Task,
     records: Sequence[Record],
     predictions: Sequence[Prediction],
     curve: Sequence[Mapping[str, Any]],
     epoch: int,
 ) -> Iterator[str]:
-    """One sentence each.
+    """Why not to take a score on the target test at its word, one sentence each.
 
     Args:
         epoch: the one that is kept, counted from 1.
@@ -58,16 +65,16 @@ def doubts(
             f"{100 * dev[best]:.1f}: compare with selection=source_dev"
         )
     if task.kind == "sequence":
-        held, told = Counter(r.label for r in records), Counter(p.label for p in predictions)
+        held, predicted = Counter(r.label for r in records), Counter(p.label for p in predictions)
         if missing := [repr(name) for name in task.labels if not held[name]]:
             yield f"the target test has no text labelled {', '.join(missing)}: its scores tell nothing of these"
         if len(held) > 1:
-            yield from one_class(told, "texts of the target test")
+            yield from one_class(predicted, "texts of the target test")
     elif not any(prediction.spans for prediction in predictions):
         yield f"no span is found in any of the target test's {len(records)} texts"
 
 
-def one_class(told: Mapping[str | None, int], texts: str) -> Iterator[str]:
+def one_class(predicted: Mapping[str | None, int], texts: str) -> Iterator[str]:
     """That one class is all that is predicted, or nearly so.
 
     >>> list(one_class({"good": 99, "bad": 1}, "target texts"))
@@ -75,16 +82,9 @@ def one_class(told: Mapping[str | None, int], texts: str) -> Iterator[str]:
     >>> list(one_class({"good": 9, "bad": 1}, "target texts"))
     []
     """
-    total, name = sum(told.values()), max(told, key=lambda one: told[one])
-    if told[name] >= ONE_CLASS * total:
-        yield f"one class predicted: {told[name]} of {total} {texts} are called {name!r}"
-
-
-TO_LABEL = 50
-SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
-WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
-FEW_STEPS, FEW_DEV, CUT = 100, 30, 0.1  # below or above which a warning is due
-UNLIKE = ("vocabulary", "shift", "preparation")  # kinds of an audit's findings that set target and source apart
+    total, name = sum(predicted.values()), max(predicted, key=lambda one: predicted[one])
+    if predicted[name] >= ONE_CLASS * total:
+        yield f"one class predicted: {predicted[name]} of {total} {texts} are called {name!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,11 @@ def target_card(session: Session, labelled: Labelled, metrics: Metrics, audit: A
     Args:
         audit: of its texts, where there was one.
     """
-    texts, predictions = session.domains.unlabeled.texts, labelled.predictions
-    kinds = tuple(_spans(session, predictions) if session.task.kind == "token" else _labels(session, predictions))
-    empty = sum(not p.spans for p in predictions) if session.task.kind == "token" else 0
-    before, spans = _before(session), session.task.kind == "token"
+    texts, predictions, spans = session.domains.unlabeled.texts, labelled.predictions, session.task.kind == "token"
+    kinds = tuple(_kinds(session, predictions))
+    empty = sum(not p.spans for p in predictions) if spans else 0
     now = [row(text, found, session.task.kind) for text, found in zip(texts, predictions, strict=True)]
+    before = _source_only(session)
     relabelled = sum(a.get("label") != b.get("label") for a, b in zip(before, now, strict=False))
     chosen = sorted(random.Random(0).sample(range(len(texts)), min(SAMPLES, len(texts))))
     return TargetCard(
@@ -135,7 +135,7 @@ def target_card(session: Session, labelled: Labelled, metrics: Metrics, audit: A
     )
 
 
-def _before(session: Session) -> list[dict[str, Any]]:
+def _source_only(session: Session) -> list[dict[str, Any]]:
     """What the source-only model, where it was trained along, says of the same texts."""
     path = None if session.source_only is None else session.source_only / "predictions.jsonl"
     if path is None or not path.is_file():
@@ -160,15 +160,6 @@ def fewer(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]])
         )
 
 
-def _found(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
-    """Span type and words, and how often they are found."""
-    return Counter(
-        (span["type"], " ".join(line["text"][span["start"] : span["end"]].lower().split()))
-        for line in rows
-        for span in line["spans"]
-    )
-
-
 def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str], int]) -> Iterator[ChangedWords]:
     """What is found three times as often as before, or a third as often, and differs by three at least.
 
@@ -182,24 +173,26 @@ def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str],
         yield ChangedWords(kind, found, a, b)
 
 
-def _spans(session: Session, predictions: Sequence[Prediction]) -> Iterator[Kind]:
-    texts = session.domains.unlabeled.texts
-    source = Counter(span.type for record in session.domains.source_train for span in record.spans or ())
-    found: dict[str, Counter[str]] = {name: Counter() for name in getattr(session.task, "types", ())}
-    for text, prediction in zip(texts, predictions, strict=True):
-        for span in prediction.spans:
-            found[span.type][" ".join(text.text[span.start : span.end].lower().split())] += 1
-    for name, counts in found.items():
-        yield Kind(name, counts.total(), source[name], tuple(counts.most_common(WORDS)))
+def _found(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
+    """Span type and words, and how often they are found."""
+    return Counter((span["type"], " ".join(span["text"].lower().split())) for line in rows for span in line["spans"])
 
 
-def _labels(session: Session, predictions: Sequence[Prediction]) -> Iterator[Kind]:
-    texts = session.domains.unlabeled.texts
-    source = Counter(record.label for record in session.domains.source_train)
-    found = Counter(prediction.label for prediction in predictions)
+def _kinds(session: Session, predictions: Sequence[Prediction]) -> Iterator[Kind]:
+    texts, records = session.domains.unlabeled.texts, session.domains.source_train
+    if session.task.kind == "token":
+        source = Counter(span.type for record in records for span in record.spans or ())
+        found: dict[str, Counter[str]] = {name: Counter() for name in getattr(session.task, "types", ())}
+        for text, prediction in zip(texts, predictions, strict=True):
+            for span in prediction.spans:
+                found[span.type][" ".join(text.text[span.start : span.end].lower().split())] += 1
+        for name, counts in found.items():
+            yield Kind(name, counts.total(), source[name], tuple(counts.most_common(WORDS)))
+        return
+    labels, predicted = Counter(record.label for record in records), Counter(p.label for p in predictions)
     typical = typical_words([(text.text, str(p.label)) for text, p in zip(texts[:READ], predictions, strict=False)])
     for name in session.task.labels:
-        yield Kind(name, found[name], source[name], typical.get(name, ()))
+        yield Kind(name, predicted[name], labels[name], typical.get(name, ()))
 
 
 def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[str, int], ...]]:
@@ -263,10 +256,6 @@ def _warnings(
         for finding in audit.findings:
             if finding.severity != "note" and finding.kind.endswith(UNLIKE):
                 yield f"target unlike source: {finding.text}"
-
-
-log = logging.getLogger(__name__)
-CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 
 
 def label_target(session: Session, batch_size: int, path: Path) -> Labelled:

@@ -13,7 +13,7 @@ from domadapt.data.texts import identity
 from domadapt.inference.evaluate import Evaluation, evaluate
 from domadapt.methods.session import Session
 from domadapt.tasks.task import Prediction, Scores, Task
-from domadapt.training.card import doubts
+from domadapt.training.card import score_warnings
 from domadapt.training.epochs import Epochs
 from domadapt.utils.files import write_atomic
 
@@ -70,8 +70,8 @@ def final_evaluation(session: Session, sealed: SealedTest | None, epochs: Epochs
     if not scores:
         return {**result, "target_test": None}
     predictions = found[epoch].predictions
-    for doubt in doubts(session.task, records, predictions, epochs.curve, epoch):
-        log.warning("%s", doubt)
+    for warning in score_warnings(session.task, records, predictions, epochs.curve, epoch):
+        log.warning("%s", warning)
     return result | scores_on_test(session.task, session.domains, records, predictions, scores[epoch], folder)
 
 
@@ -90,14 +90,12 @@ def scores_on_test(
     """
     texts = [r.text for r in domains.unlabeled.texts] + [r.text for r in domains.source_train]
     seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
-    clean = [i for i, r in enumerate(records) if identity(r.text) not in seen]
+    clean = [(r, p) for r, p in zip(records, predictions, strict=True) if identity(r.text) not in seen]
     lines = [json.dumps(_row(r, p), ensure_ascii=False) for r, p in zip(records, predictions, strict=True)]
     write_atomic(folder / "predictions.jsonl", "".join(line + "\n" for line in lines))
     return {
         "target_test": scores,
-        "target_test_clean": task.score([records[i] for i in clean], [predictions[i] for i in clean])
-        if clean
-        else None,
+        "target_test_clean": task.score([r for r, _ in clean], [p for _, p in clean]) if clean else None,
         "target_test_sizes": {"all": len(records), "clean": len(clean)},
     }
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from domadapt.benchmarking.launching import Sweep
 from domadapt.benchmarking.loop import told_apart
 from domadapt.benchmarking.plan import PlannedCell
+from domadapt.benchmarking.sweep import Sweep
 from domadapt.config.compose import compose
 from tests.support import Command, corpora
 
