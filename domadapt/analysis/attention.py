@@ -1,7 +1,7 @@
 """Attention: read from a model, against trees, in patterns, and how fine-tuning changed it."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,14 +68,15 @@ def look(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Seque
 
     Args:
         loaded: on the CPU, in float32.
-        layer: see :func:`recorded`.
+        layer: counted from 0; None for the last one with a hook, else the last.
     """
-    session = loaded.session
+    session, encoder = loaded.session, loaded.session.encoder
     words = [parse.words for parse in parses]
     trees = parses if loaded.parses else None
-    examples, _ = encode(texts, words, session.encoder.tokenizer, session.max_pieces, trees)
-    with torch.no_grad(), recorded(session.encoder, layer) as (at, kept):
-        session.encoder(session.collator(examples))
+    examples, _ = encode(texts, words, encoder.tokenizer, session.max_pieces, trees)
+    at = max(encoder.attention_hooks, default=len(encoder.attention_layers()) - 1) if layer is None else layer
+    with torch.no_grad(), recorded(encoder, [at]) as kept:
+        encoder(session.collator(examples))
     pieces = kept[0].numpy()
     every = [by_words(pieces[i], e.alignment.piece_words(), len(words[i])) for i, e in enumerate(examples)]
     head = most_syntactic(every, parses)
@@ -94,25 +95,11 @@ def syntax_layer(model: Path) -> int | None:
 
 
 @contextmanager
-def recorded(encoder: Any, layer: int | None = None) -> Iterator[tuple[int, list[Any]]]:
-    """Within it, one layer's weights are kept: (batch, heads, pieces, pieces) a forward pass.
-
-    Args:
-        encoder: an :class:`~domadapt.models.encoder.Encoder`.
-        layer: counted from 0; None for the last one with a hook, else the last.
-    """
-    layer = max(encoder.attention_hooks, default=len(encoder.attention_layers()) - 1) if layer is None else layer
-    kept: list[Any] = []
-    with encoder.hooked(layer, keeper(kept)):
-        yield layer, kept
-
-
-@contextmanager
-def all_weights(encoder: Any) -> Iterator[list[Any]]:
-    """Within it, the weights of all layers are kept, in their order; whoever reads them clears the list."""
+def recorded(encoder: Any, layers: Iterable[int]) -> Iterator[list[Any]]:
+    """Within it, weights of these layers of an encoder are kept, in their order; whoever reads them clears the list."""
     kept: list[Any] = []
     with ExitStack() as stack:
-        for layer in range(len(encoder.attention_layers())):
+        for layer in layers:
             stack.enter_context(encoder.hooked(layer, keeper(kept)))
         yield kept
 
@@ -337,11 +324,6 @@ class Best:
     direction: str
     accuracy: dict[str, float | None]
 
-    @property
-    def name(self) -> str:
-        """As the papers write it: ``3-5``."""
-        return f"{self.layer}-{self.head}"
-
 
 @dataclass(frozen=True, slots=True)
 class Relation:
@@ -500,7 +482,10 @@ def stream(subject: Subject, examples: list[Example], title: str) -> Iterator[tu
     loader = in_order(examples, subject.after.collator, subject.batch_size)
     sessions = subject.before, subject.after
     with torch.no_grad(), ExitStack() as stack:
-        lists = [stack.enter_context(all_weights(session.encoder)) for session in sessions]
+        lists = [
+            stack.enter_context(recorded(session.encoder, range(len(session.encoder.attention_layers()))))
+            for session in sessions
+        ]
         for batch in progress(loader, title, len(loader), "batch"):
             both: list[Maps] = []
             for session, kept in zip(sessions, lists, strict=True):

@@ -14,8 +14,9 @@ from domadapt.analysis.subject import Side, Subject, every_layer, of_texts, of_w
 from domadapt.reporting.analysis_page import probes_section as section
 from domadapt.reporting.render import page
 from domadapt.syntax.parser import Parse, SpacyParser
-from domadapt.syntax.trees import Tree, trees
+from domadapt.syntax.trees import Tree, tree_distances, trees
 from tests.support import TEXTS, parsed_examples, setting_of, tiny_encoder
+from tests.syntax.test_distances import forests
 
 
 def parse_of(heads: list[int], relations: list[str] | None = None) -> Parse:
@@ -24,39 +25,14 @@ def parse_of(heads: list[int], relations: list[str] | None = None) -> Parse:
     return Parse(np.stack([2 * places, 2 * places + 1], 1), np.array(heads), tuple(names), ("",) * len(heads))
 
 
-@st.composite
-def forests(draw: st.DrawFn) -> list[int]:
-    """Heads of any text: each word hangs on one that is nearer to some root, in any order."""
-    size = draw(st.integers(1, 12))
-    order = draw(st.permutations(range(size)))
-    heads = [0] * size
-    for place, word in enumerate(order):
-        heads[word] = draw(st.sampled_from([word, *order[:place]]))
-    return heads
-
-
-def slow_distance(heads: list[int], one: int, other: int) -> int | None:
-    """By the paths to the root, the first common word on them."""
-
-    def up(word: int) -> list[int]:
-        path = [word]
-        while heads[path[-1]] != path[-1]:
-            path.append(heads[path[-1]])
-        return path
-
-    first, second = up(one), up(other)
-    return min((first.index(w) + second.index(w) for w in first if w in second), default=None)
-
-
 @given(forests())
-def test_distances_are_those_over_the_first_common_head(heads: list[int]) -> None:
-    found = list(trees(parse_of(heads)))
+def test_trees_of_a_text_have_its_distances(heads: list[int]) -> None:
+    found, apart = list(trees(parse_of(heads))), tree_distances(torch.tensor([heads], dtype=torch.long))[0].numpy()
     assert sorted(word for tree in found for word in tree.words.tolist()) == list(range(len(heads)))
     for tree in found:
-        for i, one in enumerate(tree.words.tolist()):
-            assert tree.distances[i].tolist() == [slow_distance(heads, one, int(other)) for other in tree.words]
         root = next(int(word) for word in tree.words if heads[word] == word)
-        assert tree.depths.tolist() == [slow_distance(heads, root, int(word)) for word in tree.words]
+        np.testing.assert_array_equal(tree.distances, apart[np.ix_(tree.words, tree.words)])
+        np.testing.assert_array_equal(tree.depths, apart[root, tree.words])
 
 
 def test_a_circle_is_no_tree() -> None:
