@@ -99,7 +99,7 @@ def test_resumed_with_two_processes_it_has_the_same_weights(problem: list[str], 
 
 
 @pytest.mark.parametrize(
-    ("session", "told"),
+    ("setting", "told"),
     [
         ("trainer.devices=0", "trainer.devices=0: expected a whole number from 1"),
         ("trainer.devices=1.5", "trainer.devices=1.5: expected a whole number from 1"),

@@ -74,7 +74,7 @@ class ExternalLabels(Method):
             ValueError: a file labels none of the target's texts, or with labels that the source does not have.
         """
         session = self.session
-        network = session.read_source_only()
+        network = session.readings.source_only()
         by_text = {example.text.strip(): example for example in session.target if example.index in network}
         files = [self._read(path, by_text) for path in self.paths]
         numbers = sorted({number for labels in files for number in labels})
