@@ -351,8 +351,8 @@ def _spans_of_records(
                     raise DataError(where, field, item, expected, "count characters from 0, end exclusive")
                 encodable(kind, f"{field} type", where)
                 _no_reference(kind, f"{field} type", where)
-                said = item.get("text") if isinstance(item, Mapping) else None
-                if isinstance(said, str) and said != text[start:end]:
+                covered = item.get("text") if isinstance(item, Mapping) else None
+                if isinstance(covered, str) and covered != text[start:end]:
                     fix = "count characters from 0, end exclusive, in this very text"
                     raise DataError(where, field, item, f"the text of its characters, {quoted(text[start:end])}", fix)
                 spans.append(Span(start, end, CANONICAL_TYPES.get(kind, kind)))

@@ -109,7 +109,7 @@ def similar_pairs(keys: Sequence[str]) -> list[tuple[int, int, float]]:
     cut = [shingles(key) for key in keys]
     _, number, often = np.unique(np.concatenate(cut), return_inverse=True, return_counts=True)
     rarity = np.argsort(np.argsort(often, kind="stable"))[number]
-    found = []
+    pairs = []
     with_piece: dict[int, list[int]] = defaultdict(list)
     for position, ranks in enumerate(np.split(rarity, np.cumsum([len(c) for c in cut])[:-1])):
         most = len(ranks) - math.ceil(SIMILAR * len(ranks) - 1e-9) + 1  # so many without a common one: not similar
@@ -120,8 +120,8 @@ def similar_pairs(keys: Sequence[str]) -> list[tuple[int, int, float]]:
         for other in candidates:
             similarity = jaccard(cut[other], cut[position])
             if similarity >= SIMILAR:
-                found.append((other, position, similarity))
-    return sorted(found)
+                pairs.append((other, position, similarity))
+    return sorted(pairs)
 
 
 def jaccard(a: Shingles, b: Shingles) -> float:
@@ -276,17 +276,17 @@ def edited(record: Record, edits: Iterable[Edit]) -> Record:
     words = None
     if record.words is not None:
         inside = {edit.start: edit for edit in ordered}
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         for start, stop in record.words:
             if start in inside:
                 place = moved(start)
                 for word in inside[start].text.split():
                     place = text.index(word, place)
-                    found.append((place, place + len(word)))
+                    ranges.append((place, place + len(word)))
                     place += len(word)
             elif not any(edit.start < start < edit.end for edit in ordered):
-                found.append((moved(start), moved(stop)))
-        words = tuple(found)
+                ranges.append((moved(start), moved(stop)))
+        words = tuple(ranges)
     return replace(record, text=text, words=words, spans=spans)
 
 
@@ -303,8 +303,8 @@ def detokenised(record: Record) -> Record:
     Args:
         record: any; of one that is not tokenised little changes.
 
-    >>> found = detokenised(Record("1", "camera", "It is n't -LRB- too -RRB- big , `` honest '' ."))
-    >>> found.text
+    >>> plain = detokenised(Record("1", "camera", "It is n't -LRB- too -RRB- big , `` honest '' ."))
+    >>> plain.text
     'It isn\\'t (too) big, "honest".'
     """
     plain = edited(
@@ -317,11 +317,11 @@ def detokenised(record: Record) -> Record:
 
 def _apart(places: set[tuple[int, int]]) -> list[tuple[int, int]]:
     """Places that do not overlap, in their order."""
-    kept: list[tuple[int, int]] = []
+    apart: list[tuple[int, int]] = []
     for start, end in sorted(places):
-        if not kept or start >= kept[-1][1]:
-            kept.append((start, end))
-    return kept
+        if not apart or start >= apart[-1][1]:
+            apart.append((start, end))
+    return apart
 
 
 def lowercased(record: Record) -> Record:

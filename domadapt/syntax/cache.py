@@ -73,36 +73,36 @@ class ParseCache:
         # Several processes are given as much at a time as is worth their start.
         while chunk := list(islice(stream, CHUNK * (32 if processes > 1 else 1))):
             keys = [text_key(text) for text in chunk]
-            found = self._read("parses", keys, unpack)
-            if missing := _missing(keys, chunk, found):
-                found |= self._parse(missing, processes)
-            yield from map(found.__getitem__, keys)
+            entries = self._read("parses", keys, unpack)
+            if missing := _missing(keys, chunk, entries):
+                entries |= self._parse(missing, processes)
+            yield from map(entries.__getitem__, keys)
 
     def _parse(self, missing: Mapping[bytes, Text], processes: int) -> dict[bytes, Parse]:
         # Of several processes at the same texts, one parses them; others are seldom held up.
         with one_at_a_time(self.path.with_suffix(f".{next(iter(missing))[0] % LOCKS}")):
-            found = self._read("parses", [*missing], unpack)
-            if rest := {key: text for key, text in missing.items() if key not in found}:
+            entries = self._read("parses", [*missing], unpack)
+            if rest := {key: text for key, text in missing.items() if key not in entries}:
                 parses, keys = iter(self.parser.parse(rest.values(), processes)), iter(rest)
                 while part := list(islice(keys, CHUNK)):  # what is interrupted has kept what it has done
                     fresh = dict(zip(part, islice(parses, len(part)), strict=True))
                     self.parsed += len(fresh)
                     self._write("parses", {key: pack(key, parse) for key, parse in fresh.items()})
-                    found |= fresh
-        return found
+                    entries |= fresh
+        return entries
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         """Word ranges in order: of a kept parse, else kept by themselves, else from the parser."""
         stream = iter(texts)
         while chunk := list(islice(stream, CHUNK)):
             keys = [text_key(text) for text in chunk]
-            found = {key: parse.words for key, parse in self._read("parses", keys, unpack).items()}
-            found |= self._read("words", [*_missing(keys, chunk, found)], unpack_words)
-            if missing := _missing(keys, chunk, found):
+            entries = {key: parse.words for key, parse in self._read("parses", keys, unpack).items()}
+            entries |= self._read("words", [*_missing(keys, chunk, entries)], unpack_words)
+            if missing := _missing(keys, chunk, entries):
                 fresh = dict(zip(missing, self.parser.tokenize(missing.values()), strict=True))
                 self._write("words", {key: pack_words(key, words) for key, words in fresh.items()})
-                found |= fresh
-            yield from map(found.__getitem__, keys)
+                entries |= fresh
+            yield from map(entries.__getitem__, keys)
 
     def __reduce__(self) -> tuple[object, ...]:
         """For another process, which opens the file itself."""
@@ -177,7 +177,7 @@ class ParseCache:
     def _read(
         self, table: str, keys: Sequence[bytes], unpacked: Callable[[bytes, bytes], Entry | None]
     ) -> dict[bytes, Entry]:
-        found: dict[bytes, Entry] = {}
+        entries: dict[bytes, Entry] = {}
         damaged: list[tuple[bytes]] = []
         try:
             for start in range(0, len(keys), CHUNK):
@@ -188,7 +188,7 @@ class ParseCache:
                     if entry is None:
                         damaged.append((key,))
                     else:
-                        found[key] = entry
+                        entries[key] = entry
             if damaged:
                 log.warning("%s: %d entries fail their checksum and are made again", self.path, len(damaged))
                 self.damaged += len(damaged)
@@ -196,7 +196,7 @@ class ParseCache:
                     self._database.executemany(f"DELETE FROM {table} WHERE key = ?", damaged)
         except sqlite3.Error as error:
             self._start_over(error)
-        return found
+        return entries
 
     def _write(self, table: str, blobs: Mapping[bytes, bytes]) -> None:
         for _ in range(2):  # once more in a new file; entries that are not kept are parsed again
@@ -208,9 +208,9 @@ class ParseCache:
                 self._start_over(error)
 
 
-def _missing(keys: Sequence[bytes], texts: Sequence[Text], found: Mapping[bytes, object]) -> dict[bytes, Text]:
+def _missing(keys: Sequence[bytes], texts: Sequence[Text], entries: Mapping[bytes, object]) -> dict[bytes, Text]:
     """Texts without an entry, each once however often it is repeated."""
-    return {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+    return {key: text for key, text in zip(keys, texts, strict=True) if key not in entries}
 
 
 def checksum(table: str, key: bytes, body: bytes) -> bytes:

@@ -179,24 +179,24 @@ def learn_rules(
     >>> rule.path, rule.precision
     (('nsubj',), 1.0)
     """
-    found: dict[Path, dict[tuple[int, Words], int]] = {}  # by path: text and run, and the opinion word
+    reached: dict[Path, dict[tuple[int, Words], int]] = {}  # by path: text and run, and the opinion word
     for number, (text, parse, judging) in enumerate(zip(texts, parses, opinions, strict=True)):
         for words, opinion, path in linked(text, parse, judging, longest):
-            found.setdefault(path, {}).setdefault((number, words), opinion)
+            reached.setdefault(path, {}).setdefault((number, words), opinion)
     gold = {(number, words) for number, own in enumerate(terms) for words in own}
-    right = {path: places.keys() & gold for path, places in found.items()}
-    open_paths = sorted((path for path in found if right[path]), key=lambda path: (-len(right[path]), path))
+    right = {path: places.keys() & gold for path, places in reached.items()}
+    open_paths = sorted((path for path in reached if right[path]), key=lambda path: (-len(right[path]), path))
     rules: list[Rule] = []
     known, hits, best = set[tuple[int, Words]](), set[tuple[int, Words]](), 0.0
     while open_paths and len(rules) < most:
-        scores = [2 * len(hits | right[path]) / (len(known | found[path].keys()) + len(gold)) for path in open_paths]
+        scores = [2 * len(hits | right[path]) / (len(known | reached[path].keys()) + len(gold)) for path in open_paths]
         if max(scores) <= best:
             break
         path = open_paths.pop(scores.index(max(scores)))
         best = max(scores)
-        known, hits = known | found[path].keys(), hits | right[path]
+        known, hits = known | reached[path].keys(), hits | right[path]
         number, (first, end) = min(right[path])
-        spelled, places, word = texts[number].text, parses[number].words, found[path][number, (first, end)]
+        spelled, places, word = texts[number].text, parses[number].words, reached[path][number, (first, end)]
         example = spelled[slice(*places[word])], spelled[places[first][0] : places[end - 1][1]]
-        rules.append(Rule(path, len(found[path]), len(right[path]), example))
+        rules.append(Rule(path, len(reached[path]), len(right[path]), example))
     return rules

@@ -102,36 +102,25 @@ def test_any_flipped_bit_is_detected(names: list[str], key: bytes, data: st.Data
 TEXTS = [text(f"word number {i} of many") for i in range(400)]
 
 
-def flip(path: Path) -> None:
-    """One bit in every page but the first."""
-    content = bytearray(path.read_bytes())
-    for place in range(PAGE + 2000, len(content), PAGE):
-        content[place] ^= 4
-    path.write_bytes(content)
+PAGE = 4096
 
 
-def flip_headers(path: Path) -> None:
-    """The kind of every page but the first."""
-    content = bytearray(path.read_bytes())
-    for place in range(PAGE, len(content), PAGE):
-        content[place] ^= 0xFF
-    path.write_bytes(content)
+def pages(content: bytes) -> list[bytes]:
+    return [content[place : place + PAGE] for place in range(0, len(content), PAGE)]
 
 
-def flip_root(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[100:PAGE] = bytes(byte ^ 0x55 for byte in content[100:PAGE])
-    path.write_bytes(content)
+def flipped(content: bytes, places: Iterable[int], mask: int) -> bytes:
+    damaged = bytearray(content)
+    for place in places:
+        damaged[place] ^= mask
+    return bytes(damaged)
 
 
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 + 100])
-
-
-def shuffle_pages(path: Path) -> None:
-    content = path.read_bytes()
-    pages = [content[place : place + PAGE] for place in range(0, len(content), PAGE)]
-    path.write_bytes(b"".join([pages[0], *reversed(pages[1:])]))
+def sql(path: Path, *statements: str) -> None:
+    with sqlite3.connect(path) as database:
+        for statement in statements:
+            database.execute(statement)
+    database.close()
 
 
 def swap_rows(path: Path) -> None:
@@ -143,39 +132,34 @@ def swap_rows(path: Path) -> None:
     database.close()
 
 
-def swap_tables(path: Path) -> None:
-    """Each table in the other's pages: whole entries with their own keys, of another kind."""
-    with sqlite3.connect(path) as database:
-        parses, words = (database.execute(f"SELECT * FROM {table}").fetchall() for table in ("parses", "words"))
-        database.executemany("INSERT OR REPLACE INTO words VALUES (?, ?)", parses)
-        database.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", words)
-    database.close()
+BYTES: dict[str, Callable[[bytes], bytes]] = {
+    "a bit in every page but the first": lambda raw: flipped(raw, range(PAGE + 2000, len(raw), PAGE), 4),
+    "the kind of every page but the first": lambda raw: flipped(raw, range(PAGE, len(raw), PAGE), 0xFF),
+    "the root": lambda raw: flipped(raw, range(100, PAGE), 0x55),
+    "cut": lambda raw: raw[: len(raw) // 2 + 100],
+    "the first page alone": lambda raw: raw[:PAGE],
+    "shuffled pages": lambda raw: b"".join([raw[:PAGE], *reversed(pages(raw[PAGE:]))]),
+    "no database": lambda raw: b"not a database " * 1000,
+    "nothing": lambda raw: b"",
+}
+ROWS: dict[str, tuple[str, ...]] = {
+    "other tables": ("DROP TABLE parses", "CREATE TABLE parses (something TEXT)"),
+    "other kinds": ("UPDATE parses SET parse = 'text'", "UPDATE words SET ranges = 7"),
+    "each table in the other": (  # whole entries with their own keys, of another kind
+        "CREATE TABLE both AS SELECT * FROM parses",
+        "INSERT OR REPLACE INTO parses SELECT * FROM words",
+        "INSERT OR REPLACE INTO words SELECT * FROM both",
+        "DROP TABLE both",
+    ),
+}
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    **{name: lambda path, change=change: path.write_bytes(change(path.read_bytes())) for name, change in BYTES.items()},
+    **{name: lambda path, rows=rows: sql(path, *rows) for name, rows in ROWS.items()},
+    "swapped rows": swap_rows,
+}
 
 
-def other_tables(path: Path) -> None:
-    with sqlite3.connect(path) as database:
-        database.execute("DROP TABLE parses")
-        database.execute("CREATE TABLE parses (something TEXT)")
-    database.close()
-
-
-def other_kinds(path: Path) -> None:
-    with sqlite3.connect(path) as database:
-        database.execute("UPDATE parses SET parse = 'text'")
-        database.execute("UPDATE words SET ranges = 7")
-    database.close()
-
-
-PAGE = 4096
-DAMAGES: list[Callable[[Path], object]] = [
-    *(flip, flip_headers, flip_root, cut, shuffle_pages, swap_rows, swap_tables, other_tables, other_kinds),
-    lambda path: path.write_bytes(b"not a database " * 1000),
-    lambda path: path.write_bytes(b""),
-    lambda path: path.write_bytes(path.read_bytes()[:PAGE]),
-]
-
-
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 @pytest.mark.parametrize("opened", ["before", "after"])
 def test_damage_is_parsed_again_and_heals(tmp_path: Path, damage: Callable[[Path], object], opened: str) -> None:
     """Never another parse than the parser's; and once a run has met the damage, the next has all from the cache."""
