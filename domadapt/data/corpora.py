@@ -45,7 +45,7 @@ class Layout(NamedTuple):
     ceiling_dev: str | None = None
 
 
-_LABELED, _PARTS = ("labeled",), ("train", "dev")
+_PARTS, _AMAZON = ("train", "dev"), ("books", "dvd", "electronics", "kitchen")
 LAYOUTS = {
     "shipped": Layout(dev="dev", texts=("unlabeled",), ceiling_dev="dev"),
     "memd": Layout(("books", "clothing", "hotel", "laptop", "restaurant"), dev="dev", ceiling_dev="dev"),
@@ -53,15 +53,7 @@ LAYOUTS = {
     "xabsa": Layout(("en", "es", "fr", "nl", "ru", "tr"), dev="dev", ceiling_dev="dev"),
     "joint_absa": Layout(("device", "laptop", "rest")),
     "sentences": Layout((), "labeled", None, None, ("unlabeled",), "test_se14", ("labeled_train",)),
-    "amazon_reviews": Layout(
-        ("books", "dvd", "electronics", "kitchen"),
-        "labeled",
-        None,
-        None,
-        ("unlabeled_substitute",),
-        "labeled",
-        _LABELED,
-    ),
+    "amazon_reviews": Layout(_AMAZON, "labeled", None, None, ("unlabeled_substitute",), "labeled", ("labeled",)),
     "amazon_reviews_fdu": Layout(("camera_photo", "electronics", "software"), texts=("unlabeled",)),
 }
 

@@ -123,6 +123,9 @@ BAD_TREES = {  # by what is wrong: what is replaced in the good file, and the li
         ("lens is  sharp.", "lens is  sharp. All"),
         "'All' after the last word is in '# text' and",
     ),
+    "another word": (("2\tlens", "2\tlenz"), "word 2 'lenz' is not in '# text = The lens is sharp.'"),
+    "no text": (("# text =", "# txt ="), "gold.conllu:2: the sentence has no '# text =' line"),
+    "columns": (("\tdet\t_\t_", "\tdet"), "gold.conllu:2: 8 tab-separated columns, CoNLL-U has 10"),
     "no form": (("5\t.\t", "5\t\t"), "word 5 '' is not in '# text"),
 }
 
