@@ -16,7 +16,7 @@ from domadapt.reporting.render import page
 from domadapt.syntax.parser import Parse, SpacyParser
 from domadapt.syntax.trees import Tree, tree_distances, trees
 from tests.support import TEXTS, parsed_examples, setting_of, tiny_encoder
-from tests.syntax.test_distances import forests
+from tests.syntax.test_trees import forests
 
 
 def parse_of(heads: list[int], relations: list[str] | None = None) -> Parse:
