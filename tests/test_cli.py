@@ -159,10 +159,7 @@ def test_unknown_verb(command: Command) -> None:
             ["train", "experiment=amazon_review"],
             "experiment=amazon_review: there is no such option; expected one of amazon_reviews, a",
         ),
-        (
-            ["benchmark", "experiment=nope"],
-            "experiment=nope: there is no such option; expected one of amazon_reviews",
-        ),
+        (["benchmark", "experiment=nope"], "experiment=nope: there is no such option; expected one of amazon_reviews"),
         (["benchmark", "data=my_files"], "data.source.path is not set: give the source's file"),
         (["benchmark", "backbone.name=???"], "backbone.name is not set: give backbone.name=VALUE"),
         (["train", "task=extraction", "task.types=[a,b,a]"], "'a' is there twice, and would count twice; name it once"),

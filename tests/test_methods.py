@@ -1,4 +1,4 @@
-"""Every method that has a yaml: finite losses, gradients, the same predictions after saving and loading."""
+"""The contract of every method that has a yaml, on both tasks; what holds for several at once and for a stranger's."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from omegaconf import OmegaConf
 
 import domadapt
+from domadapt.config.compose import make
 from domadapt.data.batches import Batch
 from domadapt.data.domains import UnlabelledText
 from domadapt.methods.method import Method, Step
+from domadapt.methods.session import Session
 from domadapt.models.output import Output
 from domadapt.runs.status import Status
 from domadapt.training import run as training
@@ -20,7 +23,9 @@ from domadapt.training.build import build, make_methods, make_validators
 from domadapt.training.epochs import Epochs
 from domadapt.training.fit import fit
 from domadapt.training.options import read_options
+from domadapt.utils.runtime import undisturbed
 from tests.support import (
+    CONF,
     EVERY_INJECTION,
     METHODS,
     TEXTS,
@@ -29,24 +34,77 @@ from tests.support import (
     of_family,
     of_yaml,
     parsed_batch,
+    setting_of,
+    tiny_encoder,
     tiny_step,
     without_dropout,
 )
+from tests.test_label_lock import blind_choices, scramble
 from tests.trouble import numbers, weights
 
+TASKS = ["extraction", "classification"]
+STOCK = {
+    "extraction": transformers.AutoModelForTokenClassification,
+    "classification": transformers.AutoModelForSequenceClassification,
+}
+DEBERTA = "injection=attention_supervision", "deberta-v2"
 
-@pytest.mark.parametrize("method", METHODS)
-def test_losses_are_finite_and_move_something(tmp_path: Path, method: str) -> None:
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("method", "backbone"), [*((method, "bert") for method in METHODS), DEBERTA])
+def test_the_contract(tmp_path: Path, method: str, backbone: str, task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finite losses that move something; the model predicts what was scored, and is a stock one where it says so;
+    killed in its second epoch a run goes on to the same end; and other target labels change no byte of it."""
+    overrides = [*corpora(tmp_path), *of_yaml(method, task), f"task={task}", "trainer.precision=32"]
+    if backbone != "bert":
+        overrides += of_family(tmp_path / "backbone", backbone)
     torch.manual_seed(0)
-    session, _ = build(domadapt.compose("train", [*corpora(tmp_path), *of_yaml(method)]))
-    session.source_only = finished("extraction")
+    session, _ = build(domadapt.compose("train", overrides))
+    session.source_only = finished(task)
+    losses_move_something(session)
+
+    def trained(name: str) -> dict[str, Any]:
+        folder = tmp_path / name
+        return domadapt.train([*overrides, "trainer.threads=1", f"paths.run={folder}", f"paths.cache={folder}-cache"])
+
+    metrics, whole = trained("whole"), tmp_path / "whole"
+    predicts_what_was_scored(whole, tmp_path / "test.jsonl", metrics)
+    if not any(own.used_at_prediction for own in session.methods.values()):
+        is_a_stock_model(whole / "model", task)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "Status", StoppedAt)
+        with pytest.raises(ValueError, match="^pulled the plug$"):
+            trained("cut")
+    assert (tmp_path / "cut" / "checkpoint" / "last.safetensors").is_file()
+    assert trained("cut")["attempts"] == 2
+    scramble(tmp_path, task)
+    scrambled = trained("scrambled")
+    assert weights(tmp_path / "cut") == weights(whole) == weights(tmp_path / "scrambled")
+    assert numbers(tmp_path / "cut") == numbers(whole)
+    assert blind_choices(metrics) == blind_choices(scrambled)
+    for blind in ("curve", "expected"):
+        assert metrics[blind] == scrambled[blind] is not None
+    assert metrics["target_test"] != scrambled["target_test"]
+
+
+class StoppedAt(Status):
+    """Ends its run, not the source-only one before it, in the middle of the second epoch."""
+
+    def note(self, every: float = 0.0, **fields: object) -> None:
+        if fields.get("epoch") == 2 and self.path.parent.name != "source_only":
+            raise ValueError("pulled the plug")
+        super().note(every, **fields)
+
+
+def losses_move_something(session: Session) -> None:
     for own in session.methods.values():
         own.prepare()
         own.after_epoch(100)  # some losses need labels that are made after an epoch
     step = tiny_step(session)
     for own in session.methods.values():
         losses = own.losses(step)
-        assert set(losses) == {name for name, weight in own.weights.items() if weight}
+        refused = getattr(own, "refused", 0)  # labels that have collapsed are not learnt from
+        assert set(losses) == {name for name, weight in own.weights.items() if weight and not refused}
         moves = [*losses.values()] or [step.source.output.logits.square().mean()]  # what has no loss has the task's
         torch.stack(moves).sum().backward(retain_graph=True)
         assert all(torch.isfinite(loss) and loss.ndim == 0 for loss in losses.values())
@@ -57,9 +115,34 @@ def test_losses_are_finite_and_move_something(tmp_path: Path, method: str) -> No
         assert any(gradient.abs().sum() > 0 for gradient in gradients)
 
 
+def predicts_what_was_scored(run: Path, test: Path, metrics: dict[str, Any]) -> domadapt.Model:
+    """Loaded from disk: the same scores, spans and confidence as the run has written down."""
+    model = domadapt.load(run / "model", precision="32")
+    records = domadapt.read(test, domain="laptop").records
+    again = model.predict_texts([UnlabelledText(r.id, "", r.text) for r in records])
+    assert model.session.task.score(records, again) == metrics["target_test"]
+    rows = (run / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    for row, prediction in zip(map(json.loads, rows), again, strict=True):
+        found = [{"start": s.start, "end": s.end, "type": s.type} for s in prediction.spans]
+        spans = row["predicted"].get("spans", []) if isinstance(row["predicted"], dict) else []
+        assert [{name: span[name] for name in ("start", "end", "type")} for span in spans] == found
+        assert row["confidence"] == pytest.approx(prediction.confidence, abs=2e-4)
+    return model
+
+
+def is_a_stock_model(folder: Path, task: str) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == ["SHA256SUMS", "domadapt.json", "encoder"]
+    stock = STOCK[task].from_pretrained(folder / "encoder").eval()
+    ours = domadapt.load(folder, precision="32").session.encoder
+    batch, _ = parsed_batch(ours)
+    with torch.no_grad():
+        logits = stock(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+        torch.testing.assert_close(logits, ours(batch).logits, atol=1e-5, rtol=1e-4)
+
+
 def changes_more_than_the_loss(method: Method) -> str:
     """Why a method acts even where its losses weigh nothing; empty if it does not."""
-    more = ("prepare", "augment", "transform", "final_weights")
+    more = ("augment", "transform", "final_weights")
     own = [name for name in more if getattr(type(method), name) is not getattr(Method, name)]
     return ", ".join(own)
 
@@ -77,6 +160,12 @@ def test_losses_that_weigh_nothing_change_nothing(tmp_path: Path, method: str) -
             if reason := changes_more_than_the_loss(own):
                 pytest.skip(f"{label} has its own {reason}")
             own.weights = dict.fromkeys(own.weights, 0.0)
+            before = {key: value.clone() for key, value in session.encoder.state_dict().items()}
+            session.source_only = finished("extraction")
+            with undisturbed():
+                own.prepare()
+            if not all(torch.equal(value, before[key]) for key, value in session.encoder.state_dict().items()):
+                pytest.skip(f"{label} changes the encoder before training")
         encoder = session.encoder
         if session.methods and (encoder.attention_hooks or encoder.output_hooks or encoder.states_hooks):
             pytest.skip("it has hooks in the encoder")
@@ -88,60 +177,14 @@ def test_losses_that_weigh_nothing_change_nothing(tmp_path: Path, method: str) -
         torch.testing.assert_close(ends[1][name], tensor, msg=name)
 
 
-class StoppedAt(Status):
-    """Ends its run, not the source-only one before it, in the middle of the second epoch."""
-
-    def note(self, every: float = 0.0, **fields: object) -> None:
-        if fields.get("epoch") == 2 and self.path.parent.name != "source_only":
-            raise ValueError("pulled the plug")
-        super().note(every, **fields)
-
-
-@pytest.mark.parametrize(
-    ("method", "backbone"),
-    [*((method, "bert") for method in METHODS), ("injection=attention_supervision", "deberta-v2")],
-)
-def test_a_run_that_was_killed_goes_on_and_its_model_predicts_the_same(
-    tmp_path: Path, method: str, backbone: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def trained(name: str) -> dict[str, object]:
-        folder = tmp_path / name
-        return domadapt.train([*overrides, f"paths.run={folder}/run", f"paths.cache={folder}/cache"])
-
-    overrides = [*corpora(tmp_path), *of_yaml(method), "trainer.precision=32", "trainer.threads=1"]
-    if backbone != "bert":
-        overrides += of_family(tmp_path / "backbone", backbone)
-    metrics = trained("whole")
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "Status", StoppedAt)
-        with pytest.raises(ValueError, match="^pulled the plug$"):
-            trained("cut")
-    assert (tmp_path / "cut" / "run" / "checkpoint" / "last.safetensors").is_file()
-    assert trained("cut")["attempts"] == 2
-    assert weights(tmp_path / "cut" / "run") == weights(tmp_path / "whole" / "run")
-    assert numbers(tmp_path / "cut" / "run") == numbers(tmp_path / "whole" / "run")
-    model = domadapt.load(tmp_path / "whole" / "run" / "model", precision="32")
-    corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
-    again = model.predict_texts([UnlabelledText(r.id, "", r.text) for r in corpus.records])
-    assert model.session.task.score(corpus.records, again) == metrics["target_test"]
-    rows = (tmp_path / "whole" / "run" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    for row, prediction in zip(map(json.loads, rows), again, strict=True):
-        found = [{"start": s.start, "end": s.end, "type": s.type} for s in prediction.spans]
-        assert [{name: span[name] for name in ("start", "end", "type")} for span in row["predicted"]["spans"]] == found
-        assert row["confidence"] == pytest.approx(prediction.confidence, abs=2e-4)
-
-
 @pytest.mark.parametrize("at_prediction", ["predicted", "parser"])
-@pytest.mark.parametrize("task", ["extraction", "classification"])
-def test_a_saved_model_predicts_the_same(tmp_path: Path, task: str, at_prediction: str) -> None:
+@pytest.mark.parametrize("task", TASKS)
+def test_every_injection_at_once_predicts_what_was_scored(tmp_path: Path, task: str, at_prediction: str) -> None:
     methods = [*EVERY_INJECTION, f"injection.lisa.at_prediction={at_prediction}"]
     overrides = [*corpora(tmp_path), *methods, f"task={task}", f"paths.run={tmp_path}/run", "trainer.precision=32"]
     made = make_methods(domadapt.compose("train", overrides))
     metrics = domadapt.train([*overrides, f"paths.cache={tmp_path}/cache"])
-    model = domadapt.load(tmp_path / "run" / "model", precision="32")
-    corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
-    again = model.predict_texts([UnlabelledText(r.id, "", r.text) for r in corpus.records])
-    assert model.session.task.score(corpus.records, again) == metrics["target_test"]
+    model = predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
     kind = "token" if task == "extraction" else "sequence"
     parsing = {"parses_at_prediction", "parser_at_prediction"}
     reading = {name for name, m in made.items() if parsing & m.reads and kind in m.tasks}
@@ -151,26 +194,63 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path, task: str, at_predictio
         assert all(0 <= s.start < s.end <= len(text) for s in prediction.spans)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("task", ["extraction", "classification"])
-def test_what_needs_no_method_to_predict_is_a_stock_model(tmp_path: Path, method: str, task: str) -> None:
-    overrides = [*corpora(tmp_path), *of_yaml(method, task), f"task={task}", "trainer.epochs=1", "trainer.precision=32"]
-    used = [m.used_at_prediction for m in build(domadapt.compose("train", overrides))[0].methods.values()]
-    if any(used):
-        pytest.skip("it is part of the model")
-    domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
-    folder = tmp_path / "run" / "model"
-    assert sorted(path.name for path in folder.iterdir()) == ["SHA256SUMS", "domadapt.json", "encoder"]
-    heads = {
-        "extraction": transformers.AutoModelForTokenClassification,
-        "classification": transformers.AutoModelForSequenceClassification,
-    }
-    stock = heads[task].from_pretrained(folder / "encoder").eval()
-    ours = domadapt.load(folder, precision="32").session.encoder
-    batch, _ = parsed_batch(ours)
-    with torch.no_grad():
-        logits = stock(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
-        torch.testing.assert_close(logits, ours(batch).logits, atol=1e-5, rtol=1e-4)
+HEAD = {"layer": 0, "head": 1, "target": "child"}
+GIVEN = {"layer": 0, "head": 1, "relation": "det", "direction": "to_head"}
+REFUSED: list[tuple[str, dict[str, Any], str]] = [  # a method, settings in place of its yaml's, what is said of them
+    ("lisa", {"layer": 7}, "lisa.layer=7: tiny_random has layers 0 to 1"),
+    ("lisa", {"head": 4}, "lisa.head=4: tiny_random has heads 0 to 3"),
+    ("lisa", {"at_prediction": "gold"}, "lisa.at_prediction='gold': expected predicted or parser"),
+    ("lisa", {"target": "aunt"}, "lisa.target='aunt': expected parent, child or sibling"),
+    ("lisa", {"target": "child", "at_prediction": "parser"}, "lisa.at_prediction=parser: expected target=parent"),
+    ("lisa", {"heads": [{"layer": 1}]}, r"lisa.heads\[0\]={'layer': 1}: expected layer, head, target"),
+    ("lisa", {"heads": []}, r"lisa.heads=\[\]: expected a list of {layer: ..., head: ..., target: ...}"),
+    ("lisa", {"heads": [HEAD, HEAD | {"head": -1}]}, r"lisa.heads\[1\].head=-1: expected a whole number from 0"),
+    ("lisa", {"heads": [HEAD, HEAD | {"target": "parent"}]}, "lisa.heads=.*: expected each head of a layer once"),
+    ("attention_supervision", {"relations": []}, r"relations=\[\]: expected a list of relation names"),
+    ("attention_supervision", {"relations": ["dobj"]}, "no relation dobj in the parses, whose relations are: .*nsubj"),
+    ("attention_supervision", {"heads": "best"}, "heads='best': expected a list of {layer: ..., head: ..., relation"),
+    ("attention_supervision", {"heads": [GIVEN | {"layer": 2}]}, r"heads\[0\].layer=2: tiny_random has layers 0 to 1"),
+    ("attention_supervision", {"heads": [GIVEN | {"head": 4}]}, r"heads\[0\].head=4: tiny_random has heads 0 to 3"),
+    ("attention_supervision", {"heads": [GIVEN, GIVEN]}, r"attention_supervision.heads\[1\]=.*: is there twice"),
+    ("attention_supervision", {"heads": [GIVEN | {"relation": 5}]}, r"heads\[0\].relation=5: expected a name"),
+    ("attention_supervision", {"heads": [GIVEN | {"direction": "up"}]}, "direction='up': expected to_head or to_"),
+    ("gnn", {"convolution": "rgcn"}, "gnn.convolution="),
+    ("gnn", {"masked": 0.0}, "gnn.masked=0.0: expected a share between 0 and 1, both excluded"),
+    ("gnn", {"masked": 1.0}, "gnn.masked=1.0: expected a share between 0 and 1, both excluded"),
+    ("relations", {"layer": 2}, "layer 2: tiny_random has layers 0 to 1, or from the last one -1 to -2"),
+    ("relations", {"layer": 0.5}, "relations.layer=0.5: expected a whole number"),
+    ("relations", {"width": 0}, "relations.width=0: expected a whole number from 1"),
+    ("relations", {"relation_width": 0}, "relations.relation_width=0: expected a whole number from 1"),
+    ("tree_bias", {"layers": []}, r"tree_bias.layers=\[\]: expected all, or different numbers"),
+    ("tree_bias", {"layers": "top"}, "tree_bias.layers='top': expected all"),
+    ("tree_bias", {"layers": [1, 1]}, r"tree_bias.layers=\[1, 1\]: expected all, or different"),
+    ("tree_bias", {"layers": [2]}, "tree_bias.layers=2: tiny_random has layers 0 to 1"),
+    ("tree_bias", {"max_distance": 0}, "tree_bias.max_distance=0: expected a whole number from 1"),
+    ("tree_bias", {"mask": True}, "tree_bias.mask=True: expected false, or a whole number from 1 to 6"),
+    ("tree_bias", {"mask": 7}, "tree_bias.mask=7: expected false, or a whole number from 1 to 6"),
+    ("extra_head", {"layer": 2}, "extra_head.layer=2: tiny_random has layers 0 to 1"),
+    ("extra_head", {"shape": "sum"}, "extra_head.shape='sum': expected product or bias"),
+    ("extra_head", {"arcs": "siblings"}, "extra_head.arcs='siblings': expected parents, children or both"),
+    ("gnn_fusion", {"convolution": "gat"}, "gnn_fusion.convolution='gat': expected gatv2, gcn, relational"),
+    ("gnn_fusion", {"width": 6}, "gnn_fusion.width=6: expected a whole multiple of 4"),
+    ("gnn_fusion", {"depth": 0}, "gnn_fusion.depth=0: expected a whole number from 1"),
+    ("gnn_fusion", {"rate": -1.0}, "gnn_fusion.rate=-1.0: expected a number from 0.0 to"),
+    ("self_training", {"average": 1}, "self_training.average=1: expected true or false"),
+    ("self_training", {"start": 2}, "self_training.start=2: expected a number from 0.0 to 1.0"),
+    ("self_training", {"temperature": 0}, "self_training.temperature=0: expected a number from 0.01 to 10.0"),
+    ("guidelines", {"terms_need_opinion": 0}, "guidelines.terms_need_opinion=0: expected true, false or null"),
+    ("guidelines", {"terms_need_opinion": "no"}, "guidelines.terms_need_opinion='no': expected true, false or null"),
+    ("coral", {"level": "spans"}, "coral.level='spans': expected sentence, word or null"),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "message"), REFUSED)
+def test_a_setting_out_of_range_is_named(name: str, settings: dict[str, Any], message: str) -> None:
+    [path] = CONF.glob(f"*/{name}.yaml")
+    config = dict(OmegaConf.to_container(OmegaConf.load(path))[name])  # type: ignore[index, arg-type, call-overload]
+    config |= ({"layer": 1} if isinstance(config.get("layer"), int) else {}) | settings
+    with pytest.raises(ValueError, match=message):
+        setting_of(tiny_encoder(), make(config))
 
 
 @pytest.mark.parametrize("config", ["{layer: 1}", "5", "null"])
@@ -186,18 +266,17 @@ def test_two_methods_can_not_share_a_loss() -> None:
         make_methods(domadapt.compose("train", ["injection=lisa", second]))
 
 
-def test_the_recurrent_baseline_takes_no_methods(tmp_path: Path) -> None:
+def test_the_recurrent_baseline_takes_no_methods_and_is_saved_and_loaded(tmp_path: Path) -> None:
+    overrides = [
+        *corpora(tmp_path),
+        "backbone=rnn_from_scratch",
+        "trainer.precision=32",
+        f"paths.cache={tmp_path}/cache",
+    ]
     with pytest.raises(ValueError, match="rnn_from_scratch takes no injection and no adaptation"):
-        domadapt.train([*corpora(tmp_path), "backbone=rnn_from_scratch", "injection=gnn"])
-
-
-def test_the_recurrent_baseline_is_saved_and_loaded(tmp_path: Path) -> None:
-    overrides = [*corpora(tmp_path), "backbone=rnn_from_scratch", f"paths.run={tmp_path}/run", "trainer.precision=32"]
-    metrics = domadapt.train([*overrides, f"paths.cache={tmp_path}/cache"])
-    model = domadapt.load(tmp_path / "run" / "model", precision="32")
-    corpus = domadapt.read(tmp_path / "test.jsonl", domain="laptop")
-    again = model.predict([r.text for r in corpus.records])
-    assert model.session.task.score(corpus.records, again) == metrics["target_test"]
+        domadapt.train([*overrides, "injection=gnn"])
+    metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
+    predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
 
 
 class OnTargetAlone(Method):

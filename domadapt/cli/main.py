@@ -121,10 +121,7 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
             return call(verb, cfg, overrides)
 
     words.check_utf8(arguments)
-    free = [verb in PLAIN and words.free_text(one) for one in arguments]
-    arguments = [
-        word for one, as_is in zip(arguments, free, strict=True) for word in ([one] if as_is else hidden([one]))
-    ]
+    arguments = [one if verb in PLAIN and words.free_text(one) else hidden([one])[0] for one in arguments]
     if verb == "adapt":
         verb, arguments = "train", ["train", *words.adapting(arguments[1:])]
     register()

@@ -9,9 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from hydra.errors import InstantiationException
+import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException, InstantiationException, MissingConfigException, OverrideParseException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from domadapt.config.overrides import check_utf8, config_dirs, lengthen, several_trackers
 from domadapt.config.resolvers import register
@@ -19,16 +22,10 @@ from domadapt.utils.redact import hidden
 
 
 def make(config: Any, **extra: Any) -> Any:
-    """The one place where configuration becomes objects.
-
-    Raises:
-        ValueError: what the object's constructor said, as it said it; or no ``_target_`` names one.
-    """
+    """The one place where configuration becomes objects; an error is what their constructor said, as it said it."""
     if not isinstance(config, Mapping) or not isinstance(config.get("_target_"), str):
-        raise ValueError(
-            f"{config!s:.80}: expected settings with a _target_ among them, the class that takes them, as in each yaml "
-            f"of domadapt"
-        )
+        expected = "expected settings with a _target_ among them, the class that takes them, as in our yaml files"
+        raise ValueError(f"{config!s:.80}: {expected}")
     try:
         return instantiate(config, _convert_="all", **extra)
     except InstantiationException as error:
@@ -52,8 +49,7 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
     """Settings and choices of a verb, with the comments of their yaml; or one choice's settings.
 
     Args:
-        arguments: ``GROUP=OPTION`` asks for the settings of that option alone; ``--config-dir`` adds
-            the options of a folder.
+        arguments: ``GROUP=OPTION`` asks for that option alone; ``--config-dir`` adds the options of a folder.
         usage: text whose line about the verb comes first.
 
     >>> print(verb_help("train", ["injection=lisa"], ""))  # doctest: +ELLIPSIS
@@ -78,14 +74,8 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
             title = next((c for c in comments if not c.startswith("@package")), "")
             own = "" if path.is_relative_to(places[0]) else f" ({path})"
             lines.append(f"  {'*' if name == default else ' '} {name:<24} {title}{own}")
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "Sweeps, completion and the rest of Hydra: --hydra-help. Your own: --config-dir=FOLDER, where "
-            "FOLDER/GROUP/OPTION.yaml is found, and Python in FOLDER.",
-        ]
-    )
+    more = "Your own: --config-dir=FOLDER, where FOLDER/GROUP/OPTION.yaml is found, and Python in FOLDER."
+    return "\n".join([*lines, "", f"Sweeps, completion and the rest of Hydra: --hydra-help. {more}"])
 
 
 def _settings(verb: str) -> Iterator[str]:
@@ -100,8 +90,6 @@ def _settings(verb: str) -> Iterator[str]:
 
 def groups(verb: str) -> Iterator[tuple[str, str | None]]:
     """Groups in a verb's defaults, and the option taken by default."""
-    from omegaconf import DictConfig, OmegaConf
-
     config: Any = OmegaConf.create((files("domadapt.conf") / f"{verb}.yaml").read_text(encoding="utf-8"))
     for entry in config.get("defaults", []):
         if isinstance(entry, DictConfig):
@@ -114,9 +102,6 @@ def groups(verb: str) -> Iterator[tuple[str, str | None]]:
 @contextmanager
 def initialized() -> Iterator[None]:
     """Hydra, ready to compose: inside a verb as it is, with the user's --config-dir, else set up for this block."""
-    import hydra
-    from hydra.core.global_hydra import GlobalHydra
-
     register()
     if GlobalHydra.instance().is_initialized():
         yield
@@ -126,21 +111,14 @@ def initialized() -> Iterator[None]:
 
 
 def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bool = False) -> DictConfig:
-    """Compose a configuration outside the command line.
+    """Compose the configuration of a verb outside the command line.
 
     Args:
-        config: name of a top-level yaml: train, benchmark, predict, parse, audit, report.
         with_hydra: keep Hydra's own settings, under ``hydra``.
-
-    Raises:
-        ValueError: an override that the configuration does not know.
 
     >>> compose("train", ["seed=7"]).seed
     7
     """
-    import hydra
-    from hydra.errors import HydraException
-
     check_utf8(overrides)
     with initialized():
         try:
@@ -158,9 +136,6 @@ def user_error(error: BaseException, verb: str) -> str | None:
     >>> user_error(KeyError("x"), "train") is None
     True
     """
-    from hydra.errors import HydraException, InstantiationException, MissingConfigException, OverrideParseException
-    from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
-
     ours = (ValueError, RuntimeError, OSError)
     while isinstance(error, InstantiationException) and isinstance(error.__cause__, (*ours, InstantiationException)):
         error = error.__cause__  # what the constructor said, not who called it
@@ -198,9 +173,7 @@ def _flat(error: BaseException) -> str:
 
 def _unknown_key(key: str, verb: str) -> str | None:
     """A setting that is not there, and the one it is likeliest to be."""
-
-    config = compose(verb)
-    known = {*_keys(config), *(group for group, _ in groups(verb))}
+    known = {*_keys(compose(verb)), *(group for group, _ in groups(verb))}
     if key in known:
         return None  # it is its value that is wrong
     close = get_close_matches(key, known, n=1)

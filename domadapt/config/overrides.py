@@ -23,7 +23,7 @@ def config_dirs(arguments: Sequence[str]) -> list[Path]:
 
 
 def import_from(arguments: Sequence[str]) -> None:
-    """Put these folders on Python's path: last, where they hide no library."""
+    """Put the folders of ``--config-dir`` on Python's path: last, where they hide no library."""
     sys.path += [folder for folder in map(str, config_dirs(arguments)) if folder not in sys.path]
 
 
@@ -54,9 +54,6 @@ def quote(argument: str) -> str:
 def lengthen(argument: str) -> str:
     """`source.path=a.csv` is short for `data.source.path=a.csv`, and so with the target. Paths of corpora are quoted.
 
-    Raises:
-        ValueError: such a path holds what OmegaConf would evaluate, now or when it reads the run's settings again.
-
     >>> lengthen("source.path=a, b.csv"), lengthen("target.path=[a.csv,b.csv]"), lengthen("seed=1")
     ("data.source.path='a, b.csv'", "data.target.path=['a.csv','b.csv']", 'seed=1')
     >>> lengthen(f"source.path=[{','.join(['a.csv'] * 99)}]").count("'a.csv'")
@@ -68,11 +65,9 @@ def lengthen(argument: str) -> str:
     name, sign, value = re.sub(r"^(source|target)\.", r"data.\1.", argument).partition("=")
     if not CORPUS.fullmatch(name):
         return name + sign + value
-    if "${" in value:
-        raise ValueError(
-            f"{name}={value}: a path is taken as it is, and '${{' can't be in it; rename the file, or let the shell "
-            f"fill in what stands for it"
-        )
+    if "${" in value:  # OmegaConf would evaluate it, now or when it reads the run's settings again
+        fix = "rename the file, or let the shell fill in what stands for it"
+        raise ValueError(f"{name}={value}: a path is taken as it is, and '${{' can't be in it; {fix}")
     if value in ("", "null") or value.lstrip("[")[:1] in ("'", '"') or _sweep(value):
         return name + sign + value  # quoted before: a benchmark composes its cells from the user's overrides
     return name + sign + (_list(value) if _is_list(value) else quoted(value))
@@ -112,9 +107,6 @@ def quoted(value: str) -> str:
 def check_utf8(arguments: Sequence[str]) -> None:
     r"""Refuse what can't be written into results and logs: bytes of a file's name that are not UTF-8.
 
-    Raises:
-        ValueError: names the argument.
-
     >>> check_utf8(["seed=1", "input=caf\udce9.txt"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: argument 'input=caf\udce9.txt': holds bytes that are not UTF-8; rename the file or folder, or...
@@ -123,10 +115,8 @@ def check_utf8(arguments: Sequence[str]) -> None:
         try:
             argument.encode("utf-8")
         except UnicodeEncodeError:
-            raise ValueError(
-                f"argument {argument!r}: holds bytes that are not UTF-8; rename the file or folder, or re-encode "
-                f"the text"
-            ) from None
+            fix = "rename the file or folder, or re-encode the text"
+            raise ValueError(f"argument {argument!r}: holds bytes that are not UTF-8; {fix}") from None
 
 
 def several_trackers(arguments: Sequence[str]) -> list[str]:
@@ -191,19 +181,15 @@ def adapting(arguments: Sequence[str]) -> list[str]:
 
     Settings may follow, and go before what this sets.
 
-    Raises:
-        ValueError: there are not two files, or the folder's name is nobody's to choose.
-
     >>> adapting(["a.csv", "b/new.txt", "seed=2"])[:3]
     ['data=my_files', 'source.path=a.csv', 'target.path=b/new.txt']
     >>> adapting(["a.csv", "b/new.txt", "seed=2"])[3:]
     ['adaptation=recipe', 'source.name=a', 'target.name=new', "paths.run='b/new_adapted'", 'seed=2']
     """
     paths, rest = parted(arguments)
-    if any(word in ("-m", "--multirun") for word in rest):
-        raise ValueError(
-            "adapt is one run; a sweep is domadapt train -m data=my_files adaptation=recipe source.path=..."
-        )
+    if {"-m", "--multirun"} & {*rest}:
+        sweep = "domadapt train -m data=my_files adaptation=recipe source.path=..."
+        raise ValueError(f"adapt is one run; a sweep is {sweep}")
     if len(paths) != 2:
         usage = "domadapt adapt LABELLED NEW_TEXTS [settings], such as domadapt adapt labelled.csv new_domain.txt"
         raise ValueError(f"expected two files, got {len(paths) or 'none'}: {usage}")
@@ -227,10 +213,7 @@ SHOWN = ("job", "hydra", "all")  # what --cfg can show
 
 
 def check_words(verb: str, arguments: Sequence[str]) -> None:
-    """Refuse what is neither a setting nor a flag.
-
-    Raises:
-        ValueError: with what to write instead.
+    """Refuse what is neither a setting nor a flag, and say what to write instead.
 
     >>> check_words("train", ["--seed=3"])
     Traceback (most recent call last):

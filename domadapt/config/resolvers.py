@@ -88,11 +88,7 @@ def method_name(
 
 
 def with_labels(name: str, target_labels: int | str) -> str:
-    """A method's name, and how many target labels it was given.
-
-    >>> with_labels("recipe", 32), with_labels("recipe", "all"), with_labels("recipe", 0)
-    ('recipe+32_labels', 'recipe+all_labels', 'recipe')
-    """
+    """A method's name, and how many target labels it was given, a number or ``all``."""
     return f"{name}+{target_labels}_labels" if target_labels else name
 
 

@@ -16,9 +16,6 @@ def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> 
     Args:
         choices: what each row says beside ``layer`` and ``head``, and what of it is allowed; anything, where empty.
 
-    Raises:
-        ValueError: not such a list, or a value is none of its choices, or a row is there twice.
-
     >>> read_heads("lisa.heads", [{"layer": 3, "head": 0, "target": "aunt"}], {"target": ("parent", "child")})
     Traceback (most recent call last):
     ValueError: lisa.heads[0].target='aunt': expected parent or child
@@ -41,13 +38,7 @@ def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> 
 
 
 def read_layers(name: str, layers: Any) -> list[int]:
-    """A setting that is ``all``, or lists layers.
-
-    Returns:
-        Their numbers; none for all.
-
-    Raises:
-        ValueError: neither of the two.
+    """Numbers of a setting that lists layers; none for ``all``.
 
     >>> read_layers("tree_bias.layers", "all"), read_layers("tree_bias.layers", [0, 3])
     ([], [0, 3])
@@ -64,37 +55,18 @@ def read_layers(name: str, layers: Any) -> list[int]:
 
 
 def layer_rows(name: str, layers: list[int], encoder: Any) -> dict[int, int]:
-    """Chosen layers, each with its place among them: what :func:`read_layers` gave, for a model.
-
-    Raises:
-        ValueError: as :func:`check_layer` raises it.
-    """
+    """Chosen layers, each with its place among them: what :func:`read_layers` gave, for a model."""
     for layer in layers:
-        check_layer(name, layer, encoder)
+        check_place(name, layer, encoder)
     return {layer: row for row, layer in enumerate(layers or range(encoder.attention_shape[0]))}
 
 
-def check_head(name: str, head: int, encoder: Any) -> None:
-    """Refuse a head that a model has not: ``ValueError`` as :func:`check_layer` raises it."""
-    _check(name, head, "heads", encoder.attention_shape[1], encoder)
-
-
-def check_layer(name: str, layer: int, encoder: Any) -> None:
-    """Refuse a layer that a model has not.
-
-    Args:
-        layer: counted from 0.
-        encoder: an :class:`~domadapt.models.encoder.Encoder`.
-
-    Raises:
-        ValueError: naming the layers that there are.
-    """
-    _check(name, layer, "layers", encoder.attention_shape[0], encoder)
-
-
-def _check(name: str, number: int, what: str, count: int, encoder: Any) -> None:
-    if not 0 <= number < count:
-        raise ValueError(f"{name}={number}: {encoder.name} has {what} 0 to {count - 1}")
+def check_place(name: str, layer: int, encoder: Any, head: int | None = None) -> None:
+    """Refuse a layer that an encoder has not, ``name``; or a layer and a head, ``name.layer`` and ``name.head``."""
+    numbers = [(name, layer)] if head is None else [(f"{name}.layer", layer), (f"{name}.head", head)]
+    for (setting, number), what, count in zip(numbers, ("layers", "heads"), encoder.attention_shape, strict=False):
+        if not 0 <= number < count:
+            raise ValueError(f"{setting}={number}: {encoder.name} has {what} 0 to {count - 1}")
 
 
 def mass_loss(scores: Tensor, links: Tensor) -> Tensor:
@@ -102,10 +74,8 @@ def mass_loss(scores: Tensor, links: Tensor) -> Tensor:
 
     Args:
         scores: (batch, pieces, pieces) before the softmax, attending piece in rows.
-        links: (3, links): row of the batch, attending piece, a piece that it should attend to.
-
-    Returns:
-        Scalar mean over pieces that are linked with something that no mask hides; zero if there is none.
+        links: (3, links): row of the batch, attending piece, a piece that it should attend to. The mean is over pieces
+            that are linked with something that no mask hides; zero if there is none.
 
     >>> mass_loss(torch.zeros(1, 4, 4), torch.tensor([[0, 0], [1, 1], [2, 3]])).exp().item()
     2.0

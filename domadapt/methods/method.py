@@ -21,8 +21,6 @@ class View:
     """One side of a step: a batch, and what the model says of it, computed when somebody first asks.
 
     Args:
-        batch: of source or of target text.
-        session: of the run.
         weight: what losses on this batch count for, beside those of other processes that train along; 1 with one.
     """
 
@@ -106,11 +104,7 @@ class Method(nn.Module):
         self.weights = dict(weights or {})
 
     def attach(self, session: Session) -> None:
-        """Called once, before training and after loading: hook into the encoder, make parameters.
-
-        Args:
-            session: keep it: ``self.session = setting`` is all that this does where it is not overridden.
-        """
+        """Called once, before training and after loading: keep the session, hook into the encoder, make parameters."""
         self.session = session
 
     def prepare(self) -> dict[str, Any]:
@@ -148,11 +142,7 @@ class Method(nn.Module):
         """After the optimiser's step: a teacher's moving average, say."""
 
     def after_epoch(self, epoch: int) -> None:
-        """Before an epoch is scored, under the weights that will be: new pseudo-labels, new counts of the corpus.
-
-        Args:
-            epoch: the one that is over, counted from 0.
-        """
+        """Before an epoch (from 0) is scored, under the weights that will be: new pseudo-labels, new counts."""
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
         """Its parameters with their peak learning rates, as torch's optimisers take them."""
@@ -175,11 +165,7 @@ class Method(nn.Module):
 
 
 def both_sides(step: Step, losses: Any) -> dict[str, Tensor]:
-    """A function of one view, summed over both sides of a step.
-
-    Args:
-        losses: takes a :class:`View`, gives named losses.
-    """
+    """Named losses, a function of one :class:`View`, summed over both sides of a step."""
     total: dict[str, Tensor] = {}
     for view in step.views:
         for name, value in losses(view).items():
@@ -188,13 +174,7 @@ def both_sides(step: Step, losses: Any) -> dict[str, Tensor]:
 
 
 def in_range(name: str, value: float, low: float, high: float = float("inf")) -> None:
-    """Refuse a setting out of its range.
-
-    Args:
-        low, high: both allowed; a whole ``low`` without ``high`` asks for a whole number.
-
-    Raises:
-        ValueError: naming the setting, its value and the range.
+    """Refuse a setting out of its range, ends included; a whole ``low`` without ``high`` asks for a whole number.
 
     >>> in_range("gnn.depth", 2, 1)
     >>> in_range("gnn.depth", 0, 1)

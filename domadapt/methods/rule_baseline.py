@@ -50,14 +50,7 @@ class PathRules:
         self.judged: dict[str, str] = {}
 
     def learn(self, records: Sequence[Record], parses: Sequence[Parse]) -> dict[str, Any]:
-        """Read everything off the source.
-
-        Returns:
-            What to record of it.
-
-        Raises:
-            ValueError: the source has no terms, or the parser gives no parts of speech.
-        """
+        """Read everything off the source; returns what to record of it."""
         self.kinds = noun_kinds(records, parses)
         if not self.kinds:
             raise ValueError(

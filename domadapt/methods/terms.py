@@ -91,11 +91,7 @@ def leaning_words(records: Sequence[Record], parses: Sequence[Parse], labels: Se
 
 
 def leaning(count: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(classes,) log P(class | word) / P(class), shrunk to zero where the word is seldom met.
-
-    >>> leaning(np.array([4.0, 0.0]), np.array([0.5, 0.5])).round(2).tolist()
-    [0.41, -0.69]
-    """
+    """(classes,) log P(class | word) / P(class), shrunk to zero where the word is seldom met."""
     return np.asarray(np.log((count + SHRINKAGE * shares) / (count.sum() + SHRINKAGE) / shares))
 
 

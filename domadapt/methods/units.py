@@ -61,10 +61,7 @@ def name_loss(logits: Tensor, names: Tensor, known: Tensor) -> Tensor:
     Args:
         logits: (nodes, names).
         names: (nodes,) id of each word's name, 0 where unknown.
-        known: (nodes,) True for words that count.
-
-    Returns:
-        Scalar; zero if no word counts.
+        known: (nodes,) True for words that count; without any the loss is zero.
 
     >>> name_loss(torch.zeros(2, 4), torch.tensor([0, 3]), torch.tensor([True, True])).exp().item()
     4.0
@@ -73,11 +70,7 @@ def name_loss(logits: Tensor, names: Tensor, known: Tensor) -> Tensor:
 
 
 def masked_mean(values: Tensor, where: Tensor) -> Tensor:
-    """Mean of the values where True; zero if nowhere.
-
-    >>> masked_mean(torch.tensor([1.0, 5.0]), torch.tensor([True, False])).item()
-    1.0
-    """
+    """Mean of the values where True; zero if nowhere."""
     return (values * where).sum() / where.sum().clamp(min=1)
 
 
@@ -135,10 +128,7 @@ def states_of(view: View, level: str) -> Tensor:
 
 
 def merge(probabilities: Tensor, names: list[str]) -> Tensor:
-    """Classes of the same name, added.
-
-    Args:
-        probabilities: (rows, classes).
+    """Of (rows, classes) probabilities, those of the same name added.
 
     >>> merge(torch.tensor([[0.5, 0.2, 0.3]]), ["", "aspect", "aspect"])
     tensor([[0.5000, 0.5000]])
@@ -156,9 +146,6 @@ def entropy(probabilities: Tensor) -> Tensor:
 def check_level(name: str, level: str | None) -> None:
     """Refuse what is no level.
 
-    Raises:
-        ValueError: naming the method, the value and the levels.
-
     >>> check_level("mmd", "span")
     Traceback (most recent call last):
     ValueError: mmd.level='span': expected sentence, word or null
@@ -168,11 +155,7 @@ def check_level(name: str, level: str | None) -> None:
 
 
 def level_of(name: str, level: str | None, task: Task) -> str:
-    """The level that is meant: of None, what the task classifies.
-
-    Raises:
-        ValueError: words are to be compared where texts are classified: which of them matter is not known.
-    """
+    """The level that is meant: of None, what the task classifies; of texts, which words matter is not known."""
     if level == "word" and task.kind != "token":
         raise ValueError(
             f"{name}.level=word: here texts are classified, and no word of them is; take sentence, or null"

@@ -19,13 +19,7 @@ FORMAT = "domadapt checkpoint 2"
 
 
 def save(checkpoint: dict[str, Any], path: Path) -> None:
-    """Write nested dicts, lists and tuples of tensors, numbers, strings, booleans and None.
-
-    Args:
-        path: the file; its folder is made if absent.
-
-    Raises:
-        TypeError: there is something else in it.
+    """Write nested dicts, lists and tuples of tensors, numbers, strings, booleans and None; nothing else.
 
     >>> import tempfile, torch
     >>> path = Path(tempfile.mkdtemp(), "last.safetensors")
@@ -40,11 +34,7 @@ def save(checkpoint: dict[str, Any], path: Path) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read what :func:`save` wrote.
-
-    Raises:
-        ValueError: the file is damaged, or something else, such as a pickle.
-    """
+    """Read what :func:`save` wrote; a damaged file, or something else such as a pickle, is a ValueError."""
     try:
         with safe_open(path, framework="pt") as file:
             header = file.metadata() or {}

@@ -69,11 +69,7 @@ def matching(path: str) -> list[Path]:
 
 @contextmanager
 def told_if_full(path: Path) -> Iterator[None]:
-    """Around what writes ``path``: if there is no room for it, say so in words that help.
-
-    Raises:
-        OSError: naming the file, the reason and the way out.
-    """
+    """Around what writes ``path``: if there is no room for it, the error names the file and the way out."""
     try:
         yield
     except Exception as error:  # safetensors has an exception of its own, with the system's number in its text
@@ -88,31 +84,17 @@ def told_if_full(path: Path) -> Iterator[None]:
 
 
 def refuse_overwriting(output: Path, inputs: Iterable[Path], setting: str = "output") -> None:
-    """Before anything is computed, let alone written: what is read must not be replaced.
-
-    Args:
-        inputs: files that are read; those that are not there don't count.
-
-    Raises:
-        ValueError: it is one of them, by whatever name.
-    """
-    if not output.is_file():
-        return
-    for path in inputs:
+    """Before anything is computed: what is read must not be replaced, by whatever name."""
+    for path in inputs if output.is_file() else ():
         if path.is_file() and path.samefile(output):
             raise ValueError(f"{setting}={output}: is {path}, which is read; it would be lost: give another file")
 
 
 def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` make a file beside ``path``, then put it in its place by rename.
+    """Let ``write`` make a file beside ``path``, then put it in its place by rename; its folder is made if absent.
 
-    Args:
-        path: the file; its folder is made if absent. What a link points to is replaced, not the link; a device or a
-            pipe is written to as it is.
-        write: called with a temporary path on the same file system.
-
-    Raises:
-        OSError: it could not be written; what was there is still there.
+    What a link points to is replaced, not the link; a device or a pipe is written to as it is. Where it could not be
+    written, what was there is still there.
     """
     with told_if_full(path):
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -132,12 +114,7 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
 def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a folder beside ``path``, then put it in its place. One process at a time.
 
-    Args:
-        path: the folder; what was there is deleted when the new one is whole.
-        write: called with the path of a folder that does not exist.
-
-    Raises:
-        OSError: it could not be written; what was there is still there.
+    What was there is deleted when the new one is whole; where it could not be written, it is still there.
     """
     part = path.with_name(f".{path.name}.new{PART}")
     shutil.rmtree(part, ignore_errors=True)
@@ -171,11 +148,7 @@ def clear_parts(path: Path) -> None:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Remove folders up to the first that holds something.
-
-    Args:
-        folders: the innermost first; those that are not there are passed over.
-    """
+    """Remove folders, the innermost first, up to the first that holds something."""
     for folder in folders:
         try:
             folder.rmdir()
@@ -189,8 +162,7 @@ def remove_empty(folders: Iterable[Path]) -> None:
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Of several processes that would make the same file, let one make it and the others wait.
 
-    Args:
-        path: the file. Its lock lies beside it and is the system's: a killed process leaves none behind.
+    Its lock lies beside it and is the system's: a killed process leaves none behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_name(f".{path.name}.lock")):
@@ -229,11 +201,7 @@ AGAIN = "copy the folder again, or train the model again"
 
 
 def sha256(path: Path) -> str:
-    """A file's, in hexadecimal digits.
-
-    Raises:
-        ValueError: it can't be read; names it.
-    """
+    """A file's, in hexadecimal digits."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -263,7 +231,7 @@ def verify_checksums(folder: Path) -> None:
     """Compare the files of a folder with what was written down of them; others may lie beside them.
 
     Raises:
-        ValueError: one is missing or was changed, or the list itself is damaged; names the file and the way out.
+        ValueError: one is missing or was changed, or the list itself is damaged.
     """
     listing = folder / CHECKSUMS
     lines = listing.read_bytes().decode("utf-8", "replace").splitlines()

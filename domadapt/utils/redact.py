@@ -48,22 +48,14 @@ def redact(text: str) -> str:
 
 
 def strike(text: str) -> str:
-    """A text without the values of secrets in the environment and in settings.
-
-    Args:
-        text: of any kind; one that nothing secret occurs in comes back as it is.
-    """
+    """A text without the values of secrets in the environment and in settings."""
     for value in sorted(_environment() | _settings, key=len, reverse=True):
         text = text.replace(value, HIDDEN)
     return text
 
 
 def struck(value: Any) -> Any:
-    """Nested dicts and lists whose texts, names included, hold no secret.
-
-    >>> struck({"a": ["b", 1]})
-    {'a': ['b', 1]}
-    """
+    """Nested dicts and lists whose texts, names included, hold no secret."""
     if isinstance(value, dict):
         return {struck(name): struck(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -126,10 +118,9 @@ def hidden(arguments: Sequence[str]) -> list[str]:
 
 
 class Redacting(logging.Filter):
-    """For a log handler: records lose their secrets, tracebacks included."""
+    """For a log handler: records lose their secrets, tracebacks included; none is dropped."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite the record; none is dropped."""
         record.msg, record.args = redact(record.getMessage()), ()
         if record.exc_info and not record.exc_text:
             record.exc_text = redact(logging.Formatter().formatException(record.exc_info))
@@ -163,14 +154,11 @@ def _hidden(match: re.Match[str]) -> str:
     return f"{name}{sign}{HIDDEN}" if flag and plain else match[0]
 
 
-def _movable(value: str) -> bool:
-    return len(value) >= SHORTEST and "${" not in value
-
-
 def _moved(argument: str) -> str:
     name, sign, value = argument.partition("=")
     several = value.startswith(("[", "{"))
-    if sign and _movable(value) and (is_secret(name) or (LOGIN.search(value) and not several)):
+    movable = len(value) >= SHORTEST and "${" not in value
+    if sign and movable and (is_secret(name) or (LOGIN.search(value) and not several)):
         return f"{name}={_reference(name, value)}"
     return f"{name}={GIVEN.sub(lambda item: _moved_item(name, item), value)}" if several else argument
 
@@ -178,7 +166,7 @@ def _moved(argument: str) -> str:
 def _moved_item(name: str, item: re.Match[str]) -> str:
     """Of a dict; its place is part of the variable's name, since a list may hold several of one name."""
     value = item["value"]
-    if not _movable(value):
+    if len(value) < SHORTEST or "${" in value:
         return item[0]
     variable = f"{name}_{item.start()}_{item['name']}"
     return f"{item['name']}{item['sign']}{_reference(variable, value)}"

@@ -21,11 +21,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def pick_precision(name: str, device: torch.device) -> str:
-    """``auto`` takes bfloat16 where the device computes in it, else float32.
-
-    Raises:
-        ValueError: an unknown precision.
-    """
+    """``auto`` takes bfloat16 where the device computes in it, else float32."""
     name = str(name)  # 32 arrives as a number
     if name not in ("auto", "32", "bf16-mixed"):
         raise ValueError(f"trainer.precision={name!r}: expected auto, 32 or bf16-mixed")
@@ -38,11 +34,7 @@ def pick_precision(name: str, device: torch.device) -> str:
 
 
 def kind_of_hardware(device: str, precision: str) -> str:
-    """What of this machine changes a run's numbers: ``cpu 32-true``, or ``cuda NVIDIA H200 bf16-mixed``.
-
-    Raises:
-        ValueError: as of :func:`pick_device` and :func:`pick_precision`.
-    """
+    """What of this machine changes a run's numbers: ``cpu 32-true``, or ``cuda NVIDIA H200 bf16-mixed``."""
     found = pick_device(device)
     name = [torch.cuda.get_device_name(found)] if found.type == "cuda" else []  # which processor changes nothing
     return " ".join([found.type, *name, pick_precision(precision, found)])

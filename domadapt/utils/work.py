@@ -26,10 +26,7 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: i
     """``work`` of each item, done in worker processes, in the order of the items. Few are drawn ahead.
 
     The workers are loky's: they wait for more a while, so that only the first call pays for starting them, and a
-    caller's script needs no ``if __name__ == "__main__"``.
-
-    Args:
-        work: a function of a module, or something else that can be pickled.
+    caller's script needs no ``if __name__ == "__main__"``. ``work`` must be picklable.
 
     Raises:
         RuntimeError: a worker was killed.

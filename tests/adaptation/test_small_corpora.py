@@ -32,12 +32,6 @@ def test_nouns_that_come_once_and_a_single_noun(tmp_path: Path, texts: list[str]
     assert 0 < metrics["stages"]["term_substitution/terms"] <= len(texts)
 
 
-@pytest.mark.parametrize("value", [0, 1, "no"])
-def test_a_switch_is_true_or_false(value: object) -> None:
-    with pytest.raises(ValueError, match=f"^guidelines.terms_need_opinion={value!r}: expected true, false or null$"):
-        Guidelines(terms_need_opinion=value, not_terms=None)  # type: ignore[arg-type]
-
-
 def test_terms_can_not_need_an_opinion_where_none_is_annotated() -> None:
     method = Guidelines(terms_need_opinion=True, not_terms=None)
     session = setting_of(tiny_encoder(labels=3), method)

@@ -153,23 +153,6 @@ def test_soft_labels_against_a_loop() -> None:
     assert soft_cross_entropy(logits[:0], labels[:0], 0.5, 0.7, counts) == 0
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("average=1", "self_training.average=1: expected true or false"),
-        ("start=2", "self_training.start=2: expected a number from 0.0 to 1.0"),
-        ("temperature=0", "self_training.temperature=0: expected a number from 0.01 to 10.0"),
-    ],
-)
-def test_a_setting_out_of_range_is_named(tmp_path: Path, given: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        build(
-            domadapt.compose(
-                "train", [*corpora(tmp_path), "adaptation=self_training", f"adaptation.self_training.{given}"]
-            )
-        )
-
-
 def test_averaging_beside_it_is_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels are made under the moving average of the weights, not under those of the last step."""
     seen = []

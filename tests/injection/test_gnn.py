@@ -94,26 +94,3 @@ def test_losses_of_a_step_are_those_of_both_sides() -> None:
     assert set(both) == set(method.weights)
     for name, value in both.items():
         torch.testing.assert_close(value, source[name] + 0.5 * target[name])
-
-
-def test_it_leaves_the_encoder_as_it_was() -> None:
-    encoder = tiny_encoder()
-    before = set(encoder.state_dict())
-    setting_of(encoder, supervision())
-    assert set(encoder.state_dict()) == before
-    assert not GraphSupervision.used_at_prediction
-    assert not encoder.attention_hooks and not encoder.states_hooks
-
-
-def test_truncated_words_are_left_out() -> None:
-    method = supervision()
-    step = tiny_step(setting_of(tiny_encoder(), method, max_pieces=5))
-    assert (step.source.batch.node_first_piece < 0).any()
-    assert all(torch.isfinite(loss) for loss in method.losses(step).values())
-
-
-@pytest.mark.parametrize("change", [{"convolution": "rgcn"}, {"masked": 0.0}, {"masked": 1.0}])
-def test_settings_out_of_range(change: dict[str, object]) -> None:
-    settings = {"convolution": "gcn", "width": 16, "depth": 1, "masked": 0.5, "temperature": 0.1}
-    with pytest.raises(ValueError, match=r"gnn\.(convolution|masked)="):
-        GraphSupervision(**settings | change, agreement=1.0, heads=1.0, relations=1.0)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.syntax.alignment import IGNORED
 from domadapt.training.epochs import final_weights
-from tests.support import FAMILIES, parsed_batch, setting_of, small_encoder, tiny_encoder, tiny_step, view_of
+from tests.support import parsed_batch, setting_of, small_encoder, tiny_encoder, tiny_step, view_of
 
 
 def lisa(at_prediction: str = "predicted", layer: int = 1) -> Lisa:
@@ -136,20 +136,6 @@ def test_mass_on_a_set_against_a_loop() -> None:
     torch.testing.assert_close(one, head_loss(scores, parents))
 
 
-def test_the_head_learns_the_tree() -> None:
-    encoder, method = tiny_encoder(), lisa()
-    session = setting_of(encoder, method)
-    optimizer = torch.optim.Adam([*encoder.parameters(), *method.parameters()], 5e-3)
-    losses = []
-    for _ in range(60):
-        loss = method.losses(tiny_step(session, target=False))["lisa/head"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.3 * losses[0]
-
-
 def test_losses_of_source_and_target_come_from_their_own_passes() -> None:
     method = lisa()
     session = setting_of(tiny_encoder(), method)
@@ -202,33 +188,7 @@ def test_parser_mode_depends_on_the_tree_and_predicted_mode_does_not() -> None:
                 assert (not torch.equal(encoder(batch).logits, tree)) == reads
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"layer": 7}, "lisa.layer=7: tiny_random has layers 0 to 1"),
-        ({"head": 4}, "lisa.head=4: tiny_random has heads 0 to 3"),
-        ({"at_prediction": "gold"}, "lisa.at_prediction='gold': expected predicted or parser"),
-        ({"target": "aunt"}, "lisa.target='aunt': expected parent, child or sibling"),
-        ({"target": "child", "at_prediction": "parser"}, "lisa.at_prediction=parser: expected target=parent"),
-        ({"heads": [{"layer": 1}]}, r"lisa.heads\[0\]={'layer': 1}: expected layer, head, target"),
-        ({"heads": []}, r"lisa.heads=\[\]: expected a list of {layer: ..., head: ..., target: ...}"),
-        (
-            {"heads": [SEVERAL[0], {**SEVERAL[0], "head": -1}]},
-            r"lisa.heads\[1\].head=-1: expected a whole number from 0",
-        ),
-        (
-            {"heads": [SEVERAL[0], {**SEVERAL[0], "target": "parent"}]},
-            "lisa.heads=.*: expected each head of a layer once",
-        ),
-    ],
-)
-def test_settings_out_of_range(settings: dict[str, object], message: str) -> None:
-    fitting = {"layer": 0, "head": 0, "at_prediction": "predicted", "weight": 1.0}
-    with pytest.raises(ValueError, match=message):
-        setting_of(tiny_encoder(), Lisa(**fitting | settings))
-
-
-@pytest.mark.parametrize("kind", [kind for kind in FAMILIES if kind not in ("modernbert", "mobilebert")])
+@pytest.mark.parametrize("kind", ["bert", "distilbert"])
 def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: str) -> None:
     encoder, method = small_encoder(tmp_path, kind), several()
     session = setting_of(encoder, method)

@@ -13,14 +13,10 @@ from domadapt.data.records import Record, Span
 from domadapt.methods.injection.paths import OpinionPaths, path_loss
 from domadapt.methods.session import Session
 from domadapt.methods.terms import leaning_words, opinion_words
-from domadapt.runs.status import Status
 from domadapt.syntax.parser import SpacyParser
 from domadapt.syntax.trees import path
-from domadapt.training.build import build, make_validators
-from domadapt.training.epochs import Epochs
-from domadapt.training.fit import fit
-from domadapt.training.options import read_options
-from tests.support import corpora, setting_of, tiny_encoder, tiny_step, without_dropout
+from domadapt.training.build import build
+from tests.support import corpora, setting_of, tiny_encoder, tiny_step
 
 TEXTS = ["The lens is sharp.", "A sharp screen helps me.", "Nope."]
 
@@ -92,24 +88,6 @@ def test_a_controls_twin_has_its_own_paths_and_as_many_parameters(tmp_path: Path
     sides = [prepared(tmp_path), prepared(tmp_path, "control=linear")]
     assert sides[0][1].numbers != sides[1][1].numbers
     assert len({sum(p.numel() for p in method.parameters()) for _, method, _ in sides}) == 1
-
-
-def test_without_weight_nothing_changes(tmp_path: Path) -> None:
-    ends = []
-    for name, own in (("plain", []), ("weightless", ["injection=paths", "injection.paths.weight=0.0"])):
-        steady = ["trainer.precision=32", "trainer.gradient_clip=1e9", "trainer.epochs=1"]
-        cfg = domadapt.compose("train", [*corpora(tmp_path), *own, *steady])
-        torch.manual_seed(0)
-        session, _ = build(cfg)
-        without_dropout(session.encoder)
-        for method in session.methods.values():
-            method.prepare()
-        validators, options = list(make_validators(cfg.selection)), read_options(cfg)
-        status = Status(tmp_path / name, "key")
-        fit(options, session, Epochs(tmp_path / name, "key", session, validators, options, status), None)
-        ends.append(session.encoder.state_dict())
-    for name, tensor in ends[0].items():
-        torch.testing.assert_close(ends[1][name], tensor, msg=name)
 
 
 def test_it_leaves_the_encoder_as_it_was_and_truncated_words_out() -> None:

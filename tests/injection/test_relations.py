@@ -53,18 +53,3 @@ def test_layers_above_the_chosen_one_learn_nothing() -> None:
     below, above = session.encoder.layers()
     assert all(p.grad is not None for p in below.parameters())
     assert all(p.grad is None for p in above.parameters())
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"layer": 2}, "layer 2: tiny_random has layers 0 to 1, or from the last one -1 to -2"),
-        ({"layer": 0.5}, "relations.layer=0.5: expected a whole number"),
-        ({"width": 0}, "relations.width=0: expected a whole number from 1"),
-        ({"relation_width": 0}, "relations.relation_width=0: expected a whole number from 1"),
-    ],
-)
-def test_settings_out_of_range(change: dict[str, object], message: str) -> None:
-    settings = {"layer": 0, "width": 8, "relation_width": 4, "heads": 1.0, "relations": 1.0, "tags": 1.0}
-    with pytest.raises(ValueError, match=message):
-        setting_of(tiny_encoder(), Relations(**settings | change))  # type: ignore[arg-type]

@@ -70,14 +70,6 @@ def test_the_teacher_is_what_is_saved(trained: Train) -> None:
     assert not same(weights(still), weights(moved))
 
 
-def test_the_mean_of_all_steps_is_what_is_saved(trained: Train) -> None:
-    _, averaged = trained("adaptation=averaged")
-    _, plain = trained()
-    name = "classifier.weight"
-    assert weights(averaged)[name].norm() < weights(plain)[name].norm() * 1.5
-    assert not torch.equal(weights(averaged)[name], weights(plain)[name])
-
-
 def test_a_words_bias_decides_its_tag_at_prediction(trained: Train) -> None:
     _, run = trained("adaptation=word_bias", "adaptation.word_bias.shift=50.0")
     model = domadapt.load(run / "model", trust_code=True)

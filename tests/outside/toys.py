@@ -51,71 +51,6 @@ class Teacher(Method):
         return {name: weight.clone() for name, weight in self.teacher.state_dict().items()}
 
 
-class TargetEntropy(Method):
-    """Least entropy on the target (Grandvalet & Bengio 2004): a loss on target batches alone."""
-
-    reads = TARGET
-
-    def __init__(self, weight: float) -> None:
-        super().__init__({"entropy": weight})
-
-    def losses(self, step: Step) -> dict[str, Tensor]:
-        assert step.target is not None
-        logits = step.target.output.logits.float()
-        return {"entropy": -(logits.softmax(-1) * logits.log_softmax(-1)).sum(-1).mean()}
-
-
-class _Reversed(torch.autograd.Function):
-    @staticmethod
-    def forward(context: Any, states: Tensor, strength: float) -> Tensor:
-        context.strength = strength
-        return states.view_as(states)
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> Any:
-        return -context.strength * gradients[0], None
-
-
-class Adversary(Method):
-    """Gradient reversal with a ramp (Ganin et al. 2016), at a learning rate of its own."""
-
-    reads = TARGET
-
-    def __init__(self, weight: float) -> None:
-        super().__init__({"adversary": weight})
-        self.ramp: list[float] = []
-
-    def attach(self, session: Session) -> None:
-        super().attach(session)
-        self.judge = nn.Linear(session.encoder.width, 2)
-
-    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
-        return [{"params": list(self.judge.parameters()), "lr": 10 * rate}]
-
-    def losses(self, step: Step) -> dict[str, Tensor]:
-        strength = 2 / (1 + float(np.exp(-10 * step.progress))) - 1
-        self.ramp.append(strength)
-        losses = []
-        for domain, view in enumerate(step.views):
-            logits = self.judge(_Reversed.apply(view.output.states[:, 0], strength))
-            losses.append(F.cross_entropy(logits.float(), torch.full((len(logits),), domain)))
-        return {"adversary": torch.stack(losses).mean()}
-
-
-class Moments(Method):
-    """Means of both sides' states are pulled together: CORAL's first moment."""
-
-    reads = TARGET
-
-    def __init__(self, weight: float) -> None:
-        super().__init__({"moments": weight})
-
-    def losses(self, step: Step) -> dict[str, Tensor]:
-        assert step.target is not None
-        source, target = (view.output.states[:, 0].float().mean(0) for view in step.views)
-        return {"moments": (source - target).pow(2).mean()}
-
-
 class SoftLabels(Method):
     """Every target text has a distribution of its own to learn, carried by the batch."""
 
@@ -170,30 +105,6 @@ class WordBias(Method):
         flat = logits.view(-1, logits.shape[-1])
         flat[batch.node_first_piece[read], 1] += self.own(batch, "shift")[read].to(flat.dtype)
         return replace(output, logits=logits)
-
-
-class Averaged(Method):
-    """The mean of the weights after each step is what is scored and saved (Izmailov et al. 2018)."""
-
-    def attach(self, session: Session) -> None:
-        super().attach(session)
-        self.sums: dict[str, Tensor] = {}
-        self.steps = 0
-
-    def after_step(self, step: Step) -> None:
-        self.steps += 1
-        for name, weight in self.session.encoder.state_dict().items():
-            self.sums[name] = self.sums[name] + weight if name in self.sums else weight.clone()
-
-    def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-        means = {name: total / self.steps for name, total in self.sums.items() if total.is_floating_point()}
-        return weights | means
-
-    def memory(self) -> dict[str, Any]:
-        return {"sums": self.sums, "steps": self.steps}
-
-    def recall(self, memory: dict[str, Any]) -> None:
-        self.sums, self.steps = memory["sums"], memory["steps"]
 
 
 class Renamed(Method):

@@ -1,6 +1,7 @@
 """Injections that supervise, on every family of models: they learn, and leave a stock model that gives the same."""
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,23 @@ import pytest
 import torch
 import transformers
 
+import domadapt
 from domadapt.methods.injection.attention_supervision import AttentionSupervision
 from domadapt.methods.injection.gnn import GraphSupervision
 from domadapt.methods.injection.lisa import Lisa
 from domadapt.methods.injection.paths import OpinionPaths
 from domadapt.methods.injection.relations import Relations
 from domadapt.methods.method import Method, Step
+from domadapt.training.build import build
 from domadapt.training.epochs import final_weights
+from tests.adaptation.test_objectives import WITH
+from tests.injection import test_lisa, test_reading
 from tests.support import (
     FAMILIES,
     UNREACHABLE,
+    corpora,
+    of_family,
+    of_yaml,
     parsed_batch,
     setting_of,
     small_encoder,
@@ -84,6 +92,18 @@ def test_it_learns_and_leaves_a_stock_model(tmp_path: Path, kind: str, name: str
     torch.testing.assert_close(logits, ours, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("choice", "kind"), [*product(test_reading.READING, REACHED), *(("injection=gnn_fusion", k) for k in UNREACHABLE)]
+)
+def test_what_reads_trees_starts_as_the_plain_model(tmp_path: Path, choice: str, kind: str) -> None:
+    test_reading.test_it_starts_as_the_plain_model_and_learns_to_read(tmp_path, choice, kind)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in REACHED if kind != "modernbert"])
+def test_syntax_heads_fold(tmp_path: Path, kind: str) -> None:
+    test_lisa.test_folded_it_is_the_stock_model_with_other_weights(tmp_path, kind)
+
+
 @pytest.mark.parametrize("kind", [*REACHED, "deberta-v2", "mpnet"])
 def test_what_a_layer_gives_out_is_kept(tmp_path: Path, kind: str) -> None:
     encoder = small_encoder(tmp_path, kind).eval()
@@ -113,3 +133,20 @@ def test_texts_that_a_parser_makes_no_sense_of(name: str) -> None:
     for example in session.source[1:]:
         losses = method.losses(Step(view_of(session, [example]), None, 0, 0.5))
         assert all(torch.isfinite(loss) and loss >= 0 for loss in losses.values()), example.text[:10]
+
+
+def test_a_family_whose_attention_can_not_be_replaced_is_adapted(tmp_path: Path) -> None:
+    own = [session for name in WITH for session in of_yaml(f"adaptation={name}")[1:]]
+    overrides = [*corpora(tmp_path), f"adaptation=[{','.join(WITH)}]", "adaptation.masked_lm.epochs=0", *own]
+    overrides += [*of_family(tmp_path / "backbone", "deberta-v2"), f"paths.cache={tmp_path}/cache"]
+    session, _ = build(domadapt.compose("train", overrides))
+    for method in session.methods.values():
+        method.prepare()
+        method.after_epoch(100)
+    for name, method in session.methods.items():
+        losses = method.losses(tiny_step(session))
+        assert set(losses) == {name for name, weight in method.weights.items() if weight}
+        session.encoder.zero_grad()
+        torch.stack([*losses.values()]).sum().backward()
+        gradients = [p.grad for p in session.encoder.parameters() if p.grad is not None]
+        assert all(torch.isfinite(g).all() for g in gradients) and any(g.abs().sum() > 0 for g in gradients), name

@@ -21,19 +21,12 @@ from tests.support import corpora
     ("launcher", "settings"), [("submitit_local", []), ("ray", ["hydra.launcher.ray.init.num_cpus=2"])]
 )
 def test_another_launcher_runs_the_same(
-    problem: list[str],
-    in_process: list[Any],
-    tmp_path: Path,
-    launcher: str,
-    settings: list[str],
+    problem: list[str], in_process: list[Any], tmp_path: Path, launcher: str, settings: list[str]
 ) -> None:
     runs_the_same(problem, in_process, tmp_path, launcher, settings)
 
 
-def test_inside_a_verb_the_users_config_dir_holds_for_the_jobs(
-    problem: list[str],
-    tmp_path: Path,
-) -> None:
+def test_inside_a_verb_the_users_config_dir_holds_for_the_jobs(problem: list[str], tmp_path: Path) -> None:
     (tmp_path / "conf/experiment").mkdir(parents=True)
     (tmp_path / "conf/experiment/own.yaml").write_text("# @package _global_\nmethod: my_own_name\n")
     program = """

@@ -39,7 +39,6 @@ class Averaging(Method):
         self.steps = 0
 
     def after_step(self, step: Step) -> None:
-        """One more step's weights."""
         if step.progress < self.start:
             return
         self.steps += 1
@@ -56,9 +55,7 @@ class Averaging(Method):
         return weights | {name: mean for name, mean in self.mean.items() if name in same}
 
     def memory(self) -> dict[str, Any]:
-        """The mean so far."""
         return {"mean": {name: mean.cpu() for name, mean in self.mean.items()}, "steps": self.steps}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """Take it back."""
         self.mean, self.steps = dict(memory["mean"]), int(memory["steps"])

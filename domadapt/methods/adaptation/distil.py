@@ -56,11 +56,7 @@ class Distillation(Method):
         self.labels: dict[str, Tensor] = {}  # by text: (words, classes) or (1, classes); zeros for words unread
 
     def prepare(self) -> dict[str, Any]:
-        """Let every teacher label the target.
-
-        Raises:
-            ValueError: a teacher has other labels than this run, or has read labels of this target.
-        """
+        """Let every teacher label the target; one that has other labels, or has read the target's, is refused."""
         session, token = self.session, self.session.task.kind == "token"
         examples = session.target_sample(self.texts, seed=2)
         words = [tuple((s, e) for s, e in example.words.tolist()) if token else None for example in examples]
@@ -69,9 +65,8 @@ class Distillation(Method):
         for run in self.teachers:
             self._check(run)
             with undisturbed():
-                found = self.session.saved_runs.label(
-                    run, texts, self.batch_size, session.device.type, session.precision
-                )
+                where = session.device.type, session.precision
+                found = session.saved_runs.label(run, texts, self.batch_size, *where)
             if (found.kind, sorted(found.labels)) != (session.task.kind, sorted(session.task.labels)):
                 raise ValueError(
                     f"distil.teachers: {run} tells {', '.join(found.labels)}; expected the labels of this run, "
@@ -106,7 +101,6 @@ class Distillation(Method):
         return {"labels": rows_by_text(self.labels, examples, counts, len(self.session.task.labels))}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """Of the target batch."""
         if step.target is None or not self.labels:
             return {}
         batch, token = step.target.batch, self.session.task.kind == "token"
@@ -123,21 +117,15 @@ def rows_by_text(known: Mapping[str, Tensor], examples: Sequence[Example], count
         known: (rows, width) by text; another number of rows than is counted here is of a text that was cut otherwise.
         counts: rows of each.
     """
-    rows = [known.get(example.text) for example in examples]
-    return torch.cat(
-        [
-            torch.zeros(count, width) if found is None or len(found) != count else found
-            for found, count in zip(rows, counts, strict=True)
-        ]
-    )
+    rows = [known.get(example.text, torch.zeros(0)) for example in examples]
+    pairs = zip(rows, counts, strict=True)
+    return torch.cat([found if len(found) == count else torch.zeros(count, width) for found, count in pairs])
 
 
 def divergence(logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
-    """Kullback-Leibler divergence of labels from softened predictions, times the squared temperature.
+    """Kullback-Leibler divergence of (rows, classes) labels from softened logits, times the squared temperature.
 
-    Args:
-        logits: (rows, classes).
-        labels: (rows, classes) probabilities; rows of zeros do not count.
+    Labels are probabilities; rows of zeros do not count.
 
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     >>> labels = torch.stack([(logits[0] / 2).softmax(-1), torch.zeros(2)])

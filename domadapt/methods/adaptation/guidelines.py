@@ -29,9 +29,6 @@ class Guidelines(Method):
         terms_need_opinion: true drops the terms of texts in which no span of another type is predicted.
         not_terms: words, in any case, that are in no term: a list, or the path of a file with one a line. Name the
             product itself here where it is no term ('laptop', 'macbook').
-
-    Raises:
-        ValueError: a switch is malformed, or (by :meth:`prepare`) the source has no opinions to need.
     """
 
     used_at_prediction = True
@@ -90,9 +87,7 @@ class Guidelines(Method):
         return with_word_logits(output, batch, without)
 
     def memory(self) -> dict[str, Any]:
-        """Which labels are terms, and the words that are in none."""
         return {"terms": self.terms, "not_terms": sorted(self.not_terms)}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """Take them back."""
         self.terms, self.not_terms = list(memory["terms"]), frozenset(map(str, memory["not_terms"]))

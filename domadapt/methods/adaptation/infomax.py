@@ -38,7 +38,6 @@ class InfoMax(Method):
         self.rho = rho
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """Of the target batch."""
         if step.target is None:
             return {}
         task = self.session.task
@@ -50,11 +49,7 @@ class InfoMax(Method):
 
 
 def information(probabilities: Tensor, rho: float) -> Tensor:
-    """Mean entropy of the rows, less the entropy of their mean where that is below a threshold; zero without rows.
-
-    Args:
-        probabilities: (rows, classes).
-        rho: threshold, as a share of the largest entropy.
+    """Mean entropy of the rows, less the entropy of their mean where it is below a share rho of the largest.
 
     >>> import torch
     >>> sure_and_diverse, collapsed = torch.eye(2), torch.tensor([[1.0, 0.0], [1.0, 0.0]])

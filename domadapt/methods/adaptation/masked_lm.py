@@ -175,9 +175,6 @@ class MaskedLanguageModel(Method):
     def mask(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Choose pieces to predict and hide them: 80% become the mask, 10% a random one, 10% stay (Devlin et al. 2019).
 
-        Args:
-            input_ids: (batch, pieces).
-
         Returns:
             (batch, pieces) corrupted ids, and (batch, pieces) True for chosen pieces; special pieces never are.
         """

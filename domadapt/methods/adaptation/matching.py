@@ -12,7 +12,38 @@ from domadapt.methods.session import Session
 from domadapt.methods.units import check_level, level_of, states_of
 
 
-class Coral(Method):
+class Matching(Method):
+    """What compares the rows of both batches: texts, or the words that could be something.
+
+    Args:
+        name: of the method and its loss.
+        level: ``sentence``, ``word``, or None for what the task classifies.
+        weight: of the loss.
+    """
+
+    reads = frozenset({"target"})
+
+    def __init__(self, name: str, level: str | None, weight: float) -> None:
+        super().__init__({name: weight})
+        check_level(name, level)
+        self.loss, self.level = name, level
+
+    def attach(self, session: Session) -> None:
+        super().attach(session)
+        self.at = level_of(self.loss, self.level, session.task)
+
+    def losses(self, step: Step) -> dict[str, Tensor]:
+        if step.target is None:
+            return {}
+        states = states_of(step.source, self.at), states_of(step.target, self.at)
+        return {self.loss: step.source.weight * step.target.weight * self.distance(*states)}
+
+    def distance(self, source: Tensor, target: Tensor) -> Tensor:
+        """Of (n, width) and (m, width) states."""
+        raise NotImplementedError
+
+
+class Coral(Matching):
     r"""Correlation alignment: states of source and target with the same covariance, and the same mean.
 
     .. math:: L = \frac{1}{4 d^2} \| C_S - C_T \|_F^2 \; + \; \frac1d \| \mu_S - \mu_T \|^2
@@ -26,41 +57,23 @@ class Coral(Method):
     in both domains.
 
     Args:
-        level: ``sentence``, ``word``, or None for what the task classifies.
         means: whether the means count, too.
-        weight: of the loss.
+        level, weight: see :class:`Matching`.
     """
 
-    reads = frozenset({"target"})
-
     def __init__(self, level: str | None, means: bool, weight: float) -> None:
-        super().__init__({"coral": weight})
-        check_level("coral", level)
+        super().__init__("coral", level, weight)
         if not isinstance(means, bool):
             raise ValueError(f"coral.means={means!r}: expected true or false")
-        self.level, self.means = level, means
+        self.means = means
 
-    def attach(self, session: Session) -> None:
-        """Settle the level."""
-        super().attach(session)
-        self.at = level_of("coral", self.level, session.task)
-
-    def losses(self, step: Step) -> dict[str, Tensor]:
-        """Between the states of both batches."""
-        if step.target is None:
-            return {}
-        weight = step.source.weight * step.target.weight
-        return {"coral": weight * coral(states_of(step.source, self.at), states_of(step.target, self.at), self.means)}
+    def distance(self, source: Tensor, target: Tensor) -> Tensor:
+        return coral(source, target, self.means)
 
 
 def coral(source: Tensor, target: Tensor, means: bool = False) -> Tensor:
     """Squared distance of two samples' covariances, and of their means if asked; zero of fewer than two rows.
 
-    Args:
-        source: (n, width).
-        target: (m, width).
-
-    >>> import torch
     >>> x = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
     >>> float(coral(x, x + 3)), float(coral(x, x + 3, means=True)), float(coral(x, 2 * x))
     (0.0, 9.0, 2.25)
@@ -81,7 +94,7 @@ def covariance(rows: Tensor) -> Tensor:
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median squared distance
 
 
-class MMD(Method):
+class MMD(Matching):
     r"""Maximum mean discrepancy: states of source and target whose distributions are alike.
 
     The distance between the means of two samples in the space of a kernel k (Gretton et al. 2012, JMLR 13; in networks
@@ -98,36 +111,18 @@ class MMD(Method):
     does, where the classes are not as frequent in both domains; and on small batches, where it is mostly noise.
 
     Args:
-        level: ``sentence``, ``word``, or None for what the task classifies.
-        weight: of the loss.
+        level, weight: see :class:`Matching`.
     """
 
-    reads = frozenset({"target"})
-
     def __init__(self, level: str | None, weight: float) -> None:
-        super().__init__({"mmd": weight})
-        check_level("mmd", level)
-        self.level = level
+        super().__init__("mmd", level, weight)
 
-    def attach(self, session: Session) -> None:
-        """Settle the level."""
-        super().attach(session)
-        self.at = level_of("mmd", self.level, session.task)
-
-    def losses(self, step: Step) -> dict[str, Tensor]:
-        """Between the states of both batches."""
-        if step.target is None:
-            return {}
-        weight = step.source.weight * step.target.weight
-        return {"mmd": weight * mmd(states_of(step.source, self.at), states_of(step.target, self.at))}
+    def distance(self, source: Tensor, target: Tensor) -> Tensor:
+        return mmd(source, target)
 
 
 def mmd(source: Tensor, target: Tensor) -> Tensor:
     """Squared maximum mean discrepancy, unbiased, of a mean of Gaussian kernels; zero of fewer than two rows.
-
-    Args:
-        source: (n, width).
-        target: (m, width).
 
     >>> random = torch.Generator().manual_seed(0)
     >>> x, y = (torch.randn(200, 3, generator=random) for _ in range(2))
@@ -148,7 +143,7 @@ def mmd(source: Tensor, target: Tensor) -> Tensor:
     return within - 2 * kernel[:n, n:].mean()
 
 
-class DomainAdversary(Method):
+class DomainAdversary(Matching):
     r"""Domain-adversarial training: states from which source and target can't be told apart.
 
     A discriminator d learns to tell the domain of a row, a text or a word that could be something; the encoder f,
@@ -166,27 +161,21 @@ class DomainAdversary(Method):
     watch the loss.
 
     Args:
-        level: ``sentence``, ``word``, or None for what the task classifies.
         hidden: width of the discriminator's two hidden layers.
         steepness: of the ramp; 10 in the paper.
         rate: of the discriminator's learning, as a multiple of the run's.
-        weight: of the loss.
+        level, weight: see :class:`Matching`.
     """
 
-    reads = frozenset({"target"})
-
     def __init__(self, level: str | None, hidden: int, steepness: float, rate: float, weight: float) -> None:
-        super().__init__({"dann": weight})
-        check_level("dann", level)
+        super().__init__("dann", level, weight)
         in_range("dann.hidden", hidden, 1)
         in_range("dann.steepness", steepness, 0.0, 1e3)
         in_range("dann.rate", rate, 0.0, 1e4)
-        self.level, self.hidden, self.steepness, self.rate = level, hidden, steepness, rate
+        self.hidden, self.steepness, self.rate = hidden, steepness, rate
 
     def attach(self, session: Session) -> None:
-        """Make the discriminator."""
         super().attach(session)
-        self.at = level_of("dann", self.level, session.task)
         self.discriminator = nn.Sequential(
             *(nn.Linear(session.encoder.width, self.hidden), nn.ReLU()),
             *(nn.Linear(self.hidden, self.hidden), nn.ReLU(), nn.Linear(self.hidden, 1)),

@@ -69,7 +69,6 @@ class SelfTraining(Method):
         self.refused = 0
 
     def attach(self, session: Session) -> None:
-        """Settle the epoch."""
         super().attach(session)
         self.first_epoch = max(1, round(self.start * session.epochs))
 
@@ -101,20 +100,16 @@ class SelfTraining(Method):
         self.labels = labels
 
     def collapsed(self, shares: Tensor, wanted: Tensor) -> str:
-        """What is wrong with the labels; empty if nothing is.
-
-        Args:
-            shares: (classes,) of the labels.
-            wanted: (classes,) of the source.
-        """
+        """What is wrong with labels of these (classes,) shares, where the source has the wanted ones; or empty."""
         if self.token:
             given, expected = float(1 - shares[0]), float(1 - wanted[0])
             if expected / FACTOR <= given <= expected * FACTOR:
                 return ""
-            return (
-                f"{100 * given:.1f} % of the target's words are labelled as something, {100 * expected:.1f} % of the "
-                f"source's are"
+            shares_of = (
+                f"{100 * given:.1f} % of the target's words are labelled as something",
+                f"{100 * expected:.1f} %",
             )
+            return f"{shares_of[0]}, {shares_of[1]} of the source's are"
         labels = self.session.task.labels
         common = wanted >= min(RARE, 0.5 / len(labels))
         lost = [labels[i] for i in (common & (shares < wanted / FACTOR)).nonzero().flatten().tolist()]
@@ -129,14 +124,11 @@ class SelfTraining(Method):
         parts = []
         for example in examples:
             rows = int((example.alignment.word_first_pieces() >= 0).sum()) if self.token else 1
-            known = self.labels.get(example.index)
-            parts.append(
-                torch.zeros(rows, len(self.session.task.labels)) if known is None or len(known) != rows else known
-            )
+            known = self.labels.get(example.index, torch.zeros(0))
+            parts.append(known if len(known) == rows else torch.zeros(rows, len(self.session.task.labels)))
         return {"labels": torch.cat(parts)}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """Cross entropy of the target's labels."""
         if step.target is None or not self.labels:
             return {}
         labels = self.own(step.target.batch, "labels")
@@ -147,7 +139,6 @@ class SelfTraining(Method):
         return {"self_training": step.target.weight * loss}
 
     def memory(self) -> dict[str, Any]:
-        """The labels, in one piece."""
         if not self.labels:
             return {"refused": self.refused}
         return {
@@ -159,7 +150,6 @@ class SelfTraining(Method):
         }
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """Take them back."""
         self.refused, self.labels = int(memory["refused"]), {}
         if "rows" in memory:
             rows = memory["rows"].split(memory["lengths"].tolist())
@@ -185,11 +175,9 @@ def source_shares(session: Session) -> Tensor:
 
 
 def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, sure: float, counts: Tensor) -> Tensor:
-    """Of sharpened labels, weighted by how sure they are; zero without any.
+    """Of sharpened labels, (rows, classes) log-probabilities, weighted by how sure they are; zero without any.
 
     Args:
-        logits: (rows, classes).
-        labels: (rows, classes) log-probabilities.
         counts: (classes,) what a row counts for, by its likeliest class.
 
     >>> labels, even = torch.tensor([[0.9, 0.1]]).log(), torch.ones(2)

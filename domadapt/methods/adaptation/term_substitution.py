@@ -82,9 +82,6 @@ class TermSubstitution(Method):
         terms: probability that a term is replaced.
         others: probability that a noun outside of spans is.
         belief: whether a phrase stands where the network believes it to belong.
-
-    Raises:
-        ValueError: a share is not one.
     """
 
     augments = True
@@ -168,22 +165,16 @@ class TermSubstitution(Method):
         self._fill()
 
     def memory(self) -> dict[str, Any]:
-        """What the network believes."""
         return {"q": self.q}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """Take it back."""
         self.q = memory["q"]
         if hasattr(self, "uses"):  # not in a loaded model, which writes no text
             self._fill()
 
 
 class Pool:
-    """Phrases to draw from.
-
-    Args:
-        numbers: of the phrases.
-        weights: a phrase is drawn in proportion to its own.
+    """Numbers to draw from, each in proportion to its weight.
 
     >>> Pool(np.array([7, 9]), np.array([0.0, 2.0])).draw(np.random.default_rng(0))
     9

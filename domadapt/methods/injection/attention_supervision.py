@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Example
-from domadapt.methods.heads import check_head, check_layer, mass_loss, read_heads
+from domadapt.methods.heads import check_place, mass_loss, read_heads
 from domadapt.methods.method import Method, Step, View, both_sides
 from domadapt.methods.session import Session
 from domadapt.models.output import scores_name
@@ -58,9 +58,6 @@ class AttentionSupervision(Method):
         relations: what ``auto`` finds heads for.
         weight: of the mean of the heads' losses.
 
-    Raises:
-        ValueError: ``heads`` or ``relations`` are not of these forms.
-
     Attributes:
         heads: those that are supervised; with ``auto``, known from :meth:`prepare` on.
         kinds: relations and directions that are looked for.
@@ -82,12 +79,10 @@ class AttentionSupervision(Method):
             self.kinds = [*dict.fromkeys((row["relation"], row["direction"]) for row in self.heads)]
 
     def attach(self, session: Session) -> None:
-        """Have the heads' scores kept."""
         super().attach(session)
         encoder = session.encoder
         for place, row in enumerate(self.heads):
-            check_layer(f"attention_supervision.heads[{place}].layer", row["layer"], encoder)
-            check_head(f"attention_supervision.heads[{place}].head", row["head"], encoder)
+            check_place(f"attention_supervision.heads[{place}]", row["layer"], encoder, row["head"])
         encoder.keep_scores(self._wanted)
         wanted = [*dict.fromkeys(relation for relation, _ in self.kinds)]
         names = sorted(session.real_relations() - {*ANY})
@@ -109,11 +104,7 @@ class AttentionSupervision(Method):
         return {(row["layer"], row["head"]) for row in self.heads} if self.training else set()
 
     def prepare(self) -> dict[str, Any]:
-        """Choose heads where they are not given.
-
-        Raises:
-            ValueError: a given head makes its own scores, or there is none for any relation.
-        """
+        """Choose heads where they are not given."""
         own = sorted(self.session.encoder.own_scores)
         if taken := [row for row in self.heads if (row["layer"], row["head"]) in own and not self.auto]:
             raise ValueError(
@@ -164,11 +155,9 @@ class AttentionSupervision(Method):
         return torch.where(count[:, None, None] > 0, total / count.clamp(min=1)[:, None, None], -1.0)
 
     def memory(self) -> dict[str, Any]:
-        """The heads."""
         return {"heads": self.heads}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """The heads that were chosen."""
         self.heads = memory["heads"]
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
@@ -179,11 +168,9 @@ class AttentionSupervision(Method):
         return {"links": torch.from_numpy(np.concatenate(links).T)}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """How little of the heads' attention follows their relations."""
         return both_sides(step, self.head_losses)
 
     def head_losses(self, view: View) -> dict[str, Tensor]:
-        """The loss on one side."""
         links, kept = self.own(view.batch, "links"), view.encoded.kept
         losses = [
             mass_loss(
@@ -215,11 +202,7 @@ def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> 
 
 
 def best_heads(affinity: Tensor, relations: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Kind, layer and head of the best pairs: each relation once, and each head once.
-
-    Args:
-        affinity: (kinds, layers, heads), below 0 for a kind that is not met.
-        relations: (kinds,) whose each kind is.
+    """Kind, layer and head of the best pairs: each of the (kinds,) relations once, and each head once.
 
     >>> best_heads(torch.tensor([[[0.5, 0.9]], [[0.6, 0.7]], [[0.8, 0.95]]]), ["nsubj", "nsubj", "amod"])
     [(2, 0, 1), (1, 0, 0)]

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
-from domadapt.methods.heads import check_layer
+from domadapt.methods.heads import check_place
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.session import Session
 from domadapt.models.attention import additive_mask
@@ -36,9 +36,6 @@ class ExtraHead(Method):
         shape: ``product`` (attention times arcs, as LIBERT's) or ``bias`` (arcs add to the scores).
         arcs: ``parents``, ``children`` or ``both``: whom a word may hear.
         rate: learning rate of the head, times the run's: it is new, and its layer is not.
-
-    Raises:
-        ValueError: a setting is out of its range.
     """
 
     reads = frozenset({"parses", "parses_at_prediction"})
@@ -55,10 +52,9 @@ class ExtraHead(Method):
         self.layer, self.product, self.arcs, self.rate = layer, shape == "product", arcs, rate
 
     def attach(self, session: Session) -> None:
-        """Make the head, as wide as the layer's own, and put it beside them."""
         super().attach(session)
         encoder = session.encoder
-        check_layer("extra_head.layer", self.layer, encoder)
+        check_place("extra_head.layer", self.layer, encoder)
         config = encoder.model.config
         size = int(getattr(config, "head_dim", None) or encoder.width // config.num_attention_heads)
         self.query, self.key, self.value = (nn.Linear(encoder.width, size) for _ in range(3))
@@ -83,14 +79,7 @@ class ExtraHead(Method):
 
 
 def piece_arcs(batch: Batch, kind: str) -> Tensor:
-    """Arcs of the trees, between all pieces of the two words.
-
-    Args:
-        kind: ``parents`` (a root's is itself), ``children`` or ``both``.
-
-    Returns:
-        (batch, pieces, pieces) True from a word's pieces to those of its parent, its children, or both.
-    """
+    """(batch, pieces, pieces) True from a word's pieces to its parent's (a root's: its own), children's, or both."""
     words = batch.piece_words()
     most = words_read(words)
     heads = batch.tree()[:, :most].clamp(max=most)  # a parent that was cut off is nobody's

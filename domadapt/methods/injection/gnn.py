@@ -45,9 +45,6 @@ class GraphSupervision(Method):
         masked: share of words whose node input is masked.
         temperature: of the agreement's softmax.
         agreement, heads, relations: weights of the three losses.
-
-    Raises:
-        ValueError: an unknown convolution, or ``masked`` not between 0 and 1.
     """
 
     reads = frozenset({"parses", "target"})
@@ -72,7 +69,6 @@ class GraphSupervision(Method):
         self.masked, self.temperature = masked, temperature
 
     def attach(self, session: Session) -> None:
-        """Make the graph network and the scorers."""
         super().attach(session)
         encoder, relations = session.encoder, len(session.relations)
         self.graph = GraphNetwork(
@@ -85,11 +81,9 @@ class GraphSupervision(Method):
         self.relation = nn.Linear(2 * self.width, relations + 1)
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """Agreement, head and relation losses on both sides."""
         return both_sides(step, lambda view: self.batch_losses(view.encoded, view.batch))
 
     def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
-        """The losses on one side."""
         assert batch.word_heads is not None and batch.relations is not None
         assert batch.edge_index is not None and batch.edge_type is not None
         nodes = len(batch.word_heads)
@@ -109,13 +103,7 @@ class GraphSupervision(Method):
 
 
 def agreement_loss(words: Tensor, graph: Tensor, temperature: float) -> Tensor:
-    """InfoNCE between two views of the same words.
-
-    Args:
-        words, graph: (masked words, width); row i of one belongs to row i of the other.
-
-    Returns:
-        Scalar; zero with fewer than two words, where there is nothing to contrast.
+    """InfoNCE between two (masked words, width) views of the same words; zero of fewer than two.
 
     >>> same = torch.eye(3)
     >>> agreement_loss(same, same, 0.1).item() < agreement_loss(same, same.flip(0), 0.1).item()

@@ -28,9 +28,6 @@ class GraphFusion(Method):
         width: of node states.
         depth: number of graph layers: how many arcs far a word sees.
         rate: learning rate of network and gate, times the run's: they are new, and the encoder is not.
-
-    Raises:
-        ValueError: a setting is out of its range.
     """
 
     reads = frozenset({"parses", "parses_at_prediction"})
@@ -43,7 +40,6 @@ class GraphFusion(Method):
         self.convolution, self.width, self.depth, self.rate = convolution, width, depth, rate
 
     def attach(self, session: Session) -> None:
-        """Make the network and its gate, and hook in behind the last layer."""
         super().attach(session)
         size = session.encoder.width
         self.graph = GraphNetwork(self.convolution, size, self.width, self.depth, session.relations)

@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.data.batches import Example
-from domadapt.methods.heads import check_head, check_layer, hidden_below, mass_loss, read_heads
+from domadapt.methods.heads import check_place, hidden_below, mass_loss, read_heads
 from domadapt.methods.method import Method, Step, View, both_sides, in_range
 from domadapt.methods.session import Session
 from domadapt.models.attention import AttentionCall
@@ -54,9 +54,6 @@ class Lisa(Method):
         weight: of the heads' loss, which is their mean.
         target: which words a word's pieces attend to: ``parent``, ``child`` or ``sibling``.
         heads: several heads, each of them ``{layer, head, target}``, instead of the one above.
-
-    Raises:
-        ValueError: layer, head, target or at_prediction are out of range, or do not go together.
     """
 
     def __init__(
@@ -84,7 +81,6 @@ class Lisa(Method):
         self.reads = frozenset({"parses", "target"} | ({"parses_at_prediction"} if self.by_parser else set()))
 
     def attach(self, session: Session) -> None:
-        """Make U and b, and take over the heads."""
         super().attach(session)
         encoder = session.encoder
         attention: Any = encoder.attention_layers()[0]
@@ -93,8 +89,7 @@ class Lisa(Method):
         self.learned = nn.ModuleList(self.heads)
         for place, head in enumerate(self.heads):
             name = f"lisa.heads[{place}]" if self.listed else "lisa"
-            check_layer(f"{name}.layer", head.layer, encoder)
-            check_head(f"{name}.head", head.head, encoder)
+            check_place(name, head.layer, encoder, head.head)
             encoder.hook_attention(head.layer, partial(self._attend, head), beneath=True)
             encoder.own_scores.add((head.layer, head.head))
         found = [query_projection(encoder, head.layer) for head in self.heads]
@@ -103,11 +98,7 @@ class Lisa(Method):
         self.used_at_prediction = not self.folds
 
     def prepare(self) -> dict[str, Any]:
-        """Refuse trees, such as a control's, in which a head has nothing to look at: it would be no control.
-
-        Raises:
-            ValueError: naming the target that no word has.
-        """
+        """Refuse trees, such as a control's, in which a head has nothing to look at: it would be no control."""
         parses = [e.parse for e in (*self.session.source, *self.session.target) if e.parse is not None]
         for target in sorted({row["target"] for row in self.rows} - {PARENT}):
             if parses and not any(word_links(p.heads, target, np.arange(len(p.heads))).size for p in parses):
@@ -144,7 +135,6 @@ class Lisa(Method):
         return both_sides(step, self.head_loss)
 
     def head_loss(self, view: View) -> dict[str, Tensor]:
-        """The loss on one side."""
         batch, kept = view.batch, view.encoded.kept
         assert batch.piece_heads is not None
         losses = [
@@ -164,13 +154,7 @@ class Lisa(Method):
 
 
 class SyntaxHead(nn.Module):
-    """A head's U and b.
-
-    Args:
-        layer, head: where it is, both counted from 0.
-        target: which words it is to look at.
-        size: head width.
-    """
+    """U and b of one head of a layer, of a width, and which words it is to look at."""
 
     def __init__(self, layer: int, head: int, target: str, size: int) -> None:
         super().__init__()
@@ -185,12 +169,7 @@ class SyntaxHead(nn.Module):
 
 
 def folded(weights: dict[str, Tensor], projection: str, head: SyntaxHead) -> dict[str, Tensor]:
-    """The encoder's weights with a head's U and b in its query projection.
-
-    Args:
-        weights: of the encoder; not changed in place.
-        projection: see :func:`query_projection`.
-    """
+    """The encoder's weights, left as they are, with a head's U and b in its query projection."""
     name, size = f"{projection}.weight", len(head.bias)
     own = slice(head.head * size, (head.head + 1) * size)
     bilinear, bias = head.bilinear.detach().float(), head.bias.detach().float()
@@ -201,11 +180,7 @@ def folded(weights: dict[str, Tensor], projection: str, head: SyntaxHead) -> dic
 
 
 def piece_links(examples: Sequence[Example], target: str) -> IntArray:
-    """(3, links) of a batch: row, piece, first piece of a word that its word is to look at.
-
-    Args:
-        target: see :func:`~domadapt.syntax.trees.word_links`.
-    """
+    """(3, links) of a batch: row, piece, first piece of a word that its word is to look at."""
     links = []
     for row, example in enumerate(examples):
         assert example.parse is not None
@@ -219,10 +194,6 @@ def query_projection(encoder: Any, layer: int) -> str | None:
     """The name, in the encoder's state, of a layer's query projection; None where folding would not be exact.
 
     Rotary positions come between projection and scores, and some models project queries, keys and values in one.
-
-    Args:
-        encoder: an :class:`~domadapt.models.encoder.Encoder`.
-        layer: counted from 0.
     """
     if any("rotary" in name for name, _ in encoder.base.named_modules()):
         return None
@@ -247,12 +218,7 @@ def replace_by_tree(weights: Tensor, piece_heads: Tensor) -> Tensor:
 
 
 def head_loss(scores: Tensor, piece_heads: Tensor) -> Tensor:
-    """Mean cross entropy over pieces with a defined head that no mask hides; zero if there is none.
-
-    Args:
-        scores: (batch, pieces, pieces).
-        piece_heads: (batch, pieces), -100 where undefined.
-    """
+    """Mean cross entropy of (batch, pieces, pieces) scores over pieces with a head that no mask hides; zero if none."""
     told = scores.gather(-1, piece_heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)
     piece_heads = piece_heads.masked_fill(told <= hidden_below(scores), IGNORED)
     total = F.cross_entropy(scores.flatten(0, 1), piece_heads.flatten(), ignore_index=IGNORED, reduction="sum")

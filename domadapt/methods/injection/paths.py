@@ -62,18 +62,13 @@ class OpinionPaths(Method):
         self.numbers: dict[Path, int] = {}
 
     def attach(self, session: Session) -> None:
-        """Make the scorer."""
         super().attach(session)
         self.start = nn.Linear(session.encoder.width, self.width)
         self.end = nn.Linear(session.encoder.width, self.width)
         self.score = nn.Linear(3 * self.width, self.most + 1)
 
     def prepare(self) -> dict[str, Any]:
-        """Learn opinion words and paths from the source, under the trees of training.
-
-        Raises:
-            ValueError: the source has no terms, or no parts of speech are known.
-        """
+        """Learn opinion words and paths from the source, under the trees of training."""
         task, records = self.session.task, self.session.domains.source_train
         parses = [example.parse for example in self.session.source if example.parse is not None]
         if task.kind == "token":
@@ -108,11 +103,9 @@ class OpinionPaths(Method):
             yield start, end, self.numbers.get(path, 0) if is_term else 0
 
     def memory(self) -> dict[str, Any]:
-        """The words, and the paths by their numbers."""
         return {"opinions": sorted(self.opinions), "paths": [list(path) for path in self.numbers]}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        """Take them back."""
         self.opinions = frozenset(map(str, memory["opinions"]))
         self.numbers = {tuple(map(str, path)): number for number, path in enumerate(memory["paths"], start=1)}
 
@@ -126,11 +119,9 @@ class OpinionPaths(Method):
         return {"pairs": torch.from_numpy(np.array(found, dtype=np.int64).reshape(-1, 3).T.copy())}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """On both sides."""
         return both_sides(step, lambda view: {"paths": self.batch_loss(view.encoded, view.batch)})
 
     def batch_loss(self, output: Output, batch: Batch) -> Tensor:
-        """The loss on one side."""
         with torch.autocast(output.states.device.type, enabled=False):
             words = pool_words(output.states.float(), batch.pair_pieces, batch.pair_nodes, len(batch.node_first_piece))
             pairs = self.own(batch, "pairs")
@@ -144,7 +135,6 @@ def path_loss(start: Tensor, end: Tensor, pairs: Tensor, score: Callable[[Tensor
     Args:
         start, end: (nodes, width) views of each word as an opinion word, and as what is led to.
         pairs: (3, pairs) opinion word, other word, number of the path between them.
-        score: (pairs, 3 * width) to (pairs, paths + 1).
 
     >>> views, pairs = torch.eye(2), torch.tensor([[0], [1], [0]])
     >>> round(path_loss(views, views, pairs, lambda rows: torch.zeros(len(rows), 4)).item(), 4)  # ln 4

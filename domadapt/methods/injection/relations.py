@@ -38,9 +38,6 @@ class Relations(Method):
         width: of the projections for arcs.
         relation_width: of those for relations.
         heads, relations, tags: weights of the three losses.
-
-    Raises:
-        ValueError: a setting is out of its range.
     """
 
     reads = frozenset({"parses", "target"})
@@ -56,7 +53,6 @@ class Relations(Method):
         self.layer, self.width, self.relation_width = layer, width, relation_width
 
     def attach(self, session: Session) -> None:
-        """Make the scorers, and ask the encoder for the layer."""
         super().attach(session)
         encoder, width, kinds = session.encoder, self.width, len(session.relations) + 1
         self.states = encoder.keep_layer(self.layer)
@@ -77,11 +73,9 @@ class Relations(Method):
         return {"tags": torch.from_numpy(np.array(found, dtype=np.int64))}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """Head, relation and tag losses on both sides."""
         return both_sides(step, lambda view: self.batch_losses(view.encoded, view.batch))
 
     def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
-        """The losses on one side."""
         assert batch.word_heads is not None and batch.relations is not None
         states = output.kept[self.states]
         with torch.autocast(states.device.type, enabled=False):  # sums over pieces and softmaxes over words: float32
@@ -98,19 +92,10 @@ class Relations(Method):
 
 
 def with_one(states: Tensor) -> Tensor:
-    """States with a one behind each, so that a bilinear form of them is a biaffine one.
-
-    >>> with_one(torch.tensor([[2.0, 3.0]])).tolist()
-    [[2.0, 3.0, 1.0]]
-    """
+    """States with a one behind each, so that a bilinear form of them is a biaffine one."""
     return F.pad(states, (0, 1), value=1.0)
 
 
 def biaffine(dependents: Tensor, forms: Tensor, governors: Tensor) -> Tensor:
-    """(words, forms) what each bilinear form says of a word and its head.
-
-    Args:
-        dependents, governors: (words, width).
-        forms: (forms, width, width).
-    """
+    """(words, forms) what each of (forms, width, width) bilinear forms says of (words, width) words and their heads."""
     return ((dependents @ forms) * governors).sum(-1).T

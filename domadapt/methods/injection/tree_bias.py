@@ -33,9 +33,6 @@ class TreeBias(Method):
         max_distance: distances above it are one.
         mask: False, or the distance beyond which nothing is attended to; at most ``max_distance``.
         rate: learning rate of the biases, times the run's: scalars that start at zero and weigh whole scores need more.
-
-    Raises:
-        ValueError: a setting is out of its range.
     """
 
     reads = frozenset({"parses", "parses_at_prediction"})
@@ -51,7 +48,6 @@ class TreeBias(Method):
         self.max_distance, self.mask, self.rate = max_distance, mask, rate
 
     def attach(self, session: Session) -> None:
-        """Make the biases, and hook into the layers."""
         super().attach(session)
         encoder = session.encoder
         self.row = layer_rows("tree_bias.layers", self.layers, encoder)
@@ -72,11 +68,7 @@ class TreeBias(Method):
 
 
 def distance_kinds(batch: Batch, most: int) -> Tensor:
-    """How far apart the words of two pieces are in their tree.
-
-    Returns:
-        (batch, pieces, pieces): 0 to ``most``; ``most + 1`` beyond and between trees; ``most + 2`` without a word.
-    """
+    """(batch, pieces, pieces) how far apart two pieces' words are: to ``most``, + 1 beyond, + 2 without a word."""
     words = batch.piece_words()
     apart = tree_distances(batch.tree(), words_read(words))
     kinds = apart.masked_fill((apart < 0) | (apart > most), most + 1)
