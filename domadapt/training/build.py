@@ -1,4 +1,8 @@
-"""From a configuration to a session: problem, encoder, methods, validators. Past this file no configuration travels."""
+"""From a configuration to a session: problem, encoder, methods, validators. Past this file no configuration travels.
+
+``cfg`` is a composed ``train.yaml``. What is wrong with it is a ValueError, which names the setting or file, its value,
+what was expected and the fix.
+"""
 
 import logging
 from collections import Counter
@@ -37,11 +41,7 @@ MANY = 0.1  # share of texts that are cut off, from which on it is told at once;
 
 
 def read_config(cfg: DictConfig) -> RunConfig:
-    """What a composed ``train.yaml`` asks for.
-
-    Raises:
-        ValueError: naming the setting, its value and its range.
-    """
+    """What is asked for, before anything is read or made."""
     return RunConfig(plain(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg))
 
 
@@ -81,14 +81,7 @@ class Problem:
 
 
 def read_problem(cfg: DictConfig) -> Problem:
-    """Read corpora, and tell the task of them.
-
-    Args:
-        cfg: a composed ``train.yaml``.
-
-    Raises:
-        ValueError: naming the setting, its value, what was expected and the fix.
-    """
+    """Read corpora, and tell the task of them."""
     domains: Domains = make(cfg.data)
     if cfg.train_on == "target":
         domains = domains.in_domain()
@@ -132,14 +125,8 @@ def task_settings(task: DictConfig, domains: Domains) -> DictConfig:
 def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     """Read corpora, parse what needs parsing, tokenise, and make encoder and methods.
 
-    Args:
-        cfg: a composed ``train.yaml``.
-
     Returns:
         What training works with, and apart from it the sealed test, for the final evaluation alone.
-
-    Raises:
-        ValueError: naming the setting, its value, what was expected and the fix.
     """
     options = read_options(cfg)
     device = pick_device(options.device)
@@ -209,11 +196,7 @@ def parse_cache(cfg: DictConfig) -> ParseCache:
 
 
 def make_rules(cfg: DictConfig) -> PathRules | None:
-    """The rule baseline of a run; None where it trains a network.
-
-    Raises:
-        ValueError: there are several, or something else is asked for that only a network has.
-    """
+    """The rule baseline of a run; None where it trains a network."""
     if not cfg.floor:
         return None
     names, name = [str(name) for name in cfg.floor], next(iter(cfg.floor))
@@ -231,11 +214,7 @@ def make_rules(cfg: DictConfig) -> PathRules | None:
 
 
 def make_methods(cfg: DictConfig) -> dict[str, Method]:
-    """Injections and adaptations by name.
-
-    Raises:
-        ValueError: two of them share a name, or the name of a loss.
-    """
+    """Injections and adaptations by name; no two share a name, or the name of a loss."""
     methods: dict[str, Method] = {}
     losses = {"task"}
     for group in ("injection", "adaptation"):
@@ -256,22 +235,14 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
 
 
 def make_validators(selection: DictConfig) -> Iterator[Validator]:
-    """The chosen validator, then every other of the package: the others' choices are recorded.
-
-    Args:
-        selection: of the configuration; may be of a stranger's validator.
-    """
+    """The chosen validator, a stranger's perhaps, then every other: the others' choices are recorded."""
     first: Validator = make(selection)
     yield first
     yield from (Validator(name) for name in NAMES if name != first.name)
 
 
 def check_parts(cfg: DictConfig) -> None:
-    """Make what is made quickly: options, methods, validators, problem; not the backbone.
-
-    Raises:
-        ValueError: naming the setting or file, its value, what was expected and the fix.
-    """
+    """Make what is made quickly, to see what is wrong: options, methods, validators, problem; not the backbone."""
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ValueError(f"{missing[0]} is not set: give {missing[0]}=VALUE; domadapt train --help says what it is")
     read_options(cfg)

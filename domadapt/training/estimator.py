@@ -68,7 +68,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 raise ValueError(f"y: two of {self.classes_.tolist()} are written alike; give each label a name")
         with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:
             source, unlabelled = Path(scratch, "source.jsonl"), Path(scratch, "target.jsonl")
-            _write(source, [_told(i, text, label, self.task) for i, (text, label) in enumerate(zip(texts, given))])
+            _write(source, [_row(_record(i, one, self.task)) for i, one in enumerate(zip(texts, given, strict=True))])
             _write(unlabelled, [{"id": str(i), "domain": "target", "text": text} for i, text in enumerate(target)])
             paths = {"data.source.path": source, "data.target.path": unlabelled}
             paths["paths.runs"] = Path(self.folder) if self.folder else Path(scratch, "runs")
@@ -102,7 +102,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """The score that runs are compared by: macro F1 of labels, or F1 of exact spans."""
         model, texts = self._fitted(), list(X)
         task = model.session.task
-        records = [_record(i, text, label, self.task) for i, (text, label) in enumerate(zip(texts, y, strict=True))]
+        records = [_record(i, one, self.task) for i, one in enumerate(zip(texts, y, strict=True))]
         return task.score(records, model.predict(texts))[task.headline]
 
     def _fitted(self) -> Model:
@@ -111,17 +111,19 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return self.model_
 
 
-def _told(number: int, text: str, label: Any, task: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": str(number), "domain": "source", "text": text}
+def _record(number: int, example: tuple[str, Any], task: str) -> Record:
+    text, label = example
     if task == "classification":
-        return told | {"label": str(label)}
-    return told | {"spans": [{"start": int(s), "end": int(e), "type": str(kind)} for s, e, kind in label]}
+        return Record(str(number), "source", text, label=str(label))
+    return Record(str(number), "source", text, spans=tuple(Span(int(s), int(e), str(kind)) for s, e, kind in label))
 
 
-def _record(number: int, text: str, label: Any, task: str) -> Record:
-    if task == "classification":
-        return Record(str(number), "", text, label=str(label))
-    return Record(str(number), "", text, spans=tuple(Span(int(s), int(e), str(kind)) for s, e, kind in label))
+def _row(record: Record) -> dict[str, Any]:
+    """As a line of JSON."""
+    row: dict[str, Any] = {"id": record.id, "domain": record.domain, "text": record.text}
+    if record.spans is None:
+        return row | {"label": record.label}
+    return row | {"spans": [{"start": span.start, "end": span.end, "type": span.type} for span in record.spans]}
 
 
 def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:

@@ -32,11 +32,7 @@ class Bar(TQDMProgressBar):
 
 
 def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logger | None) -> None:
-    """Train, from the last checkpoint of an earlier attempt if there is one.
-
-    Args:
-        epochs: of the run, without any yet; another cell's checkpoint is not resumed.
-    """
+    """Train, from the last checkpoint of an earlier attempt at the same cell if there is one."""
     passes = options.passes(-(-len(session.source) // options.batch_size))
     loader = StepLoader(
         session.source,
