@@ -101,8 +101,7 @@ def _dots(figure: Canvas, groups: Sequence[Group], colors: Colors, headline: str
             _dot(axes, y, score, colors[row.name], left)
             three = (group.lines.get("source_only"), (row, score), group.lines.get("in_domain"))
             told = [f"{100 * one[1].mean:.1f}" for one in (three if alone else three[1:2]) if one]
-            where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-            axes.annotate(" → ".join(told), (1, y), xytext=(6, 0), va="center", color=INK, fontsize=8, **where)
+            beside(axes, " → ".join(told), (1, y), 6, xycoords=("axes fraction", "data"))
             names, y = [*names, (group.pair if alone else row.name, False)], y + 1
         _lines(axes, group, colors, top, y, alone)
     axes.set_yticks(range(y), [wrapped(name, 30, 1) for name, _ in names])
@@ -124,11 +123,17 @@ def _dots(figure: Canvas, groups: Sequence[Group], colors: Colors, headline: str
         legend(figure, handles)
 
 
+def beside(axes: Axes, text: str, place: tuple[float, float], right: float, up: float = 0, **look: Any) -> None:
+    """Words so many points to the right of a place; to its left where that is below 0."""
+    look = {"color": INK, "fontsize": 8, "ha": "left" if right > 0 else "right", "va": "center", **look}
+    axes.annotate(text, place, xytext=(right, up), textcoords="offset points", **look)
+
+
 def _dot(axes: Axes, y: int, score: Interval, color: str, left: float) -> None:
     middle, low, high = _ends(score)
     axes.plot([max(low, left), max(high, left)], [y, y], color=color, linewidth=2, alpha=0.75)
     if middle < left:  # of a network from scratch: an arrow, so that it does not stretch the axis
-        axes.annotate("◂", (left, y), xytext=(3, 0), textcoords="offset points", va="center", color=color, fontsize=11)
+        beside(axes, "◂", (left, y), 3, color=color, fontsize=11)
     else:
         axes.plot([middle], [y], "o", color=color, markersize=6, clip_on=False, zorder=3)
 
@@ -142,10 +147,7 @@ def _lines(axes: Axes, group: Group, colors: Colors, top: int, end: int, alone: 
         if score.low is not None:
             axes.fill_betweenx(ends, low, high, color=color, alpha=0.13, linewidth=0)
         if not alone:  # the lower of two to its left, so that they never meet
-            first = place == 0 and len(ordered) > 1
-            side: dict[str, Any] = {"xytext": (-4 if first else 4, 0), "ha": "right" if first else "left"}
-            side |= {"va": "center", "textcoords": "offset points"}
-            axes.annotate(f"{middle:.1f}", (middle, top), color=INK, fontsize=8, **side)
+            beside(axes, f"{middle:.1f}", (middle, top), -4 if place == 0 and len(ordered) > 1 else 4)
 
 
 def _limits(groups: Sequence[Group]) -> tuple[float, float]:
@@ -262,9 +264,7 @@ def cost_svg(points: Sequence[tuple[str, float, float]], colors: Colors) -> str:
             axes.plot([x], [y], marker="o", color=colors[name], clip_on=False)
             if len(points) <= 24:
                 right = x > (max(every) + min(every)) / 2
-                side: dict[str, Any] = {"xytext": (-4 if right else 4, 5 if index % 2 else -5)}
-                side |= {"ha": "right" if right else "left", "va": "center", "textcoords": "offset points"}
-                axes.annotate(f" {wrapped(name, 30, 1)} ", (x, y), color=INK, fontsize=8, **side)
+                beside(axes, f" {wrapped(name, 30, 1)} ", (x, y), -4 if right else 4, 5 if index % 2 else -5)
         axes.axhline(0, color=INK, linewidth=0.8, linestyle=":")
         axes.set_xlabel("training time, times source_only's")
         axes.set_ylabel("gain over source_only, points")
