@@ -69,7 +69,7 @@ docs: $(VENV)/.installed-docs  ## the pages of docs/, into build/docs/index.html
 	$(BIN)/sphinx-build -q -W --keep-going docs build/docs
 
 parser: setup  ## train a parser, the shipped one or another language's: make parser TREEBANK=FOLDER PARSER=OUTPUT LANGUAGE=fr
-	$(BIN)/python -m domadapt.syntax.treebank train --treebank $(TREEBANK) --output $(PARSER) --language $(LANGUAGE)
+	$(BIN)/python -m domadapt.syntax.treebank train --treebank $(TREEBANK) --output $(PARSER) --language $(LANGUAGE) $(if $(STEPS),--steps $(STEPS))
 
 constraints: setup-dev $(VENV)/.installed-docs  ## pin what .venv holds; best from a fresh one (make clean first)
 	$(BIN)/python -m pytest -q tests/stress/test_packaging.py -k oldest_python

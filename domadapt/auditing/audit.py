@@ -19,8 +19,8 @@ from domadapt.config.compose import make, plain
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains
 from domadapt.runs.key import files_named, folder_of, installed
-from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import Parser
+from domadapt.syntax.two_parsers import make_parser
 from domadapt.utils.files import files_read, refuse_overwriting, write_atomic
 from domadapt.utils.text import visible
 from domadapt.utils.work import progress
@@ -220,7 +220,8 @@ def run(cfg: DictConfig) -> Audit:
         refuse_overwriting(output, [*read, *files_named(plain(cfg.data))])
     task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
     kind = None if task is None or task.get("_target_") == AUTO else make(task).kind
-    parser = ParseCache(make(cfg.parser), folder_of(cfg, "cache")) if cfg.paths_overlap and kind != "sequence" else None
+    parsed = cfg.paths_overlap and kind != "sequence"
+    parser = make_parser(cfg.parser, domains, folder_of(cfg, "cache")) if parsed else None
     try:
         with files_read() as read:  # the sealed test among them
             found = audit(domains, parser, kind, cfg.seed)

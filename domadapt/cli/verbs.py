@@ -127,8 +127,9 @@ def parse(cfg: DictConfig) -> None:
     from domadapt.syntax.cache import ParseCache
     from domadapt.syntax.conllu import conllu
     from domadapt.syntax.parser import warn_of_parses
+    from domadapt.syntax.two_parsers import one_parser
 
-    parses = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
+    parses = ParseCache(make(one_parser(cfg.parser)), folder_of(cfg, "cache"))
     started = time.perf_counter()
     texts, copies = tee(text for _, stream in files for text in stream)
     count = words = 0
@@ -195,7 +196,7 @@ def analyze(cfg: DictConfig) -> str:
     output = named_file(cfg.output, "analysis", (".html", ".htm"))
     from domadapt.analysis.subject import refuse_without_attention, subject
     from domadapt.reporting.analysis_page import analyse, html, lines, numbers
-    from domadapt.syntax.cache import ParseCache
+    from domadapt.syntax.two_parsers import make_parser
 
     model = str(cfg.model)
     refuse_without_attention(model)
@@ -206,7 +207,7 @@ def analyze(cfg: DictConfig) -> str:
     files = output, output.with_suffix(".json")
     for file in files:
         refuse_overwriting(file, read)
-    parser = ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
+    parser = make_parser(cfg.parser, domains, folder_of(cfg, "cache"))
     try:
         sizes = cfg.texts, cfg.scored_texts, cfg.batch_size
         with files_read() as late:  # the target's test among them

@@ -25,6 +25,7 @@ from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parse, Parser, SpacyParser, Text
+from domadapt.syntax.two_parsers import one_parser
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction, tempered
 from domadapt.utils import checkpoint
@@ -86,7 +87,7 @@ def _write(session: Session, config: dict[str, Any], folder: Path) -> None:
         methods={name: configs[name] for name in used},
         left_behind={name: configs[name] for name in session.methods if name not in used},
         relations=session.relations,
-        parser={**config["parser"]},
+        parser=one_parser(config["parser"]),
         control={**config["control"]},
         parser_name=session.parser.name,
         parses_at_prediction=session.parses_at_prediction,

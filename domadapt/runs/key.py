@@ -85,7 +85,7 @@ def names_file(name: str, value: Any) -> bool:
         return False
     if name in ("root", "path") or name.endswith("_path"):
         return Path(value).exists()
-    return "/" in value and (Path(value).is_file() or (name == "name" and Path(value).exists()))
+    return "/" in value and (Path(value).is_file() or (name in ("name", *SIDES) and Path(value).exists()))
 
 
 def files_named(value: Any, name: str = "") -> Iterator[Path]:
@@ -139,6 +139,7 @@ LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
 OF_THE_TRAINER = ("threads", "device", "precision", "hardware")  # what these come to counts, not what they say
 # Names in configurations that decide whether the parser that travels with the package is read.
 SPACY = "domadapt.syntax.parser.SpacyParser"
+SIDES = ("source", "target")  # of the parser's settings: a pipeline of their own
 READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, without methods, needs no parser
 
 
@@ -154,6 +155,7 @@ def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
     """
     config = plain(cfg)
     kept = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}
+    kept["parser"] = {n: value for n, value in kept["parser"].items() if n not in SIDES or value is not None}
     kept["trainer"] = {name: value for name, value in kept["trainer"].items() if name not in OF_THE_TRAINER}
     versions = [installed(name) for name in NUMERIC]
     parts = [NUMERICS, by_content(kept), _pipelines(config), versions, _hardware(config["trainer"])]
@@ -208,7 +210,9 @@ def _pipelines(config: dict[str, Any]) -> list[str]:
     """Of spaCy's pipelines, where one is read: the content of the shipped one, the version of an installed one."""
     if config["task"].get("_target_") == READS_NO_WORDS and not (config["injection"] or config["adaptation"]):
         return []
-    names = [str(part.get("name", "shipped")) for part in objects(config["parser"]) if part["_target_"] == SPACY]
+    parts = [*objects(config["parser"])]
+    names = [str(part.get("name", "shipped")) for part in parts if part["_target_"] == SPACY]
+    names += [str(part[side]) for part in parts for side in SIDES if part.get(side) is not None]
     return [hash_of(shipped() / "parser" / "model") if name == "shipped" else installed(name) for name in names]
 
 

@@ -11,14 +11,14 @@ import sqlite3
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.parser import Parse, Parser, Text
+from domadapt.syntax.parser import Parse, Parser, Text, foreign
 from domadapt.utils.files import identity, one_at_a_time
 
 log = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class ParseCache:
         self.name = parser.name
         self.parsed = 0
         self.damaged = 0
+        self._warned = False
         Path(folder).mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256(f"{FORMAT} {parser.name}".encode()).hexdigest()[:12]
         self.path = Path(folder) / f"parses-{digest}.sqlite"
@@ -70,6 +71,11 @@ class ParseCache:
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """Parses in order; only texts without a sound entry reach the parser. Memory stays flat on any stream."""
         stream = iter(texts)
+        first = list(islice(stream, CHUNK))
+        if not self._warned and (message := foreign([text.text for text in first], self.name)):
+            self._warned = True
+            log.warning("%s: %s", self.name, message)
+        stream = chain(first, stream)
         # Several processes are given as much at a time as is worth their start.
         while chunk := list(islice(stream, CHUNK * (32 if processes > 1 else 1))):
             keys = [text_key(text) for text in chunk]

@@ -6,7 +6,7 @@ what was expected and the fix.
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -24,13 +24,14 @@ from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.model import SavedRuns
 from domadapt.methods.method import TREES, Method
 from domadapt.methods.rule_baseline import PathRules
-from domadapt.methods.session import Corpora, Session
+from domadapt.methods.session import READ, Corpora, Session
 from domadapt.models.output import EncoderLike
 from domadapt.runs.key import cell_key, folder_of, run_folder
 from domadapt.selection.validators import NAMES, Validator
-from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls import controlled
+from domadapt.syntax.parser import foreign
 from domadapt.syntax.trees import relation_vocabulary
+from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import RunConfig, read_options
@@ -150,7 +151,9 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
             f"add one (injection=lisa, injection=gnn) or leave the control out"
         )
     before = source_only(cfg)
-    cached, made = parse_cache(cfg), make(cfg.parser)
+    cached, made = parse_cache(cfg, domains), make_parser(cfg.parser, domains)
+    readers = [n for n, m in methods.items() if task.kind in m.tasks and m.reads & {*TREES, "corpus_parses"}]
+    refuse_foreign_trees(readers, domains, made.name)
     session = Session(
         domains=domains,
         task=task,
@@ -190,9 +193,19 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     return session, sealed
 
 
-def parse_cache(cfg: DictConfig) -> ParseCache:
-    """The parser, with what it has parsed before."""
-    return ParseCache(make(cfg.parser), folder_of(cfg, "cache"))
+def parse_cache(cfg: DictConfig, domains: Domains) -> Any:
+    """The parser, or both sides', with what it has parsed before."""
+    return make_parser(cfg.parser, domains, folder_of(cfg, "cache"))
+
+
+def refuse_foreign_trees(readers: Sequence[str], domains: Domains, parser: str) -> None:
+    """Refuse what reads trees of target text which an English pipeline would make of another language.
+
+    Raises:
+        ValueError: naming it and the fix.
+    """
+    if readers and (message := foreign((text.text for text in domains.unlabeled.texts[:READ]), parser)):
+        raise ValueError(f"{', '.join(readers)}: reads trees of {domains.target}, and {message}; or leave it out")
 
 
 def make_rules(cfg: DictConfig) -> PathRules | None:

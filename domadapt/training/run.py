@@ -116,7 +116,9 @@ def _run(cfg: DictConfig, config: RunConfig, status: Status, logger: Logger | No
     folder = config.folder
     if (rules := build.make_rules(cfg)) is not None:
         with status.during("build"):
-            problem, parser = build.read_problem(cfg), build.parse_cache(cfg)
+            problem = build.read_problem(cfg)
+            parser = build.parse_cache(cfg, problem.domains)
+            build.refuse_foreign_trees([f"floor={name}" for name in cfg.floor], problem.domains, parser.name)
         scores = run_rules(rules, problem, parser, folder, status)
         return _write(summary(_told(config, problem.task_config), problem.domains, problem.task) | scores, status)
     with status.during("build"):

@@ -1,0 +1,124 @@
+"""Two languages in one run, and what is said of an English pipeline that is given another language."""
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+import domadapt
+from domadapt.config.compose import compose
+from domadapt.data.domains import UnlabelledText
+from domadapt.data.records import Record
+from domadapt.inference.description import read_description
+from domadapt.runs.key import cell_key
+from domadapt.syntax.cache import ParseCache
+from domadapt.syntax.parser import SpacyParser, foreign, shipped_folder
+from domadapt.syntax.two_parsers import TwoParsers, make_parser
+from tests.support import corpora, write_jsonl
+
+SPANISH = "La comida estuvo muy sabrosa y el camarero nos trató con mucha amabilidad en la mesa {}."
+
+
+@pytest.fixture
+def spanish(tmp_path: Path) -> Path:
+    """The shipped pipeline under another language's name: what its trees are worth is not asked here."""
+    folder = tmp_path / "es"
+    shutil.copytree(shipped_folder(), folder)
+    meta = json.loads((folder / "meta.json").read_text("utf-8"))
+    (folder / "meta.json").write_text(json.dumps({**meta, "lang": "es"}), "utf-8")
+    config = (folder / "config.cfg").read_text("utf-8")
+    (folder / "config.cfg").write_text(config.replace('lang = "en"', 'lang = "es"'), "utf-8")
+    return folder
+
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def parse(self, texts, processes=1):  # type: ignore[no-untyped-def]
+        return ((self.name, text.text) for text in texts)
+
+    tokenize = parse
+
+
+def test_each_text_goes_to_its_sides_parser_in_order() -> None:
+    both = TwoParsers(Named("en"), Named("es"), {"hotel"})  # type: ignore[arg-type]
+    domains = ["hotel", "hotel", "spa", "hotel", "input"]  # what is labelled later is of no side
+    texts = [UnlabelledText("", domain, str(i)) for i, domain in enumerate(domains)]
+    expected = [("en", "0"), ("en", "1"), ("es", "2"), ("en", "3"), ("es", "4")]
+    assert list(both.parse(iter(texts))) == list(both.tokenize(iter(texts))) == expected
+    assert both.name == "es"
+
+
+def test_labelled_target_text_is_parsed_as_the_target(spanish: Path) -> None:
+    config = compose("train", [f"parser.target={spanish}"]).parser
+
+    class Run:
+        target, source_train = "spa", (Record("1", "hotel", "A"), Record("2", "spa", "B"))
+
+    made = make_parser(config, Run)
+    assert made.domains == {"hotel"} and made.source.name.split("/")[1].startswith("en_")
+    assert made.name.split("/")[1].startswith("es_")
+    assert isinstance(make_parser(compose("train").parser, Run), SpacyParser)  # one for both
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SPANISH,
+        "Le service était rapide et les desserts sont très bons, mais un peu chers pour le quartier.",
+        "Het eten was lekker en de bediening vriendelijk, alleen moesten wij lang op de kaart wachten.",
+        "Die Kamera ist sehr gut, aber der Akku reicht leider nur einen Tag lang.",
+        "Maden var god, men det tog lang tid at få regningen, og bordet stod tæt på døren, så der var koldt.",
+        "Очень милый и уютный ресторан со скромными ценами за огромные порции.",
+    ],
+)
+def test_another_language_is_told_from_english(text: str) -> None:
+    name = SpacyParser().name
+    assert "parser.target=NAME" in (foreign([text] * 20, name) or "")
+    assert foreign([text], name) is None  # too few words to say
+    assert foreign([text] * 20, name.replace("/en_", "/da_")) is None
+    assert foreign([text, "The food was good and they have the best view of the city."] * 20, name) is None  # a mix
+
+
+def test_the_cache_warns_once_whether_it_parses_or_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    texts = [UnlabelledText("", "", SPANISH.format(i)) for i in range(8)]
+    for _ in range(2):
+        cache = ParseCache(SpacyParser(), tmp_path)
+        with caplog.at_level(logging.WARNING):
+            list(cache.parse(texts))
+            list(cache.parse(texts))
+        assert sum("an English pipeline parses text" in message for message in caplog.messages) == 1
+        caplog.clear()
+
+
+def test_methods_that_read_foreign_trees_are_refused_and_run_with_a_pipeline(tmp_path: Path, spanish: Path) -> None:
+    given = [o for o in corpora(tmp_path) if "test_path" not in o and "train_path" not in o]
+    rows = [{"id": str(i), "text": SPANISH.format(i)} for i in range(12)]
+    write_jsonl(tmp_path / "target.jsonl", rows)
+    given += ["trainer.epochs=1", f"paths.runs={tmp_path}/runs", "trainer.device=cpu"]
+    fix = r"reads trees of target, and an English pipeline .* parser.target=NAME"
+    for method in ("injection=gnn", "injection=gnn_fusion", "adaptation=term_substitution"):
+        with pytest.raises(ValueError, match=fix):
+            domadapt.train([*given, "task=extraction", method])
+    with pytest.raises(ValueError, match=fix):
+        domadapt.train([*given, "task=extraction", "floor=path_rules"])
+    domadapt.train([*given, "task=extraction", "adaptation=self_training"])  # which reads none
+    run = [*given, "task=extraction", "injection=gnn_fusion", f"parser.target={spanish}", f"paths.run={tmp_path}/run"]
+    domadapt.train(run)
+    description = read_description(tmp_path / "run" / "model")
+    assert description.parser["name"] == str(spanish) and "/es_" in description.parser_name
+    assert domadapt.predict(tmp_path / "run", ["La comida."])  # parsed by the target's
+
+
+def test_a_pipeline_counts_by_its_content(tmp_path: Path, spanish: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(spanish, copy)
+    one, same, none = (
+        cell_key(compose("train", o)) for o in ([f"parser.target={spanish}"], [f"parser.target={copy}"], [])
+    )
+    assert one == same != none
+    (copy / "added").write_text("x")
+    assert cell_key(compose("train", [f"parser.target={copy}"])) != one
