@@ -174,8 +174,10 @@ def export(cfg: DictConfig) -> str:
 
     texts = None
     if cfg.input is not None:
-        texts = [text.text for text in islice(open_texts(str(cfg.input), None, Counter())[1], COMPARED)]
-    measured = run(str(cfg.model), str(cfg.to), cfg.format, texts, bool(cfg.drop_methods), cfg.trust_code)
+        most = None if cfg.vocabulary == "corpus" else COMPARED
+        texts = [text.text for text in islice(open_texts(str(cfg.input), None, Counter())[1], most)]
+    given = (cfg.format, texts, bool(cfg.drop_methods), cfg.trust_code, str(cfg.vocabulary))
+    measured = run(str(cfg.model), str(cfg.to), *given)
     use = "its README.md says how to load it"
     if cfg.format == "hf":
         use = f"load it with {pipeline_call('token' if 'types' in description.task else 'sequence', str(cfg.to))}"

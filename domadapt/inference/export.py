@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from domadapt.data.domains import unlabelled
+from domadapt.inference.cut_vocabulary import cut_folder
 from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
 from domadapt.inference.model import Model, load, row
 from domadapt.methods.session import Session
@@ -222,6 +223,7 @@ def quietly() -> Iterator[None]:
             transformers.logging.enable_progress_bar()
 
 
+VOCABULARIES = ("whole", "corpus")
 COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measured on; times that speed is
 WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."
 WORD_BY_WORD = (
@@ -238,6 +240,7 @@ def export(
     texts: Sequence[str] | None = None,
     drop_methods: bool = False,
     trust_code: bool = False,
+    vocabulary: str = "whole",
 ) -> list[str]:
     """Write a folder that works without domadapt, with a model card, and compare it with the model it was made from.
 
@@ -248,6 +251,7 @@ def export(
         texts: to compare on; None takes those of the run's ``predictions.jsonl``, if it has one.
         drop_methods: leave out what only domadapt can do when it predicts; the comparison says what that changes.
         trust_code: as of :func:`~domadapt.inference.model.load`.
+        vocabulary: ``whole``, or ``corpus``: the pieces that ``texts`` need, and short ones.
 
     Returns:
         What was measured, a sentence each.
@@ -257,6 +261,10 @@ def export(
     """
     if format not in FORMATS:
         raise ValueError(f"format={format}: expected one of {', '.join(FORMATS)}")
+    if vocabulary not in VOCABULARIES:
+        raise ValueError(f"vocabulary={vocabulary}: expected {' or '.join(VOCABULARIES)}")
+    if vocabulary == "corpus" and texts is None:
+        raise ValueError("vocabulary=corpus: give the texts that define it: input=FILE")
     to, folder, onnx = Path(to), model_folder(model), format != "hf"
     free_folder(to)
     if onnx and (missing := [name for name in ("onnx", "onnxruntime", "onnxscript") if find_spec(name) is None]):
@@ -271,6 +279,9 @@ def export(
     def write(part: Path) -> None:
         stock = part / "stock" if onnx else part
         write_stock(folder / "encoder", stock, original.session.max_pieces)
+        if vocabulary == "corpus":
+            with quietly():
+                measured.extend(cut_folder(stock, texts or ()))
         if onnx:
             write_onnx(stock, original.session, part, format == "onnx-int8")
         if compared:
