@@ -46,9 +46,9 @@ def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
             config[name] = kept.index(config[name])
     autoclass: Any = getattr(transformers, config["architectures"][0])
     model = autoclass.from_pretrained(folder, dtype="auto")
+    pieces = model.get_input_embeddings().num_embeddings
     before = sum(parameter.numel() for parameter in model.parameters())
-    old = model.get_input_embeddings()
-    rows = old.weight.detach()[kept].clone()
+    rows = model.get_input_embeddings().weight.detach()[kept].clone()
     model.resize_token_embeddings(len(kept), mean_resizing=False)
     model.get_input_embeddings().weight.data.copy_(rows)
     after = sum(parameter.numel() for parameter in model.parameters())
@@ -58,7 +58,7 @@ def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
     (folder / "vocab.txt").unlink(missing_ok=True)
     refuse_other_pieces(whole, folder, kept, texts)
     return [
-        f"The vocabulary is cut to {len(texts)} texts: {len(kept)} of {old.num_embeddings} pieces stay, and "
+        f"The vocabulary is cut to {len(texts)} texts: {len(kept)} of {pieces} pieces stay, and "
         f"{after / 1e6:.1f} of {before / 1e6:.1f} million parameters; every one of these texts is read as before.",
         cost(whole, texts),
     ]

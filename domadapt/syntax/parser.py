@@ -379,7 +379,7 @@ ANY_WORD = re.compile(r"[^\W\d_]+")
 # Of the running words of English corpora 15 to 25 % are COMMON: reviews, telephone talk, reports, news with tables of
 # results, which are the leanest. Of Spanish, French, Dutch, Russian and Turkish reviews fewer than 1 % are.
 LEAST_ENGLISH = 0.05
-JUDGED = 100  # words from which on the share says something, and that one text may count for
+JUDGED, PER_TEXT = 100, 25  # words from which on the share says something; of one text that count, so that none decides
 
 
 def foreign(texts: Iterable[str], parser: str) -> str | None:
@@ -394,7 +394,7 @@ def foreign(texts: Iterable[str], parser: str) -> str | None:
     """
     if f"/{ENGLISH}_" not in parser:
         return None
-    words = [word for text in texts for word in ANY_WORD.findall(text.lower())[:JUDGED]]
+    words = [word for text in texts for word in ANY_WORD.findall(text.lower())[:PER_TEXT]]
     share = sum(COMMON.fullmatch(word) is not None for word in words) / max(1, len(words))
     if len(words) < JUDGED or share >= LEAST_ENGLISH:
         return None
