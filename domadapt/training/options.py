@@ -97,7 +97,7 @@ class RunConfig:
     @property
     def pairs(self) -> int | None:
         """How many pairs the benchmark has that it belongs to; None where it belongs to none."""
-        return len(self.values["benchmark"].get("pairs") or ()) if "benchmark" in self.values else None
+        return len((self.values["benchmark"] or {}).get("pairs") or ()) if "benchmark" in self.values else None
 
 
 def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:

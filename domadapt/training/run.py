@@ -41,6 +41,7 @@ from domadapt.utils.redact import command_line, redacted, remember, struck
 from domadapt.utils.text import plain_json
 
 log = logging.getLogger(__name__)
+FINISHED = "%s is finished: not run again (to force it, delete this folder)"
 # What a run writes, and what is in the folders that it replaces or deletes as a whole.
 FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md", "model")
 FOLDERS = {
@@ -67,7 +68,8 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
     """
     config = build.read_config(cfg)
     folder = config.folder
-    if (metrics := _finished(config)) is not None and not read_status(folder):
+    if (metrics := read_results(folder, config.key)) is not None and not read_status(folder):
+        log.info(FINISHED, folder)
         return metrics
     if (before := build.source_only(cfg)) is not None:
         train(before)
@@ -94,7 +96,9 @@ def _train(cfg: DictConfig, config: RunConfig, wait: bool, leave: bool) -> dict[
     with run_lock(folder, wait):
         clean(folder)
         status = Status(folder, config.key)
-        if (metrics := _finished(config)) is None:  # else by the process that held the lock, or was killed then
+        if (metrics := read_results(folder, config.key)) is not None:  # by who held the lock, or was killed then
+            log.info(FINISHED, folder)
+        else:
             set_aside(folder)
             try:
                 with settings_of_torch(), tracking(config.values, config.key, folder, status.attempts) as tracker:
@@ -231,12 +235,6 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
 def _told(config: RunConfig, task: dict[str, Any]) -> RunConfig:
     """With the task that the source has told of."""
     return replace(config, values=config.values | {"task": task})
-
-
-def _finished(config: RunConfig) -> dict[str, Any] | None:
-    if (metrics := read_results(config.folder, config.key)) is not None:
-        log.info("%s is finished: not run again (to force it, delete this folder)", config.folder)
-    return metrics
 
 
 def _write(metrics: dict[str, Any], status: Status) -> dict[str, Any]:
