@@ -57,13 +57,13 @@ def attention(model: Path, texts: Sequence[str], parses: Sequence[Parse]) -> Att
         loaded = load(model, "cpu", "32")
         if not loaded.session.encoder.takes_methods:
             return "this model has no attention"
-        return look(loaded, syntax_layer(model), texts, parses)
+        return read_attention(loaded, syntax_layer(model), texts, parses)
     except (ValueError, OSError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
         # A damaged or foreign model spoils its own drawings, not the report.
         return f"{model}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
 
 
-def look(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Sequence[Parse]) -> Attention:
+def read_attention(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Sequence[Parse]) -> Attention:
     """Read a loaded model's attention.
 
     Args:

@@ -89,12 +89,12 @@ def audit(
             for side, labelled in parts.labelled.items()
         }
         parts = replace(parts, labelled=read)
-    looks: list[Callable[[], Iterator[Finding]]] = [partial(look, parts) for look in FAST]
+    checks: list[Callable[[], Iterator[Finding]]] = [partial(check, parts) for check in FAST]
     if not fast:
-        looks += [partial(near_duplicates, parts), partial(artefacts, parts, seed), partial(gap, parts, seed)]
+        checks += [partial(near_duplicates, parts), partial(artefacts, parts, seed), partial(gap, parts, seed)]
     if parser is not None:
-        looks.append(partial(paths, parts, parser))
-    findings = ordered(finding for look in progress(looks, "audit", len(looks), "look") for finding in look())
+        checks.append(partial(paths, parts, parser))
+    findings = ordered(finding for check in progress(checks, "audit", len(checks), "check") for finding in check())
     result = Audit(
         parts.domains["source"],
         parts.domains["target"],
@@ -123,11 +123,11 @@ def headline(result: Audit) -> str:
     "camera → laptop: scores can't be taken as they stand (severe findings: 1, warnings: 0)."
     """
     severe, warnings = (sum(f.severity == severity for f in result.findings) for severity in SEVERITIES[:2])
-    told = "nothing was found that would make a score mean something else than it says"
+    message = "nothing was found that would make a score mean something else than it says"
     if severe or warnings:
-        told = "scores can't be taken as they stand" if severe else "scores need companions"
-        told += f" (severe findings: {severe}, warnings: {warnings})"
-    return f"{result.source} → {result.target}: {told}."
+        message = "scores can't be taken as they stand" if severe else "scores need companions"
+        message += f" (severe findings: {severe}, warnings: {warnings})"
+    return f"{result.source} → {result.target}: {message}."
 
 
 def text_audit(result: Audit, width: int = 110) -> str:
@@ -145,8 +145,8 @@ def text_audit(result: Audit, width: int = 110) -> str:
     lines = [*wrap(headline(result), width), ""]
     for name, texts in result.parts.items():
         shares = result.surfaces.get(name)
-        told = f", {percent(shares['cased'])} cased, {percent(shares['tokenised'])} tokenised" if shares else ""
-        lines.append(f"  {name:<19}{texts} texts{told}")
+        written = f", {percent(shares['cased'])} cased, {percent(shares['tokenised'])} tokenised" if shares else ""
+        lines.append(f"  {name:<19}{texts} texts{written}")
     numbered = [*enumerate(result.findings, start=1)]
     for severity, title in TITLES.items():
         found = [(number, f) for number, f in numbered if f.severity == severity]
@@ -198,8 +198,8 @@ def read_audit(path: Path | str) -> Audit:
     except OSError as error:
         raise ValueError(f"{file}: {error.strerror}; write one with `domadapt audit data=...`") from None
     except (ValueError, KeyError, TypeError) as error:
-        told = ", ".join(str(e["loc"][0]) for e in error.errors()) if isinstance(error, ValidationError) else str(error)
-        raise ValueError(f"{file}: no audit ({told}); write a new one with `domadapt audit data=...`") from None
+        why = ", ".join(str(e["loc"][0]) for e in error.errors()) if isinstance(error, ValidationError) else str(error)
+        raise ValueError(f"{file}: no audit ({why}); write a new one with `domadapt audit data=...`") from None
 
 
 def run(cfg: DictConfig) -> Audit:

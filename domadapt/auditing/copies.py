@@ -43,8 +43,10 @@ def duplicates(parts: Parts) -> Iterator[Finding]:
             text = f"stand in the {others.name} too ({same} letter by letter): {why}"
             examples = [shown(counted.records[i].text) for i in long]
             yield counted.finding("duplicates", grade, len(found), text, examples, verbatim=same)
-    several = [(parts.domains[side], own) for side, own in parts.labelled.items() if len(own) > 1]
-    every = [Part(f"labelled parts of {name}", tuple(r for p in own for r in p.records)) for name, own in several]
+    several = [(parts.domains[side], labelled) for side, labelled in parts.labelled.items() if len(labelled) > 1]
+    every = [
+        Part(f"labelled parts of {name}", tuple(r for p in labelled for r in p.records)) for name, labelled in several
+    ]
     for part in (*parts.texts, *every):
         count = Counter(part.keys)
         extra = len(part.keys) - len(count)
@@ -115,13 +117,13 @@ def near_duplicates(parts: Parts) -> Iterator[Finding]:
 
 def _side_by_side(counted: Part, found: list[int], others: Part, near: dict[str, set[str]]) -> list[str]:
     where = {key: i for i, key in reversed(list(enumerate(others.keys)))}
-    told, seen = list[str](), set[str]()
+    examples, seen = list[str](), set[str]()
     for i in found:
         other = min(near[counted.keys[i]] & where.keys(), key=lambda key: where[key])
         if other not in seen:  # the same two the other way round say nothing new
-            told.append(f"{shown(counted.records[i].text)} ≈ {shown(others.records[where[other]].text)}")
+            examples.append(f"{shown(counted.records[i].text)} ≈ {shown(others.records[where[other]].text)}")
         seen.add(counted.keys[i])
-    return told[:EXAMPLES]
+    return examples[:EXAMPLES]
 
 
 OFTEN: Final = 0.01  # of the labelled texts: from here on conflicts are a warning
@@ -138,14 +140,14 @@ def conflicts(parts: Parts) -> Iterator[Finding]:
                 groups[key].append((part.side, record))
         wanted = [g for g in groups.values() if len(g) > 1 and {side for side, _ in g} == {*sides}]
         for what in ("labels", "spans"):
-            told = [[r for _, r in group if annotated(r, what) is not None] for group in wanted]
-            found = [group for group in told if len({annotated(r, what) for r in group}) > 1]
+            known = [[r for _, r in group if annotated(r, what) is not None] for group in wanted]
+            found = [group for group in known if len({annotated(r, what) for r in group}) > 1]
             if not found:
                 continue
             texts, total = sum(map(len, found)), sum(map(len, groups.values()))
             grade = "warning" if texts / total >= OFTEN else "note"
             remedy = REMEDIES.get(name, "the two domains are annotated by different rules, or without care")
-            repeated = sum(len(group) > 1 for group in told)
+            repeated = sum(len(group) > 1 for group in known)
             yield Finding(
                 "conflicts",
                 "severe" if texts / total >= LUCK and name == "target" else grade,

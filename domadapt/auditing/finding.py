@@ -105,8 +105,8 @@ class Part:
         '1 of 1 texts of the target test (100 %) hold tags.'
         """
         total = len(self.records)
-        told = f"{count} of {total} texts of the {self.name} ({percent(count / total)}) {text}."
-        return Finding(kind, severity, count / total, told, {"texts": count, "of": total, **more}, tuple(examples))
+        sentence = f"{count} of {total} texts of the {self.name} ({percent(count / total)}) {text}."
+        return Finding(kind, severity, count / total, sentence, {"texts": count, "of": total, **more}, tuple(examples))
 
     @cached_property
     def keys(self) -> list[str]:

@@ -186,11 +186,11 @@ def shift(parts: Parts) -> Iterator[Finding]:
                 f"no model can learn them there.",
                 {"texts": missed, "of": target.total()},
             )
-        yield from _moved(here, source, there, target, told_anyway=True)
+        yield from _moved(here, source, there, target, always=True)
     for side in SIDES:
         counts = {f"the {part.name}": _labels(part.records) for part in parts.labelled[side]}
         for a, b in combinations([name for name in counts if counts[name]], 2):
-            yield from _moved(a, counts[a], b, counts[b], told_anyway=False)
+            yield from _moved(a, counts[a], b, counts[b], always=False)
     yield from _spans(parts)
     yield from _lengths(parts)
 
@@ -199,22 +199,22 @@ def _labels(records: Iterable[Record]) -> Counter[str]:
     return Counter(str(record.label) for record in records if record.label is not None)
 
 
-def _moved(name: str, first: Counter[str], other: str, second: Counter[str], told_anyway: bool) -> Iterator[Finding]:
+def _moved(name: str, first: Counter[str], other: str, second: Counter[str], always: bool) -> Iterator[Finding]:
     labels = sorted(first.keys() | second.keys())
     if len(labels) < 2:
         return
     effect, p = cramers_v([[count[label] for label in labels] for count in (first, second)])
     moved = p < SURE and effect >= SMALL_V
-    if not moved and not told_anyway:
+    if not moved and not always:
         return
     shares = {label: (first[label] / first.total(), second[label] / second.total()) for label in labels}
     most = sorted(labels, key=lambda label: -abs(shares[label][0] - shares[label][1]))[:4]
-    told = ", ".join(f"{shown(n, 30)} {percent(shares[n][0])} against {percent(shares[n][1])}" for n in most)
+    changes = ", ".join(f"{shown(n, 30)} {percent(shares[n][0])} against {percent(shares[n][1])}" for n in most)
     yield Finding(
         "label shift",
         "warning" if moved else "note",
         effect,
-        f"{'Labels shift' if moved else 'Labels hardly shift'} from {name} to {other}: {told} (Cramér's V "
+        f"{'Labels shift' if moved else 'Labels hardly shift'} from {name} to {other}: {changes} (Cramér's V "
         f"{effect:.2f}, p {_p(p)})."
         + (" Part of any loss is this: report macro F1, and accuracy only beside it." if moved else ""),
         {"cramers_v": effect, "p": p}
@@ -279,7 +279,7 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     """
     (texts, labels), (target_texts, target_labels) = data = [_labelled(parts, side, seed) for side in SIDES]
     classes = sorted({*labels} & {*target_labels})
-    if len(classes) < 2 or any(min(Counter(own)[c] for c in classes) < FOLDS for _, own in data):
+    if len(classes) < 2 or any(min(Counter(labelled)[c] for c in classes) < FOLDS for _, labelled in data):
         return
     if min(len(texts), len(target_texts)) < FEWEST:
         return
@@ -303,8 +303,8 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     )
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
     x, gold, names = bag.fit_transform(texts), np.asarray(target_labels), sorted({*target_labels})
-    once, own = np.ones((1, len(labels))), cross_val_predict(model, x, labels, cv=folds)
-    at_home = macro_f1(np.asarray(labels), own, sorted({*labels}), once).item()
+    once, by_fold = np.ones((1, len(labels))), cross_val_predict(model, x, labels, cv=folds)
+    at_home = macro_f1(np.asarray(labels), by_fold, sorted({*labels}), once).item()
     across = model.fit(x, labels).predict(bag.transform(target_texts))
     in_domain = cross_val_predict(model, bag.fit_transform(target_texts), target_labels, cv=folds)
     rng, size = np.random.default_rng(seed), len(gold)

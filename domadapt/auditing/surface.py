@@ -62,8 +62,8 @@ def surface(part: Part) -> dict[str, float]:
         contraction in which it is spaced off, as tokenisers do; ``judged``, how many hold such a mark.
     """
     cased = sum(record.text != record.text.lower() for record in part.records)
-    told = [judgement for record in part.records if (judgement := is_tokenised(record.text[:2000])) is not None]
-    return {"cased": cased / len(part.records), "tokenised": sum(told) / max(1, len(told)), "judged": len(told)}
+    judged = [judgement for record in part.records if (judgement := is_tokenised(record.text[:2000])) is not None]
+    return {"cased": cased / len(part.records), "tokenised": sum(judged) / max(1, len(judged)), "judged": len(judged)}
 
 
 def preparation(parts: Parts) -> Iterator[Finding]:
@@ -240,10 +240,10 @@ def artefacts(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     for a, b in parts.couples((TRAIN, UNLABELLED), (UNLABELLED, TEST), (UNLABELLED, TARGET_TRAIN), (TRAIN, TEST)):
         chosen = sample(a, b, seed)
         few = f"{a.name} and {b.name} have fewer than {FEWEST} texts a side: no domain classifier."
-        yield _told_apart(a, b, *chosen, seed) if chosen else Finding("artefacts", "note", 0.0, few)
+        yield _separated(a, b, *chosen, seed) if chosen else Finding("artefacts", "note", 0.0, few)
 
 
-def _told_apart(a: Part, b: Part, first: list[str], second: list[str], seed: int) -> Finding:
+def _separated(a: Part, b: Part, first: list[str], second: list[str], seed: int) -> Finding:
     found = {
         (kind, name): separation([*map(change, first)], [*map(change, second)], kind == "words", seed)
         for kind in ("surface", "words")
@@ -256,7 +256,7 @@ def _told_apart(a: Part, b: Part, first: list[str], second: list[str], seed: int
     if a.side == b.side and auc >= SEPARATE:
         severity = "severe"
     share = f": {percent(explained['both'])} of what the surface reveals is case or tokenisation" if auc >= 0.6 else ""
-    told = " A domain classifier, and a distance between domains, would learn this before any topic."
+    advice = " A domain classifier, and a distance between domains, would learn this before any topic."
     numbers = {f"{kind} {name} {what}": getattr(one, what)
                for (kind, name), one in found.items() for what in ("auc", "accuracy")}  # fmt: skip
     return Finding(
@@ -268,7 +268,7 @@ def _told_apart(a: Part, b: Part, first: list[str], second: list[str], seed: int
         f"{marks['lower-cased'].auc:.3f}, with the tokenisation undone {marks['without tokenisation'].auc:.3f}, "
         f"with both {marks['both'].auc:.3f}{share}. By words: {topics['as given'].auc:.3f}, and "
         f"{topics['both'].auc:.3f} with both undone (accuracy {percent(topics['both'].accuracy)})."
-        + (told if severity != "note" else ""),
+        + (advice if severity != "note" else ""),
         {**numbers, **{f"explained by {name}": share for name, share in explained.items() if name != "as given"}},
         tuple(
             f"{part.name}, {kind}: {' '.join(f'‹{shown(feature, 20)}›' for feature in features) or 'none'}"

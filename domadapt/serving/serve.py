@@ -25,7 +25,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domadapt.analysis.attention import as_parse, look, syntax_layer
+from domadapt.analysis.attention import as_parse, read_attention, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import model_folder, read_description
 from domadapt.inference.model import Model, row
@@ -107,7 +107,7 @@ class Answers:
         session = self.model.session
         if not session.encoder.takes_methods or session.encoder.unreachable or session.device.type != "cpu":
             return tree, ""
-        seen = look(self.model, self.layer, [text], [parse])
+        seen = read_attention(self.model, self.layer, [text], [parse])
         arcs, agree, of = as_parse(seen.weights[0], parse)
         notes.append(
             f"Attention is drawn from each word to the one that it looks at most, in percent: head {seen.head + 1} of "
