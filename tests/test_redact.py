@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domadapt.benchmarking.launching import Job
-from domadapt.config.compose import compose, initialized, plain
+from domadapt.config.compose import compose, initialized, to_builtin
 from domadapt.runs.key import run_folder
 from domadapt.utils.redact import HIDDEN, Redacting, hidden, is_secret, redact, redacted, remember, struck
 
@@ -122,14 +122,14 @@ def test_secrets_in_a_dict_are_moved_too(monkeypatch: pytest.MonkeyPatch, part: 
     moved = hidden(given)
     assert SECRET not in str(moved)
     assert hidden(moved) == moved
-    assert plain(compose("train", moved))["x"] == plain(_composed(given))["x"]
+    assert to_builtin(compose("train", moved))["x"] == to_builtin(_composed(given))["x"]
 
 
 def test_a_list_of_secrets_stays_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", os.environ.copy())
     moved = hidden([f"+x.api_keys=[{SECRET},{SECRET}]"])
     assert SECRET not in str(moved)
-    assert plain(compose("train", moved))["x"] == {"api_keys": [SECRET, SECRET]}
+    assert to_builtin(compose("train", moved))["x"] == {"api_keys": [SECRET, SECRET]}
 
 
 def test_the_login_of_a_server_is_no_part_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from domadapt.auditing.copies import annotation, conflicts, duplicates, near_dup
 from domadapt.auditing.finding import SEVERITIES, Finding, Part, gather, ordered, percent, shown
 from domadapt.auditing.shift import gap, paths, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, preparation, surface
-from domadapt.config.compose import make, plain
+from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains
 from domadapt.runs.key import files_named, folder_of, installed
@@ -217,7 +217,7 @@ def run(cfg: DictConfig) -> Audit:
     with files_read() as read:
         domains: Domains = make(cfg.data)
     if output is not None:
-        refuse_overwriting(output, [*read, *files_named(plain(cfg.data))])
+        refuse_overwriting(output, [*read, *files_named(to_builtin(cfg.data))])
     task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
     kind = None if task is None or task.get("_target_") == AUTO else make(task).kind
     parsed = cfg.paths_overlap and kind != "sequence"
@@ -230,7 +230,7 @@ def run(cfg: DictConfig) -> Audit:
             parser.close()
     if output is not None:
         refuse_overwriting(output, read)
-        write_audit(found, output, plain(cfg))
+        write_audit(found, output, to_builtin(cfg))
     return found
 
 

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.benchmarking.live import LiveTable
 from domadapt.benchmarking.plan import FINISHED, PlannedCell, cells, check, duration, one_each, plan
-from domadapt.config.compose import compose, plain, user_error
+from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.reporting.report import report
 from domadapt.reporting.tables import text_table
 from domadapt.runs.groups import distinct, flat, settings
@@ -45,7 +45,7 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     if done and cfg.tracking:
         finished_ones = [cell.folder for cell in todo if cell.state() == FINISHED]
         runs = Path(cfg.paths.runs)
-        track_benchmark(plain(cfg.tracking), runs, done, report(finished_ones, runs / "report.html"))
+        track_benchmark(to_builtin(cfg.tracking), runs, done, report(finished_ones, runs / "report.html"))
     if failure:
         raise failure
     # What cells have shared is of no use to others, and large: the weights of each network's epochs.

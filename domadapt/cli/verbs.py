@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from domadapt.config.compose import make, plain
+from domadapt.config.compose import make, to_builtin
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.description import FORMATS, free_folder, model_folder, read_description
@@ -205,7 +205,7 @@ def analyze(cfg: DictConfig) -> str:
     started = time.perf_counter()
     with files_read() as read:
         domains = make(cfg.data)
-    read |= {*files_named(plain(cfg.data)), *model_folder(model).rglob("*")}
+    read |= {*files_named(to_builtin(cfg.data)), *model_folder(model).rglob("*")}
     files = output, output.with_suffix(".json")
     for file in files:
         refuse_overwriting(file, read)

@@ -39,7 +39,7 @@ def make(config: Any, **extra: Any) -> Any:
         raise
 
 
-def plain(cfg: Mapping[str, Any]) -> dict[str, Any]:
+def to_builtin(cfg: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration as plain dicts and lists; one that is so already as it is."""
     result: Any = OmegaConf.to_container(cfg, resolve=True) if isinstance(cfg, DictConfig) else cfg
     return {str(key): value for key, value in result.items()}

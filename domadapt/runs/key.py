@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from domadapt.config.compose import plain
+from domadapt.config.compose import to_builtin
 from domadapt.utils.files import matching
 from domadapt.utils.redact import strike
 
@@ -153,7 +153,7 @@ def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
     Args:
         cfg: a composed ``train.yaml``, or what it resolves to.
     """
-    config = plain(cfg)
+    config = to_builtin(cfg)
     kept = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}
     kept["parser"] = {n: value for n, value in kept["parser"].items() if n not in SIDES or value is not None}
     kept["trainer"] = {name: value for name, value in kept["trainer"].items() if name not in OF_THE_TRAINER}

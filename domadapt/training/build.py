@@ -17,7 +17,7 @@ import pytorch_lightning as pl
 from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from domadapt.config.compose import make, plain
+from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
 from domadapt.data.batches import Collator, Truncation
 from domadapt.data.domains import Domains, SealedTest
@@ -43,7 +43,7 @@ MANY = 0.1  # share of texts that are cut off, from which on it is told at once;
 
 def read_config(cfg: DictConfig) -> RunConfig:
     """What is asked for, before anything is read or made."""
-    return RunConfig(plain(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg))
+    return RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg))
 
 
 def source_only(cfg: DictConfig) -> DictConfig | None:
@@ -109,7 +109,7 @@ def read_problem(cfg: DictConfig) -> Problem:
     if sealed is not None:  # what is wrong with it is told before training, not after it
         judge = deepcopy(task)  # which is thrown away with all that it has seen
         sealed.check(lambda records: judge.check(judge.usable(records, Counter())))
-    return Problem(domains, task, plain(task_config), sealed)
+    return Problem(domains, task, to_builtin(task_config), sealed)
 
 
 def task_settings(task: DictConfig, domains: Domains) -> DictConfig:

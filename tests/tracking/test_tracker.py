@@ -10,7 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import domadapt
-from domadapt.config.compose import plain
+from domadapt.config.compose import to_builtin
 from domadapt.tracking.tracker import (
     Content,
     Csv,
@@ -113,7 +113,7 @@ def _config(folder: Path, **settings: Any) -> dict[str, Any]:
     target = {"_target_": f"{Fake.__module__}.Fake", **settings}
     cfg = domadapt.compose("train", [*corpora(folder), "tracking=none"])
     OmegaConf.update(cfg, "tracking", target, force_add=True)
-    return plain(cfg)
+    return to_builtin(cfg)
 
 
 def test_a_run_is_described_without_secrets_and_without_the_home_folder(
@@ -122,7 +122,7 @@ def test_a_run_is_described_without_secrets_and_without_the_home_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MY_TOKEN", "0123456789abcdef")
     cfg = domadapt.compose("train", [*corpora(tmp_path), "+data.source.password=0123456789abcdef", "max_pieces=16"])
-    run = describe(plain(cfg), "0" * 16, tmp_path / "run", 2)
+    run = describe(to_builtin(cfg), "0" * 16, tmp_path / "run", 2)
     assert run.config["data"]["source"]["path"] == "~/source.jsonl"
     assert run.config["max_pieces"] == 16
     assert not {"paths", "tracking"} & run.config.keys()
@@ -131,7 +131,7 @@ def test_a_run_is_described_without_secrets_and_without_the_home_folder(
 
 def test_nothing_watches_by_default(tmp_path: Path) -> None:
     cfg = domadapt.compose("train", corpora(tmp_path))
-    with tracking(plain(cfg), "0" * 16, tmp_path / "run") as tracker:
+    with tracking(to_builtin(cfg), "0" * 16, tmp_path / "run") as tracker:
         assert tracker is None
     track_benchmark(None, tmp_path, [{}])
     assert not (tmp_path / "run").exists()
@@ -159,7 +159,7 @@ def followed(tracker: Tracker, folder: Path, attempt: int = 1) -> None:
 def test_several_follow_and_one_that_fails_stops_no_other(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     cfg = domadapt.compose("train", [*corpora(tmp_path), "tracking=[csv,tensorboard]", "tracking.csv.every=2"])
-    config = plain(cfg)
+    config = to_builtin(cfg)
     config["tracking"]["fake"] = {"_target_": f"{Fake.__module__}.Fake", "fails": ["log"]}
     with tracking(config, "0" * 16, tmp_path / "run") as tracker:
         assert tracker is not None
