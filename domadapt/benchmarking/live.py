@@ -91,7 +91,7 @@ class LiveTable:
         return Group(
             table,
             Text(self._caption()),
-            *(Text(f"{MARKS['running']} {cell.name}: {told(status)}") for cell, status in running),
+            *(Text(f"{MARKS['running']} {cell.name}: {in_words(status)}") for cell, status in running),
         )
 
     def _caption(self) -> str:
@@ -133,10 +133,10 @@ def logs_above_the_table() -> Iterator[None]:
                 handler.setStream(stream)
 
 
-def told(status: dict[str, Any]) -> str:
+def in_words(status: dict[str, Any]) -> str:
     """A status in words.
 
-    >>> told({"stage": "fit", "epoch": 2, "epochs": 3, "step": 50, "steps": 120})
+    >>> in_words({"stage": "fit", "epoch": 2, "epochs": 3, "step": 50, "steps": 120})
     'fit, epoch 2 of 3, step 50 of 120'
     """
     words = [str(status.get("stage"))]

@@ -181,7 +181,7 @@ class WeightsAndBiases(Tracker):
             return
         found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         sides = ("gold", "predicted")
-        told = [[row["text"], *(said(row, side) for side in sides), row["confidence"]] for row in found]
+        told = [[row["text"], *(in_words(row, side) for side in sides), row["confidence"]] for row in found]
         columns = ["text", *sides, "confidence"]
         shown = {"predictions": self.wandb.Table(columns=columns, data=told[: self.predictions])}
         labels = [[row.get(side, {}).get("label") for row in found] for side in sides]
@@ -229,11 +229,11 @@ class WeightsAndBiases(Tracker):
             log.warning("W&B could not write all of %s (%s); metrics.json has it all", folder, problem)
 
 
-def said(row: dict[str, Any], side: str) -> str:
+def in_words(row: dict[str, Any], side: str) -> str:
     """A label, or spans as ``type: words``.
 
     >>> gold = {"label": None, "spans": [{"start": 2, "end": 7, "type": "opinion"}]}
-    >>> said({"text": "A sharp lens", "gold": gold}, "gold")
+    >>> in_words({"text": "A sharp lens", "gold": gold}, "gold")
     'opinion: sharp'
     """
     labels = row.get(side, {})

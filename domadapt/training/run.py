@@ -124,7 +124,7 @@ def _run(cfg: DictConfig, config: RunConfig, status: Status, logger: Logger | No
             parser = build.parse_cache(cfg, problem.domains)
             build.refuse_foreign_trees([f"floor={name}" for name in cfg.floor], problem.domains, parser.name)
         scores = run_rules(rules, problem, parser, folder, status)
-        return _write(summary(_told(config, problem.task_config), problem.domains, problem.task) | scores, status)
+        return _write(summary(_with_task(config, problem.task_config), problem.domains, problem.task) | scores, status)
     with status.during("build"):
         reproducible(config.values["seed"], config.options.threads)
         validators = list(build.make_validators(cfg.selection))
@@ -134,7 +134,7 @@ def _run(cfg: DictConfig, config: RunConfig, status: Status, logger: Logger | No
             module.to(session.device)
     network = SharedNetwork(config, session)
     ceiling = SharedCeiling(config, session.domains, sealed) if config.in_domain else None
-    config = _told(config, session.task_config)
+    config = _with_task(config, session.task_config)
     with ceiling.once() if ceiling else nullcontext():
         if ceiling and (found := ceiling.take(folder, session.domains.source)) is not None:
             told = summary(config, session.domains, session.task)
@@ -232,8 +232,8 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
     }
 
 
-def _told(config: RunConfig, task: dict[str, Any]) -> RunConfig:
-    """With the task that the source has told of."""
+def _with_task(config: RunConfig, task: dict[str, Any]) -> RunConfig:
+    """With the task as the source has told it."""
     return replace(config, values=config.values | {"task": task})
 
 
