@@ -172,7 +172,7 @@ def change_section(change: Change, domains: Domains, no_maps: str = "", no_weigh
     parts = [_cosines(rows, domains[side], lowest) for side, rows in maps.items()]
     folded = [Folded(f"The same on {domains['target']} text", parts[1])] if len(parts) > 1 else []
     svg = drawn(f"Change by layer. {caption}", 2.5, lambda figure: _change_bars(figure, maps, weights, domains))
-    return Section(CHANGE_TITLE, (Figure(svg, caption), *(parts[0] if parts else ()), *folded, *lacking))
+    return Section(CHANGE_TITLE, (Figure(svg, caption.strip()), *(parts[0] if parts else ()), *folded, *lacking))
 
 
 def _cosines(rows: Shares, domain: str, lowest: float) -> tuple[Block, ...]:
