@@ -80,13 +80,6 @@ def test_a_slow_reference_agrees() -> None:
     assert (found.high or 0) - found.mean == pytest.approx(half, rel=0.08)
 
 
-def test_exact_copies_change_nothing() -> None:
-    keys = [frozenset((str(seed),)) for seed in range(3)]
-    one = [mean_of([0.1, 0.3, 0.2], None, target, range(3), keys) for target in TARGETS]
-    alone, five = interval(one[0]), interval(mean_over_pairs(one))
-    assert (five.low, five.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
-
-
 def copies(folder: Path, **key: Any) -> list[Pair]:
     """Seven seeds of two methods that read no target, each scored on five targets."""
     rng, made = np.random.default_rng(0), []

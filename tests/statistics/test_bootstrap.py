@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from domadapt.statistics.items import ItemCounts, f1
-from domadapt.statistics.resampling import Mean, interval, mean_of, mean_over_pairs, resampled_scores
+from domadapt.statistics.resampling import interval, mean_of, mean_over_pairs, resampled_scores
 
 
 def made_items(rng: np.random.Generator, count: int, digest: str = "d", average: str = "macro") -> ItemCounts:
@@ -32,38 +32,29 @@ def test_resampled_scores_have_the_spread_of_a_plain_loop() -> None:
     assert np.corrcoef(fast.T)[0, 1] == pytest.approx(np.corrcoef(slow.T)[0, 1], abs=0.06)
 
 
-def test_resampled_scores_of_identical_runs_are_identical_so_differences_are_paired() -> None:
-    one = made_items(np.random.default_rng(0), 30)
-    scores = resampled_scores([one, one])
-    assert (scores[:, 0] == scores[:, 1]).all()
-
-
-def test_a_run_is_resampled_alike_beside_other_runs() -> None:
+def test_a_run_is_resampled_alike_beside_other_runs_and_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     a, b, c = (made_items(rng, 30) for _ in range(3))
-    assert (resampled_scores([a, b, c])[:, 2] == resampled_scores([c, a])[:, 0]).all()
-
-
-def test_resampling_is_the_same_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = made_items(np.random.default_rng(0), 30)
-    whole = resampled_scores([one], 100)
+    whole = resampled_scores([a, b, c])
+    assert (whole[:, 2] == resampled_scores([c, a])[:, 0]).all()
     monkeypatch.setattr("domadapt.statistics.resampling.CHUNK", 7 * 30)
-    assert (resampled_scores([one], 100) == whole).all()
-
-
-def test_different_test_sets_are_refused() -> None:
-    rng = np.random.default_rng(0)
+    assert (resampled_scores([a, b, c]) == whole).all()
     with pytest.raises(ValueError, match="different test sets"):
-        resampled_scores([made_items(rng, 5, "a"), made_items(rng, 5, "b")])
+        resampled_scores([a, made_items(rng, 5, "other")])
 
 
-def test_without_predictions_it_is_students_t() -> None:
+def test_what_is_not_drawn_is_said() -> None:
     values = [0.40, 0.42, 0.44]
     found = interval(mean_of(values, None, "pair"))
     low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
-    assert found.over == "seeds"
+    assert (found.low, found.high, found.over) == (pytest.approx(low), pytest.approx(high), "seeds")
     assert "no predictions" in found.reason
+    few = interval(mean_of([0.5, 0.6], None, "pair"))
+    assert (few.low, few.high, few.over) == (None, None, "") and "fewer than 3 seeds" in few.reason
+    runs = [made_items(np.random.default_rng(seed), 20) for seed in range(3)]
+    with_items = mean_of([r.score for r in runs], resampled_scores(runs), "a")
+    assert interval(mean_over_pairs([with_items, mean_of([0.1, 0.2, 0.4], None, "b")])).over == "seeds"
+    assert interval(mean_over_pairs([with_items, mean_of([0.1], None, "b")])).low is None
 
 
 def test_standard_error_of_a_known_case() -> None:
@@ -73,12 +64,6 @@ def test_standard_error_of_a_known_case() -> None:
     assert found.over == "test items"
     assert "training again is not in it" in found.reason
     assert found.high - found.mean == pytest.approx(0.049, rel=0.06)
-
-
-def test_few_seeds_and_no_predictions_give_words() -> None:
-    found = interval(mean_of([0.5, 0.6], None, "pair"))
-    assert (found.low, found.high, found.over) == (None, None, "")
-    assert "fewer than 3 seeds" in found.reason
 
 
 def test_a_slow_reference_agrees() -> None:
@@ -118,22 +103,3 @@ def test_the_mean_over_pairs_adds_up_variances() -> None:
     half = stats.t.ppf(0.975, 4) * (0.01 / 6) ** 0.5
     assert found.mean == pytest.approx(0.4)
     assert found.high - found.mean == pytest.approx(half)
-
-
-def test_the_mean_over_pairs_claims_no_more_than_every_pair_can() -> None:
-    rng = np.random.default_rng(0)
-    runs = [made_items(rng, 20) for _ in range(3)]
-    with_items = mean_of([r.score for r in runs], resampled_scores(runs), "a")
-    assert interval(mean_over_pairs([with_items, mean_of([0.1, 0.2, 0.4], None, "b")])).over == "seeds"
-    nothing = interval(mean_over_pairs([with_items, mean_of([0.1], None, "b")]))
-    assert nothing.low is None
-
-
-def test_same_numbers_every_time() -> None:
-    rng = np.random.default_rng(0)
-    runs = [made_items(rng, 20) for _ in range(3)]
-
-    def once() -> Mean:
-        return mean_of([r.score for r in runs], resampled_scores(runs), "a", (1, 2, 3))
-
-    assert interval(once()) == interval(once())

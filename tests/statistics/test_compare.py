@@ -37,15 +37,6 @@ def test_a_cell_says_all_there_is_to_say(tmp_path: Path) -> None:
     assert found.messages == ()
 
 
-def test_the_difference_is_that_of_the_scores(tmp_path: Path) -> None:
-    pairs = benchmark(tmp_path, {"lisa": 0.1})
-    means = {m.name: np.mean([r.score() for r in m.runs]) for m in pairs[0].methods}
-    cell = compare(pairs).cell(PAIR, "lisa")
-    assert cell.score is not None and cell.score.mean == pytest.approx(means["lisa"])
-    assert cell.baseline.interval is not None
-    assert cell.baseline.interval.mean == pytest.approx(means["lisa"] - means["source_only"])
-
-
 def test_pairing_makes_the_interval_narrower_than_two_alone(tmp_path: Path) -> None:
     """A model that differs from another on three items is compared on these three."""
     rows = span_rows(np.arange(200) % 2 > 0)
@@ -132,21 +123,6 @@ def test_over_pairs(tmp_path: Path) -> None:
     assert found.ranking.p is not None and found.ranking.p < 0.05
 
 
-def test_enough_seeds_count_pairs_over_seeds(tmp_path: Path) -> None:
-    found = compare(benchmark(tmp_path, {"lisa": 0.4}, ("a", "b"), seeds=7, count=40, keep=False))
-    assert found.overall[1].baseline.replicability[0].count == 2
-
-
-def test_results_without_predictions_keep_their_seeds(tmp_path: Path) -> None:
-    found = compare(benchmark(tmp_path, {"lisa": 0.3}, keep=False))
-    cell = found.cell(PAIR, "lisa")
-    assert cell.score is not None and cell.score.over == "seeds"
-    assert cell.baseline.elsewhere.p is None
-    assert cell.baseline.elsewhere.reason == "not all runs have predictions of the same test items"
-    assert len(found.messages) == 1
-    assert "6 of 6 runs have no predictions.jsonl" in found.messages[0]
-
-
 def test_damaged_predictions_spoil_one_run_not_the_comparison(tmp_path: Path) -> None:
     pairs = benchmark(tmp_path, {"lisa": 0.3})
     broken = Path(pairs[0].methods[0].runs[0].folder, "predictions.jsonl")
@@ -162,12 +138,6 @@ def test_runs_on_different_test_sets_are_not_paired_by_item(tmp_path: Path) -> N
     found = compare(grouped(runs))
     assert found.cell(PAIR, "lisa").baseline.elsewhere.p is None
     assert "2 different test sets" in found.messages[0]
-
-
-def test_mixed_scores_are_told(tmp_path: Path) -> None:
-    pairs = benchmark(tmp_path, {"lisa": 0.3}, ("a", "b"), keep=False)
-    mixed = [pairs[0], replace(pairs[1], headline="macro_f1")]
-    assert "macro_f1, span_f1" in compare(mixed).messages[-1]
 
 
 def test_order_of_items_and_of_methods_does_not_matter(tmp_path: Path) -> None:
@@ -197,7 +167,18 @@ def test_pairs_with_one_test_set_draw_the_same_items(tmp_path: Path) -> None:
     assert both.high - both.mean == pytest.approx(one.high - one.mean)
 
 
-def test_nothing_to_compare() -> None:
-    found = compare([])
-    assert (found.cells, found.overall, found.messages) == ((), (), ())
-    assert found.ranking.reason == "0 methods on the same pairs: ranking needs 3"
+def test_without_predictions_seeds_are_compared(tmp_path: Path) -> None:
+    pairs = benchmark(tmp_path, {"lisa": 0.4}, ("a", "b"), seeds=7, count=40, keep=False)
+    found = compare(pairs)
+    cell, means = found.cells[1], {m.name: np.mean([r.score() for r in m.runs]) for m in pairs[0].methods}
+    assert cell.score is not None and (cell.score.over, cell.score.mean) == ("seeds", pytest.approx(means["lisa"]))
+    assert cell.baseline.interval is not None
+    assert cell.baseline.interval.mean == pytest.approx(means["lisa"] - means["source_only"])
+    assert cell.baseline.elsewhere.reason == "not all runs have predictions of the same test items"
+    assert found.overall[1].baseline.replicability[0].count == 2
+    assert len(found.messages) == 2 and "14 of 14 runs have no predictions.jsonl" in found.messages[0]
+    mixed = compare([pairs[0], replace(pairs[1], headline="macro_f1")])
+    assert "macro_f1, span_f1" in mixed.messages[-1]
+    nothing = compare([])
+    assert (nothing.cells, nothing.overall, nothing.messages) == ((), (), ())
+    assert nothing.ranking.reason == "0 methods on the same pairs: ranking needs 3"

@@ -1,7 +1,6 @@
 """Counts give back the score that metrics.json names, for every task and average."""
 
 import json
-import random
 from pathlib import Path
 
 import numpy as np
@@ -72,27 +71,22 @@ def test_accuracy_is_compared_by_items_too(tmp_path: Path) -> None:
     assert found.cell("camera → laptops", "lisa").baseline.elsewhere.count == 9
 
 
-def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:
+def test_what_is_missing_or_of_another_run_is_said(tmp_path: Path) -> None:
+    assert read_items(typed(run(tmp_path, None, None))) == "the target test has no labels"
+    assert "no predictions.jsonl" in str(read_items(typed(run(tmp_path, None, {"span_f1": 0.5}))))
+    rows = span_rows(np.ones(4))
+    with pytest.raises(ValueError, match="not of one run"):
+        read_items(typed(run(tmp_path, rows, {**span_scores(rows), "span_f1": 0.5})))
+
+
+def test_other_gold_labels_are_another_test_set_and_another_order_is_none(tmp_path: Path) -> None:
     rows = span_rows(np.arange(30) % 2 > 0)
-    shuffled = random.Random(0).sample(rows, len(rows))
-    one = read(run(tmp_path / "a", rows, span_scores(rows)))
-    other = read(run(tmp_path / "b", shuffled, span_scores(rows)))
-    assert one.digest == other.digest
-    assert (one.counts == other.counts).all()
-
-
-def test_other_gold_labels_are_another_test_set(tmp_path: Path) -> None:
-    rows = span_rows(np.ones(5))
-    one = read(run(tmp_path / "a", rows, span_scores(rows)))
+    one, other = (read(run(tmp_path / str(i), each, span_scores(rows))) for i, each in enumerate((rows, rows[::-1])))
+    assert one.digest == other.digest and (one.counts == other.counts).all()
     for row in rows:
         row["gold"]["spans"] = row["predicted"]["spans"] = row["gold"]["spans"][:1]
     scores = {name: value for name, value in span_scores(rows).items() if "opinion" not in name} | {"span_f1": 1.0}
     assert one.digest != read(run(tmp_path / "b", rows, scores)).digest
-
-
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    assert read_items(typed(run(tmp_path, None, None))) == "the target test has no labels"
-    assert "no predictions.jsonl" in str(read_items(typed(run(tmp_path, None, {"span_f1": 0.5}))))
 
 
 @pytest.mark.parametrize(
@@ -113,12 +107,6 @@ def test_damaged_predictions_are_refused_by_line(tmp_path: Path, line: str, erro
     with pytest.raises(ValueError, match=r"predictions.jsonl:2") as caught:
         read_items(typed(made))
     assert error in str(caught.value)
-
-
-def test_predictions_of_another_run_are_refused(tmp_path: Path) -> None:
-    rows = span_rows(np.ones(4))
-    with pytest.raises(ValueError, match="not of one run"):
-        read_items(typed(run(tmp_path, rows, {**span_scores(rows), "span_f1": 0.5})))
 
 
 def test_hostile_text_is_only_hashed(tmp_path: Path) -> None:
