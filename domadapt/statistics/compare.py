@@ -185,7 +185,7 @@ def scored(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Contrast:
     """A method less another on one pair, before any words over pairs.
 
     Attributes:
@@ -206,7 +206,7 @@ class Side:
 
 
 # Against the baseline, by the name "", and each of the method's controls.
-Compared = tuple[ScoredPair, MethodRuns, dict[str, Side]]
+Compared = tuple[ScoredPair, MethodRuns, dict[str, Contrast]]
 
 
 def untested(method: MethodRuns) -> str:
@@ -214,9 +214,9 @@ def untested(method: MethodRuns) -> str:
     return UNTESTED.get(method.role, UNCLAIMED)
 
 
-def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Side]]:
+def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Contrast]]:
     """By method, what each is compared with. All comparisons of a test set are tested on the same swaps."""
-    sides: dict[str, dict[str, Side]] = {}
+    sides: dict[str, dict[str, Contrast]] = {}
     by_set: dict[str, dict[tuple[str, str], tuple[list[ItemCounts], list[ItemCounts]]]] = {}
     for method in one.pair.methods:
         missing = "its control {} was not run, or with several settings"
@@ -236,11 +236,11 @@ def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Side]]:
     return sides
 
 
-def _against_baseline(one: ScoredPair, method: MethodRuns, baseline: str) -> Side:
+def _against_baseline(one: ScoredPair, method: MethodRuns, baseline: str) -> Contrast:
     by_role = baseline in ROLES
     other = reference(one.pair, method, baseline) if by_role else _named(one.pair, baseline)
     if other is method or (by_role and method.role == baseline):
-        return Side(one.pair.name, None, "is the baseline")
+        return Contrast(one.pair.name, None, "is the baseline")
     return _side(one, method, other, f"no comparable run of {baseline}")
 
 
@@ -249,11 +249,11 @@ def _named(pair: Pair, name: str) -> MethodRuns | None:
     return found[0] if len(found) == 1 else None
 
 
-def _side(one: ScoredPair, method: MethodRuns, other: MethodRuns | None, reason: str) -> Side:
+def _side(one: ScoredPair, method: MethodRuns, other: MethodRuns | None, reason: str) -> Contrast:
     mean = None if other is None else one.mean(method, other)
     if other is not None:
         reason = "" if mean else f"no seed has a target score of both {method.name} and {other.name}"
-    return Side(one.pair.name, other, reason, mean)
+    return Contrast(one.pair.name, other, reason, mean)
 
 
 def _cell(compared: Sequence[Compared], over_pairs: bool) -> Cell:
@@ -278,7 +278,7 @@ def _cell(compared: Sequence[Compared], over_pairs: bool) -> Cell:
     )
 
 
-def _difference(method: MethodRuns, sides: Sequence[Side], over_pairs: bool) -> Difference:
+def _difference(method: MethodRuns, sides: Sequence[Contrast], over_pairs: bool) -> Difference:
     known = [(side, side.mean) for side in sides if side.mean is not None]
     means = [mean for _, mean in known]
     reason = "" if known else "; ".join(dict.fromkeys(side.reason for side in sides))
@@ -290,7 +290,7 @@ def _difference(method: MethodRuns, sides: Sequence[Side], over_pairs: bool) -> 
     return Difference(", ".join(dict.fromkeys(named)), ends, *tests, replicated, reason)
 
 
-def _tests_on_a_pair(side: Side, why: str) -> tuple[Significance, Significance]:
+def _tests_on_a_pair(side: Contrast, why: str) -> tuple[Significance, Significance]:
     values = [] if side.mean is None else side.mean.values.tolist()
     count = len(values)
     again = Significance(None, None, "seeds", count, why)
@@ -314,7 +314,7 @@ def _tests_over_pairs(means: Sequence[Mean], why: str) -> tuple[Significance, Si
     )
 
 
-def _replicated(known: Sequence[tuple[Side, Mean]], why: str) -> tuple[Replicability, Replicability]:
+def _replicated(known: Sequence[tuple[Contrast, Mean]], why: str) -> tuple[Replicability, Replicability]:
     if why:
         none = Replicability(None, (), len(known), "seeds", why)
         return none, replace(none, unit="test items")
