@@ -8,11 +8,14 @@ from typing import Any
 from domadapt.config.compose import make
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import ParseCache
-from domadapt.syntax.parser import Parse, Parser, SpacyParser, Text
+from domadapt.syntax.nouns import PLURALS, universal
+from domadapt.syntax.parser import PLURAL, Parse, Parser, SpacyParser, Text
 
 
 class TwoParsers:
     """The source's texts to one parser; the target's, and any that is labelled later, to another.
+
+    Tags of both are universal ones, whatever the pipelines give, so that what is learnt of them carries over.
 
     Args:
         domains: names of the source's domains.
@@ -30,7 +33,8 @@ class TwoParsers:
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         """Parse a stream of texts in order, each by its side's parser."""
         for parser, run in groupby(texts, self._parser):
-            yield from parser.parse(run, processes)
+            for parse in parser.parse(run, processes):
+                yield parse._replace(tags=tuple(universal(tag) + PLURAL * (tag in PLURALS) for tag in parse.tags))
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         """Word ranges, each text's by its side's parser."""

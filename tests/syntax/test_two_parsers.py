@@ -3,8 +3,11 @@
 import json
 import logging
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import domadapt
@@ -14,7 +17,7 @@ from domadapt.data.records import Record
 from domadapt.inference.description import read_description
 from domadapt.runs.key import cell_key
 from domadapt.syntax.cache import ParseCache
-from domadapt.syntax.parser import SpacyParser, foreign, shipped_folder
+from domadapt.syntax.parser import Parse, SpacyParser, Text, foreign, shipped_folder
 from domadapt.syntax.two_parsers import TwoParsers, make_parser
 from tests.support import corpora, write_jsonl
 
@@ -34,21 +37,27 @@ def spanish(tmp_path: Path) -> Path:
 
 
 class Named:
-    def __init__(self, name: str) -> None:
-        self.name = name
+    """Its parses have its name for a relation."""
 
-    def parse(self, texts, processes=1):  # type: ignore[no-untyped-def]
-        return ((self.name, text.text) for text in texts)
+    def __init__(self, name: str, tag: str) -> None:
+        self.name, self.tag = name, tag
 
-    tokenize = parse
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        return (Parse(words, np.array([0]), (self.name,), (self.tag,)) for words in self.tokenize(texts))
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[Any]:
+        return (np.array([[0, len(self.name) + int(text.text)]]) for text in texts)
 
 
 def test_each_text_goes_to_its_sides_parser_in_order() -> None:
-    both = TwoParsers(Named("en"), Named("es"), {"hotel"})  # type: ignore[arg-type]
+    both = TwoParsers(Named("english", "NNS"), Named("es", "NOUN|Plur"), {"hotel"})
     domains = ["hotel", "hotel", "spa", "hotel", "input"]  # what is labelled later is of no side
     texts = [UnlabelledText("", domain, str(i)) for i, domain in enumerate(domains)]
-    expected = [("en", "0"), ("en", "1"), ("es", "2"), ("en", "3"), ("es", "4")]
-    assert list(both.parse(iter(texts))) == list(both.tokenize(iter(texts))) == expected
+    parses = list(both.parse(iter(texts)))
+    assert [parse.relations[0] for parse in parses] == ["english", "english", "es", "english", "es"]
+    assert [parse.words[0, 1] for parse in parses] == [7, 8, 4, 10, 6]
+    assert [words[0, 1] for words in both.tokenize(iter(texts))] == [7, 8, 4, 10, 6]
+    assert {parse.tags[0] for parse in parses} == {"NOUN|Plur"}  # Penn's are turned into universal ones
     assert both.name == "es"
 
 
