@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.config.compose import compose
+from domadapt.data.records import DataError, Location
 
 
 def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None, **settings: Any) -> dict[str, Any]:
@@ -22,6 +23,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
 
     given = [*overrides, *(f"{k}={v}" for k, v in settings.items())]
     sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}
+    paths: dict[str, str | Path] = {}
     if sides:
         from domadapt.config.overrides import quote
         from domadapt.data.files import saved
@@ -29,9 +31,16 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
         given = ["data=my_files", *given]
         folder = Path(compose("train", given).paths.cache, "data")
         for side, data in sides.items():
-            path = data if isinstance(data, str | Path) else saved(data, folder)
-            given.append(quote(f"input={path}").replace("input=", f"data.{side}.path=", 1))
-    return run(compose("train", given))
+            paths[side] = data if isinstance(data, str | Path) else saved(data, folder)
+            given.append(quote(f"input={paths[side]}").replace("input=", f"data.{side}.path=", 1))
+    try:
+        return run(compose("train", given))
+    except DataError as error:
+        for side, path in paths.items():
+            if error.where is not None and error.where.path == path and path is not sides[side]:  # nobody knows it
+                where = Location(f"{side}={type(sides[side]).__name__}", error.where.line)
+                raise DataError(where, error.field, error.value, error.expected, error.fix) from None
+        raise
 
 
 def adapt(source: Any, target: Any, overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:

@@ -280,7 +280,7 @@ def aspect_corpus(root: Path) -> Path:
         rows = []
         for i in range(12):
             tokens = ["İts", domain.title(), PARTS[i % len(PARTS)], f"No{i}", "is", OPINIONS[i % len(OPINIONS)]]
-            tags = ["O", "B-ASP", "I-ASP", "O", "O", "B-OP"] if i % 4 else ["O"] * 6
+            tags = ["O", "B-aspect", "I-aspect", "O", "O", "B-opinion"] if i % 4 else ["O"] * 6
             rows.append({"id": f"{domain}-{i}", "domain": domain, "tokens": tokens, "tags": tags})
         write_jsonl(root / "aspect_opinion" / f"{domain}.jsonl", rows)
     ids = {
@@ -319,7 +319,7 @@ def parted_corpus(root: Path, folder: str, domains: Sequence[str]) -> Path:
             rows = []
             for i in range(count):
                 tokens = ["The", domain, PARTS[i % len(PARTS)], f"{name}{i}", "is", OPINIONS[i % len(OPINIONS)], "."]
-                tags = ["O", "B-ASP", "I-ASP", "O", "O", "B-OP", "O"]
+                tags = ["O", "B-aspect", "I-aspect", "O", "O", "B-opinion", "O"]
                 rows.append({"id": f"{domain}-{name}-{i}", "domain": domain, "tokens": tokens, "tags": tags})
             write_jsonl(root / folder / f"{domain}.{name}.jsonl", rows)
     return root

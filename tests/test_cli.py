@@ -77,9 +77,16 @@ def test_help_imports_nothing_heavy() -> None:
         ["predict", "model=nowhere", "text=Hello"],
         ["export", "model=nowhere", "to=there"],
         ["serve", "model=nowhere"],
+        ["analyze", "model=nowhere"],
+        ["report", "nowhere"],
+        ["audit", "data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"],
+        ["train", "data=my_files", "source.path=no_text.csv", "target.path=no_text.csv"],
+        ["adapt", "no_label.csv", "no_label.csv"],
     ],
 )
 def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str], tmp_path: Path) -> None:
+    for name, header in (("no_text.csv", "review,stars"), ("no_label.csv", "text,stars")):
+        (tmp_path / name).write_text(f"{header}\nSharp.,5\n", encoding="utf-8")
     code = (
         f"import sys; sys.argv = ['domadapt', *{arguments!r}]; from domadapt.cli.main import main\n"
         "try: main()\n"
@@ -142,6 +149,8 @@ def test_unknown_verb(command: Command) -> None:
         (["export", "model=nowhere", "to=there"], "nowhere: not a model folder"),
         (["export", "model=nowhere", "to=there", "format=pt"], "format=pt: expected one of hf, onnx, onnx-int8"),
         (["serve", "model=nowhere"], "nowhere: not a model folder"),
+        (["analyze", "model=nowhere"], "nowhere: not a model folder"),
+        (["adapt", "FILE", "nowhere.txt"], "data.target.path=nowhere.txt: no such file"),
         (["predict", "model=nowhere", "text= "], "text=' ': blank; expected a text to label"),
         (["parse", "input=[-,-]"], "expected - once: standard input can be read only once"),
         (["parse", "input=blank.txt"], "blank.txt: file is 'blank'; expected records"),
@@ -153,7 +162,7 @@ def test_unknown_verb(command: Command) -> None:
         (["benchmark", "benchmark.seeds=[]"], "benchmark.seeds=[]: expected a list"),
         (["benchmark", "benchmark.only=lisa"], "benchmark.only=lisa: expected a list: benchmark.only=[lisa]"),
         (["parse"], "input is not set: give input=VALUE"),
-        (["parse", "input=nowhere.txt"], "nowhere.txt: file is 'No such file or directory'"),
+        (["parse", "input=nowhere.txt"], "nowhere.txt: file is missing; expected a file that can be read"),
         (["parse", "input=a.txt", "processes=0"], "processes=0: expected 1 or more"),
         (
             ["train", "experiment=amazon_review"],
@@ -175,12 +184,15 @@ def test_unknown_verb(command: Command) -> None:
         (["report", "runs=null"], "runs=null: expected a folder of runs, or several: runs=runs/mine"),
         (["report", "runs=5"], "runs=5: expected a folder of runs"),
         (["report", "runs=[5]"], "runs=[5]: expected a folder of runs"),
-        (["report", "output=5"], "output=5: expected a file's name"),
-        (["report", "runs=nowhere", "formats=5"], "formats=[5]: expected some of html"),
+        (["report", "runs=.", "output=5"], "output=5: expected a file's name"),
+        (["report", "runs=.", "formats=5"], "formats=[5]: expected some of html"),
         (["train", "paths=null"], "paths=null: expected folders"),
         (["report", "runs=[]"], "runs=[]: expected a folder of runs"),
-        (["report", "output=null"], "output=null: expected a file's name, such as output=report.html"),
-        (["report", "output=a.csv"], "output=a.csv: expected a name that ends in .html or .htm, such as a.html"),
+        (["report", "runs=.", "output=null"], "output=null: expected a file's name, such as output=report.html"),
+        (
+            ["report", "runs=.", "output=a.csv"],
+            "output=a.csv: expected a name that ends in .html or .htm, such as a.html",
+        ),
         (["report", "runs=nowhere", "formats=html"], "runs=nowhere: no such folder"),
         (["parse", "input=FILE", "paths.cache=null"], "paths.cache=null: expected a folder"),
         (["parse", "input=FILE", "parser.batch_size=abc"], "parser.batch_size='abc': expected a whole number"),

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 import domadapt
 from domadapt.data.readers import read
 from domadapt.data.records import DataError
+from domadapt.runs.groups import typed
 from domadapt.statistics.items import read_answers
 from tests.support import Command, corpora, finished
 
@@ -76,3 +79,75 @@ def test_a_text_that_was_cut_says_so(command: Command) -> None:
     assert code == 0 and json.loads(out)["truncated"] is True and "longer than" in err
     code, out, _ = command("predict", f"model={finished('classification')}", "text=The lens is great.")
     assert code == 0 and "truncated" not in json.loads(out)
+
+
+@pytest.mark.parametrize("lines", ["Sharp.\nDull.\nLight, too.\n", "review,stars\nSharp.,5\n"])
+def test_a_pipe_is_read_by_predict_as_training_reads_it(lines: str, tmp_path: Path) -> None:
+    column = "review" if "review" in lines else None
+    code = (
+        "from collections import Counter; from domadapt.data.streams import open_texts\n"
+        f"print(*(text.text for text in open_texts('-', None, Counter(), {column!r})[1]), sep='|')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=lines, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ("Sharp." if column else "Sharp.|Dull.|Light, too.")
+
+
+@pytest.mark.parametrize(
+    ("columns", "labelled", "fix"),
+    [
+        ({"text": ("review",)}, False, "source.text= or target.text=.* column="),
+        ({"label": ("mood",)}, True, "score with label="),
+    ],
+)
+def test_a_column_that_is_not_there_is_told_with_the_setting_that_names_it(
+    columns: dict[str, tuple[str, ...]], labelled: bool, fix: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("text,stars\nSharp.,5\n", encoding="utf-8")
+    with pytest.raises(DataError, match=fix):
+        read(tmp_path / "a.csv", domain="x", labelled=labelled, columns=columns)
+
+
+def test_what_is_wrong_with_a_dataframe_names_no_file_of_the_cache(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^source=list:2: label is 5.5; expected a string"):
+        domadapt.train([f"paths.cache={tmp_path}"], source=[("Sharp.", "x"), ("Dull.", 5.5)], target=["A fan."])
+
+
+def test_span_types_keep_their_owners_names(tmp_path: Path) -> None:
+    spans = [{"start": 0, "end": 5, "type": "OP"}, {"start": 6, "end": 10, "type": "ASP"}]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "sharp lens", "spans": spans}) + "\n", encoding="utf-8")
+    (tmp_path / "a.conll").write_text("sharp B-OP\nlens B-ASP\n", encoding="utf-8")
+    for name in ("a.jsonl", "a.conll"):
+        [record] = read(tmp_path / name, domain="x").records
+        assert [span.type for span in record.spans or ()] == ["OP", "ASP"]
+
+
+def test_a_vocabulary_larger_than_the_encoder_is_refused(tmp_path: Path) -> None:
+    model = shutil.copytree(finished("classification") / "model", tmp_path / "model")
+    path = model / "encoder" / "tokenizer.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["model"]["vocab"]["lens"] = 1_000_000
+    path.write_text(json.dumps(content), encoding="utf-8")
+    about = json.loads((model / "domadapt.json").read_text(encoding="utf-8"))
+    (model / "domadapt.json").write_text(json.dumps(about | {"checksums": None}), encoding="utf-8")
+    (model / "SHA256SUMS").unlink()
+    with pytest.raises(ValueError, match=r"tokenizer.json: 'lens' has the id 1000000; the encoder knows ids below"):
+        domadapt.load(model)
+
+
+def test_a_home_that_can_not_be_written_is_told_with_the_setting(command: Command) -> None:
+    code, _, err = command("parse", f"input={Path('a.txt')}", "paths.cache=/proc/nope")
+    assert code == 2 and "a.txt: file is missing" in err
+    Path("a.txt").write_text("Sharp.\n", encoding="utf-8")
+    code, _, err = command("parse", "input=a.txt", "paths.cache=/proc/nope")
+    assert (code, "/proc/nope: No such file or directory; name a folder that can be read and written" in err) == (
+        2,
+        True,
+    )
+
+
+@pytest.mark.parametrize("score", ["0.5", True])
+def test_what_is_no_number_is_no_score(score: object) -> None:
+    content = json.loads((finished("classification") / "metrics.json").read_text(encoding="utf-8"))
+    typed(content)
+    with pytest.raises(ValueError, match="source_dev"):
+        typed(content | {"source_dev": {**content["source_dev"], content["headline"]: score}})

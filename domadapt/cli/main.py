@@ -47,7 +47,7 @@ VERBS = {  # where the function of each stands, which is loaded when it is calle
     "export": "domadapt.cli.verbs.export",
     "parse": "domadapt.cli.verbs.parse",
     "cache": "domadapt.cli.verbs.cache",
-    "audit": "domadapt.auditing.audit.audit_corpora",
+    "audit": "domadapt.cli.verbs.audit",
     "analyze": "domadapt.cli.verbs.analyze",
     "report": "domadapt.cli.verbs.report",
 }
@@ -117,11 +117,12 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
             except Exception as error:  # one failed job must not end the sweep, whose sweeper tells the first alone
                 logging.getLogger(__name__).error("%s: %s: %s", shlex.join(overrides), type(error).__name__, error)
                 raise portable(error) from None
-        with _one_line(verb):
+        with _one_line(called):
             return call(verb, cfg, overrides)
 
     words.check_utf8(arguments)
     arguments = [one if verb in PLAIN and words.free_text(one) else hidden([one])[0] for one in arguments]
+    called = verb
     if verb == "adapt":
         verb, arguments = "train", ["train", *words.adapting(arguments[1:])]
     register()

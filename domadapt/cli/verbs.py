@@ -18,6 +18,7 @@ from domadapt.config.compose import make, to_builtin
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.description import FORMATS, free_folder, model_folder, read_description
+from domadapt.runs.groups import refuse_missing
 from domadapt.runs.key import files_named, folder_of
 from domadapt.utils.files import files_read, refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.work import progress
@@ -49,10 +50,13 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
     from domadapt.reporting.target_card import as_lines
     from domadapt.runs.groups import typed
     from domadapt.runs.key import run_folder
+    from domadapt.runs.status import finished
     from domadapt.runs.target_card import read_card
-    from domadapt.training.run import train as run
 
-    metrics = run(cfg)
+    if (metrics := finished(cfg)) is None:
+        from domadapt.training.run import train as run
+
+        metrics = run(cfg)
     if searching():  # a target score on the screen would lead the next choice of settings
         print(trial(typed(metrics), overrides, sys.argv[1:]), flush=True)
     else:
@@ -184,12 +188,23 @@ def export(cfg: DictConfig) -> str:
     return "\n".join([f"{cfg.to}: {cfg.format}; {use}", *measured])
 
 
+def audit(cfg: DictConfig) -> str:
+    """What is wrong with the corpora, worst first."""
+    from domadapt.training.options import check_data
+
+    check_data(cfg.data)
+    from domadapt.auditing.audit import audit_corpora
+
+    return audit_corpora(cfg)
+
+
 def analyze(cfg: DictConfig) -> str:
     """Write analysis.html and analysis.json; returns the least of what is in them, and where they are.
 
     Raises:
         ValueError: a setting is out of range, or the model, the data or the parser will not do.
     """
+    read_description(model_folder(str(cfg.model)))
     from domadapt.reporting.frames import named_file  # loads SciPy
 
     for name, least in LEAST.items():
@@ -228,6 +243,8 @@ def analyze(cfg: DictConfig) -> str:
 
 def report(cfg: DictConfig) -> str:
     """Write report.html, and what goes beside it; returns its path."""
+    given = cfg.runs if isinstance(cfg.runs, ListConfig) else [cfg.runs]
+    refuse_missing(Path(path) for path in given if isinstance(path, str))
     from domadapt.reporting.report import report as run
 
     selection = make(cfg.selection).name if cfg.selection else None

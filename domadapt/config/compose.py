@@ -162,6 +162,9 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"{found[1]}: domadapt {verb} has no such choice; leave it out (domadapt {verb} --help shows all)"
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _flat(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        where = "paths.cache or DOMADAPT_CACHE, paths.run or paths.runs, output"
+        return f"{error.filename}: {error.strerror}; name a folder that can be read and written ({where})"
     return str(error) if isinstance(error, ours) else None
 
 

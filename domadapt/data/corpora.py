@@ -22,6 +22,7 @@ Records = tuple[Record, ...]
 IN_TEST = "source text that is in the target's test too, kept"
 IN_TRAIN = "dev text of one source that another source trains on, kept"
 PATHS = ("path", "dev_path", "test_path", "train_path")
+TYPES = {"ASP": "aspect", "OP": "opinion"}  # in published corpora; a user's own files keep their names
 
 
 class Layout(NamedTuple):
@@ -96,7 +97,7 @@ class Folder:
                 columns = self.columns if labelled or "text" not in self.columns else None
                 corpus = read(path, domain=domain, labelled=labelled, columns=columns)
                 self.warnings.update(corpus.warnings)
-                self._read[domain, name, labelled] = changed(corpus.records, self.changes)
+                self._read[domain, name, labelled] = changed(corpus.records, [in_words, *self.changes])
         return tuple(record for name in names for record in self._read[domain, name, labelled])
 
     def held_out(self, records: Records, seed: int = 1) -> tuple[Records, Records]:
@@ -128,6 +129,18 @@ def changed(records: Records, changes: Iterable[Callable[[Record], Record]]) -> 
     for change in changes:
         records = tuple(map(change, records))
     return records
+
+
+def in_words(record: Record) -> Record:
+    """The same record with the names of :data:`TYPES`.
+
+    >>> from domadapt.data.records import Span
+    >>> in_words(Record("1", "rest", "good bread", spans=(Span(0, 4, "OP"),))).spans
+    (Span(start=0, end=4, type='opinion'),)
+    """
+    return replace(
+        record, spans=record.spans and tuple(replace(s, type=TYPES.get(s.type, s.type)) for s in record.spans)
+    )
 
 
 def shipped(source: str, target: str, root: str | None = None) -> Domains:
@@ -482,6 +495,11 @@ def my_files(
         return hold_out(records, dev_share, 1, dev_by, warnings)
 
     train, dev = part(source, "path"), part(source, "dev_path")
+    if all(record.label is None and record.spans is None for record in train):
+        raise ValueError(
+            f"{_paths(source, 'path')[0]}: no record has a label or spans; expected either on each; name the column "
+            f"that holds it, for example source.label=sentiment"
+        )
     return Domains(
         name,
         domain,

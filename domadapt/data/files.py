@@ -13,12 +13,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from domadapt.data.records import DataError, Location, Record, parse_record
+from domadapt.data.records import MISSING, DataError, Location, Record, Said, parse_record
 from domadapt.utils.files import write_atomic
 
 PACKED: Final = (b"\x1f\x8b", b"PAR1")  # gzip and parquet: no line of them can be read before the end is
 Columns = Mapping[str, tuple[str, ...]]
 OURS: Final = ("id", "text", "label")
+NAMED: Final = {  # how a user names a column
+    "text": "name another with source.text= or target.text=, and to predict, score, compare or parse with column=",
+    "label": "name another with source.label= or target.label=, and to score with label=",
+    "id": "name another with source.id= or target.id=",
+}
 # Where spaCy, doccano and Prodigy write spans: lists of [start, end, type], or objects.
 SPANS: Final = ("spans", "entities", "ents", "label", "labels")
 ENDS: Final = (("start", "start_offset"), ("end", "end_offset"), ("type", "label"))
@@ -170,8 +175,9 @@ def not_utf8(where: Location, field: str, error: UnicodeDecodeError) -> DataErro
 def unreadable(path: Path, error: OSError | ValueError) -> DataError:
     """What to say of a file that can't be opened or read; a ValueError is a NUL in its path."""
     fix = "name one of the files in it" if path.is_dir() else "check the path and its permissions"
-    problem = error.strerror if isinstance(error, OSError) else str(error)
-    return DataError(Location(path), "file", problem, "a file that can be read", fix)
+    problem = f"not readable ({error.strerror})" if isinstance(error, OSError) else f"not readable ({error})"
+    said = MISSING if isinstance(error, FileNotFoundError) else Said("a folder" if path.is_dir() else problem)
+    return DataError(Location(path), "file", said, "a file that can be read", fix)
 
 
 def without_records(path: Path, problem: str) -> DataError:
@@ -355,7 +361,7 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
             taken[name] = column
         elif name == "text" or len(wanted) == 1:  # else it is called so elsewhere, and not asked for here
             close = get_close_matches(wanted[0], fields, n=1)
-            fix = f"did you mean {close[0]!r}?" if close else f"name another column with {name}="
+            fix = f"did you mean {close[0]!r}?" if close else NAMED[name]
             raise DataError(where, "columns", ", ".join(map(str, fields)), f"a column {wanted[0]!r}", fix)
     ours = dict.fromkeys((*OURS, "tokens", "tags", *SPANS, "domain"))
     kept = [name for name in ours if name in fields and name not in taken and name not in taken.values()]

@@ -13,12 +13,17 @@ _short = Repr()
 _short.maxstring = _short.maxother = _short.maxlong = _WIDTH
 
 
-class _Missing:
+class Said:
+    """What is said of a value without quotes, since it stands in no file."""
+
+    def __init__(self, said: str) -> None:
+        self.said = said
+
     def __repr__(self) -> str:
-        return "missing"
+        return self.said
 
 
-MISSING: Final = _Missing()
+MISSING: Final = Said("missing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +81,6 @@ class DataError(ValueError):
         return f"{place}{self.field} is {quoted(self.value)}; expected {self.expected}; {self.fix}"
 
 
-# The one place where a corpus's name for a span type becomes ours. Types not listed keep their name.
-CANONICAL_TYPES: Final = {"ASP": "aspect", "OP": "opinion"}
 # What BIO calls the prefixes of BIOES (end, single) and BILOU (last, unit). After these, nothing continues.
 _ENDS: Final = {"E": "I", "L": "I", "S": "B", "U": "B"}
 _PREFIXES: Final = {"B": "B", "I": "I"} | _ENDS
@@ -100,19 +103,19 @@ class Span:
 
 
 def split_tag(tag: object, where: Location | None = None, field: str = "tag") -> tuple[str, str]:
-    """The prefix (B, I or O) and the canonical type of a tag in BIO, BIOES or BILOU.
+    """The prefix (B, I or O) and the type of a tag in BIO, BIOES or BILOU.
 
     Raises:
         DataError: If it is not ``O``, ``B-TYPE`` or ``I-TYPE``, nor what the other two add: ``E``, ``S``, ``L``, ``U``.
 
     Example:
         >>> split_tag("B-ASP"), split_tag("E-ASP"), split_tag("U-POS"), split_tag("O")
-        (('B', 'aspect'), ('I', 'aspect'), ('B', 'POS'), ('O', ''))
+        (('B', 'ASP'), ('I', 'ASP'), ('B', 'POS'), ('O', ''))
     """
     if tag == "O":
         return "O", ""
     if isinstance(tag, str) and tag[:1] in _PREFIXES and tag[1:2] == "-" and len(tag) > 2:
-        return _PREFIXES[tag[0]], CANONICAL_TYPES.get(tag[2:], tag[2:])
+        return _PREFIXES[tag[0]], tag[2:]
     raise DataError(where, field, tag, "O, B-TYPE or I-TYPE, or BIOES or BILOU", "convert the tags to BIO")
 
 
@@ -133,7 +136,7 @@ def from_tokens(
 
     Example:
         >>> from_tokens(["great", "battery", "life"], ["B-OP", "B-ASP", "I-ASP"])[2]
-        (Span(start=0, end=5, type='opinion'), Span(start=6, end=18, type='aspect'))
+        (Span(start=0, end=5, type='OP'), Span(start=6, end=18, type='ASP'))
     """
     words: list[tuple[int, int]] = []
     checked: list[str] = []
@@ -355,7 +358,7 @@ def _spans_of_records(
                 if isinstance(covered, str) and covered != text[start:end]:
                     fix = "count characters from 0, end exclusive, in this very text"
                     raise DataError(where, field, item, f"the text of its characters, {quoted(text[start:end])}", fix)
-                spans.append(Span(start, end, CANONICAL_TYPES.get(kind, kind)))
+                spans.append(Span(start, end, kind))
             case {"text": str(quote), "type": str(kind), **others} if kind and quote and not others:  # as models write
                 encodable(kind, f"{field} type", where)
                 _no_reference(kind, f"{field} type", where)
@@ -364,7 +367,7 @@ def _spans_of_records(
                 if at < 0:
                     counted["span whose text is not in the text, left out"] += 1
                 else:
-                    spans.append(Span(at, at + len(quote), CANONICAL_TYPES.get(kind, kind)))
+                    spans.append(Span(at, at + len(quote), kind))
             case _:
                 fix = 'write {"start": 0, "end": 5, "type": "aspect"}'
                 raise DataError(where, field, item, "an object with start, end and type", fix)

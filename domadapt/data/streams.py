@@ -40,7 +40,8 @@ def open_texts(
             file = stack.enter_context(open(0 if stdin else path, "rb", closefd=not stdin))
             head = file.read(HEAD)
             packed = head.startswith(PACKED)
-            name = format if packed else _format(path, head, format)
+            named = Path("stdin.txt" if column is None else "stdin.csv") if stdin else path  # as training takes a pipe
+            name = format if packed else _format(path, named, head, format)
             plain = name == "plain_text" and not packed
             rest = b"" if plain else file.read()
         except DataError:
@@ -59,12 +60,12 @@ def open_texts(
     return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)
 
 
-def _format(path: Path, head: bytes, format: str | None) -> str:
+def _format(path: Path, named: Path, head: bytes, format: str | None) -> str:
     """Name of the format by the first bytes of a file."""
     check_start(path, head)
     if not head:
         raise without_records(path, "empty")
-    return choose(path, head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n"), format)
+    return choose(named, head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n"), format)
 
 
 def _lines(path: Path, head: bytes, pipe: BinaryIO | None, warnings: Counter[str]) -> Iterator[UnlabelledText]:

@@ -351,6 +351,12 @@ class Encoder(nn.Module):
             if not (folder / name).is_file():
                 raise ValueError(f"{folder / name}: is missing; {AGAIN}")
         self.report.refuse_partial(str(folder))
+        rows, ids = self.model.get_input_embeddings().num_embeddings, self.tokenizer.get_vocab()
+        if (highest := max(ids, key=lambda word: ids[word])) and ids[highest] >= rows:
+            raise ValueError(
+                f"{folder / 'tokenizer.json'}: {highest!r} has the id {ids[highest]}; the encoder knows ids "
+                f"below {rows}; {AGAIN}"
+            )
         stored = [*AutoConfig.from_pretrained(folder, trust_remote_code=False).id2label.values()]
         if stored != self.labels:
             raise ValueError(f"{folder / 'config.json'}: labels {stored}, expected {self.labels}; {AGAIN}")

@@ -39,8 +39,7 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
         ValueError: a path does not exist, nothing was found, or nothing of what was found is readable.
     """
     chosen = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
-    if missing := [path for path in chosen if not path.exists()]:
-        raise ValueError(f"runs={missing[0]}: no such folder; expected one that `domadapt benchmark` has written")
+    refuse_missing(chosen)
     places = {file for path in chosen for file in ([path] if path.is_file() else path.rglob("metrics.json"))}
     files = sorted(map(relative, {file.resolve() for file in places}))
     if not files:
@@ -60,6 +59,16 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
         log.warning("left out: %s", message)
     found.sort(key=lambda each: (each[0], each[1].folder))
     return RunSet(tuple(run for _, run in found), tuple(skipped))
+
+
+def refuse_missing(paths: Iterable[Path]) -> None:
+    """Refuse folders of runs that are not there.
+
+    Raises:
+        ValueError: naming the first.
+    """
+    if missing := [path for path in paths if not path.exists()]:
+        raise ValueError(f"runs={missing[0]}: no such folder; expected one that `domadapt benchmark` has written")
 
 
 def read_metrics(path: Path) -> Metrics:
@@ -116,11 +125,11 @@ something else in that place
     given = {name: value for name, value in content.items() if value is not None or name in NEEDED}
     wrong = [name for name in NEEDED if name not in given]
     try:
-        found: Metrics = schema(Metrics).validate_python(given)
+        found: Metrics = schema(Metrics).validate_json(json.dumps(given), strict=True)  # "0.5" and true are no scores
         if not wrong:
             wrong += _inconsistent(found)
     except ValidationError as error:
-        wrong += dict.fromkeys(str(part["loc"][0]) for part in error.errors())
+        wrong += dict.fromkeys(str(part["loc"][0]) for part in error.errors() if part["loc"])
     if wrong:
         raise ValueError(f"lacks {', '.join(wrong)}, or has something else in that place")
     return found

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from omegaconf import DictConfig
 
 from domadapt.runs.groups import AGAIN, load, read_metrics, typed
+from domadapt.runs.key import cell_key, run_folder
 from domadapt.runs.metrics import FORMAT
 from domadapt.utils.files import identity, write_atomic
 from domadapt.utils.redact import redact
@@ -110,6 +112,20 @@ def read_results(folder: Path, key: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return metrics if "key" in metrics and metrics.get("format", FORMAT) == FORMAT else None
+
+
+def finished(cfg: DictConfig) -> dict[str, Any] | None:
+    """The results of a configuration that has been run; nothing that trains is loaded to find them.
+
+    Raises:
+        ValueError: its folder is another cell's.
+    """
+    folder = run_folder(cfg)
+    metrics = read_results(folder, cell_key(cfg))
+    if metrics is None or read_status(folder):
+        return None
+    log.info("%s is finished: not run again (to force it, delete this folder)", folder)
+    return metrics
 
 
 def set_aside(folder: Path) -> None:

@@ -20,7 +20,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -147,7 +147,8 @@ T = TypeVar("T")
 
 def careful(app: ASGIApp) -> ASGIApp:
     """The application with headers: the page has no script, and its policy lets a browser run none, so that what a text
-    holds is shown, never obeyed."""
+    holds is shown, never obeyed. Too many requests at once are told so; who hangs up is told nothing."""
+    running = 0
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def with_headers(message: Message) -> None:
@@ -155,7 +156,18 @@ def careful(app: ASGIApp) -> ASGIApp:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        await app(scope, receive, with_headers)
+        nonlocal running
+        if running >= AT_ONCE:
+            busy = {"error": f"{AT_ONCE} requests are being answered: come back in a second"}
+            await JSONResponse(busy, 503, {"Retry-After": "1"})(scope, receive, with_headers)
+            return
+        running += 1
+        try:
+            await app(scope, receive, with_headers)
+        except ClientDisconnect:
+            log.info("a client has hung up")
+        finally:
+            running -= 1
 
     return answer
 
@@ -290,9 +302,7 @@ def serve(cfg: DictConfig) -> None:
         task = "spans" if answers.kind == "token" else "labels"
         line = f"{visible(about.source)} to {visible(about.target)}, {task} of a text"
         app = make_app(answers, line, LOOPBACK if host in LOOPBACK else ["*"])
-        settings = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, limit_concurrency=AT_ONCE, lifespan="off"
-        )
+        settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
         name = f"[{host}]" if ":" in host else host
         print(f"http://{name}:{port.getsockname()[1]} shows {folder}; Ctrl-C ends it", flush=True)
         if host not in LOOPBACK:

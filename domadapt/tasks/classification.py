@@ -96,8 +96,4 @@ def auto(records: Sequence[Record]) -> str:
         return "extraction"
     if any(record.label is not None for record in records):
         return "classification"
-    where = records[0].where.path if records and records[0].where else "the source"
-    raise ValueError(
-        f"{where}: no record has a label or spans; expected either on each; name the column that holds it, for example "
-        f"source.label=sentiment"
-    )
+    raise ValueError("the source: no record has a label or spans; expected either on each")

@@ -21,6 +21,7 @@ RANGES = {
 }
 CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
 LEAST_STEPS = 300  # of training on a user's own files, unless told
+SMALL = 2**20  # bytes of a user's files
 MOST_THREADS = 1024  # more crash torch where the system has no room for them
 
 
@@ -138,10 +139,19 @@ def check(cfg: Mapping[str, Any]) -> None:
     for name, known in CHOICES.items():
         if str(value := getattr(options, name)) not in known:
             raise ValueError(f"trainer.{name}={value!r}: expected {', '.join(known[:-1])} or {known[-1]}")
-    if _lacks_something(cfg["data"]):
+    check_data(cfg["data"])
+
+
+def check_data(data: Mapping[str, Any]) -> None:
+    """What is wrong with corpora, as far as it is told by a file that is not there, or one that is read in no time.
+
+    Raises:
+        ValueError: naming the file, its line, and the setting that mends it.
+    """
+    if _lacks_something(data) or _small(data):
         from domadapt.config.compose import make
 
-        make(cfg["data"])  # says in its own words what
+        make(data)  # says in its own words what
 
 
 def _lacks_something(data: Mapping[str, Any]) -> bool:
@@ -155,6 +165,14 @@ def _lacks_something(data: Mapping[str, Any]) -> bool:
     unnamed = any(side.get("path", "") is None for side in sides) or ("root" in data and data["root"] is None)
     takes = inspect.signature(getattr(import_module(home), name)).parameters
     return gone or (unnamed and name != "shipped") or any(key not in takes for key in data if key != "_target_")
+
+
+def _small(data: Mapping[str, Any]) -> bool:
+    """Whether a user's files are read in no time, and may be read once more to tell what is wrong with them."""
+    from domadapt.config.compose import plain
+    from domadapt.runs.key import files_named
+
+    return own_files(data) and sum(path.stat().st_size for path in files_named(plain(data))) < SMALL
 
 
 def _whole(name: str, value: Any, low: int, what: str = "") -> None:

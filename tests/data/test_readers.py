@@ -184,7 +184,7 @@ def test_records_in_full(write: Callable[..., Path]) -> None:
     assert read(write("a.txt", HU_LIU), domain="a").records[0].spans == (Span(4, 13, "aspect"), Span(39, 43, "aspect"))
     first, second = read(write("a.txt", CONLL), domain="laptop").records
     assert (first.text, first.words) == ("The zoom lens", ((0, 3), (4, 8), (9, 13)))
-    assert (first.spans, second.spans) == ((Span(4, 13, "aspect"),), (Span(0, 5, "opinion"),))
+    assert (first.spans, second.spans) == ((Span(4, 13, "ASP"),), (Span(0, 5, "OP"),))
     assert read(write("c.conll", "The\nlens\n"), domain="laptop", labelled=False).records[0].text == "The lens"
 
 
@@ -242,7 +242,7 @@ def test_labels_that_are_none_and_labels_that_look_so(write: Callable[..., Path]
 def test_conll_columns_are_parted_by_spaces_and_tabs_alone(space: str, sep: str, write: Callable[..., Path]) -> None:
     (record,) = read(write("a.conll", f"New{space}York{sep}B-ASP\nis{sep}O\n"), domain="camera").records
     assert record.text == f"New{space}York is"
-    assert record.spans == (Span(0, 8, "aspect"),)
+    assert record.spans == (Span(0, 8, "ASP"),)
 
 
 @pytest.mark.parametrize("stray", ["##wow", "lens[+2]##wow", "[t]ime for tea"])
@@ -361,11 +361,11 @@ def test_what_is_refused_and_why(name: str, content: str | bytes, message: str, 
 def test_files_that_are_none(tmp_path: Path) -> None:
     missing = tmp_path / "gone.jsonl"
     rest = "expected a file that can be read"
-    for path, problem in [(missing, "No such file or directory"), (tmp_path, "Is a directory")]:
+    for path, problem in [(missing, "missing"), (tmp_path, "a folder")]:
         with pytest.raises(DataError) as refused:
             read(path, domain="camera")
-        assert str(refused.value).startswith(f"{path}: file is '{problem}'; {rest}; ")
-    with pytest.raises(DataError, match=r"file is 'embedded null byte'"):
+        assert str(refused.value).startswith(f"{path}: file is {problem}; {rest}; ")
+    with pytest.raises(DataError, match=r"file is not readable \(embedded null byte\)"):
         read("a\0b", domain="camera")
 
 
@@ -404,6 +404,6 @@ def test_labels_unknown_to_the_task(write: Callable[..., Path]) -> None:
 
 def test_span_types_unknown_to_the_task(write: Callable[..., Path]) -> None:
     records = read(write("a.conll", CONLL), domain="laptop").records
-    Extraction(["aspect", "opinion"]).check(records)
-    with pytest.raises(DataError, match=r"a.conll:6: span type is 'opinion'; expected 'aspect'; rename it"):
-        Extraction(["aspect"]).check(records)
+    Extraction(["ASP", "OP"]).check(records)
+    with pytest.raises(DataError, match=r"a.conll:6: span type is 'OP'; expected 'ASP'; rename it"):
+        Extraction(["ASP"]).check(records)

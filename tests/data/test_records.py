@@ -62,7 +62,7 @@ def test_any_span_gives_tags_that_read_back_without_repair(
 def test_a_tag_that_continues_nothing_is_repaired_and_counted() -> None:
     warnings = Counter[str]()
     _, _, spans = from_tokens(["a", "b", "c"], ["I-ASP", "I-OP", "O"], HERE, warnings)
-    assert spans == (Span(0, 1, "aspect"), Span(2, 3, "opinion"))
+    assert spans == (Span(0, 1, "ASP"), Span(2, 3, "OP"))
     assert warnings == {"I- tag that continues nothing, read as B-": 2}
 
 
@@ -108,7 +108,7 @@ def test_the_three_forms_of_a_record() -> None:
     tokens = parse_record({**base, "tokens": ["sharp", "lens"], "tags": ["B-OP", "B-ASP"]}, HERE)
     spans = [{"start": 0, "end": 5, "type": "OP"}, {"start": 6, "end": 10, "type": "ASP"}]
     characters = parse_record({**base, "text": "sharp lens", "label": None, "spans": spans}, HERE)
-    assert tokens.spans == characters.spans == (Span(0, 5, "opinion"), Span(6, 10, "aspect"))
+    assert tokens.spans == characters.spans == (Span(0, 5, "OP"), Span(6, 10, "ASP"))
     assert (tokens.words, characters.words) == (((0, 5), (6, 10)), None)
     assert parse_record({**base, "text": "sharp", "spans": []}, HERE).spans == ()
 

@@ -1,5 +1,6 @@
 """The page and the endpoint: right answers, limits in words, nothing of a text obeyed."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -15,7 +16,7 @@ from tests.support import Command
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
-from domadapt.serving.serve import BODY, LONGEST, TEXTS, Answers, make_app
+from domadapt.serving.serve import BODY, LONGEST, TEXTS, Answers, careful, make_app
 
 NASTY = (
     '</textarea><script>document.title="owned"</script><img src=x onerror=alert(1)> The lens & "zoom" is dull \u202e.'
@@ -73,6 +74,29 @@ def test_an_error_is_said_in_words(client: Any, content: bytes, status: int, tol
     answer = client.post("/predict", content=content)
     assert answer.status_code == status
     assert told in answer.json()["error"]
+
+
+def test_too_many_at_once_are_told_to_come_back_and_who_hangs_up_is_no_error(
+    app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+
+    def call(message: str) -> None:
+        async def receive() -> Any:
+            return {"type": message, "body": b"{}", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/predict", "headers": [(b"host", b"127.0.0.1")]}
+        asyncio.run(careful(app)(scope, receive, send))  # type: ignore[arg-type]
+
+    call("http.disconnect")
+    assert sent == []
+    monkeypatch.setattr("domadapt.serving.serve.AT_ONCE", 0)
+    call("http.request")
+    assert sent[0]["status"] == 503 and (b"retry-after", b"1") in sent[0]["headers"]
+    assert "come back" in json.loads(sent[1]["body"])["error"]
 
 
 def test_only_this_machine_by_its_own_name(client: Any) -> None:
