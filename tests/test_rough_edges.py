@@ -1,6 +1,7 @@
 """What a day of attack had broken, a case each."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,9 +12,11 @@ import torch
 
 import domadapt
 from domadapt.data.readers import read
-from domadapt.data.records import DataError
+from domadapt.data.records import DataError, Record, Span
+from domadapt.inference.thresholds import above, counted, least
 from domadapt.runs.groups import typed
 from domadapt.statistics.items import read_answers
+from domadapt.tasks.task import Prediction
 from tests.support import Command, corpora, finished
 
 
@@ -151,3 +154,35 @@ def test_what_is_no_number_is_no_score(score: object) -> None:
     typed(content)
     with pytest.raises(ValueError, match="source_dev"):
         typed(content | {"source_dev": {**content["source_dev"], content["headline"]: score}})
+
+
+def test_a_threshold_leaves_out_what_is_unsure_and_tells_what_that_costs(command: Command) -> None:
+    model = finished("classification")
+    code, out, _ = command("predict", f"model={model}", "text=The lens is great.")
+    sure = json.loads(out)["confidence"]
+    code, out, err = command("predict", f"model={model}", "text=The lens is great.", f"threshold={sure - 1e-3}")
+    assert code == 0 and json.loads(out)["label"] is not None
+    assert (
+        len(
+            re.findall(
+                r"from [\d.]+: (?:precision \d+ %|none found), (?:recall \d+ %|none annotated) on \d+ held-out texts",
+                err,
+            )
+        )
+        == 2
+    )
+    code, out, _ = command("predict", f"model={model}", "text=The lens is great.", f"threshold={min(1, sure + 1e-3)}")
+    assert code == 0 and json.loads(out)["label"] is None
+    code, _, err = command("predict", f"model={model}", "text=Hm.", "threshold={nice: 0.5}")
+    assert (code, "threshold.nice: expected one of" in err) == (2, True)
+    code, _, err = command("predict", f"model={model}", "text=Hm.", "threshold=60")
+    assert (code, "threshold=60: expected a number from 0 to 1" in err) == (2, True)
+
+
+def test_thresholds_of_spans() -> None:
+    spans = Span(4, 8, "aspect", 0.8), Span(0, 3, "opinion", 0.3)
+    record, prediction = Record("1", "d", "The lens", spans=spans[:1]), Prediction(spans=spans)
+    kinds = counted([record], [prediction], ["aspect", "opinion"])
+    assert kinds == {"aspect": {"gold": 1, "found": [(0.8, True)]}, "opinion": {"gold": 0, "found": [(0.3, False)]}}
+    assert above(prediction, least({"opinion": 0.5}, [*kinds])).spans == spans[:1]
+    assert above(prediction, least(0.9, [*kinds])).spans == ()

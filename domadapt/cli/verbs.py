@@ -89,7 +89,11 @@ def predict(cfg: DictConfig) -> None:
         texts = iter([UnlabelledText("text", "input", str(cfg.text))])
     model = loaded(cfg, folder)
     from domadapt.inference.model import row
+    from domadapt.inference.thresholds import above, costs, least
 
+    limits = least(
+        plain(cfg.threshold) if isinstance(cfg.threshold, DictConfig) else cfg.threshold, model.session.task.names
+    )
     done = truncated = 0
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -97,12 +101,14 @@ def predict(cfg: DictConfig) -> None:
         stream = iter(progress(texts, "predict", total, "text"))
         while chunk := list(islice(stream, cfg.batch_size * CHUNK)):
             for text, prediction in zip(chunk, model.predict_texts(chunk, cfg.batch_size), strict=True):
-                yield row(text, prediction, model.session.task.kind)
+                yield row(text, above(prediction, limits), model.session.task.kind)
             done, truncated = done + len(chunk), truncated + model.truncated
 
     tables = {".csv": ",", ".tsv": "\t"}
     _write(cfg.output, delimited(rows(), tables[ending]) if ending in tables else json_lines(rows()))
     _warn(warnings + model.session.domains.warnings)
+    for line in costs(folder, limits) if any(limits.values()) else ():
+        print(line, file=sys.stderr)
     if truncated:
         limit = model.session.max_pieces
         cut = f"{truncated} of {done} texts are longer than the {limit} pieces that the model reads"

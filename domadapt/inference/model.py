@@ -15,6 +15,7 @@ from domadapt.config.compose import make
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
 from domadapt.data.texts import lower_in_place
+from domadapt.inference import thresholds
 from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Method
@@ -29,7 +30,7 @@ from domadapt.syntax.two_parsers import one_parser
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction, tempered
 from domadapt.utils import checkpoint
-from domadapt.utils.files import AGAIN, CHECKSUMS, replace_folder, verify_checksums, write_checksums
+from domadapt.utils.files import AGAIN, CHECKSUMS, replace_folder, verify_checksums, write_atomic, write_checksums
 from domadapt.utils.runtime import pick_device, pick_precision
 
 
@@ -97,6 +98,9 @@ def _write(session: Session, config: dict[str, Any], folder: Path) -> None:
         lowercase=_lowercase(config["data"]),
         checksums=CHECKSUMS,
     ).write(folder)
+    about = {"source": session.domains.source, "texts": len(session.dev), "kinds": session.found_on_dev}
+    if session.found_on_dev:
+        write_atomic(folder / thresholds.FILE, json.dumps(about))
     write_checksums(folder)
 
 

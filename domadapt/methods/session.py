@@ -124,6 +124,7 @@ class Session:
             is trained.
         source_only: folder of the run on the source alone, where a method reads it.
         epochs: of training; 0 where nothing is trained.
+        found_on_dev: what thresholds cost: see :mod:`domadapt.inference.thresholds`.
         corpora: their real trees.
         readings: what networks make of the target.
     """
@@ -150,6 +151,7 @@ class Session:
     saved_runs: Any = None
     source_only: Path | None = None
     epochs: int = 0
+    found_on_dev: dict[str, Any] = field(default_factory=dict)
     corpora: Corpora = None  # type: ignore[assignment]
     readings: TargetReadings = field(init=False)
 

@@ -59,6 +59,12 @@ class Task(ABC):
     def learn_labels(self, records: Sequence[Record]) -> None:
         """Take the classes from labelled source records, unless the configuration names them."""
 
+    @property
+    def names(self) -> list[str]:
+        """What is told of a text: its labels, or its types of spans."""
+        types: list[str] = getattr(self, "types", self.labels)
+        return types
+
     def learn_transitions(self, examples: Sequence[Example]) -> None:  # noqa: B027
         """Count how labels follow each other in labelled examples of the source; nothing where texts are classified."""
 

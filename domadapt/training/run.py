@@ -20,6 +20,7 @@ from domadapt.config.resolvers import role
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import save_model
+from domadapt.inference.thresholds import counted
 from domadapt.methods.session import Session
 from domadapt.runs.key import files_named, hardware, versions
 from domadapt.runs.metrics import FORMAT
@@ -45,7 +46,7 @@ FINISHED = "%s is finished: not run again (to force it, delete this folder)"
 # What a run writes, and what is in the folders that it replaces or deletes as a whole.
 FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md", "model")
 FOLDERS = {
-    "model": ("domadapt.json", "encoder", "methods.safetensors", "SHA256SUMS"),
+    "model": ("domadapt.json", "encoder", "methods.safetensors", "source_dev.json", "SHA256SUMS"),
     "checkpoint": ("*.safetensors", ".*"),
     "evidence": ("epoch=*.npz",),
 }
@@ -174,6 +175,8 @@ def _learn(
         epochs.restore(len(epochs.curve) if chosen.uses_target_labels else epochs.best(chosen))
         dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
         session.task.temperature = temperature(dev.rows)
+        calibrated = evaluate(session.dev, session, epochs.batch_size, "source dev").predictions
+        session.found_on_dev = counted(session.domains.source_dev, calibrated, session.task.names)
         # Before the test: whatever goes wrong there, the model is kept.
         save_model(session, config.values, folder / "model")
     with status.during("evaluate"):

@@ -1,0 +1,74 @@
+"""Thresholds: labels and spans below a confidence are left out; held-out source texts tell what that costs."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from domadapt.data.records import Record
+from domadapt.tasks.task import Prediction
+
+FILE = "source_dev.json"  # in a model's folder
+
+
+def counted(records: Sequence[Record], predictions: Sequence[Prediction], names: Sequence[str]) -> dict[str, Any]:
+    """Of each label or span type, how many are annotated, and of each found its confidence and whether it is right.
+
+    >>> counted([Record("1", "cars", "Fast.", label="good")], [Prediction("good", 0.9)], ["bad", "good"])["good"]
+    {'gold': 1, 'found': [(0.9, True)]}
+    """
+    kinds: dict[str, Any] = {name: {"gold": 0, "found": []} for name in names}
+    for record, prediction in zip(records, predictions, strict=True):
+        if prediction.label is not None:
+            kinds[str(record.label)]["gold"] += 1
+            kinds[prediction.label]["found"].append((round(prediction.confidence, 4), prediction.label == record.label))
+        for span in record.spans or () if prediction.label is None else ():
+            kinds[span.type]["gold"] += 1
+        for span in prediction.spans:
+            kinds[span.type]["found"].append((round(span.confidence or 0.0, 4), span in (record.spans or ())))
+    return kinds
+
+
+def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
+    """The least confidence of each label or span type.
+
+    Args:
+        threshold: one number for all, or one for some of the names; 0 for the others.
+
+    Raises:
+        ValueError: no such name, or no share.
+
+    >>> least(0.5, ["aspect", "opinion"]), least({"aspect": 0.6}, ["aspect", "opinion"])
+    ({'aspect': 0.5, 'opinion': 0.5}, {'aspect': 0.6, 'opinion': 0.0})
+    """
+    given = (
+        {str(k): v for k, v in threshold.items()} if isinstance(threshold, Mapping) else dict.fromkeys(names, threshold)
+    )
+    for name, value in given.items():
+        if name not in names:
+            raise ValueError(f"threshold.{name}: expected one of {', '.join(names)}")
+        if type(value) not in (int, float) or not 0 <= value <= 1:
+            example = f"threshold={{{names[0]}: 0.6}}"
+            raise ValueError(f"threshold={value!r}: expected a number from 0 to 1, or one for each name: '{example}'")
+    return {name: float(given.get(name, 0)) for name in names}
+
+
+def above(prediction: Prediction, limits: Mapping[str, float]) -> Prediction:
+    """A prediction without what lies below the thresholds: no label, fewer spans."""
+    if prediction.label is not None:
+        return prediction if prediction.confidence >= limits[prediction.label] else replace(prediction, label=None)
+    return replace(prediction, spans=tuple(s for s in prediction.spans if (s.confidence or 0.0) >= limits[s.type]))
+
+
+def costs(folder: Path, limits: Mapping[str, float]) -> Iterator[str]:
+    """In words: precision and recall at the thresholds, where the model has kept what its source dev shows."""
+    if not (folder / FILE).is_file():
+        return
+    about = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    for name, limit in limits.items():
+        gold = about["kinds"][name]["gold"]
+        found = [right for sure, right in about["kinds"][name]["found"] if sure >= limit]
+        precision = f"precision {100 * sum(found) / len(found):.0f} %" if found else "none found"
+        recall = f"recall {100 * sum(found) / gold:.0f} %" if gold else "none annotated"
+        yield f"{name} from {limit:g}: {precision}, {recall} on {about['texts']} held-out texts of {about['source']}"
