@@ -155,8 +155,7 @@ def _block(block: Block) -> Iterable[str]:
             return [*_bars(text), *([harmless(caption)] if caption else [])] if text else []
         case Facts(sentence, items):
             return [
-                f"**{harmless(sentence)}**",
-                "",
+                *([f"**{harmless(sentence)}**", ""] if sentence else []),
                 *(f"- {harmless(name)}: {harmless(value)}" for name, value in items),
             ]
         case Folded(title, blocks):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from domadapt.reporting.blocks import Block, Figure, Folded, Prose, Section, Table, collapsed
+from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table, collapsed
 from domadapt.reporting.examples import fixed_and_broken, mistakes
 from domadapt.reporting.formats import counted
 from domadapt.reporting.frames import (
@@ -35,7 +35,7 @@ from domadapt.reporting.sections import (
 )
 from domadapt.reporting.svg import palette
 from domadapt.reporting.tables import heatmap, regret, table
-from domadapt.reporting.target_card import unlabelled
+from domadapt.reporting.target_card import estimates, expectation, unlabelled
 from domadapt.reporting.words import overview, summary, verdict_card
 from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs, reselect
 from domadapt.statistics.compare import compare
@@ -73,12 +73,19 @@ class Finished:
         return any(run.target_test for run in self.runs.runs)
 
 
+def answer(finished: Finished) -> Facts:
+    """What the page is called, and the facts beside it: without target labels what is expected, with its range."""
+    told = None if finished.scored else expectation(finished.pairs)
+    return told or verdict_card(finished.pairs, finished.statistics)
+
+
 def opening(finished: Finished) -> list[Section]:
-    """The verdict, warnings, and what was shown in words."""
+    """Facts, warnings, and what was shown in words."""
     statistics = finished.statistics
     messages = [*(f"Unreadable, so left out: {message}" for message in finished.runs.skipped), *statistics.messages]
     warnings = tuple(Prose(message, "warning") for message in messages)
-    blocks: list[Block] = [verdict_card(finished.pairs, statistics)]
+    blocks: list[Block] = [] if finished.scored else estimates(finished.pairs)
+    blocks.append(replace(answer(finished), sentence=""))
     blocks += warnings if len(warnings) <= FEW else [Folded(counted(len(warnings), "warning"), warnings)]
     about = "Scores are percent. An interval holds 95 times in 100; each table says what it is over."
     words = Folded("In words", tuple(map(Prose, overview(finished.pairs, statistics))))
@@ -253,10 +260,9 @@ def report(
     if {"html", "markdown"} & set(formats):
         with files_read() as read:
             audits = read_audits(chosen, audit)
-            sections = contents(Finished(run_set, pairs, statistics, audits, SpacyParser(), attention, palette(pairs)))
+            finished = Finished(run_set, pairs, statistics, audits, SpacyParser(), attention, palette(pairs))
+            sections, title = contents(finished), answer(finished).sentence
         refuse_overwriting(output, read)
-        runs_read = sum(len(method.runs) for pair in pairs for method in pair.methods)
-        title = f"Domain adaptation: {counted(runs_read, 'run')} on {counted(len(pairs), 'pair')}"
         if "html" in formats:
             write_atomic(output, page(title, sections))
         if "markdown" in formats:

@@ -3,17 +3,32 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
+from typing import Any
 
-from domadapt.reporting.blocks import Block, Listing, Marked, Prose, Samples, Section, Table, for_each, tabled
+from domadapt.reporting.blocks import (
+    Block,
+    Facts,
+    Figure,
+    Listing,
+    Marked,
+    Prose,
+    Samples,
+    Section,
+    Table,
+    for_each,
+    tabled,
+)
 from domadapt.reporting.formats import counted, number, percent
 from domadapt.reporting.render import as_text, in_line, markdown
 from domadapt.runs.groups import Pair
+from domadapt.runs.metrics import Expected
 from domadapt.runs.target_card import ShownText, TargetCard, read_card
 from domadapt.utils.text import visible
 
 WIDTH = 110
 SHOWN = 6  # words of a kind on a terminal
 CHANGES = 8  # words that are shown of each kind of change
+SOURCE_ONLY = "source_only"
 MOST = 6  # models of a pair that are shown in full, one seed of each method
 
 
@@ -142,12 +157,76 @@ def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     yield "in Python", f'domadapt.load("{card.model}").predict(["Type a sentence here."])'
 
 
-def unlabelled(pair: Pair) -> list[Section]:
-    """Sections of a pair without target labels; none where it has some, or no run has left its card."""
+def _cards(pair: Pair) -> list[TargetCard]:
     runs = [run for method in pair.methods for run in method.runs]
     if any(run.target_test for run in runs):
         return []
-    cards = [card for run in runs if run.folder and (card := read_card(run.folder, run.key)) is not None]
+    return [card for run in runs if run.folder and (card := read_card(run.folder, run.key)) is not None]
+
+
+def expectation(pairs: Sequence[Pair]) -> Facts | None:
+    """The expected score with its range, and six facts, of the first adapted model; None where nothing is expected."""
+    cards = [card for pair in pairs for card in _cards(pair) if card.expected is not None]
+    if not cards:
+        return None
+    card = next((card for card in cards if card.method != SOURCE_ONLY), cards[0])
+    before = next((one for one in cards if one.method == SOURCE_ONLY and one is not card), None)
+    one, places = card.expected, dict(_places(card))
+    assert one is not None
+    items = []
+    if before is not None and (was := before.expected) is not None:
+        apart = was.high < one.low or one.high < was.low
+        said = "The ranges do not overlap." if apart else "The ranges overlap: this does not show that adapting helped."
+        items.append(("Before adapting", f"{_range(was)}. {said}"))
+    error = "" if one.usual_error is None else f"Usually off by {100 * one.usual_error:.1f} points. "
+    items += [
+        ("For a score", places.get("a score", "give labelled texts: target.test_path=FILE")),
+        ("Such estimates", f"{error}They are good for a level, not for choosing a model."),
+        ("On held-out texts of the source", f"{100 * card.source_dev:.1f} of {counted(card.dev_texts, 'text')}"),
+        ("The model, and how to use it", places["use it"]),
+        ("Before you believe it", card.warnings[0] if card.warnings else "No warnings."),
+    ]
+    name = card.headline.replace("_", " ").replace("f1", "F1")
+    sentence = (
+        f"Expect a {name} of about {100 * one.score:.0f} on {card.target}; nine times in ten it lies between "
+        f"{100 * one.low:.0f} and {100 * one.high:.0f}."
+    )
+    return Facts(sentence, tuple(items))
+
+
+def _range(expected: Expected) -> str:
+    return f"{100 * expected.score:.0f} ({100 * expected.low:.0f} to {100 * expected.high:.0f})"
+
+
+def estimates(pairs: Sequence[Pair]) -> list[Block]:
+    """One row a model: a hollow diamond on its range is an estimate, a tick what source dev measures."""
+    cards = [card for pair in pairs for card in _cards(pair) if card.expected is not None][:MOST]
+    if not cards:
+        return []
+
+    from domadapt.reporting.svg import ADAPTED, INK, STANDING, drawn, plain, wrapped  # loads matplotlib
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        plain(axes, "x")
+        for row, card in enumerate(cards):
+            color = STANDING.get(card.method, ADAPTED[0])
+            one = card.expected
+            assert one is not None
+            axes.barh(row, 100 * (one.high - one.low), 0.5, 100 * one.low, color=color, alpha=0.25)
+            axes.plot(100 * one.score, row, marker="D", markersize=8, markeredgecolor=color, color="none", mew=2)
+            axes.plot([100 * card.source_dev] * 2, [row - 0.35, row + 0.35], color=INK)
+        axes.set(xlim=(0, 100), ylim=(len(cards) - 0.5, -0.5), yticks=range(len(cards)))
+        axes.set_yticklabels([wrapped(f"{card.target}: {card.method}", 34) for card in cards])
+
+    rows = [f"{card.method} {_range(card.expected)}" for card in cards if card.expected is not None]
+    caption = "Expected score, %. Diamond: estimate. Shade: nine in ten scores lie in it. Line: held-out source texts."
+    return [Figure(drawn(f"Expected scores: {', '.join(rows)}", 0.5 + 0.4 * len(cards), draw), caption)]
+
+
+def unlabelled(pair: Pair) -> list[Section]:
+    """Sections of a pair without target labels; none where it has some, or no run has left its card."""
+    cards = _cards(pair)
     if not cards:
         return []
     why = f"{cards[0].target} has no labelled test, so no score is known. What can be said of the models without one:"
@@ -155,7 +234,12 @@ def unlabelled(pair: Pair) -> list[Section]:
     first = list({card.method: card for card in reversed(cards)}.values())[::-1]
     if len(first) > MOST:
         opening.append(Prose(f"In full: {MOST} of {counted(len(first), 'method')}.", "soft"))
-    full = [Section(title(card), tuple(blocks(card)), 3) for card in first[:MOST]]
+    adapted = any(card.method != SOURCE_ONLY for card in first)
+    first.sort(key=lambda card: card.method == SOURCE_ONLY)
+    full = [
+        Section(title(card), tuple(blocks(card)), 3, folded=adapted and card.method == SOURCE_ONLY)
+        for card in first[:MOST]
+    ]
     return [Section(pair.name, tuple(opening), 3), *full]
 
 

@@ -56,7 +56,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [390, 900, 1400])
 def test_page(page: Path, chromium: Chromium, tmp_path: Path, width: int, dark: bool) -> None:
     chromium.open(page, width, dark)
     assert chromium.complaints() == []
