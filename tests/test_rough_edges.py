@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import domadapt
 from domadapt.data.readers import read
@@ -16,7 +17,9 @@ from domadapt.data.records import DataError, Record, Span
 from domadapt.inference.thresholds import above, counted, least
 from domadapt.runs.groups import typed
 from domadapt.statistics.items import read_answers
+from domadapt.syntax.parser import one_thread_for_numpy
 from domadapt.tasks.task import Prediction
+from domadapt.training.distributed import settings_of_torch
 from tests.support import Command, corpora, finished
 
 
@@ -74,6 +77,17 @@ def test_a_run_leaves_torch_as_it_was(tmp_path: Path) -> None:
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     domadapt.train([*corpora(tmp_path), "trainer.epochs=1", "trainer.threads=1", f"paths.run={tmp_path}/run"])
     assert (torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()) == before
+
+
+def test_a_run_leaves_the_threads_of_blas_as_they_were() -> None:
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    with threadpool_limits(2, "blas"):
+        before = threads()
+        with settings_of_torch():
+            one_thread_for_numpy()
+        assert threads() == before
 
 
 def test_a_text_that_was_cut_says_so(command: Command) -> None:

@@ -1,6 +1,7 @@
 """A user with a small labelled file and raw text of another domain: enough steps, and a card in place of a score."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,8 @@ def test_the_report_shows_the_card_in_place_of_a_score(run: tuple[Path, dict[str
     for text in (page.read_text(encoding="utf-8"), (folder / "report.md").read_text(encoding="utf-8")):
         assert "predictions, drawn at random" in text
         assert "can't be scored" not in text
+        assert re.search(r"(<h1>|# )Expect a macro F1 of about \d+ on \w+; nine times in ten", text)
+        assert "For a score" in text and "Before you believe it" in text
         assert "Findings, worst first" in text  # of the audit that the run has left
 
 
@@ -106,7 +109,7 @@ def test_the_command_line_ends_with_the_card(
 ) -> None:
     folder, metrics = run
     cfg = compose("train", [f"paths.run={folder}/run"])
-    monkeypatch.setattr("domadapt.training.run.train", lambda _: metrics)
+    monkeypatch.setattr("domadapt.runs.status.finished", lambda _: metrics)
     monkeypatch.setattr("domadapt.benchmarking.launching.searching", lambda: False)  # Hydra is not there to be asked
     cli.train(cfg, [])
     assert "10 predictions, drawn at random:" in capsys.readouterr().out

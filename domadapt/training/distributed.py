@@ -19,6 +19,7 @@ import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.plugins.io import CheckpointIO
 from pytorch_lightning.strategies import DDPStrategy
+from threadpoolctl import threadpool_limits
 from torch.multiprocessing.spawn import ProcessRaisedException
 
 from domadapt.training.options import TrainerOptions
@@ -98,12 +99,14 @@ def threads_of_a_job() -> int:
 
 @contextmanager
 def settings_of_torch() -> Iterator[None]:
-    """Afterwards the caller's threads and determinism are what they were: a run may be a call in a larger program."""
+    """Afterwards the caller's threads, of BLAS too, and determinism are what they were: a run may be a call in a larger
+    program."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     try:
-        yield
+        with threadpool_limits():  # sets none, and puts back what was there
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
