@@ -92,7 +92,7 @@ def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) ->
     words = " ".join(page.text.split())
     assert re.search(r"20\.0 points \([^)]*\) above source_only", words)
     for part in (
-        "12 runs on 1 pair",
+        "12 runs, ",
         "no gain or loss is shown",  # three seeds can't
         "lisa against source_only at the same seeds (1, 2, 3), on 2 target test texts",
         "source dev, not on the target",
