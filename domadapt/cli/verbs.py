@@ -92,7 +92,7 @@ def predict(cfg: DictConfig) -> None:
     from domadapt.inference.thresholds import above, costs, least
 
     limits = least(
-        plain(cfg.threshold) if isinstance(cfg.threshold, DictConfig) else cfg.threshold, model.session.task.names
+        to_builtin(cfg.threshold) if isinstance(cfg.threshold, DictConfig) else cfg.threshold, model.session.task.names
     )
     done = truncated = 0
 

@@ -169,10 +169,10 @@ def _lacks_something(data: Mapping[str, Any]) -> bool:
 
 def _small(data: Mapping[str, Any]) -> bool:
     """Whether a user's files are read in no time, and may be read once more to tell what is wrong with them."""
-    from domadapt.config.compose import plain
+    from domadapt.config.compose import to_builtin
     from domadapt.runs.key import files_named
 
-    return own_files(data) and sum(path.stat().st_size for path in files_named(plain(data))) < SMALL
+    return own_files(data) and sum(path.stat().st_size for path in files_named(to_builtin(data))) < SMALL
 
 
 def _whole(name: str, value: Any, low: int, what: str = "") -> None:
