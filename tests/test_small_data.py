@@ -99,7 +99,7 @@ def test_the_report_shows_the_card_in_place_of_a_score(run: tuple[Path, dict[str
     for text in (page.read_text(encoding="utf-8"), (folder / "report.md").read_text(encoding="utf-8")):
         assert "predictions, drawn at random" in text
         assert "can't be scored" not in text
-        assert re.search(r"(<h1>|# )Expect a macro F1 of about \d+ on \w+; nine times in ten", text)
+        assert re.search(r"(<h1>|# )Expect a (macro|span) F1 of about \d+ on \w+; nine times in ten", text)
         assert "For a score" in text and "Before you believe it" in text
         assert "Findings, worst first" in text  # of the audit that the run has left
 
