@@ -131,7 +131,12 @@ def predicts_what_was_scored(run: Path, test: Path, metrics: dict[str, Any]) -> 
 
 
 def is_a_stock_model(folder: Path, task: str) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == ["SHA256SUMS", "domadapt.json", "encoder"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "SHA256SUMS",
+        "domadapt.json",
+        "encoder",
+        "source_dev.json",
+    ]
     stock = STOCK[task].from_pretrained(folder / "encoder").eval()
     ours = domadapt.load(folder, precision="32").session.encoder
     batch, _ = parsed_batch(ours)
