@@ -36,6 +36,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Session:
     overrides = [*corpora(folder), f"adaptation=[{','.join(WITH)}]", "adaptation.masked_lm.epochs=0", *own]
     session, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={folder}/cache"]))
     session.encoder.eval()
+    session.source_only = finished("extraction")
     for method in session.methods.values():
         method.prepare()
         method.after_epoch(100)
