@@ -113,12 +113,12 @@ class ExternalLabels(Method):
             )
         if other := len(annotated) - len(known):
             log.warning("external_labels: %s: %d of %d texts are none of the target's", path, other, len(annotated))
-        for message, count in sorted(corpus.warnings.items()):
-            log.warning("%s: %s (%d times)", path, message, count)
         session.task.check(known)
         examples = [by_text[record.text.strip()] for record in known]
         placed = [moved(record, example.text) for record, example in zip(known, examples, strict=True)]
-        targets = session.task.targets(placed, [example.words for example in examples], Counter())
+        targets = session.task.targets(placed, [example.words for example in examples], corpus.warnings)
+        for message, count in sorted(corpus.warnings.items()):
+            log.warning("%s: %s (%d times)", path, message, count)
         classes = targets["word_tags"] if session.task.kind == "token" else targets["labels"]
         return {example.index: torch.as_tensor(own).view(-1) for example, own in zip(examples, classes, strict=True)}
 
