@@ -179,7 +179,7 @@ def test_a_threshold_leaves_out_what_is_unsure_and_tells_what_that_costs(command
     assert (
         len(
             re.findall(
-                r"from [\d.]+: (?:precision \d+ %|none found), (?:recall \d+ %|none annotated) on \d+ held-out texts",
+                r"from [\d.]+: precision (?:\d+ %|none found), recall (?:\d+ %|none annotated) on \d+ held-out texts",
                 err,
             )
         )

@@ -18,6 +18,7 @@ from domadapt.config.compose import make, to_builtin
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.streams import STDIN, open_texts
 from domadapt.inference.description import FORMATS, free_folder, model_folder, read_description
+from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import refuse_missing
 from domadapt.runs.key import files_named, folder_of
 from domadapt.utils.files import files_read, refuse_overwriting, replace_atomic, write_atomic
@@ -77,6 +78,7 @@ def predict(cfg: DictConfig) -> None:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
     folder = model_folder(str(cfg.model))
+    limits = least(cfg.threshold, read_description(folder).names)
     if cfg.output is not None:
         refuse_overwriting(Path(str(cfg.output)), [_file(cfg.input), *folder.rglob("*")])
     warnings = Counter[str]()
@@ -89,11 +91,7 @@ def predict(cfg: DictConfig) -> None:
         texts = iter([UnlabelledText("text", "input", str(cfg.text))])
     model = loaded(cfg, folder)
     from domadapt.inference.model import row
-    from domadapt.inference.thresholds import above, costs, least
 
-    limits = least(
-        to_builtin(cfg.threshold) if isinstance(cfg.threshold, DictConfig) else cfg.threshold, model.session.task.names
-    )
     done = truncated = 0
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -107,7 +105,7 @@ def predict(cfg: DictConfig) -> None:
     tables = {".csv": ",", ".tsv": "\t"}
     _write(cfg.output, delimited(rows(), tables[ending]) if ending in tables else json_lines(rows()))
     _warn(warnings + model.session.domains.warnings)
-    for line in costs(folder, limits) if any(limits.values()) else ():
+    for line in costs(folder, limits):
         print(line, file=sys.stderr)
     if truncated:
         limit = model.session.max_pieces
@@ -163,7 +161,7 @@ def parse(cfg: DictConfig) -> None:
 
 def serve(cfg: DictConfig) -> None:
     """Answer on a port until Ctrl-C."""
-    read_description(model_folder(str(cfg.model)))
+    least(cfg.threshold, read_description(model_folder(str(cfg.model))).names)
     from domadapt.serving.serve import serve as run
 
     run(cfg)
@@ -213,9 +211,9 @@ def analyze(cfg: DictConfig) -> str:
     read_description(model_folder(str(cfg.model)))
     from domadapt.reporting.frames import named_file  # loads SciPy
 
-    for name, least in LEAST.items():
-        if type(cfg[name]) is not int or not least <= cfg[name] < 2**32:
-            raise ValueError(f"{name}={cfg[name]!r}: expected a whole number from {least}")
+    for name, from_ in LEAST.items():
+        if type(cfg[name]) is not int or not from_ <= cfg[name] < 2**32:
+            raise ValueError(f"{name}={cfg[name]!r}: expected a whole number from {from_}")
     output = named_file(cfg.output, "analysis", (".html", ".htm"))
     from domadapt.analysis.subject import refuse_without_attention, subject
     from domadapt.reporting.analysis_page import analyse, html, lines, numbers

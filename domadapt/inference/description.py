@@ -58,6 +58,11 @@ class Description:
     lowercase: bool = False
     checksums: str | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """Labels, or span types."""
+        return list(self.task.get("types") or self.task.get("labels") or ())
+
     def write(self, folder: Path) -> None:
         """Write it into a model folder."""
         write_atomic(folder / NAME, json.dumps(asdict(self), indent=1, allow_nan=False))

@@ -122,9 +122,14 @@ class Model:
     parses: bool
     lowercase: bool = False
 
-    def predict(self, texts: Iterable[str], batch_size: int = 64) -> list[Prediction]:
-        """One prediction a text, in order; spans are in characters of the text as given."""
-        return self.predict_texts(list(unlabelled(texts)), batch_size)
+    def predict(self, texts: Iterable[str], batch_size: int = 64, threshold: Any = 0) -> list[Prediction]:
+        """One prediction a text, in order; spans are in characters of the text as given.
+
+        Args:
+            threshold: the least confidence, or one for each label or span type: what lies below is left out.
+        """
+        limits = thresholds.least(threshold, self.session.task.names)
+        return [thresholds.above(found, limits) for found in self.predict_texts(list(unlabelled(texts)), batch_size)]
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""

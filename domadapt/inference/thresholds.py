@@ -4,17 +4,21 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from domadapt.data.records import Record
-from domadapt.tasks.task import Prediction
+if TYPE_CHECKING:
+    from domadapt.data.records import Record
+    from domadapt.tasks.task import Prediction
 
 FILE = "source_dev.json"  # in a model's folder
+SHOWN = (0.0, 0.5, 0.7, 0.9)  # thresholds that cards tell of
 
 
-def counted(records: Sequence[Record], predictions: Sequence[Prediction], names: Sequence[str]) -> dict[str, Any]:
+def counted(records: Sequence["Record"], predictions: Sequence["Prediction"], names: Sequence[str]) -> dict[str, Any]:
     """Of each label or span type, how many are annotated, and of each found its confidence and whether it is right.
 
+    >>> from domadapt.data.records import Record
+    >>> from domadapt.tasks.task import Prediction
     >>> counted([Record("1", "cars", "Fast.", label="good")], [Prediction("good", 0.9)], ["bad", "good"])["good"]
     {'gold': 1, 'found': [(0.9, True)]}
     """
@@ -54,7 +58,7 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
     return {name: float(given.get(name, 0)) for name in names}
 
 
-def above(prediction: Prediction, limits: Mapping[str, float]) -> Prediction:
+def above(prediction: "Prediction", limits: Mapping[str, float]) -> "Prediction":
     """A prediction without what lies below the thresholds: no label, fewer spans."""
     if prediction.label is not None:
         return prediction if prediction.confidence >= limits[prediction.label] else replace(prediction, label=None)
@@ -63,12 +67,25 @@ def above(prediction: Prediction, limits: Mapping[str, float]) -> Prediction:
 
 def costs(folder: Path, limits: Mapping[str, float]) -> Iterator[str]:
     """In words: precision and recall at the thresholds, where the model has kept what its source dev shows."""
-    if not (folder / FILE).is_file():
-        return
-    about = json.loads((folder / FILE).read_text(encoding="utf-8"))
-    for name, limit in limits.items():
-        gold = about["kinds"][name]["gold"]
-        found = [right for sure, right in about["kinds"][name]["found"] if sure >= limit]
-        precision = f"precision {100 * sum(found) / len(found):.0f} %" if found else "none found"
-        recall = f"recall {100 * sum(found) / gold:.0f} %" if gold else "none annotated"
-        yield f"{name} from {limit:g}: {precision}, {recall} on {about['texts']} held-out texts of {about['source']}"
+    if any(limits.values()) and (about := source_dev(folder)):
+        for name, limit in limits.items():
+            precision, recall = rates(about["kinds"][name], limit)
+            where = f"{about['texts']} held-out texts of {about['source']}"
+            yield f"{name} from {limit:g}: precision {precision}, recall {recall} on {where}"
+
+
+def source_dev(folder: Path) -> dict[str, Any]:
+    """What :func:`counted` gave of a model's source dev, as ``kinds``, with ``source`` and ``texts``."""
+    path = folder / FILE
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def rates(kind: Mapping[str, Any], limit: float) -> tuple[str, str]:
+    """Precision and recall of a label or span type from a confidence on.
+
+    >>> rates({"gold": 2, "found": [(0.9, True), (0.4, False)]}, 0.0), rates({"gold": 0, "found": []}, 0.5)
+    (('50 %', '50 %'), ('none found', 'none annotated'))
+    """
+    found, gold = [right for sure, right in kind["found"] if sure >= limit], kind["gold"]
+    precision = f"{100 * sum(found) / len(found):.0f} %" if found else "none found"
+    return precision, f"{100 * sum(found) / gold:.0f} %" if gold else "none annotated"

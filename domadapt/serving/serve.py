@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
@@ -29,6 +30,7 @@ from domadapt.analysis.attention import as_parse, read_attention, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import model_folder, read_description
 from domadapt.inference.model import Model, row
+from domadapt.inference.thresholds import above, costs, least
 from domadapt.reporting.trees import Lane, tree_svg
 from domadapt.syntax.parser import Parser, SpacyParser
 from domadapt.utils.text import visible
@@ -51,16 +53,20 @@ class Shown:
 
     Attributes:
         pieces: the whole text, in order.
+        label: of classification; None where the likeliest lies below its threshold.
         classes: each class with its share in percent, likeliest first; of classification.
         tree, attention: ``svg`` elements; empty where there is none.
         notes: what the reader should know.
+        limits: the least confidences that were asked for.
     """
 
     pieces: tuple[Stretch, ...]
+    label: str | None
     classes: tuple[tuple[str, float], ...]
     tree: str
     attention: str
     notes: tuple[str, ...]
+    limits: dict[str, float]
 
 
 class Answers:
@@ -69,33 +75,46 @@ class Answers:
     Args:
         model: loaded on the CPU.
         folder: it was loaded from.
+        threshold: the least confidence where a request names none, as of :func:`~domadapt.inference.thresholds.least`.
     """
 
-    def __init__(self, model: Model, folder: Any) -> None:
-        self.model = model
+    def __init__(self, model: Model, folder: Path, threshold: Any = 0) -> None:
+        self.model, self.folder = model, folder
+        self.limits = least(threshold, model.session.task.names)
         self.kind: str = model.session.task.kind
         self.parser: Parser = model.session.parser if model.parses else SpacyParser()
         self.layer = syntax_layer(folder)
 
-    def rows(self, texts: list[str]) -> list[dict[str, Any]]:
+    def rows(self, texts: list[str], threshold: Any = None) -> list[dict[str, Any]]:
         """As the JSON endpoint gives them, without the numbers of the texts."""
-        given = list(unlabelled(texts))
-        lines = (row(t, p, self.kind) for t, p in zip(given, self.model.predict_texts(given), strict=True))
+        given, limits = list(unlabelled(texts)), self.limits if threshold is None else threshold
+        lines = (row(t, p, self.kind) for t, p in zip(given, self.model.predict(texts, threshold=limits), strict=True))
         return [{k: v for k, v in line.items() if k != "id"} for line in lines]
 
-    def shown(self, text: str) -> Shown:
+    def shown(self, text: str, threshold: Any = None) -> Shown:
         """Everything that there is to show of a text."""
-        [found] = self.rows([text])
+        limits = self.limits if threshold is None else least(threshold, self.model.session.task.names)
+        [given], [every] = unlabelled([text]), self.model.predict([text])
+        kept = above(every, limits)
+        found = row(given, kept, self.kind)
         notes = []
         if self.model.truncated:
             notes.append(f"The model reads the first {self.model.session.max_pieces} pieces of a text, not the rest.")
+        unsure = [(f"{text[s.start : s.end]}, {s.type}", s.confidence) for s in every.spans if s not in kept.spans]
+        if every.label != kept.label:
+            unsure.append((str(every.label), every.confidence))
+        if unsure:
+            below = "; ".join(f"{what}, {100 * (sure or 0):.0f} %" for what, sure in unsure)
+            notes.append(visible(f"Below the least confidence: {below}."))
+        notes += map(visible, costs(self.folder, limits))
         classes: list[tuple[str, float]] = []
         if self.kind == "sequence":
             shares = self.model.probabilities([text])[0].tolist()
             named = zip(self.model.session.task.labels, (100 * share for share in shares), strict=True)
             classes = sorted(((visible(name), share) for name, share in named), key=lambda pair: -pair[1])
         tree, attention = self._drawn(text, found.get("spans", []), notes)
-        return Shown(pieces(text, found.get("spans", [])), tuple(classes), tree, attention, tuple(notes))
+        label = None if kept.label is None else visible(kept.label)
+        return Shown(pieces(text, found.get("spans", [])), label, tuple(classes), tree, attention, tuple(notes), limits)
 
     def _drawn(self, text: str, spans: list[dict[str, Any]], notes: list[str]) -> tuple[str, str]:
         [parse] = self.parser.parse([UnlabelledText("0", "", text)])
@@ -198,7 +217,9 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
             raise HTTPException(500, "something went wrong; the terminal that serves this page says what") from error
 
     def page(status: int = 200, text: str = "", **content: Any) -> Response:
-        html = template.render(about=about, text=text, longest=LONGEST, Markup=Markup, **content)
+        shown: Shown | None = content.get("shown")
+        limits = {visible(name): limit for name, limit in (shown.limits if shown else answers.limits).items()}
+        html = template.render(about=about, text=text, longest=LONGEST, limits=limits, Markup=Markup, **content)
         return HTMLResponse(html, status)
 
     async def home(request: Request) -> Response:
@@ -207,11 +228,12 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
         sent = parse_qs((await body(request)).decode("utf-8", "replace"), keep_blank_values=True)
         text = sent.get("text", [""])[0].replace("\r\n", "\n")
         check([text])
-        return page(text=text, shown=await ask(lambda: answers.shown(text)))
+        limits = dict(zip(answers.limits, map(number, sent.get("least", ())), strict=False))
+        return page(text=text, shown=await ask(lambda: answers.shown(text, limits or None)))
 
     async def predict(request: Request) -> Response:
-        texts = texts_of(await body(request))
-        return JSONResponse({"predictions": await ask(lambda: answers.rows(texts))})
+        texts, threshold = texts_of(await body(request))
+        return JSONResponse({"predictions": await ask(lambda: answers.rows(texts, threshold))})
 
     async def css(request: Request) -> Response:
         return Response(style, media_type="text/css")
@@ -243,25 +265,34 @@ async def body(request: Request) -> bytes:
     return read
 
 
-def texts_of(content: bytes) -> list[str]:
-    """The texts of ``{"text": "..."}`` or ``{"texts": ["...", "..."]}``; all else is refused.
+def number(typed: str) -> float | str:
+    """What a field holds: nothing is 0, and what is no number is refused by who reads it."""
+    try:
+        return float(typed or 0)
+    except ValueError:
+        return typed
 
-    >>> texts_of(b'{"text": "Fast."}')
-    ['Fast.']
+
+def texts_of(content: bytes) -> tuple[list[str], Any]:
+    """The texts of ``{"text": "..."}`` or ``{"texts": ["...", "..."]}``, and its ``threshold``; all else is refused.
+
+    >>> texts_of(b'{"text": "Fast.", "threshold": 0.6}')
+    (['Fast.'], 0.6)
     """
     try:
         given = json.loads(content)
     except (ValueError, RecursionError):
         given = None
+    threshold = given.pop("threshold", None) if isinstance(given, dict) else None
     match given:
         case {"text": str(text), **rest} if not rest:
             texts = [text]
         case {"texts": [*texts], **rest} if not rest and all(isinstance(text, str) for text in texts):
             pass
         case _:
-            raise HTTPException(400, 'expected JSON, {"text": "..."} or {"texts": ["...", "..."]}')
+            raise HTTPException(400, 'expected JSON, {"text": "..."} or {"texts": ["...", "..."]}, and "threshold"')
     check(texts)
-    return texts
+    return texts, threshold
 
 
 def check(texts: Sequence[str]) -> None:
@@ -298,7 +329,7 @@ def serve(cfg: DictConfig) -> None:
 
         from domadapt.inference.model import load
 
-        answers = Answers(load(folder, "cpu", "32", cfg.trust_code), folder)
+        answers = Answers(load(folder, "cpu", "32", cfg.trust_code), folder, cfg.threshold)
         task = "spans" if answers.kind == "token" else "labels"
         line = f"{visible(about.source)} to {visible(about.target)}, {task} of a text"
         app = make_app(answers, line, LOOPBACK if host in LOOPBACK else ["*"])

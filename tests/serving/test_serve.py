@@ -55,6 +55,22 @@ def test_the_endpoint_says_what_the_model_says(client: Any, tiny_run: Path) -> N
     assert client.post("/predict", json={"text": texts[0]}).json()["predictions"] == found[:1]
 
 
+def test_what_lies_below_a_threshold_is_left_out_and_named(client: Any, tiny_run: Path) -> None:
+    text = "The lens of number 3 is superb."
+    names = domadapt.load(tiny_run, "cpu", "32").session.task.names
+    [row] = client.post("/predict", json={"text": text, "threshold": dict.fromkeys(names, 1.0)}).json()["predictions"]
+    assert row.get("label") is None and not row.get("spans")
+    assert client.post("/predict", json={"text": text, "threshold": 0}).json() == (
+        client.post("/predict", json={"text": text}).json()
+    )
+    page = client.post("/", data={"text": text, "least": ["1"] * len(names)}).text
+    assert "Below the least confidence: " in page and 'value="1.0"' in page and f"{names[0]} from 1: precision" in page
+    assert "Below the least confidence: " not in client.post("/", data={"text": text, "least": [""] * len(names)}).text
+    for wrong in ("1.5", "much", "nan"):
+        refused = client.post("/", data={"text": text, "least": [wrong]})
+        assert refused.status_code == 400 and "expected a number from 0 to 1" in refused.text
+
+
 @pytest.mark.parametrize(
     ("content", "status", "told"),
     [
@@ -62,6 +78,8 @@ def test_the_endpoint_says_what_the_model_says(client: Any, tiny_run: Path) -> N
         (b"[" * 100_000, 400, "expected JSON"),
         (b'{"text": 5}', 400, "expected JSON"),
         (b'{"text": "a", "model": "/etc/passwd"}', 400, "expected JSON"),
+        (b'{"text": "a", "threshold": true}', 400, "expected a number from 0 to 1"),
+        (b'{"text": "a", "threshold": {"nice": 0.5}}', 400, "threshold.nice: expected one of"),
         (b'{"texts": []}', 400, f"0 texts: expected 1 to {TEXTS}"),
         (json.dumps({"texts": ["a"] * (TEXTS + 1)}).encode(), 400, f"{TEXTS + 1} texts"),
         (b'{"text": " "}', 400, "text 1 is blank"),
@@ -120,6 +138,8 @@ def test_a_taken_port_is_told_before_the_model_is_loaded(tiny_run: Path, command
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, _, err = command("serve", f"model={tiny_run}", f"port={taken.getsockname()[1]}")
     assert (code, "port=0 takes one that is free" in err) == (2, True)
+    code, _, err = command("serve", f"model={tiny_run}", "threshold=60")
+    assert (code, "threshold=60: expected a number from 0 to 1" in err) == (2, True)
     code, _, err = command("serve", f"model={tiny_run}", "port=many")
     assert (code, "port='many': expected a whole number" in err) == (2, True)
 
