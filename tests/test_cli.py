@@ -487,7 +487,7 @@ def test_report_takes_paths_without_a_key(command: Command, run_folder: Path) ->
     """Also ones with an equals sign, as run folders have."""
     odd = Path("seed=1-it's")
     shutil.copytree(run_folder, odd)
-    code, out, err = command("report", str(odd), "output=r.html", "formats=[html,markdown,csv]", "attention=false")
+    code, out, err = command("report", str(odd), "output=r.html", "formats=[html,markdown,csv]")
     assert (code, out) == (0, "r.html\n"), err
     assert sorted(file.name for file in Path().glob("r.*")) == ["r.html", "r.md", "r.methods.csv", "r.runs.csv"]
     code, _, err = command("report", "nowhere", "output=r.html")

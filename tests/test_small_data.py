@@ -95,7 +95,7 @@ def test_a_run_without_target_labels_leaves_a_card(run: tuple[Path, dict[str, An
 
 def test_the_report_shows_the_card_in_place_of_a_score(run: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = run
-    page = report(folder / "run", folder / "report.html", ["html", "markdown"], attention=False)
+    page = report(folder / "run", folder / "report.html", ["html", "markdown"])
     for text in (page.read_text(encoding="utf-8"), (folder / "report.md").read_text(encoding="utf-8")):
         assert "predictions, drawn at random" in text
         assert "can't be scored" not in text

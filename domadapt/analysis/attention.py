@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from domadapt.analysis.subject import MODELS, Subject, arcs
 from domadapt.data.batches import Example, encode
 from domadapt.data.loaders import in_order
-from domadapt.inference.model import load
 from domadapt.methods.session import Session
 from domadapt.models.pretrained import UnreadableLayer
 from domadapt.syntax.parser import SILENT, Parse
@@ -45,22 +44,6 @@ class Attention:
     head: int
     heads: int
     weights: tuple[Maps, ...]
-
-
-def attention(model: Path, texts: Sequence[str], parses: Sequence[Parse]) -> Attention | str:
-    """The attention of the model in a run's ``model/`` folder, or why there is none."""
-    if not (model / "domadapt.json").is_file():
-        return f"no model in {model}"
-    from safetensors import SafetensorError
-
-    try:
-        loaded = load(model, "cpu", "32")
-        if not loaded.session.encoder.takes_methods:
-            return "this model has no attention"
-        return read_attention(loaded, syntax_layer(model), texts, parses)
-    except (ValueError, OSError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
-        # A damaged or foreign model spoils its own drawings, not the report.
-        return f"{model}: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
 
 
 def read_attention(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Sequence[Parse]) -> Attention:

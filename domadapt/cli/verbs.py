@@ -254,7 +254,7 @@ def report(cfg: DictConfig) -> str:
     selection = make(cfg.selection).name if cfg.selection else None
     formats = [cfg.formats] if isinstance(cfg.formats, str | int | float) else cfg.formats
     asked: Any = [*formats] if formats else None
-    return str(run(cfg.runs, cfg.output, asked, cfg.audit, bool(cfg.attention), cfg.baseline, selection))
+    return str(run(cfg.runs, cfg.output, asked, cfg.audit, cfg.baseline, selection))
 
 
 def cache(cfg: DictConfig) -> str:

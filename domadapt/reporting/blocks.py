@@ -82,27 +82,6 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """One text, how many characters of it are left out, remarks, and drawings, each with a line above or none.
-
-    ``words`` say what the drawings show, for where they can't be.
-    """
-
-    text: str
-    left_out: int
-    remarks: tuple[str, ...]
-    drawings: tuple[tuple[str, str], ...] = ()
-    words: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Cards:
-    """Texts side by side."""
-
-    cards: tuple[Card, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Marked:
     """A text in pieces with their kinds, empty where nothing is marked; what is said of all of it leads."""
 
@@ -119,7 +98,7 @@ class Samples:
     texts: tuple[Marked, ...]
 
 
-Block = Prose | Facts | Table | Figure | Folded | Listing | Cards | Samples
+Block = Prose | Facts | Table | Figure | Folded | Listing | Samples
 
 
 @dataclass(frozen=True, slots=True)

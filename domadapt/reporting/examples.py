@@ -1,21 +1,19 @@
-"""Texts that adaptation fixed and broke, drawn with their trees, and kinds of mistakes."""
+"""Texts that adaptation fixed and broke, and kinds of mistakes."""
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from domadapt.analysis.attention import LEAST, Attention, as_parse, attention
-from domadapt.reporting.blocks import Block, Card, Cards, Folded, Prose, Table, for_each, tabled
+from domadapt.reporting.blocks import Block, Folded, Marked, Prose, Samples, Table, for_each, tabled
 from domadapt.reporting.formats import counted
 from domadapt.reporting.frames import best_adapted, rows
-from domadapt.reporting.trees import Lane, tree_svg
+from domadapt.reporting.target_card import marked
 from domadapt.runs.groups import MethodRuns, Pair, reference
 from domadapt.runs.metrics import Metrics
+from domadapt.runs.target_card import ShownText
 from domadapt.statistics.items import read_answers
-from domadapt.syntax.parser import Parse, Parser
-from domadapt.utils.text import cut, shortened
+from domadapt.utils.text import cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,6 @@ class ChangedText:
     """
 
     text: str
-    words: tuple[tuple[int, int], ...] | None
     gold: set[Any]
     before: set[Any]
     after: set[Any]
@@ -76,7 +73,7 @@ def compare(pair: Pair) -> Comparison | str:
                 raise ValueError(f"{other}: text {new.name!r} is not the one of {one}")
             wrong = errors(old.gold, old.predicted, pair.task), errors(old.gold, new.predicted, pair.task)
             labels, change = (old.gold, old.predicted, new.predicted), float(wrong[1] - wrong[0])
-            texts.setdefault(index, []).append(ChangedText(old.text, old.words, *labels, change, wrong, seed))
+            texts.setdefault(index, []).append(ChangedText(old.text, *labels, change, wrong, seed))
     changes = [_over_seeds(same) for same in texts.values()]
     fixed = sorted((e for e in changes if e.change < 0), key=lambda e: (e.errors[1] > 0, e.change))
     broken = sorted((e for e in changes if e.change > 0), key=lambda e: (e.errors[0] > 0, -e.change))
@@ -171,19 +168,9 @@ def _mistakes(method: MethodRuns, task: str) -> Counter[str] | None:
 
 LONGEST_TEXT = 300  # characters of a sentence that are shown
 FRONT = 4  # examples of each kind that are not folded away
-UNPAIRED = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """The part of a text that is shown, as the parser wants it."""
-
-    text: str
-    words: tuple[tuple[int, int], ...] | None
-    left_out: int
-
-
-def fixed_and_broken(pair: Pair, parser: Parser, most: int, with_attention: bool) -> list[Block]:
+def fixed_and_broken(pair: Pair, most: int) -> list[Block]:
     """A pair's examples, at most so many of each kind."""
     try:
         compared = compare(pair)
@@ -191,79 +178,32 @@ def fixed_and_broken(pair: Pair, parser: Parser, most: int, with_attention: bool
         compared = str(error)
     if not isinstance(compared, Comparison):
         return [Prose(f"Nothing to compare: {compared}.")]
-    every = {"Fixed": compared.fixed, "Broke": compared.broken}
-    texts = [excerpt(example) for examples in every.values() for example in examples[:most]]
-    parses = list(parser.parse(texts))
-    seen: Attention | str = "no text changed" if with_attention else "left out, as attention=false asked"
-    if with_attention and texts:
-        # One model for all texts: loading one a seed would cost more than the rest of the report.
-        model = Path(compared.method.runs[0].folder) / "model"
-        seen = attention(model, [text.text for text in texts], parses)
-    blocks: list[Block] = [Prose(_about(pair, compared)), Prose(_explained(pair, seen), "soft")]
-    done = 0
-    for kind, examples in every.items():
+    seeds = ", ".join(map(str, compared.seeds))
+    wrong = "a span missed or invented" if pair.task == "extraction" else "a wrong label"
+    about = (
+        f"{compared.method.name} against source_only at the same seeds ({seeds}), on {compared.total} target test "
+        f"texts. An error is {wrong}. Shown at the seed that changed most: gold is the annotators', before is "
+        f"source_only's, after is the adapted model's."
+    )
+    blocks: list[Block] = [Prose(about)]
+    for kind, worse, examples in (("Fixed", "fewer", compared.fixed), ("Broke", "more", compared.broken)):
         shown, number = examples[:most], len(examples)
         of = "" if not number else "; all of them" if number == len(shown) else f"; {len(shown)} of them"
-        has = counted(number, "text has", "texts have")
-        blocks.append(Prose(f"{kind}: {has} {'fewer' if kind == 'Fixed' else 'more'} errors{of}", "lead"))
-        places = range(done, done + len(shown))
-        cards = [_card(pair, e, texts[i], parses[i], seen, i) for i, e in zip(places, shown, strict=True)]
-        if cards:
-            blocks.append(Cards(tuple(cards[:FRONT])))
-        if len(cards) > FRONT:
-            blocks.append(Folded(f"{kind}: {len(cards) - FRONT} more", (Cards(tuple(cards[FRONT:])),)))
-        done += len(shown)
+        blocks.append(Prose(f"{kind}: {counted(number, 'text has', 'texts have')} {worse} errors{of}", "lead"))
+        samples = [_sample(pair, example) for example in shown]
+        blocks += samples[:FRONT]
+        if len(samples) > FRONT:
+            blocks.append(Folded(f"{kind}: {len(samples) - FRONT} more", tuple(samples[FRONT:])))
     return blocks
 
 
-def excerpt(example: ChangedText) -> Excerpt:
-    """The beginning of a text, and of the owner's words those that lie in it whole."""
-    text, left_out = cut(example.text, LONGEST_TEXT)
-    text = UNPAIRED.sub("\ufffd", text)  # half a character: spaCy refuses it
-    words = example.words
-    return Excerpt(text, words if words is None else tuple(w for w in words if w[1] <= len(text)), left_out)
-
-
-def _about(pair: Pair, compared: Comparison) -> str:
-    error = "a span missed or invented" if pair.task == "extraction" else "a wrong label"
-    return (
-        f"{compared.method.name} against source_only at the same seeds ({', '.join(map(str, compared.seeds))}), on "
-        f"{compared.total} target test texts; the adapted method with the best score on source dev, not on the target. "
-        f"An error is {error}. Texts left free of errors, or broken that had none, come first."
-    )
-
-
-def _explained(pair: Pair, seen: Attention | str) -> str:
-    spans = "Below the words: spans of annotators (gold), source_only (before), the adapted model (after). "
-    text = f"Drawn at the seed that changed most. {spans if pair.task == 'extraction' else ''}Above the words: the "
-    text += "shipped parser's relations; arrows with a name come from a word in the line above (↑) or below (↓). "
-    if isinstance(seen, str):
-        return f"{text}No attention is drawn: {seen}."
-    return (
-        f"{text}The second drawing is the adapted model's attention in layer {seen.layer + 1}, head {seen.head + 1} of "
-        f"{seen.heads}, which attends most to syntactic heads: an arrow comes from the word that its word looks at "
-        f"most, with the percentage where that is {100 * LEAST:.0f} or more."
-    )
-
-
-def _card(pair: Pair, example: ChangedText, text: Excerpt, parse: Parse, seen: Attention | str, index: int) -> Card:
+def _sample(pair: Pair, example: ChangedText) -> Samples:
+    """One text: with its labels, or once with each side's spans."""
+    text, left_out = cut(example.text if example.text.strip() else "[nothing but white space]", LONGEST_TEXT)
     three = {"gold": example.gold, "before": example.before, "after": example.after}
     if pair.task == "classification":
         labels = ", ".join(f"{name} {label}" for name, one in three.items() for label in one)
-        remark, lanes, words = f"{labels}; seed {example.seed}", list[Lane](), tuple[str, ...]()
-    else:
-        before, after = example.errors
-        remark = f"errors: {before} before, {after} after; seed {example.seed}"
-        lanes = [Lane(name, tuple(sorted(one))) for name, one in three.items()]
-        words = tuple(f"{name}: {_spans(example.text, one)}" for name, one in three.items())
-    drawings = [("", tree_svg(text.text, parse, lanes, "Dependency parse and spans of the sentence above"))]
-    if isinstance(seen, Attention) and len(parse.words):
-        looks, agree, of = as_parse(seen.weights[index], parse)
-        above = f"Attention: {agree} of {counted(of, 'word')} with a syntactic head look most at it."
-        drawings.append((above, tree_svg(text.text, looks, [], "Attention between the words of the sentence above")))
-    return Card(text.text, text.left_out, (remark,), tuple(drawings), words)
-
-
-def _spans(text: str, labels: set[Any]) -> str:
-    spans = [f"{shortened(text[s:e], 40)} ({shortened(kind, 20)})" for s, e, kind in sorted(labels)]
-    return (", ".join(spans[:8]) or "nothing") + (f" and {len(spans) - 8} more" if len(spans) > 8 else "")
+        return Samples(f"{labels}; seed {example.seed}", (Marked("", ((text, ""),), left_out),))
+    before, after = example.errors
+    texts = (replace(marked(ShownText(text, left_out, spans=tuple(one))), lead=name) for name, one in three.items())
+    return Samples(f"errors: {before} before, {after} after; seed {example.seed}", tuple(texts))

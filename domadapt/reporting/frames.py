@@ -11,7 +11,7 @@ from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import parts, score_names, scored, share
 from domadapt.statistics.resampling import interval, mean_of
 from domadapt.statistics.results import Difference, Interval, Share, Statistics
-from domadapt.utils.files import replace_atomic, write_atomic
+from domadapt.utils.files import write_atomic
 from domadapt.utils.text import visible
 
 BELOW = ("floor", "rnn_from_scratch")  # no network, or another one: nowhere on the way
@@ -19,7 +19,6 @@ Paths = str | Path | Iterable[str | Path]
 Value = str | int | float | None
 Record = dict[str, Value]
 FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the beginning of a formula
-INSTALL = "pip install 'domadapt[report]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,26 +224,11 @@ def _difference(name: str, found: Difference) -> Record:
 def write_csv(records: Sequence[Record], path: Path) -> None:
     """Write records; strings that a spreadsheet would run as formulas get an apostrophe in front."""
     file = io.StringIO()
-    columns = _columns(records)
+    columns = list(dict.fromkeys(name for record in records for name in record))
     writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
     writer.writerow({name: inert(name) for name in columns})
     writer.writerows({k: inert(v) if isinstance(v, str) else v for k, v in record.items()} for record in records)
     write_atomic(path, file.getvalue())
-
-
-def write_parquet(records: Sequence[Record], path: Path) -> None:
-    """Write records with a type for each column.
-
-    Raises:
-        ValueError: pyarrow is not installed; says how to install it.
-    """
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ValueError(f"{path}: parquet needs pyarrow: {INSTALL}") from error
-    columns = {visible(name): pa.array(_same([one.get(name) for one in records])) for name in _columns(records)}
-    replace_atomic(path, lambda part: pq.write_table(pa.table(columns), part))
 
 
 def inert(text: str) -> str:
@@ -255,18 +239,6 @@ def inert(text: str) -> str:
     """
     shown = visible(text)
     return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
-
-
-def _columns(records: Sequence[Record]) -> list[str]:
-    return list(dict.fromkeys(name for record in records for name in record))
-
-
-def _same(values: list[Value]) -> list[Value]:
-    """Numbers where all are numbers, else strings: metrics of strangers may mix them."""
-    kinds = {type(value) for value in values} - {type(None)}
-    if kinds <= {int, float}:
-        return [float(v) if float in kinds and v is not None else v for v in values]
-    return [None if v is None else visible(str(v)) for v in values]
 
 
 def given(runs: Paths | None) -> Paths:

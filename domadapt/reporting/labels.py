@@ -4,23 +4,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
-from matplotlib.figure import Figure as Canvas
-
-from domadapt.reporting.blocks import Block, Figure, Folded, Prose, Section, Table, for_each, tabled
+from domadapt.reporting.blocks import Block, Prose, Section, Table, for_each, tabled
 from domadapt.reporting.formats import counted, percent
 from domadapt.reporting.frames import best_adapted, rows, target_labels
-from domadapt.reporting.plots import Colors
-from domadapt.reporting.svg import STANDING, drawn, key, legend, plain, wrapped
 from domadapt.runs.groups import ROLES, MethodRuns, Pair, distinct, reference, settings
 from domadapt.statistics.results import Interval, Statistics
 from domadapt.utils.text import visible
-
-MARKS = "os^DvP*X"
-APART = 0.012  # of the axis, between intervals at the same number of labels
-TICK = 0.09  # of the axis, that a tick's number takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +60,7 @@ def label_budgets(pair: Pair, statistics: Statistics | None = None) -> list[Labe
 
 
 def place(labels: float, least: int) -> float:
-    """Of a number on the figure's scale: even for a few labels, logarithmic for many, 0 where there are none.
+    """Of a number on the scale of learning curves: even for a few labels, logarithmic for many, 0 where there are none.
 
     >>> [round(place(number, 8), 2) for number in (0, 8, 32, 128)]
     [0.0, 0.69, 1.61, 2.83]
@@ -115,70 +105,15 @@ def _number(number: int, curves: Sequence[LabelCurve]) -> str:
     return f"{number} (all)" if every else str(number)
 
 
-def _figure(pair: Pair, curves: Sequence[LabelCurve], ceiling: Interval | None, colors: Colors) -> Figure:
-    told = [f"{c.name} " + ", ".join(f"{percent(p.score.mean)} with {p.labels}" for p in c.points) for c in curves]
-    alt = f"{pair.headline} on the target test by number of target labels, {pair.name}: {'; '.join(told)}"
-    intervals = any(point.score.low is not None for curve in curves for point in curve.points)
-    caption = "By the number of labelled target examples that joined the source's"
-    caption += f"{'; lines through marks are 95 % intervals' if intervals else ''}."
-    caption += " Dashed: the ceiling, trained on the target's labels alone." if ceiling else ""
-    columns = 2 if max(len(wrapped(curve.name, 60, 1)) for curve in curves) <= 24 else 1
-    height = 2.9 + 0.19 * -(-(len(curves) + (ceiling is not None)) // columns)
-    svg = drawn(alt, height, lambda canvas: _draw(canvas, pair.headline, curves, ceiling, colors, columns))
-    return Figure(svg, caption)
-
-
-def _draw(
-    figure: Canvas, headline: str, curves: Sequence[LabelCurve], ceiling: Interval | None, colors: Colors, columns: int
-) -> None:
-    axes = figure.add_subplot()
-    numbers = sorted({point.labels for curve in curves for point in curve.points})
-    least = next(number for number in numbers if number)
-    places = [place(number, least) for number in numbers]
-    wide = places[-1]
-    # Never so far that a line goes back from one number to the next.
-    apart = min(APART * wide, *(0.5 * (b - a) / len(curves) for a, b in pairwise(places)))
-    handles = []
-    for index, curve in enumerate(curves):
-        mark, color = MARKS[index % len(MARKS)], colors[curve.points[0].method.name]
-        look: dict[str, Any] = {"color": color, "marker": mark, "markersize": 5}
-        at = [place(point.labels, least) + (index - (len(curves) - 1) / 2) * apart for point in curve.points]
-        for x, point in zip(at, curve.points, strict=True):
-            if point.score.low is not None and point.score.high is not None:
-                ends = [100 * point.score.low, 100 * point.score.high]
-                axes.plot([x, x], ends, color=color, linewidth=1.5, alpha=0.5, clip_on=False)
-        axes.plot(at, [100 * point.score.mean for point in curve.points], **look, clip_on=False)
-        handles.append(key(wrapped(curve.name, 60, 1), **look))
-    if ceiling:
-        line: dict[str, Any] = {"color": STANDING["in_domain"], "linestyle": "--", "linewidth": 1.5}
-        axes.axhline(100 * ceiling.mean, **line)
-        handles.append(key("ceiling", **line))
-    names, free = [], math.inf  # there is room for the largest numbers
-    for number, x in zip(reversed(numbers), reversed(places), strict=True):
-        room = free - x > TICK * wide
-        names.append(_number(number, curves).replace(" ", "\n") if room else "")
-        free = x if room else free
-    axes.set_xticks(places, names[::-1])
-    axes.set_xlim(-0.05 * wide, 1.05 * wide)
-    axes.set_xlabel("target labels beside the source's")
-    axes.set_ylabel(f"{wrapped(headline, 30, 1)}, target test, %")
-    plain(axes)
-    legend(figure, handles, columns, "outside lower left")
-
-
-def target_label_sections(pairs: Sequence[Pair], statistics: Statistics, colors: Colors) -> list[Section]:
+def target_label_sections(pairs: Sequence[Pair], statistics: Statistics) -> list[Section]:
     """One section, where some method was run with several numbers of target labels on one pair; else none."""
     blocks: list[Block] = []
     for pair in pairs:
         if curves := drawn_curves(pair, statistics):
             own = [method for method in pair.methods if method.role == "in_domain"]
             ceiling = statistics.cell(pair.name, own[0].name).score if len(own) == 1 else None
-            texts = [Prose(sentence) for sentence in worth(pair, curves)]
-            figure, table = _figure(pair, curves, ceiling, colors), label_table(pair, curves, ceiling)
-            if len(pairs) > 1:
-                blocks += [Prose(pair.name, "lead"), *texts, Folded("Figure and numbers", (figure, table))]
-            else:
-                blocks += [figure, *texts, table]
+            blocks += [Prose(sentence) for sentence in worth(pair, curves)]
+            blocks.append(label_table(pair, curves, ceiling))
     return [Section("Target labels", tuple(blocks))] if blocks else []
 
 
@@ -266,7 +201,7 @@ def _how(curve: Sequence[tuple[int, float]], result: tuple[float, float]) -> str
         return f"has that with {low or 'none'}, too ({percent(scores[int(low)])})"
     first, last = max(n for n in scores if n < low), min(n for n in scores if n > low)
     between = f"between {first} ({percent(scores[first])}) and {last} ({percent(scores[last])})"
-    return f"first reaches that {between}, interpolated on the figure's scale"
+    return f"first reaches that {between}, interpolated"
 
 
 def _labels(result: tuple[float, float]) -> str:

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from domadapt.reporting.frames import BELOW, TableRow, rows
 from domadapt.reporting.svg import INK, WIDTH, drawing, drawn, key, legend, palette, plain, wrapped
 from domadapt.runs.groups import MethodRuns, Pair
-from domadapt.statistics.results import Interval, Ranking, Statistics
+from domadapt.statistics.results import Interval, Statistics
 from domadapt.utils.text import visible
 
 Colors = Mapping[str, str]  # by the methods' names
@@ -213,65 +213,6 @@ def curve_svg(pair: Pair, shown: Sequence[str], colors: Colors, alt: str) -> str
         legend(figure, handles, columns, "outside lower left")
 
     return drawn(alt, 1.8 * depth + 0.19 * -(-len(names) // columns) + 0.2, draw)
-
-
-MOST = 30  # methods in one diagram; more are a table's business
-
-
-def rank_svg(ranking: Ranking, alt: str) -> str:
-    """Mean ranks on a line, methods that are not told apart joined by bars; empty with too many of them."""
-    if len(ranking.methods) > MOST or not ranking.pairwise:
-        return ""
-    import pandas as pd
-    import scikit_posthocs
-
-    # Numbered, for two names may be the same after shortening.
-    names = [f"{wrapped(name, 34, 1)}{chr(8203) * i}" for i, name in enumerate(ranking.methods)]
-
-    def draw(figure: Canvas) -> None:
-        axes = figure.add_subplot()
-        axes.set_facecolor("none")
-        scikit_posthocs.critical_difference_diagram(
-            dict(zip(names, ranking.mean_ranks, strict=True)),
-            pd.DataFrame(ranking.pairwise, index=names, columns=names),
-            ax=axes,
-            left_only=True,
-            label_fmt_left="{label} ({rank:.2f})  ",
-            label_props={"fontsize": 8},
-            color_palette=dict.fromkeys(names, INK),
-            crossbar_props={"color": INK},
-            marker_props={"color": INK, "s": 14},
-            elbow_props={"linewidth": 0.8},
-        )
-        axes.tick_params(colors=INK)
-        axes.spines["top"].set_color(INK)
-        for text in axes.texts:
-            text.set_color(INK)
-            text.set_text(text.get_text().replace(chr(8203), ""))
-
-    return drawn(alt, 0.9 + 0.26 * len(names), draw)
-
-
-def cost_svg(points: Sequence[tuple[str, float, float]], colors: Colors) -> str:
-    """(method, training time relative to source_only's, gain in points) as named dots."""
-    alt = "Gain over source_only in points against training time relative to source_only's: "
-    alt += "; ".join(f"{name} {gain:+.1f} at {times:.2f} times" for name, times, gain in points)
-
-    def draw(figure: Canvas) -> None:
-        axes = figure.add_subplot()
-        every = [times for _, times, _ in points]
-        for index, (name, x, y) in enumerate(sorted(points, key=lambda point: point[2])):
-            axes.plot([x], [y], marker="o", color=colors[name], clip_on=False)
-            if len(points) <= 24:
-                right = x > (max(every) + min(every)) / 2
-                beside(axes, f" {wrapped(name, 30, 1)} ", (x, y), -4 if right else 4, 5 if index % 2 else -5)
-        axes.axhline(0, color=INK, linewidth=0.8, linestyle=":")
-        axes.set_xlabel("training time, times source_only's")
-        axes.set_ylabel("gain over source_only, points")
-        axes.margins(0.08, 0.15)
-        plain(axes, "both")
-
-    return drawn(alt, 3.0, draw)
 
 
 BINS = 10

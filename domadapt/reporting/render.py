@@ -11,7 +11,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from domadapt.reporting.blocks import (
     Block,
-    Cards,
     Facts,
     Figure,
     Folded,
@@ -164,15 +163,6 @@ def _block(block: Block) -> Iterable[str]:
             return _folded(title, [f"- {code(item) if is_code else harmless(item)}" for item in items])
         case Samples(title, texts):
             return [harmless(title), "", *(f"- {_marked(text)}" for text in texts)]
-        case Cards(cards):
-            return [
-                line
-                for card in cards
-                for line in (
-                    f"- {code(card.text)}" + (f" (and {card.left_out} more characters)" if card.left_out else ""),
-                    *(f"  - {harmless(remark)}" for remark in (*card.remarks, *card.words)),
-                )
-            ]
 
 
 def _folded(title: str, lines: Sequence[str]) -> list[str]:

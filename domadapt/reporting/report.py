@@ -1,24 +1,13 @@
 """The report: what is on the page, and the files that it is written to."""
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table, collapsed
 from domadapt.reporting.examples import fixed_and_broken, mistakes
 from domadapt.reporting.formats import counted
-from domadapt.reporting.frames import (
-    INSTALL,
-    given,
-    method_frame,
-    named_file,
-    rows,
-    run_frame,
-    write_csv,
-    write_parquet,
-)
+from domadapt.reporting.frames import given, method_frame, named_file, rows, run_frame, write_csv
 from domadapt.reporting.labels import target_label_sections
 from domadapt.reporting.plots import Colors, dots_svg
 from domadapt.reporting.render import markdown, page
@@ -36,15 +25,13 @@ from domadapt.reporting.sections import (
 from domadapt.reporting.svg import palette
 from domadapt.reporting.tables import heatmap, regret, table
 from domadapt.reporting.target_card import estimates, expectation, unlabelled
-from domadapt.reporting.words import overview, summary, verdict_card
+from domadapt.reporting.words import summary, verdict_card
 from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs, reselect
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Statistics
-from domadapt.syntax.parser import Parser, SpacyParser
 from domadapt.utils.files import files_read, refuse_overwriting, write_atomic
 
 EXAMPLES = 10  # of each kind and pair
-CARDS = 80  # in the whole report: each is 10 kB with both drawings
 FEW = 2  # warnings that are not folded away
 LONG = 12  # rows of a table that is, where it only tells how things went
 DETAILED = 24  # pairs with curves, calibration and examples
@@ -53,7 +40,7 @@ LEGEND = (
     "Dots are means over seeds, lines through them and shades their 95 % intervals. Every method has one colour; a "
     "control has its method's, lighter. The ceiling was trained on target labels."
 )
-FORMATS = ("html", "markdown", "csv", "parquet")
+FORMATS = ("html", "markdown", "csv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +51,6 @@ class Finished:
     pairs: Sequence[Pair]
     statistics: Statistics
     audits: Audits
-    parser: Parser
-    attention: bool
     colors: Colors
 
     @property
@@ -87,9 +72,7 @@ def opening(finished: Finished) -> list[Section]:
     blocks: list[Block] = [] if finished.scored else estimates(finished.pairs)
     blocks.append(replace(answer(finished), sentence=""))
     blocks += warnings if len(warnings) <= FEW else [Folded(counted(len(warnings), "warning"), warnings)]
-    about = "Scores are percent. An interval holds 95 times in 100; each table says what it is over."
-    words = Folded("In words", tuple(map(Prose, overview(finished.pairs, statistics))))
-    return [Section("Summary", (*blocks, Prose(about, "soft"), words))]
+    return [Section("Summary", tuple(blocks))]
 
 
 def scores(finished: Finished) -> list[Section]:
@@ -126,21 +109,17 @@ def on_the_target(finished: Finished) -> list[Section]:
 def details(finished: Finished) -> list[Section]:
     """Curves, calibration, errors and examples of each pair; of the first :data:`DETAILED` in a large report."""
     shown, count = finished.pairs[:DETAILED], len(finished.pairs)
-    most = min(EXAMPLES, max(1, CARDS // (2 * len(shown))))
     intro: list[Block] = []
     if count > len(shown):
         left = f"{count - len(shown)} of {counted(count, 'pair')} have no details, so that the file stays small"
         intro.append(Prose(f"{left}: report on their folders alone to see them.", "warning"))
-    if most < EXAMPLES:
-        few = f"At most {counted(most, 'example')} of each kind and pair, so that the file stays small."
-        intro.append(Prose(few, "soft"))
     sections = [Section("Pair by pair", tuple(intro))]
     for pair in shown:
         parts = [("learning curves", learning(pair, finished.colors))]
         if any(run.target_test for method in pair.methods for run in method.runs):
             sure = calibration(pair, finished.colors)
             sure = [sure[0], Folded("The numbers", tuple(sure[1:]))] if len(sure) > 1 else sure
-            fixed = fixed_and_broken(pair, finished.parser, most, finished.attention)
+            fixed = fixed_and_broken(pair, EXAMPLES)
             parts += [("calibration", sure), ("kinds of errors", _errors(pair))]
             parts += [("what adaptation fixed, and what it broke", fixed)]
         parts = [(title, blocks) for title, blocks in parts if blocks]
@@ -174,9 +153,9 @@ Part = Callable[[Finished], list[Section]]
 PAGE: tuple[Part, ...] = (
     opening,
     scores,
-    lambda runs: target_label_sections(runs.pairs, runs.statistics, runs.colors),
+    lambda runs: target_label_sections(runs.pairs, runs.statistics),
     lambda runs: [significance(runs.pairs, runs.statistics), regret(runs.pairs), expected(runs.pairs)],
-    lambda runs: [cost(runs.pairs, runs.colors)],
+    lambda runs: [cost(runs.pairs)],
     details,
     provenance,
 )
@@ -207,7 +186,6 @@ def report(
     output: str | Path,
     formats: Sequence[str] | None = ("html",),
     audit: str | Path | None = None,
-    attention: bool = True,
     baseline: str = "source_only",
     selection: str | None = None,
 ) -> Path:
@@ -216,10 +194,8 @@ def report(
     Args:
         runs: folders, or ``metrics.json`` files, of finished runs.
         output: the HTML file to write; the other formats go beside it under its name. Replaced if they exist.
-        formats: of :data:`FORMATS`; None takes all that this installation can write. Parquet that is asked for is left
-            out with a notice where pyarrow is missing.
+        formats: of :data:`FORMATS`; None takes all.
         audit: an ``audit.json``, or a folder of them; None takes those that lie below ``runs``.
-        attention: draw the attention of adapted models whose folders are there.
         baseline: role or name of the method that the others are compared with.
         selection: show the checkpoints that this validator would have chosen; None shows those that were kept.
 
@@ -230,13 +206,9 @@ def report(
         ValueError: there are no readable runs, ``output`` is no HTML file, or a format, ``baseline`` or
             ``selection`` is unknown; names it and the fix.
     """
-    if not isinstance(attention, bool):
-        raise ValueError(f"attention={attention!r}: expected true or false")
     output = named_file(output, "report", (".html", ".htm"))
     runs = given(runs)
-    with_parquet = _installed("pyarrow")
-    if formats is None:
-        formats = [name for name in FORMATS if name != "parquet" or with_parquet]
+    formats = FORMATS if formats is None else formats
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
         raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
@@ -244,8 +216,7 @@ def report(
     with files_read() as read:
         run_set = read_runs(chosen)
     read |= {path.with_name("predictions.jsonl") for path in read if path.name == "metrics.json"}
-    records = [f".{name}.{kind}" for name in ("runs", "methods") for kind in ("csv", "parquet")]
-    for suffix in (output.suffix, ".md", *records):
+    for suffix in (output.suffix, ".md", ".runs.csv", ".methods.csv"):
         refuse_overwriting(output.with_suffix(suffix), read)
     words: tuple[str, ...] = ()
     if selection is not None:
@@ -260,25 +231,14 @@ def report(
     if {"html", "markdown"} & set(formats):
         with files_read() as read:
             audits = read_audits(chosen, audit)
-            finished = Finished(run_set, pairs, statistics, audits, SpacyParser(), attention, palette(pairs))
+            finished = Finished(run_set, pairs, statistics, audits, palette(pairs))
             sections, title = contents(finished), answer(finished).sentence
         refuse_overwriting(output, read)
         if "html" in formats:
             write_atomic(output, page(title, sections))
         if "markdown" in formats:
             write_atomic(output.with_suffix(".md"), markdown(title, sections))
-    for name, frame in (("runs", run_frame(pairs)), ("methods", method_frame(pairs, statistics))):
-        if "csv" in formats:
-            write_csv(frame, output.with_suffix(f".{name}.csv"))
-        if "parquet" in formats and with_parquet:
-            write_parquet(frame, output.with_suffix(f".{name}.parquet"))
-    if "parquet" in formats and not with_parquet:
-        print(f"no parquet was written: it needs pyarrow ({INSTALL}); or leave it out of formats", file=sys.stderr)
+    if "csv" in formats:
+        write_csv(run_frame(pairs), output.with_suffix(".runs.csv"))
+        write_csv(method_frame(pairs, statistics), output.with_suffix(".methods.csv"))
     return output
-
-
-def _installed(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ValueError:  # a module that was put aside
-        return False

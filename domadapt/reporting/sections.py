@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from domadapt.reporting.blocks import Block, Figure, Folded, Listing, Prose, Section, Table, TableCell, for_each, tabled
 from domadapt.reporting.formats import counted, number, percent, points
 from domadapt.reporting.frames import best_adapted, mean, over_runs, rows, seconds
-from domadapt.reporting.plots import Colors, calibration_svg, cost_svg, curve_svg, panels, pooled, rank_svg
+from domadapt.reporting.plots import Colors, calibration_svg, curve_svg, panels, pooled
 from domadapt.reporting.tables import published_and_clean, shares_table
-from domadapt.reporting.words import duration, run_time
+from domadapt.reporting.words import claim, duration, run_time
 from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference, settings
 from domadapt.runs.metrics import Metrics
-from domadapt.statistics.items import agreement
 from domadapt.statistics.resampling import ALPHA
-from domadapt.statistics.results import Cell, Difference, Ranking, Replicability, Significance, Statistics
+from domadapt.statistics.results import Cell, Difference, Replicability, Significance, Statistics
 from domadapt.utils.redact import without_given
 from domadapt.utils.text import visible
 
@@ -24,30 +23,28 @@ if TYPE_CHECKING:
     from domadapt.auditing.audit import Audit
 
 TESTED = (
-    "Differences in points. Over seeds: would training again show it? A claim about a method needs that. Over texts: "
-    "do these trained models differ on other texts? p-values are of paired permutation tests, two-sided, after Holm's "
-    "correction over all comparisons of adapted methods with the baseline and their controls."
+    "Points; paired permutation tests, two-sided, Holm's correction over all comparisons. Over seeds: would training "
+    "again show it? Over texts: do these trained models differ on other texts?"
 )
 OVER_PAIRS = (
-    "p, some pair: is there a difference on at least one of these pairs? p, other pairs: would there be one on others "
-    "of this kind? Runs and pairs that share a network count as one. Real on: the least number of pairs with a gain, "
-    "right with 95 % confidence (Dror et al. 2017)."
+    "p, some pair: a difference on at least one of these; p, other pairs: on others of this kind. Real on: least "
+    "number of pairs with a gain, with 95 % confidence (Dror et al. 2017)."
 )
 
 
 def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
-    """Tables of differences and tests, and the critical-difference diagram."""
+    """Whether syntax helps, and tables of differences and tests."""
     several, baseline = len(pairs) > 1, statistics.baseline
-    blocks: list[Block] = [Prose(TESTED, "soft")]
+    own = [one for one in statistics.overall if one.role == "adapted" and one.controls]
+    blocks: list[Block] = [*(Prose(claim(one, statistics)) for one in own), Prose(TESTED, "soft")]
+    told = len(blocks)
     if several and (over := _differences(statistics.overall, "Over pairs, against", baseline, over_pairs=True)):
         blocks += [*over, Prose(OVER_PAIRS, "soft")]
     by_pair = _differences(statistics.cells, "Against", baseline, named_pair=several)
     blocks += [Folded("Pair by pair", tuple(by_pair))] if several and by_pair else by_pair
     if (shares := shares_table(statistics.overall)) is not None:
         blocks.append(shares)
-    if several:  # with one pair, ranks say what its scores say
-        blocks += _ranking(statistics.ranking)
-    if len(blocks) == 1:
+    if len(blocks) == told:
         blocks.append(Prose("Nothing was tested: there is nothing to compare with."))
     return Section("Significance", tuple(blocks))
 
@@ -108,26 +105,6 @@ def _replicated(found: Replicability) -> str | TableCell:
     return TableCell("-", found.reason) if found.count is None else f"{found.count} of {found.of}"
 
 
-def _ranking(ranking: Ranking) -> list[Block]:
-    if not ranking.methods:
-        return [Prose(f"No ranks: {ranking.reason}.")] if ranking.reason else []
-    ranks = list(zip(ranking.methods, ranking.mean_ranks, strict=True))
-    over = counted(len(ranking.pairs), "pair")
-    columns = [("method", lambda one: one[0]), ("mean rank", lambda one: f"{one[1]:.2f}")]
-    table = tabled(f"Mean rank over {over} that all these methods were run on; 1 is best", ranks, columns)
-    if ranking.critical_difference is None:
-        return [table, Prose(f"No critical difference: {ranking.reason}.")]
-    p = "" if ranking.p is None else f"p {'< 0.001' if ranking.p < 0.001 else f'= {ranking.p:.3f}'}"
-    words = f"Friedman's test over {over}: {p}" if p else ranking.reason
-    words += (
-        f". Critical difference {ranking.critical_difference:.2f} (Nemenyi, 0.05): methods joined by a bar are not "
-    )
-    words += "told apart."
-    svg = rank_svg(ranking, f"Critical-difference diagram. {'; '.join(f'{name} {rank:.2f}' for name, rank in ranks)}")
-    text = tuple((name, rank / len(ranks), f"{rank:.2f}") for name, rank in ranks)
-    return [Figure(svg, words, text), table] if svg else [Prose(words), table]
-
-
 class Cost(NamedTuple):
     """One method: means over its pairs; times and gain against source_only on the same pair, None without it.
 
@@ -143,12 +120,11 @@ class Cost(NamedTuple):
     pairs: int
 
 
-def cost(pairs: Sequence[Pair], colors: Colors) -> Section:
-    """What methods cost against what they gain: a table, and a figure where several adapted methods are known."""
-    found = costs(pairs)
+def cost(pairs: Sequence[Pair]) -> Section:
+    """What methods cost against what they gain."""
     table = tabled(
         "Means over pairs and seeds",
-        found,
+        costs(pairs),
         [
             ("method", lambda one: one.method),
             ("seconds a run", lambda one: number(one.seconds, ".1f")),
@@ -159,12 +135,7 @@ def cost(pairs: Sequence[Pair], colors: Colors) -> Section:
         ],
         ["seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none"],
     )
-    blocks: list[Block] = [table, Prose(f"All runs took {duration(run_time(pairs))}.")]
-    own = [one for one in found if one.role in ("adapted", "source_only")]
-    dots = [(c.method, c.times, 100 * c.gain) for c in own if c.times is not None and c.gain is not None]
-    if len(dots) > 2:
-        blocks.insert(0, Figure(cost_svg(dots, colors), "Up is better, left is cheaper. Means, without a test."))
-    return Section("Cost against gain", tuple(blocks))
+    return Section("Cost against gain", (table, Prose(f"All runs took {duration(run_time(pairs))}.")))
 
 
 def costs(pairs: Sequence[Pair]) -> list[Cost]:
@@ -187,10 +158,7 @@ def costs(pairs: Sequence[Pair]) -> list[Cost]:
 
 
 EXPECTED = "Expected without labels"
-ESTIMATED = (
-    "The headline score that was expected on the target before a label of it was read: from confidence, calibrated on "
-    "source dev. What the target's annotators do otherwise than the source's, confidence can't tell."
-)
+ESTIMATED = "The headline score that was expected on the target before a label of it was read."
 
 
 def expected(pairs: Sequence[Pair]) -> Section:
@@ -214,20 +182,7 @@ def expected(pairs: Sequence[Pair]) -> Section:
         ],
         ["from, to: nine times in ten; usually off: mean absolute error on corpora the estimate was not fitted to"],
     )
-    blocks: list[Block] = [Prose(ESTIMATED, "soft"), Prose(how_far_off(run for _, run, _ in runs)), table]
-    known = [(pair, m, over_runs(m, Metrics.score)) for pair in pairs for m in pair.methods]
-    agreeing = [(pair, m, was, shared) for pair, m, was in known
-                if was is not None and (shared := agreement(m.runs)) is not None]  # fmt: skip
-    if agreeing:
-        columns = [
-            ("pair", lambda line: line[0].name),
-            ("method", lambda line: line[1].name),
-            ("agreement", lambda line: percent(line[3])),
-            ("was", lambda line: percent(line[2])),
-        ]
-        note = "macro F1 of one seed's predictions against another's on the target test; too high where all err alike"
-        blocks.append(tabled("How far seeds agree, percent", agreeing, columns, [note]))
-    return Section(EXPECTED, tuple(blocks))
+    return Section(EXPECTED, (Prose(ESTIMATED, "soft"), Prose(how_far_off(run for _, run, _ in runs)), table))
 
 
 def how_far_off(runs: Iterable[Metrics]) -> str:

@@ -1,6 +1,5 @@
-"""What the report says in words: the verdict, what is shown of a pair and over pairs, and whether syntax helps."""
+"""What the report says in words: the verdict, what is shown of a pair, and whether syntax helps."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,6 @@ from domadapt.runs.metrics import Metrics
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Interval, Statistics
 from domadapt.utils.text import visible
-
-NAMED = 6  # comparisons that are named one by one in a sentence
 
 
 def claim(one: Cell, statistics: Statistics) -> str:
@@ -79,22 +76,6 @@ def distance(value: Interval) -> str:
     return f"{abs(100 * value.mean):.1f} points ({ends}) {'above' if value.mean >= 0 else 'below'}"
 
 
-def overview(pairs: Sequence[Pair], statistics: Statistics) -> list[str]:
-    """What ran, and what was shown over all pairs."""
-    seeds = sorted({len(method.seeds) for pair in pairs for method in pair.methods})
-    each = counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
-    ran = f"{_sizes(pairs)} of domains, {each}."
-    adapted = [cell for cell in statistics.cells if cell.role == "adapted"]
-    if not adapted:
-        return [f"{ran} No adapted method was run."]
-    paragraphs = [ran, _against([(cell, cell.baseline) for cell in adapted], statistics.baseline)]
-    if controlled := [(cell, control) for cell in adapted for control in cell.controls if control.other]:
-        paragraphs.append(_against(controlled, "its own control"))
-    over = f"Over {counted(len(pairs), 'pair')}: " if len(pairs) > 1 else ""
-    own = [one for one in statistics.overall if one.role == "adapted" and one.controls]
-    return [*paragraphs, *(f"{over}{claim(one, statistics)}" for one in own)]
-
-
 def summary(pair: Pair, statistics: Statistics) -> str:
     """One paragraph on a pair, beside its table: what adaptation changed, and whether that is shown."""
     if (best := best_adapted(pair)) is None:
@@ -144,28 +125,6 @@ def verdict(difference: Difference) -> str:
 def _sizes(pairs: Sequence[Pair]) -> str:
     names = {method.name for pair in pairs for method in pair.methods}
     return f"{counted(len(_runs(pairs)), 'run')}, {counted(len(names), 'method')}, {counted(len(pairs), 'pair')}"
-
-
-def _against(found: Sequence[tuple[Cell, Difference]], other: str) -> str:
-    """How many differences are shown, which, and why not."""
-    by_kind = {kind: [(c, d) for c, d in found if shown(d) == kind] for kind in ("gain", "loss", "")}
-    several = {"gain": "gains", "loss": "losses"}
-    named = [
-        f"{counted(len(some), kind, several[kind])} ({_named(some)})" for kind, some in by_kind.items() if kind and some
-    ]
-    text = f"Of {counted(len(found), 'comparison')} of an adapted method with {other}, tests over seeds after Holm's "
-    text += f"correction show {' and '.join(named) or 'no gain and no loss'}"
-    text += f"; {len(by_kind[''])} show neither." if named and by_kind[""] else "."
-    reasons = Counter(d.again.reason for _, d in by_kind[""] if d.again.p is None and d.again.reason)
-    if reasons:
-        text += f" Why not: {'; '.join(f'{reason} ({number} of them)' for reason, number in reasons.most_common(3))}."
-    return text
-
-
-def _named(some: Sequence[tuple[Cell, Difference]]) -> str:
-    sizes = sorted(((c, d.interval.mean) for c, d in some if d.interval), key=lambda both: -abs(both[1]))
-    names = [f"{visible(c.method)} on {visible(c.pairs[0])} by {100 * size:+.1f} points" for c, size in sizes]
-    return listed([*names[:NAMED], *([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])])
 
 
 def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:

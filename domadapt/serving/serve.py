@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -13,8 +14,9 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from omegaconf import DictConfig
+from spacy.displacy.render import DependencyRenderer
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -31,9 +33,8 @@ from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.inference.description import model_folder, read_description
 from domadapt.inference.model import Model, row
 from domadapt.inference.thresholds import above, costs, least
-from domadapt.reporting.trees import Lane, tree_svg
-from domadapt.syntax.parser import Parser, SpacyParser
-from domadapt.utils.text import visible
+from domadapt.syntax.parser import SILENT, Parse, Parser, SpacyParser
+from domadapt.utils.text import shortened, visible
 
 DRAWN = 80  # words of a text whose tree is drawn
 
@@ -112,17 +113,16 @@ class Answers:
             shares = self.model.probabilities([text])[0].tolist()
             named = zip(self.model.session.task.labels, (100 * share for share in shares), strict=True)
             classes = sorted(((visible(name), share) for name, share in named), key=lambda pair: -pair[1])
-        tree, attention = self._drawn(text, found.get("spans", []), notes)
+        tree, attention = self._drawn(text, notes)
         label = None if kept.label is None else visible(kept.label)
         return Shown(pieces(text, found.get("spans", [])), label, tuple(classes), tree, attention, tuple(notes), limits)
 
-    def _drawn(self, text: str, spans: list[dict[str, Any]], notes: list[str]) -> tuple[str, str]:
+    def _drawn(self, text: str, notes: list[str]) -> tuple[str, str]:
         [parse] = self.parser.parse([UnlabelledText("0", "", text)])
         if len(parse.heads) > DRAWN:
             notes.append(f"Trees are drawn of up to {DRAWN} words; this text has {len(parse.heads)}.")
             return "", ""
-        lanes = [Lane("found", tuple((span["start"], span["end"], span["type"]) for span in spans))] if spans else []
-        tree = tree_svg(text, parse, lanes, "the parser's tree of the text")
+        tree = tree_svg(text, parse, "the parser's tree of the text")
         session = self.model.session
         if not session.encoder.takes_methods or session.encoder.unreachable or session.device.type != "cpu":
             return tree, ""
@@ -132,7 +132,22 @@ class Answers:
             f"Attention is drawn from each word to the one that it looks at most, in percent: head {seen.head + 1} of "
             f"{seen.heads} in layer {seen.layer + 1}, which is most like the tree ({agree} of {of} words)."
         )
-        return tree, tree_svg(text, arcs, [], "where the model's attention goes")
+        return tree, tree_svg(text, arcs, "where the model's attention goes")
+
+
+def tree_svg(text: str, parse: Parse, alt: str) -> str:
+    """A parsed text as displaCy draws it, its style in page.css; whatever a text holds is shown, never interpreted."""
+    names = [shortened(text[start:end], 16) for start, end in parse.words.tolist()]
+    arcs = []
+    for place, (head, name) in enumerate(zip(parse.heads.tolist(), parse.relations, strict=True)):
+        if head != place and name != SILENT:
+            way, (start, end) = "left" if place < head else "right", sorted((place, head))
+            arcs.append({"start": start, "end": end, "label": escape(visible(name)), "dir": way})
+    words = [{"text": name, "tag": escape(visible(tag))} for name, tag in zip(names, parse.tags, strict=True)]
+    distance = 30 + 8 * max(map(len, names), default=0)
+    drawing = DependencyRenderer({"compact": True, "distance": distance, "offset_x": distance // 2})
+    svg = re.sub(' style="[^"]*"', "", drawing.render_svg(re.sub(r"\W+", "-", alt), words, arcs))
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ', 1)
 
 
 def pieces(text: str, spans: list[dict[str, Any]]) -> tuple[Stretch, ...]:

@@ -1,23 +1,18 @@
-"""Every method against source-only and against its controls, on each pair and over pairs; the gap; ranks."""
+"""Every method against source-only and against its controls, on each pair and over pairs; the gap."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import factorial
-from typing import Any
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import brentq
 
 from domadapt.runs.groups import ROLES, MethodRuns, Pair, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.items import FloatArray, ItemCounts, read_items
 from domadapt.statistics.resampling import (
-    ALPHA,
     SWAPS,
     Mean,
-    connected,
     correction,
     interval,
     items_test,
@@ -33,7 +28,6 @@ from domadapt.statistics.results import (
     Cell,
     Difference,
     Interval,
-    Ranking,
     Replicability,
     Share,
     Significance,
@@ -74,7 +68,7 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
         _cell([(known[i], m, sides[i][name]) for i, m in places if m.name == name], over_pairs=True)
         for name in dict.fromkeys(method.name for _, method in places)
     ]
-    return Statistics(baseline, _corrected(cells), _corrected(overall), ranked(known), tuple(messages))
+    return Statistics(baseline, _corrected(cells), _corrected(overall), tuple(messages))
 
 
 def _corrected(cells: Sequence[Cell]) -> tuple[Cell, ...]:
@@ -414,88 +408,3 @@ def _fieller(gain: Mean, gap: Mean, behind: Interval) -> Interval:
     if low is None or high is None:
         return Interval(middle, None, None, "", "the gap is too uncertain for an interval of the share")
     return Interval(middle, low, high, behind.over, behind.reason)
-
-
-FEWEST_METHODS = 3  # two are compared by a paired test
-
-
-def mean_ranks(scores: FloatArray) -> FloatArray:
-    """Mean rank of each method over pairs, of (pairs, methods) scores; 1 is best, ties share their mean rank.
-
-    >>> mean_ranks(np.array([[0.9, 0.8, 0.8], [0.7, 0.6, 0.5]])).tolist()
-    [1.0, 2.25, 2.75]
-    """
-    return np.asarray(stats.rankdata(-scores, axis=1).mean(axis=0))
-
-
-def rank(
-    methods: Sequence[str], pairs: Sequence[str], scores: FloatArray, networks: Sequence[Collection[str]] = ()
-) -> Ranking:
-    """Rank methods and test whether they differ: Friedman's test and critical differences.
-
-    Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets,
-    https://jmlr.org/papers/v7/demsar06a.html.
-
-    Args:
-        scores: (pairs, methods), higher is better.
-        networks: (pairs,) that were ranked there; pairs that share one are one observation.
-
-    Returns:
-        Best first. Pairwise tests only where Friedman's test says that any differ. Its p-value is that of its
-        permutation test (exact where enumeration is possible), because chi-squared is far off on a handful of pairs.
-    """
-    count, width = len(pairs), len(methods)
-    if width < FEWEST_METHODS or not count:
-        few = f"{width} methods on the same pairs: ranking needs {FEWEST_METHODS}"
-        reason = few if width < FEWEST_METHODS else "no pair has all methods"
-        return Ranking(tuple(methods), tuple(pairs), (), reason=reason)
-    ranks = mean_ranks(scores)
-    order = sorted(range(width), key=lambda i: (ranks[i], methods[i]))
-    groups = np.array(connected(networks or [{name} for name in pairs]))
-    units = int(groups.max()) + 1
-    ranks, scores = ranks[order], scores[:, order]
-    untold = Ranking(tuple(methods[i] for i in order), tuple(pairs), tuple(ranks.tolist()))
-    smallest = max(1 / factorial(width) ** (units - 1), 1 / (SWAPS + 1))
-    if smallest > ALPHA:
-        apart = "" if count == units else f", of which only {units} share no network"
-        few = f"too few pairs ({count}{apart}): with {width} methods Friedman's test gives no p below {smallest:.2g}"
-        return replace(untold, reason=few)
-    if (np.ptp(scores, axis=1) == 0).all():
-        return replace(untold, reason="all methods have the same scores")
-    by_pair = stats.rankdata(-scores, axis=1)
-    sums = np.stack([by_pair[groups == group].sum(axis=0) for group in range(units)])
-    p = _friedman_p(sums[np.lexsort(sums.T)])  # random swaps must not depend on the caller's order
-    if p > ALPHA:
-        reason = f"Friedman's test finds no difference between methods (p = {p:.2g}), so none are told apart"
-        return replace(untold, p=p, reason=reason)
-    error = (width * (width + 1) / (6 * units)) ** 0.5  # of a difference of mean ranks
-    difference = float(stats.studentized_range.ppf(1 - ALPHA, width, np.inf)) / 2**0.5 * error
-    distances = np.abs(ranks[:, None] - ranks) / error * 2**0.5
-    nemenyi = tuple(map(tuple, stats.studentized_range.sf(distances, width, np.inf).tolist()))
-    return replace(untold, p=p, critical_difference=difference, pairwise=nemenyi)
-
-
-def _friedman_p(ranks: FloatArray) -> float:
-    """Of ranks, summed over the pairs that share a network: their methods can only be swapped together."""
-    expected = ranks.mean()
-
-    def statistic(*columns: FloatArray, axis: int) -> FloatArray:
-        # Friedman's chi-squared up to a factor that swapping within pairs does not change.
-        return np.asarray(sum((column.mean(axis=axis) - expected) ** 2 for column in columns).round(12))
-
-    how: Any = {"permutation_type": "samples", "vectorized": True, "n_resamples": SWAPS, "alternative": "greater"}
-    return float(stats.permutation_test(tuple(ranks.T), statistic, rng=np.random.default_rng(0), **how).pvalue)
-
-
-def ranked(known: Sequence[ScoredPair]) -> Ranking:
-    """Rank the methods that were run on every pair with at least three of them; ceiling and controls are not ranked."""
-    wide = []
-    for one in known:
-        means = {m.name: one.mean(m) for m in one.pair.methods if m.role not in (CEILING, "control")}
-        by_method = {name: mean for name, mean in means.items() if mean is not None}
-        if len(by_method) >= FEWEST_METHODS:
-            wide.append((one.pair.name, by_method))
-    methods = [name for name in (wide[0][1] if wide else ()) if all(name in means for _, means in wide)]
-    scores = np.array([[means[name].value for name in methods] for _, means in wide]).reshape(len(wide), len(methods))
-    networks = [frozenset().union(*(keys for name in methods for keys in means[name].networks)) for _, means in wide]
-    return rank(methods, [name for name, _ in wide], scores, networks)

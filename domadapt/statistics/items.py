@@ -4,9 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,28 +170,3 @@ def read_answers(path: Path, task: str) -> list[Answer]:
                     f"{path}:{number}: not a prediction ({type(error).__name__}: {error}); run that cell again"
                 ) from error
     return answers
-
-
-def agreement(runs: Sequence[Metrics]) -> float | None:
-    """Mean macro F1 of one run's predictions against another's, over pairs of runs: an estimate of their score that
-    reads no label (generalisation disagreement equality, Jiang et al. 2022, https://arxiv.org/abs/2106.13799), too high
-    where all of them err alike.
-
-    Args:
-        runs: of one method on one test, with the folders they lie in.
-
-    Returns:
-        The mean; None for fewer than two runs with predictions of the same texts.
-
-    Raises:
-        ValueError: a file is damaged.
-    """
-    files = [Path(run.folder, "predictions.jsonl") for run in runs if run.folder]
-    read = [{a.name: a for a in read_answers(file, runs[0].task)} for file in files if file.is_file()]
-    scores = []
-    for one, other in combinations(read, 2):
-        if one and one.keys() == other.keys():
-            both = [Answer("", "", one[name].predicted, other[name].predicted) for name in one]
-            kinds = sorted({str(_kind(label)) for a in both for label in a.gold | a.predicted})
-            scores.append(counted(both, kinds, "macro").score if kinds else 1.0)
-    return fmean(scores) if scores else None

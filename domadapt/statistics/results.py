@@ -135,29 +135,6 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
-    """Methods ranked on pairs (Demšar 2006).
-
-    Attributes:
-        methods: ranked ones, best mean rank first; the ceiling, which sees target labels, and controls are not ranked.
-        pairs: those that have all these methods.
-        mean_ranks: (methods,); 1 is best, ties share their mean rank.
-        p: of Friedman's test: do any of them differ?
-        critical_difference: mean ranks that differ by less are not told apart (Nemenyi, 0.05); None where not tested.
-        pairwise: (methods, methods) p-values of Nemenyi's test; empty where not tested.
-        reason: why it was not tested.
-    """
-
-    methods: tuple[str, ...]
-    pairs: tuple[str, ...]
-    mean_ranks: tuple[float, ...]
-    p: float | None = None
-    critical_difference: float | None = None
-    pairwise: tuple[tuple[float, ...], ...] = ()
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Statistics:
     """All that is said about a report's runs.
 
@@ -165,14 +142,12 @@ class Statistics:
         baseline: role or name of what methods are compared with.
         cells: every pair × method, in the order of the groups.
         overall: every method over its pairs, in the order of first appearance.
-        ranking: of methods over pairs.
         messages: what could not be used, one line each, with counts.
     """
 
     baseline: str
     cells: tuple[Cell, ...]
     overall: tuple[Cell, ...]
-    ranking: Ranking
     messages: tuple[str, ...] = ()
 
     def cell(self, pair: str, method: str) -> Cell:

@@ -1,7 +1,5 @@
 """Attention that is read is the model's; heads as parsers, patterns, heads switched off, on maps of known answers."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from domadapt.analysis.attention import (
     PATTERNS,
     Tally,
     as_parse,
-    attention,
     block,
     heads_of,
     most_syntactic,
@@ -28,11 +25,9 @@ from domadapt.analysis.attention import (
     weight_change,
 )
 from domadapt.analysis.expected import counts, scores
-from domadapt.api import train
 from domadapt.models.attention import AttentionCall
-from domadapt.reporting.report import report
 from domadapt.syntax.parser import Parse
-from tests.support import corpora, parsed_batch, setting_of, tiny_encoder
+from tests.support import parsed_batch, setting_of, tiny_encoder
 
 
 def test_weights_are_those_of_softmax_and_every_layer_is_read_as_one_is() -> None:
@@ -89,42 +84,6 @@ def test_head_and_drawing_by_hand() -> None:
     assert drawn.heads.tolist() == [1, 1, 0]
     assert drawn.relations == ("70", "punct", "punct")  # the second word's attention is below LEAST
     assert onto[1].max() < LEAST
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two tiny models, one with a syntax head in layer 0."""
-    folder = tmp_path_factory.mktemp("attention")
-    common = [*corpora(folder), "trainer.epochs=1"]
-    train([*common, f"paths.run={folder}/runs/source_only", "method=source_only"])
-    settings = ["injection=lisa", "injection.lisa.layer=0", "injection.lisa.head=2", "method=syntax"]
-    train([*common, *settings, f"paths.run={folder}/runs/syntax"])
-    path = folder / "runs" / "syntax" / "predictions.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    for method, part in (("source_only", {"label": None, "spans": []}), ("syntax", rows[0]["gold"])):
-        rows[0]["predicted"] = part  # so tiny a model gets no sentence right by itself
-        lines = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / "runs" / method / "predictions.jsonl").write_text(lines, encoding="utf-8")
-    return folder / "runs"
-
-
-def test_models_are_loaded_and_drawn(runs: Path, tmp_path: Path) -> None:
-    html = report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "Fixed: 1 text has fewer errors" in html
-    assert "attention in layer 1, head" in html
-    assert html.count("with a syntactic head look most at it") == html.count("Attention between the words") == 1
-    without = report(runs, tmp_path / "w.html", attention=False).read_text(encoding="utf-8")
-    assert "left out, as attention=false asked" in without
-    assert "Attention between the words" not in without
-
-
-def test_foreign_and_damaged_models_spoil_only_their_drawings(runs: Path, tmp_path: Path) -> None:
-    parse = Parse(np.array([[0, 2]]), np.array([0]), ("root",), ("",))
-    assert attention(tmp_path, ["It"], [parse]) == f"no model in {tmp_path}"
-    broken = tmp_path / "model"
-    broken.mkdir()
-    (broken / "domadapt.json").write_text('{"format": 3, "task": {"_target_": "os.system"}}', encoding="utf-8")
-    assert "domadapt.json: damaged: backbone: Field required" in str(attention(broken, ["It"], [parse]))
 
 
 N = 12

@@ -3,7 +3,6 @@
 import csv
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.reporting.frames import FORMULA, inert, write_csv, write_parquet
+from domadapt.reporting.frames import FORMULA, inert, write_csv
 from domadapt.reporting.report import FORMATS, report
 
 
@@ -64,25 +63,3 @@ def test_formulas_control_characters_and_negative_numbers(make_run: Any, tmp_pat
     assert (line["target"], line["key"]) == ("'=cmd()⟨U+0007⟩", "'@SUM(A1)")
     write_csv([{"=name": -0.5}, {"=name": None, "b": "-1"}], tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_text(encoding="utf-8") == "'=name,b\n-0.5,\n,'-1\n"
-
-
-def test_parquet_has_types(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is the extra `report`")
-    write_parquet([{"a": 1, "b": 1, "c": "x\x00", "d": 1}, {"b": 0.5, "c": None, "d": "mixed"}], tmp_path / "a.parquet")
-    table = parquet.read_table(tmp_path / "a.parquet")
-    assert [str(field.type) for field in table.schema] == ["int64", "double", "string", "string"]
-    assert table.to_pylist()[0] == {"a": 1, "b": 1.0, "c": "x⟨U+0000⟩", "d": "1"}
-
-
-def test_without_pyarrow_the_rest_is_written(
-    make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_run("source_only", 1, 0.5)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    report(tmp_path / "runs", tmp_path / "r.html", ["csv", "parquet"])
-    assert "pip install 'domadapt[report]'" in capsys.readouterr().err
-    assert sorted(file.name for file in tmp_path.glob("r.*")) == ["r.methods.csv", "r.runs.csv"]
-    report(tmp_path / "runs", tmp_path / "all.html", None, attention=False)  # nobody asked for it
-    assert capsys.readouterr().err == ""
-    with pytest.raises(ValueError, match=r"pip install 'domadapt\[report\]'"):
-        write_parquet([{"a": 1}], tmp_path / "a.parquet")

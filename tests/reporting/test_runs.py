@@ -126,7 +126,7 @@ def test_runs_that_differ_in_who_chose_are_one(write: Write) -> None:
 def test_the_report_shows_another_validators_scores(write: Write, tmp_path: Path, command: Command) -> None:
     write("source_only", 1, 0.25)
     write("gnn", 1, 0.5)
-    code, _, err = command("report", "runs", "selection=entropy", "formats=[markdown,csv]", "attention=false")
+    code, _, err = command("report", "runs", "selection=entropy", "formats=[markdown,csv]")
     assert (code, err) == (0, "")
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "Shown as entropy would have chosen" in text

@@ -45,7 +45,7 @@ def test_methods_of_one_way_are_told_by_setting_and_name(make_metrics: Any) -> N
 
 
 def between(low: float, high: float, share: float) -> int:
-    """Interpolated by hand on the figure's scale."""
+    """Interpolated by hand."""
     at = place(low, 8) + share * (place(high, 8) - place(low, 8))
     return round(8 * math.expm1(at))
 
@@ -54,7 +54,7 @@ def between(low: float, high: float, share: float) -> int:
     ("plain", "said"),
     [
         (PLAIN, f"worth about {between(32, 128, 0.5)} labels here: best with none scores 53.0, and source_only first "
-                "reaches that between 32 (50.0) and 128 (56.0), interpolated on the figure's scale. One seed: nothing"),
+                "reaches that between 32 (50.0) and 128 (56.0), interpolated. One seed: nothing"),
         ({0: 0.4, 8: 0.55}, "fewer than 8 labels here: best with none scores 53.0, and source_only has passed that"),
         ({8: 0.55, 32: 0.6}, "fewer than 8 labels here"),
         ({0: 0.4, 8: 0.41, 128: 0.5}, "more than 128 labels here: best with none scores 53.0, and source_only has not"),
@@ -105,7 +105,7 @@ def test_page_markdown_and_columns(make_run: Any, tmp_path: Path, targets: tuple
         for way, curve in (("source_only", PLAIN), (hostile, BEST)):
             for labels, score in curve.items():
                 run(make_run, way, labels, seed, score, target=target)
-    output = report(tmp_path / "runs", tmp_path / "r.html", ["html", "markdown", "csv"], attention=False)
+    output = report(tmp_path / "runs", tmp_path / "r.html", ["html", "markdown", "csv"])
     html = output.read_text(encoding="utf-8")
     words = " ".join(assert_harmless(html).text.split())
     assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html)[1:3] == ["Scores", "Target labels"]

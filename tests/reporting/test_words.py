@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from domadapt.reporting.frames import best_adapted
-from domadapt.reporting.words import claim, distance, overview, summary, verdict_card
+from domadapt.reporting.words import claim, distance, summary, verdict_card
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Interval
 from tests.support import grouped
@@ -53,13 +53,10 @@ def test_a_claim_stands_against_source_only_and_every_control(
     assert all(part in text for part in texts), text
 
 
-def test_a_control_is_compared_with_nobody_else_and_never_named_as_the_best(make_metrics: Any) -> None:
+def test_a_control_is_never_named_as_the_best(make_metrics: Any) -> None:
     config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": "shuffled"}}}
     dev = {"source_only": 0.6, "gnn": 0.7, "shuffled": 0.8}
     pairs = grouped([make_metrics(m, 1, 0.5, config=config, source_dev={"span_f1": d}) for m, d in dev.items()])
-    text = " ".join(overview(pairs, compare(pairs)))
-    assert "1 comparison of an adapted method with source_only" in text
-    assert "1 comparison of an adapted method with its own control" in text
     best = best_adapted(pairs[0])
     assert best is not None and best.name == "gnn"
 

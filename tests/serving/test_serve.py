@@ -129,7 +129,7 @@ def test_nothing_of_a_text_is_obeyed(client: Any) -> None:
     assert "<script" not in answer.text and "<img" not in answer.text and "<b>" not in answer.text
     assert "\u202e" not in answer.text.split("</textarea>", 1)[1]
     assert "default-src 'none'" in answer.headers["content-security-policy"]
-    assert '<svg xmlns="http://www.w3.org/2000/svg" class="tree"' in answer.text
+    assert 'class="displacy"' in answer.text and "style=" not in answer.text
     blank = client.post("/", data={"text": "  "})
     assert blank.status_code == 400 and "text 1 is blank" in blank.text
 
@@ -175,7 +175,7 @@ def test_the_page_in_a_browser(address: str, tmp_path: Path, width: int) -> None
         browser.evaluate(f"document.querySelector('textarea').value = {json.dumps(NASTY)}")
         browser.submit("document.querySelector('button').click()")
         assert browser.evaluate("document.title") == title == "domadapt: a <b> to c"
-        assert browser.evaluate("document.querySelectorAll('svg.tree text').length") > 5
+        assert browser.evaluate("document.querySelectorAll('svg.displacy text').length") > 5
         assert browser.evaluate("document.querySelectorAll('#label, #spans').length") == 1
         assert browser.evaluate("document.querySelector('textarea').value") == NASTY
         assert browser.evaluate("document.documentElement.scrollWidth") == width

@@ -78,7 +78,7 @@ def test_a_named_baseline(tmp_path: Path) -> None:
     )
 
 
-def test_several_controls_and_what_is_ranked(tmp_path: Path) -> None:
+def test_several_controls(tmp_path: Path) -> None:
     gains = {"lisa": 0.2, "gnn": 0.2, "shuffled": -0.1, "linear": 0.0, "in_domain": 0.3}
     found = compare(benchmark(tmp_path, gains, ("a", "b"), controls={"gnn": ["shuffled", "linear"]}, keep=False))
     roles = {cell.method: cell.role for cell in found.cells}
@@ -87,7 +87,6 @@ def test_several_controls_and_what_is_ranked(tmp_path: Path) -> None:
     assert {o.method: [c.other for c in o.controls] for o in found.overall if o.controls} == {
         "gnn": ["shuffled", "linear"]
     }
-    assert set(found.ranking.methods) == {"lisa", "gnn", "source_only"}
 
 
 def test_only_common_seeds_are_compared(tmp_path: Path) -> None:
@@ -119,8 +118,6 @@ def test_over_pairs(tmp_path: Path) -> None:
     assert lisa.baseline.replicability[1].pairs == tuple(f"camera → {t}" for t in TARGETS)
     noise = next(o for o in found.overall if o.method == "noise")
     assert noise.baseline.replicability[1].count == 0
-    assert (found.ranking.methods[0], found.ranking.mean_ranks[0]) == ("lisa", 1.0)
-    assert found.ranking.p is not None and found.ranking.p < 0.05
 
 
 def test_damaged_predictions_spoil_one_run_not_the_comparison(tmp_path: Path) -> None:
@@ -154,7 +151,6 @@ def test_order_of_items_and_of_methods_does_not_matter(tmp_path: Path) -> None:
     for cell in before.cells:
         assert after.cell(cell.pairs[0], cell.method) == cell
     assert {o.method: o for o in after.overall} == {o.method: o for o in before.overall}
-    assert after.ranking == before.ranking
 
 
 def test_pairs_with_one_test_set_draw_the_same_items(tmp_path: Path) -> None:
@@ -181,4 +177,3 @@ def test_without_predictions_seeds_are_compared(tmp_path: Path) -> None:
     assert "macro_f1, span_f1" in mixed.messages[-1]
     nothing = compare([])
     assert (nothing.cells, nothing.overall, nothing.messages) == ((), (), ())
-    assert nothing.ranking.reason == "0 methods on the same pairs: ranking needs 3"

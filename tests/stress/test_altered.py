@@ -135,7 +135,7 @@ def test_damaged_runs_are_left_out_of_report_by_name(folder: Path, caplog: pytes
     found = read_runs(folder)
     assert [Path(run.folder).name for run in found.runs] == ["sound-1", "sound-2"]
     assert len(found.skipped) == len(DAMAGE)
-    report(folder, folder / "report.html", ("html", "markdown", "csv"), attention=False)
+    report(folder, folder / "report.html", ("html", "markdown", "csv"))
     for name in DAMAGE:
         damaged = f"{folder / name / 'metrics.json'}"
         assert any(damaged in message and "left out" in message for message in caplog.messages)
