@@ -83,12 +83,15 @@ def test_a_run_without_target_labels_leaves_a_card(run: tuple[Path, dict[str, An
         assert sum(kind.count for kind in card.kinds) == sum(len(row["spans"]) for row in rows)
     assert len(card.samples) == 10
     assert card.expected is not None
-    assert any(warning.startswith("target unlike source") for warning in card.warnings)
-    assert any(warning.startswith("72 steps in all") for warning in card.warnings)
+    told = {warning.text.split(":")[0]: warning.command for warning in card.warnings}
+    assert told["target unlike source"].startswith("domadapt audit data=my_files source.path=")
+    assert told["72 steps in all, few to learn from"] == "domadapt train ... trainer.least_steps=300"
     assert read_card(folder / "run", "of another run") is None
     words = as_lines(card)
     assert f"domadapt predict model={folder}/run/model" in words
-    assert "Expected on the target" in words
+    assert re.search(r"  Expect a \w+ F1 of about \d+ on \w+; nine times in ten it lies between", words)
+    assert "warnings, the weightiest first:\n  1 " in words and "by threshold=" in words
+    assert max(map(len, words.split("\n")[:9])) <= 110
     assert (folder / "run" / "audit.json").is_file()
     assert domadapt.load(folder / "run" / "model").predict(["The lens is sharp."])
 
@@ -112,7 +115,7 @@ def test_the_command_line_ends_with_the_card(
     monkeypatch.setattr("domadapt.runs.status.finished", lambda _: metrics)
     monkeypatch.setattr("domadapt.benchmarking.launching.searching", lambda: False)  # Hydra is not there to be asked
     cli.train(cfg, [])
-    assert "10 predictions, drawn at random:" in capsys.readouterr().out
+    assert "3 predictions, drawn at random:" in capsys.readouterr().out
 
 
 def test_data_that_a_program_holds_is_trained_on(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from domadapt.data.domains import unlabelled
 from domadapt.inference.cut_vocabulary import cut_folder
 from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
 from domadapt.inference.model import Model, load, row
+from domadapt.inference.thresholds import SHOWN, rates, source_dev
 from domadapt.methods.session import Session
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Metrics
@@ -36,7 +38,13 @@ def recorded(model: Path) -> Metrics | None:
     return read_metrics(path) if model.name == "model" and path.is_file() else None
 
 
-def model_card(description: Description, metrics: Metrics | None, use: str, measured: Sequence[str]) -> str:
+def model_card(
+    description: Description,
+    metrics: Metrics | None,
+    use: str,
+    measured: Sequence[str],
+    dev: Mapping[str, Any] | None = None,
+) -> str:
     """Markdown with the hub's front matter: what was trained, on what, how good it is, what it can't do.
 
     Args:
@@ -44,6 +52,7 @@ def model_card(description: Description, metrics: Metrics | None, use: str, meas
         metrics: of its run, if they are there.
         use: Python that loads it.
         measured: of the folder against the model that it was made from, a sentence each.
+        dev: what held-out texts of the source show: :func:`~domadapt.inference.thresholds.source_dev`.
     """
     token = "types" in description.task
     names = ", ".join(f"`{visible(str(name))}`" for name in description.task["types" if token else "labels"])
@@ -63,6 +72,7 @@ def model_card(description: Description, metrics: Metrics | None, use: str, meas
         _trained(description, metrics, source, target),
         "",
         *_scores(metrics, source, target),
+        *_thresholds(dev or {}, source),
         *("## Use", "", "```python", use, "```", ""),
         *beside,
         *("## Limits", ""),
@@ -104,7 +114,21 @@ def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
     lines += ["", f"`{headline}` is what models are compared by; all in percent, of one run.", ""]
     if not metrics.target_test:
         lines += [f"There were no labels of {target}: how good the model is there has not been measured.", ""]
+        if one := metrics.expected:
+            shares = (f"{100 * share:.0f}" for share in (one.score, one.low, one.high))
+            lines += ["Expected there, without a label: {} ({} to {}, nine times in ten).".format(*shares), ""]
     return lines
+
+
+def _thresholds(dev: Mapping[str, Any], source: str) -> Iterator[str]:
+    """Precision and recall by the confidence from which on predictions are taken."""
+    if dev:
+        yield from ("## Thresholds", "", f"| | {' | '.join(f'from {limit:g}' for limit in SHOWN)} |")
+        yield f"|---|{'---|' * len(SHOWN)}"
+        for name, kind in dev["kinds"].items():
+            yield f"| {visible(name)} | {' | '.join(', '.join(rates(kind, limit)) for limit in SHOWN)} |"
+        where = f"{dev['texts']} held-out texts of {source}"
+        yield from ("", f"Precision and recall on {where}, of predictions with this confidence in domadapt.", "")
 
 
 def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> Iterator[str]:
@@ -194,7 +218,7 @@ def write_onnx(stock: Path, session: Session, folder: Path, eight_bits: bool) ->
         "pad_token_id": int(tokenizer.pad_token_id or 0),
         "max_pieces": session.max_pieces,
         "transitions": (task.transition_weight * task.transitions).tolist() if task.kind == "token" else None,
-        "temperature": task.temperature,
+        "temperature": task.temperature if task.kind == "token" else 1.0,  # else it is in the head
     }
     write_atomic(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
     shutil.copyfile(stock / "tokenizer.json", folder / "tokenizer.json")
@@ -280,6 +304,8 @@ def export(
     def write(part: Path) -> None:
         stock = part / "stock" if onnx else part
         write_stock(folder / "encoder", stock, original.session.max_pieces)
+        if kind == "sequence":
+            calibrate(stock, original.session)
         if vocabulary == "corpus":
             with quietly():
                 measured.extend(cut_folder(stock, texts or ()))
@@ -298,7 +324,8 @@ def export(
                 measured.append(WORD_BY_WORD)
         if dropped := description.methods:
             measured.append(f"{', '.join(dropped)} works in domadapt alone and is not part of this folder.")
-        card = model_card(description, recorded(folder), usage(kind, to.name, format), measured)
+        use, dev = usage(kind, to.name, format), source_dev(folder)
+        card = model_card(description, recorded(folder), use, measured, dev)
         write_atomic(part / "README.md", card)
 
     replace_folder(to, write)
@@ -328,6 +355,18 @@ def write_stock(encoder: Path, folder: Path, max_pieces: int) -> None:
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**config, "model_max_length": max_pieces}, indent=2), encoding="utf-8")
+
+
+def calibrate(stock: Path, session: Session) -> None:
+    """Divide the head by the temperature, so that whoever runs the folder gets the confidences that domadapt gives."""
+    encoder: Any = session.encoder
+    named, size = encoder.model.named_modules(), len(session.task.labels)
+    heads = [name for name, part in named if isinstance(part, nn.Linear) and part.out_features == size]
+    path = stock / "model.safetensors"
+    weights = load_file(path)
+    for name in {f"{heads[-1]}.weight", f"{heads[-1]}.bias"} & weights.keys():
+        weights[name] = weights[name] / session.task.temperature
+    save_file(weights, path, metadata={"format": "pt"})
 
 
 def usage(kind: str, name: str, format: str) -> str:

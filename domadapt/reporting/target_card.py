@@ -1,12 +1,17 @@
 """What a run's model says of a target without labels: lines of a terminal, a file, sections of the report."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from domadapt.inference.thresholds import SHOWN as THRESHOLDS
+from domadapt.inference.thresholds import rates, source_dev
 from domadapt.reporting.blocks import (
     Block,
+    Column,
     Facts,
     Figure,
     Listing,
@@ -22,11 +27,12 @@ from domadapt.reporting.formats import counted, number, percent
 from domadapt.reporting.render import as_text, in_line, markdown
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
-from domadapt.runs.target_card import ShownText, TargetCard, read_card
+from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card
 from domadapt.utils.text import visible
 
 WIDTH = 110
 SHOWN = 6  # words of a kind on a terminal
+FEW = 3  # texts below a heading on a terminal
 CHANGES = 8  # words that are shown of each kind of change
 SOURCE_ONLY = "source_only"
 MOST = 6  # models of a pair that are shown in full, one seed of each method
@@ -34,15 +40,28 @@ MOST = 6  # models of a pair that are shown in full, one seed of each method
 
 def as_lines(card: TargetCard, width: int = WIDTH) -> str:
     """The card for a terminal, in lines of so many characters; every one of them harmless."""
-    lines = [title(card), "", *(f"  {line}" for line in _facts(card)), "", as_text(kinds_table(card, SHOWN)), ""]
-    samples = [in_line(marked(sample)) for sample in card.samples]
-    heads = f"{_of_them(card)}:", f"{counted(len(card.warnings), 'warning')}:"
-    for head, mark, texts in ((heads[0], "·", samples), (heads[1], "!", card.warnings)):
-        if texts:
-            wrapped = (wrap(text, width, initial_indent=f"  {mark} ", subsequent_indent="    ") for text in texts)
-            lines += [head, *(line for some in wrapped for line in some), ""]
-    lines += [f"  {name:<12} {value}" for name, value in _places(card)]
-    return "\n".join(visible(line) for text in lines for line in text.split("\n"))
+    task = "spans" if card.task == "extraction" else "whole texts"
+    lines = [f"{card.source} → {card.target}     {task}: {', '.join(kind.name for kind in card.kinds)}", ""]
+
+    def add(text: str, first: str = "  ", then: str = "  ") -> None:
+        lines.extend(wrap(text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False))
+
+    for fact in _facts(card):
+        add(fact)
+    for table in (kinds_table(card, SHOWN), *threshold_table(card)):
+        lines.extend(["", *(f"  {line}" for line in as_text(table).split("\n"))])
+    for head, texts in _texts(card, FEW):
+        lines.extend(["", f"  {head}:"])
+        for text in texts:
+            add(in_line(text), "  · ", "    ")
+    if card.warnings:
+        ranked = ", the weightiest first" if len(card.warnings) > 1 else ""
+        lines.extend(["", f"  {counted(len(card.warnings), 'warning')}{ranked}:"])
+    for rank, warning in enumerate(card.warnings, 1):
+        add(warning.text, f"  {rank} ", "    ")
+        lines.extend([f"      {_command(card, warning)}"] if warning.command else [])
+    lines.extend(["", *(f"  {name:<12} {value}" for name, value in _places(card))])
+    return "\n".join(visible(line) for line in lines)
 
 
 def as_markdown(card: TargetCard) -> str:
@@ -53,11 +72,24 @@ def as_markdown(card: TargetCard) -> str:
 def blocks(card: TargetCard) -> Iterator[Block]:
     """The card as a part of a report."""
     yield from map(Prose, _facts(card))
-    yield from (Prose(warning, "warning") for warning in card.warnings)
-    yield kinds_table(card)
-    if card.samples:
-        yield Samples(_of_them(card), tuple(map(marked, card.samples)))
+    yield from (Prose(f"{rank}. {_told(card, one)}", "warning") for rank, one in enumerate(card.warnings, 1))
+    yield from (kinds_table(card), *threshold_table(card))
+    yield from (Samples(head, tuple(texts)) for head, texts in _texts(card))
     yield Listing("Where the model is, and how to use it", tuple(value for _, value in _places(card)), code=True)
+
+
+def _command(card: TargetCard, warning: CardWarning) -> str:
+    return warning.command.replace("{run}", shlex.quote(card.folder))
+
+
+def _told(card: TargetCard, warning: CardWarning) -> str:
+    text = warning.text.rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}{'. ' if warning.command else ''}{_command(card, warning)}"
+
+
+def _before(card: TargetCard) -> TargetCard | None:
+    """What the source-only model, where it was trained along, says of the same target."""
+    return None if card.method == SOURCE_ONLY else read_card(Path(card.folder, SOURCE_ONLY))
 
 
 def title(card: TargetCard) -> str:
@@ -66,32 +98,45 @@ def title(card: TargetCard) -> str:
 
 
 def kinds_table(card: TargetCard, words: int = 10) -> Table:
-    """What is predicted of the target, how often, and on which words.
+    """What is predicted of the target, how often, and on which words; beside it the source, and before adapting.
 
     Args:
         words: shown of each kind.
     """
-    total = sum(kind.count for kind in card.kinds) or 1
-    source = sum(kind.source for kind in card.kinds) or 1
+    spans, before = card.task == "extraction", _before(card)
+    was = {kind.name: kind.count for kind in before.kinds} if before else {}
     about = f"Predicted of {counted(card.texts, 'target text')}"
-    if card.task == "extraction":
-        about += f", {card.empty} of them without a span"
-        columns = [
-            ("type", lambda kind: kind.name),
-            ("spans", lambda kind: f"{kind.count:,}"),
-            ("a text", lambda kind: f"{kind.count / max(1, card.texts):.2f}"),
-            ("a source text", lambda kind: f"{kind.source / max(1, card.source_texts):.2f}"),
-            ("found most", lambda kind: ", ".join(f"{word} ({n})" for word, n in kind.words[:words]) or "-"),
-        ]
-    else:
-        columns = [
-            ("label", lambda kind: kind.name),
-            ("texts", lambda kind: f"{kind.count:,}"),
-            ("share", lambda kind: f"{100 * kind.count / total:.0f} %"),
-            ("share in source", lambda kind: f"{100 * kind.source / source:.0f} %"),
-            ("words that set them apart", lambda kind: ", ".join(word for word, _ in kind.words[:words]) or "-"),
-        ]
-    return tabled(about, card.kinds, columns, left=(0, 4))
+    if spans:
+        about += f", {card.empty} of them without a span; spans a text"
+
+    def often(count: int, texts: int) -> str:
+        return f"{count / max(1, texts):.2f}" if spans else f"{100 * count / max(1, texts):.0f} %"
+
+    def typical(kind: Kind) -> str:
+        return ", ".join(f"{word} ({n})" if spans else word for word, n in kind.words[:words]) or "-"
+
+    columns: list[tuple[str, Callable[[Kind], str]]] = [
+        ("type" if spans else "label", lambda kind: kind.name),
+        ("your labels", lambda kind: often(kind.source, card.source_texts)),
+        *([("before", lambda kind: often(was.get(kind.name, 0), card.texts))] if before else []),
+        ("now", lambda kind: often(kind.count, card.texts)),
+        ("count", lambda kind: f"{kind.count:,}"),
+        ("found most" if spans else "words that set them apart", typical),
+    ]
+    return tabled(about, card.kinds, columns, left=(0, len(columns) - 1))
+
+
+def threshold_table(card: TargetCard) -> Iterator[Table]:
+    """What held-out texts of the source show from a confidence on, where the model has kept it."""
+    if about := source_dev(Path(card.model)):
+        title = f"Precision, recall on {counted(about['texts'], 'held-out text')} of {card.source}, by threshold="
+
+        def cell(item: tuple[str, Any], limit: float) -> str:
+            return ", ".join(rates(item[1], limit))
+
+        names: Column = ("type" if card.task == "extraction" else "label", lambda item: item[0])
+        columns = for_each({limit: f"{limit:g}" for limit in THRESHOLDS}, cell)
+        yield tabled(title, about["kinds"].items(), [names, *columns])
 
 
 def marked(sample: ShownText) -> Marked:
@@ -110,51 +155,76 @@ def marked(sample: ShownText) -> Marked:
     return Marked(lead, tuple(piece for piece in pieces if piece[0]), sample.left_out)
 
 
-def _facts(card: TargetCard) -> Iterator[str]:
-    headline = card.headline.replace("_", " ").replace("f1", "F1")
-    yield (
-        f"{headline} {100 * card.source_dev:.1f} on {counted(card.dev_texts, 'held-out text')} of the source, after "
-        f"{card.steps:,} steps on {counted(card.source_texts, 'text')}."
+def _score(card: TargetCard) -> str:
+    return card.headline.replace("_", " ").replace("f1", "F1")
+
+
+def _expect(card: TargetCard, one: Expected) -> str:
+    return (
+        f"Expect a {_score(card)} of about {100 * one.score:.0f} on {card.target}; nine times in ten it lies between "
+        f"{100 * one.low:.0f} and {100 * one.high:.0f}."
     )
-    if card.expected is not None:
-        one, error = card.expected, card.expected.usual_error
-        off = "" if error is None else f"; such estimates are usually off by {100 * error:.1f}"
-        yield (
-            f"Expected on the target, without a label of it: {headline} {100 * one.score:.1f} ({100 * one.low:.1f} to "
-            f"{100 * one.high:.1f}, nine times in ten{off})."
-        )
+
+
+def _and_before(was: Expected, now: Expected) -> str:
+    apart = was.high < now.low or now.high < was.low
+    told = "The ranges do not overlap." if apart else "The ranges overlap: this does not show that adapting helped."
+    return f"{_range(was)}. {told}"
+
+
+def _facts(card: TargetCard) -> Iterator[str]:
+    before = _before(card)
+    if (one := card.expected) is not None:
+        yield _expect(card, one)
+        if before is not None and before.expected is not None:
+            yield f"Before adapting: {_and_before(before.expected, one)}"
+        error = "" if one.usual_error is None else f" are usually off by {100 * one.usual_error:.1f} points; they"
+        yield f"Such estimates, made without a label of the target,{error} are good for a level, not for choosing."
+    yield (
+        f"On {counted(card.dev_texts, 'held-out text')} of {card.source}: {_score(card)} {100 * card.source_dev:.1f} "
+        f"by {card.method} on {card.backbone}, seed {card.seed}, {card.steps:,} steps on "
+        f"{counted(card.source_texts, 'text')}."
+    )
     if card.confidence is not None:
         what = "its labels" if card.task == "classification" else "the words in spans"
         yield (
             f"Confidence on the target: {100 * card.confidence:.0f} % in the mean of {what}; {100 * card.unsure:.0f} % "
             f"of them are below one half."
         )
-    # What adapting has changed, so that nobody is harmed in silence.
-    if card.relabelled is not None:
-        yield f"{card.relabelled:,} of {counted(card.texts, 'text')} have another label than by the source-only model."
-    for start, changes in (
-        ("Found by the source-only model, hardly by this one", [c for c in card.changes if c.before > c.now]),
-        ("Found by this model, hardly by the source-only one", [c for c in card.changes if c.before < c.now]),
+    if card.relabelled is not None:  # what adapting has changed, so that nobody is harmed in silence
+        yield f"{card.relabelled:,} of {counted(card.texts, 'text')} have another label than before adapting."
+
+
+def _texts(card: TargetCard, most: int = CHANGES) -> Iterator[tuple[str, list[Marked]]]:
+    """Headings with texts below them: words that adapting has lost and won, with a text of each; predictions."""
+    for head, changes in (
+        ("Found before adapting, hardly now", [c for c in card.changes if c.before > c.now]),
+        ("Found now, hardly before adapting", [c for c in card.changes if c.before < c.now]),
     ):
         if changes:
-            words = ", ".join(f"{c.words} ({c.before} → {c.now})" for c in changes[:CHANGES])
-            yield f"{start}: {words}{f', and {len(changes) - CHANGES} others' if len(changes) > CHANGES else ''}."
+            rest = f" (and {len(changes) - most} others)" if len(changes) > most else ""
+            yield f"{head}{rest}", [_changed(change) for change in changes[:most]]
+    if card.samples:
+        shown = card.samples[:most] if most < CHANGES else card.samples
+        yield f"{len(shown)} predictions, drawn at random", [*map(marked, shown)]
 
 
-def _of_them(card: TargetCard) -> str:
-    return f"{len(card.samples)} predictions, drawn at random"
+def _changed(change: ChangedWords) -> Marked:
+    text = marked(change.text) if change.text else Marked("", ())
+    return replace(text, lead=f"{change.words} {change.before} → {change.now}")
 
 
 def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
-    yield "predictions", f"{card.folder}/predictions.jsonl"
-    yield "model", card.model
-    if card.changes or card.relabelled is not None:
-        yield "source-only", f"{card.folder}/source_only/model"
+    run = shlex.quote(card.folder)
     if card.to_label:
-        model, file = shlex.quote(card.model), shlex.quote(f"{card.folder}/{card.to_label}")
-        yield "a score", f"label some texts of {file}, then domadapt score model={model} input={file}"
+        file = shlex.quote(f"{card.folder}/{card.to_label}")
+        yield "a score", f"label some texts of {file}, then domadapt score model={run} input={file}"
     yield "use it", f'domadapt predict model={shlex.quote(card.model)} text="Type a sentence here."'
     yield "in Python", f'domadapt.load("{card.model}").predict(["Type a sentence here."])'
+    yield "predictions", f"{card.folder}/predictions.jsonl"
+    yield "report", f"domadapt report {run}"
+    if card.changes or card.relabelled is not None:
+        yield "source-only", f"{card.folder}/source_only/model"
 
 
 def _cards(pair: Pair) -> list[TargetCard]:
@@ -170,28 +240,21 @@ def expectation(pairs: Sequence[Pair]) -> Facts | None:
     if not cards:
         return None
     card = next((card for card in cards if card.method != SOURCE_ONLY), cards[0])
-    before = next((one for one in cards if one.method == SOURCE_ONLY and one is not card), None)
+    before = _before(card) or next((one for one in cards if one.method == SOURCE_ONLY and one is not card), None)
     one, places = card.expected, dict(_places(card))
     assert one is not None
     items = []
     if before is not None and (was := before.expected) is not None:
-        apart = was.high < one.low or one.high < was.low
-        said = "The ranges do not overlap." if apart else "The ranges overlap: this does not show that adapting helped."
-        items.append(("Before adapting", f"{_range(was)}. {said}"))
+        items.append(("Before adapting", _and_before(was, one)))
     error = "" if one.usual_error is None else f"Usually off by {100 * one.usual_error:.1f} points. "
     items += [
         ("For a score", places.get("a score", "give labelled texts: target.test_path=FILE")),
         ("Such estimates", f"{error}They are good for a level, not for choosing a model."),
         ("On held-out texts of the source", f"{100 * card.source_dev:.1f} of {counted(card.dev_texts, 'text')}"),
         ("The model, and how to use it", places["use it"]),
-        ("Before you believe it", card.warnings[0] if card.warnings else "No warnings."),
+        ("Before you believe it", _told(card, card.warnings[0]) if card.warnings else "No warnings."),
     ]
-    name = card.headline.replace("_", " ").replace("f1", "F1")
-    sentence = (
-        f"Expect a {name} of about {100 * one.score:.0f} on {card.target}; nine times in ten it lies between "
-        f"{100 * one.low:.0f} and {100 * one.high:.0f}."
-    )
-    return Facts(sentence, tuple(items))
+    return Facts(_expect(card, one), tuple(items))
 
 
 def _range(expected: Expected) -> str:

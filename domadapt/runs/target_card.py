@@ -7,7 +7,7 @@ from pathlib import Path
 from domadapt.runs.metrics import Expected, schema
 from domadapt.utils.files import write_atomic
 
-FORMAT = 1
+FORMAT = 2
 FILE = "card.json"
 
 
@@ -55,12 +55,22 @@ class ChangedWords:
         words: in lower case.
         before: times the source-only model finds them in the target.
         now: times this model does.
+        text: a target text in which one of the two finds them.
     """
 
     kind: str
     words: str
     before: int
     now: int
+    text: ShownText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CardWarning:
+    """Why not to believe predictions, and what to type about it: in ``command``, ``{run}`` is the run's folder."""
+
+    text: str
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +89,7 @@ class TargetCard:
         unsure: share of it below one half.
         kinds: each label or span type.
         samples: some of the predictions, drawn at random.
-        warnings: why not to believe them.
+        warnings: why not to believe them, the weightiest first.
         expected: headline score on the target, without its labels; None where nothing estimates it.
         changes: against the source-only model, where it was trained along; the largest first.
         relabelled: texts with another label than by the source-only model; None where there is none, or of spans.
@@ -106,7 +116,7 @@ class TargetCard:
     unsure: float
     kinds: tuple[Kind, ...]
     samples: tuple[ShownText, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[CardWarning, ...] = ()
     expected: Expected | None = None
     changes: tuple[ChangedWords, ...] = ()
     relabelled: int | None = None

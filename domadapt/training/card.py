@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import random
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,8 +26,8 @@ from domadapt.inference.model import row
 from domadapt.methods.session import Session
 from domadapt.reporting.target_card import as_markdown
 from domadapt.runs.groups import typed
-from domadapt.runs.metrics import Metrics
-from domadapt.runs.target_card import ChangedWords, Kind, ShownText, TargetCard, write_card
+from domadapt.runs.metrics import Expected, Metrics
+from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card, write_card
 from domadapt.tasks.rows import FloatArray, Predicted
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.options import RunConfig
@@ -105,7 +106,7 @@ def target_card(session: Session, labelled: Labelled, metrics: Metrics, audit: A
     kinds = tuple(_kinds(session, predictions))
     empty = sum(not p.spans for p in predictions) if spans else 0
     now = [row(text, found, session.task.kind) for text, found in zip(texts, predictions, strict=True)]
-    before = _source_only(session)
+    before, was = _source_only(session), session.source_only and read_card(session.source_only)
     relabelled = sum(a.get("label") != b.get("label") for a, b in zip(before, now, strict=False))
     chosen = sorted(random.Random(0).sample(range(len(texts)), min(SAMPLES, len(texts))))
     return TargetCard(
@@ -128,9 +129,13 @@ def target_card(session: Session, labelled: Labelled, metrics: Metrics, audit: A
         unsure=round(float((labelled.sure < 0.5).mean()), 4) if len(labelled.sure) else 0.0,
         kinds=kinds,
         samples=tuple(_sample(texts[i], predictions[i]) for i in chosen),
-        warnings=(*fewer(before, now), *_warnings(session, metrics, kinds, empty, audit)),
+        warnings=(
+            *fewer(before, now),
+            *no_better(was.expected if was else None, metrics.expected),
+            *_warnings(session, metrics, kinds, empty, audit),
+        ),
         expected=metrics.expected,
-        changes=tuple(changes(_found(before), _found(now))) if spans and before else (),
+        changes=tuple(_with_text(changes(_found(before), _found(now)), before, now)) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
     )
 
@@ -145,19 +150,30 @@ def _source_only(session: Session) -> list[dict[str, Any]]:
     return found if [line["text"] for line in found] == texts else []
 
 
-def fewer(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+COMPARE = "domadapt compare {run}/source_only {run} input={run}/predictions.jsonl"
+
+
+def fewer(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[CardWarning]:
     """That adapting has cost most of what the source-only model finds: the likeliest way in which it harms.
 
     >>> span = {"start": 0, "end": 4, "type": "aspect"}
-    >>> list(fewer([{"spans": [span, span]}] * 10, [{"spans": [span]}, *[{"spans": []}] * 9]))
+    >>> [warning.text for warning in fewer([{"spans": [span, span]}] * 10, [{"spans": [span]}, *[{"spans": []}] * 9])]
     ['spans found: 1, by the source-only model 20; adapting has likely harmed: use the model in source_only/']
     """
     one, other = (sum(len(row.get("spans", ())) for row in rows) for rows in (before, now))
     if one >= FEW_SPANS and other < one / 2:
-        yield (
-            f"spans found: {other:,}, by the source-only model {one:,}; adapting has likely harmed: use "
-            f"the model in source_only/"
-        )
+        harmed = "adapting has likely harmed: use the model in source_only/"
+        yield CardWarning(f"spans found: {other:,}, by the source-only model {one:,}; {harmed}", COMPARE)
+
+
+def no_better(before: Expected | None, now: Expected | None) -> Iterator[CardWarning]:
+    """That nothing shows a gain, so that labelling or reading must.
+
+    >>> [warning.text for warning in no_better(Expected(0.6, 0.5, 0.7), Expected(0.65, 0.55, 0.75))]
+    ['it may be no better than before: read what the two models label differently']
+    """
+    if before and now and before.high >= now.low:
+        yield CardWarning("it may be no better than before: read what the two models label differently", COMPARE)
 
 
 def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str], int]) -> Iterator[ChangedWords]:
@@ -173,9 +189,30 @@ def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str],
         yield ChangedWords(kind, found, a, b)
 
 
+def _with_text(
+    found: Iterable[ChangedWords], before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
+) -> Iterator[ChangedWords]:
+    """Changes, each with the first text in which more was found."""
+    texts: dict[tuple[bool, str, str], ShownText] = {}
+    for gained, rows in ((False, before), (True, now)):
+        for line in rows:
+            for span in line["spans"]:
+                shown, left_out = cut(line["text"], LONGEST)
+                if span["end"] <= len(shown):
+                    marked = ((span["start"], span["end"], span["type"]),)
+                    texts.setdefault((gained, *_name(span)), ShownText(shown, left_out, spans=marked))
+    for one in found:
+        yield replace(one, text=texts.get((one.now > one.before, one.kind, one.words)))
+
+
+def _name(span: Mapping[str, Any]) -> tuple[str, str]:
+    """Its type and words, in lower case."""
+    return span["type"], " ".join(span["text"].lower().split())
+
+
 def _found(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
     """Span type and words, and how often they are found."""
-    return Counter((span["type"], " ".join(span["text"].lower().split())) for line in rows for span in line["spans"])
+    return Counter(_name(span) for line in rows for span in line["spans"])
 
 
 def _kinds(session: Session, predictions: Sequence[Prediction]) -> Iterator[Kind]:
@@ -229,33 +266,52 @@ def _sample(text: UnlabelledText, prediction: Prediction) -> ShownText:
 
 def _warnings(
     session: Session, metrics: Metrics, kinds: Sequence[Kind], empty: int, audit: Audit | None
-) -> Iterator[str]:
+) -> Iterator[CardWarning]:
+    """The others, the weightiest first, each with what to type."""
     total, texts = sum(kind.count for kind in kinds), len(session.domains.unlabeled.texts)
+    look = COMPARE if session.source_only else ""
+    never = [repr(kind.name) for kind in kinds if not kind.count]
     if session.task.kind == "sequence":
-        if one := list(one_class({kind.name: kind.count for kind in kinds}, "target texts")):
-            yield from one
-        elif never := [repr(kind.name) for kind in kinds if not kind.count]:
-            yield f"never predicted: {', '.join(never)}"
+        one = list(one_class({kind.name: kind.count for kind in kinds}, "target texts"))
+        for text in one or ([f"never predicted: {', '.join(never)}"] if never else []):
+            yield CardWarning(text, look)
         known = Counter(record.label for record in session.domains.source_dev)
         always = known.most_common(1)[0]
         if metrics.source_dev.get("accuracy", 1.0) <= always[1] / known.total():
-            yield f"on source dev the model is right no more often than one that always says {always[0]!r}"
+            right = f"on source dev the model is right no more often than one that always says {always[0]!r}"
+            yield CardWarning(right, _again(metrics, "trainer.epochs", 2 * len(metrics.curve)))
     elif not total:
-        yield f"no span is found in any of {texts} target texts"
-    elif never := [repr(kind.name) for kind in kinds if not kind.count]:
-        yield f"never found: {', '.join(never)}"
+        yield CardWarning(f"no span is found in any of {texts} target texts", look)
+    elif never:
+        yield CardWarning(f"never found: {', '.join(never)}", look)
     elif empty > ONE_CLASS * texts:
-        yield f"{empty} of {texts} target texts have no span"
-    if metrics.curve[-1].step < FEW_STEPS:
-        yield f"{metrics.curve[-1].step} steps in all, few to learn from; raise trainer.least_steps or trainer.epochs"
-    if len(session.domains.source_dev) < FEW_DEV:
-        yield f"source dev has {len(session.domains.source_dev)} texts: its score is a rough one"
+        yield CardWarning(f"{empty} of {texts} target texts have no span", look)
+    if (steps := metrics.curve[-1].step) < FEW_STEPS:
+        yield CardWarning(
+            f"{steps} steps in all, few to learn from", _again(metrics, "trainer.least_steps", 3 * FEW_STEPS)
+        )
     if (lost := session.truncation["target"].texts) > CUT * texts:
-        yield f"{lost} of {texts} target texts are longer than {session.max_pieces} pieces; their rest is not read"
-    if audit is not None:
-        for finding in audit.findings:
-            if finding.severity != "note" and finding.kind.endswith(UNLIKE):
-                yield f"target unlike source: {finding.text}"
+        cut_off = f"{lost} of {texts} target texts are longer than {session.max_pieces} pieces; their rest is not read"
+        more = min(2 * session.max_pieces, session.encoder.longest)
+        yield CardWarning(cut_off, _again(metrics, "max_pieces", more) if more > session.max_pieces else "")
+    for finding in audit.findings if audit else ():
+        if finding.severity != "note" and finding.kind.endswith(UNLIKE):
+            sides, kept = metrics.config["data"], ("path", "format", "text", "label", "id")
+            given = [(f"{s}.{k}", sides.get(s, {}).get(k)) for s in ("source", "target") for k in kept]
+            files = [f"{name}={value}" for name, value in given if value is not None]
+            whole = shlex.join(["domadapt", "audit", "data=my_files", *files]) if files else ""
+            yield CardWarning(f"target unlike source: {finding.text}", whole)
+    if len(session.domains.source_dev) < FEW_DEV:
+        yield CardWarning(f"source dev has {len(session.domains.source_dev)} texts: its score is a rough one")
+
+
+def _again(metrics: Metrics, setting: str, value: int) -> str:
+    """The run's command with another value, and another folder where it names one."""
+    command = shlex.split(metrics.command or "")
+    words = command if command[:2] == ["domadapt", "train"] else ["domadapt", "train", "..."]
+    kept = [word for word in words if not word.startswith((f"{setting}=", "paths.run="))]
+    folder = " paths.run={run}_again" if any(word.startswith("paths.run=") for word in words) else ""
+    return f"{shlex.join(kept)} {setting}={value}{folder}"
 
 
 def label_target(session: Session, batch_size: int, path: Path) -> Labelled:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import domadapt
 from domadapt.inference.description import Description, read_description
 from domadapt.inference.export import export, model_card, recorded, refuse_own
 from domadapt.inference.onnx_model import OnnxModel
+from domadapt.runs.metrics import Expected
 from tests.support import Command
 
 TEXTS = [
@@ -31,7 +33,7 @@ def spans_of(row: Any) -> set[tuple[int, int, str]]:
 def expected(run: Path, plain: bool = False) -> list[dict[str, Any]]:
     """What the model itself says, in the form of an exported one; plain is as transformers decodes, word by word."""
     model: Any = domadapt.load(run, "cpu", "32")
-    if plain:
+    if plain and model.session.task.kind == "token":
         model.session.task.transition_weight, model.session.task.temperature = 0.0, 1.0
     found = model.predict(TEXTS)
     if model.session.task.kind == "sequence":
@@ -57,9 +59,11 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
     first, measured, *_ = out.splitlines()
     assert (exit_code, first.split("; ")[0]) == (0, "out: hf")
     assert " of 4 texts" in measured
+    assert domadapt.load(tiny_run).session.task.temperature != 1.0
     call = first.partition("load it with ")[2]
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert f"model = {call}\n" in card
+    assert "| from 0 | from 0.5 |" in card and "held-out texts of" in card.split("## Thresholds")[1]
     code = f"""if True:
         import json, sys
         from transformers import pipeline
@@ -92,6 +96,8 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     for told in (trained, f"{100 * (run.score() or 0):.1f}", "the first 24 pieces", "use()", "Measured."):
         assert told in card
     assert "not been measured" not in card.split("## Limits")[0]
+    estimate = replace(run, target_test={}, expected=Expected(0.9, 0.76, 1.0))
+    assert "without a label: 90 (76 to 100, " in model_card(read_description(folder), estimate, "use()", [])
     apart = model_card(read_description(folder), None, "use()", [])
     assert "Not known" in apart and "Beside the model" not in apart
 
