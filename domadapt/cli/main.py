@@ -230,9 +230,6 @@ def pipe_to_file(arguments: Sequence[str]) -> list[str]:
     Training reads a corpus more than once, and may be resumed: so the bytes are saved below ``paths.cache``, under
     their hash. The command that the results quote names that file, and works without the pipe.
 
-    Raises:
-        ValueError: standard input is asked for twice, is a terminal, or holds nothing.
-
     >>> pipe_to_file(["seed=1", "target.path=b.txt"])
     ['seed=1', 'target.path=b.txt']
     """

@@ -25,11 +25,7 @@ SHOWN, LONGEST = 10, 160  # texts that compare prints, and their characters
 
 
 def score(cfg: DictConfig) -> str:
-    """Scores of a model on a labelled file; ``output`` takes each text with its gold labels and the predicted ones.
-
-    Raises:
-        ValueError: the model or the file can't be read, or the file has labels that the model does not know.
-    """
+    """Scores of a model on a labelled file; ``output`` takes each text with its gold labels and the predicted ones."""
     folder, path = model_folder(str(cfg.model)), Path(str(cfg.input))
     read_description(folder)
     if cfg.output is not None:
@@ -106,11 +102,7 @@ def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:
 
 
 def compare(cfg: DictConfig) -> str:
-    """What two models label differently in the same texts; ``output`` takes every such text.
-
-    Raises:
-        ValueError: a model or the file can't be read, or the models are of different tasks.
-    """
+    """What two models label differently in the same texts; ``output`` takes every such text."""
     folders = [model_folder(str(cfg[name])) for name in ("model", "other")]
     for folder in folders:
         read_description(folder)

@@ -67,11 +67,7 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
 
 
 def predict(cfg: DictConfig) -> None:
-    """Label a file, or one text, and write a JSON object a line, or a table.
-
-    Raises:
-        ValueError: neither or both of ``input`` and ``text`` are given, or the model or the file can't be read.
-    """
+    """Label a file, or one text, and write a JSON object a line, or a table."""
     if (cfg.input is None) == (cfg.text is None):
         raise ValueError('give either input=FILE or text="One text."; got neither or both')
     if not isinstance(cfg.batch_size, int) or cfg.batch_size < 1:
@@ -114,11 +110,7 @@ def predict(cfg: DictConfig) -> None:
 
 
 def parse(cfg: DictConfig) -> None:
-    """Parse files into the cache, and into a CoNLL-U file if one is asked for; prints what was done.
-
-    Raises:
-        ValueError: a file can't be read, or there is no such parser.
-    """
+    """Parse files into the cache, and into a CoNLL-U file if one is asked for; prints what was done."""
     if not isinstance(cfg.processes, int) or cfg.processes < 1:
         raise ValueError(f"processes={cfg.processes}: expected 1 or more")
     file_ending(cfg.output, "parse", ".conllu", ".conll .txt")
@@ -168,11 +160,7 @@ def serve(cfg: DictConfig) -> None:
 
 
 def export(cfg: DictConfig) -> str:
-    """Write the folder; returns what there is to say of it.
-
-    Raises:
-        ValueError: the model, the folder or the texts will not do.
-    """
+    """Write the folder; returns what there is to say of it."""
     if cfg.format not in FORMATS:
         raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
     description = read_description(model_folder(str(cfg.model)))
@@ -203,11 +191,7 @@ def audit(cfg: DictConfig) -> str:
 
 
 def analyze(cfg: DictConfig) -> str:
-    """Write analysis.html and analysis.json; returns the least of what is in them, and where they are.
-
-    Raises:
-        ValueError: a setting is out of range, or the model, the data or the parser will not do.
-    """
+    """Write analysis.html and analysis.json; returns the least of what is in them, and where they are."""
     read_description(model_folder(str(cfg.model)))
     from domadapt.reporting.frames import named_file  # loads SciPy
 
@@ -258,11 +242,7 @@ def report(cfg: DictConfig) -> str:
 
 
 def cache(cfg: DictConfig) -> str:
-    """A line a kind of what is cached, with its size; kinds named by ``clear`` are removed.
-
-    Raises:
-        ValueError: there is no such kind.
-    """
+    """A line a kind of what is cached, with its size; kinds named by ``clear`` are removed."""
     folder, named = folder_of(cfg, "cache"), cfg["clear"]
     clear = [*CACHED] if named == "all" else [named] if isinstance(named, str) else list(named or ())
     if unknown := [kind for kind in clear if kind not in CACHED]:
@@ -295,9 +275,6 @@ def column(cfg: DictConfig) -> str | None:
 
 def file_ending(output: str | None, verb: str, expected: str, others: str) -> str:
     """The ending of a file to write, if it looks like a format: that of ``out.v2`` does, of ``run.2026-11`` does not.
-
-    Raises:
-        ValueError: it is that of a format that the verb does not write.
 
     >>> file_ending("out.xlsx", "predict", ".jsonl, .csv or .tsv", ".txt")
     Traceback (most recent call last):

@@ -76,11 +76,7 @@ class Batch:
         return first_words(self.pair_pieces, numbers[self.pair_nodes], self.input_ids.numel()).view_as(self.input_ids)
 
     def tree(self) -> Tensor:
-        """(batch, most words) number, in its text, of each word's head; padding words are roots: their own heads.
-
-        Raises:
-            ValueError: the batch came without parses.
-        """
+        """(batch, most words) number, in its text, of each word's head; padding words are roots: their own heads."""
         if self.word_heads is None:
             raise ValueError("these texts came without parses, which a method of this model reads; parse them first")
         texts, numbers = self.node_places()

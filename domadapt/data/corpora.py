@@ -378,11 +378,7 @@ def aspect_opinion(
 
 
 def sources_drawn(records: Records, count: int, seed: int) -> Records:
-    """Some of the records, in their order; the same seed draws the same ones and more.
-
-    Raises:
-        ValueError: there are not so many.
-    """
+    """Some of the records, in their order; the same seed draws the same ones and more."""
     if type(count) is not int or not 2 <= count <= len(records):
         raise ValueError(
             f"data.source_texts={count!r}: expected a whole number from 2 to {len(records)}, or null for all"
@@ -391,11 +387,7 @@ def sources_drawn(records: Records, count: int, seed: int) -> Records:
 
 
 def benchmark_folder(root: str | None, name: str) -> Path:
-    """Where the research corpora are; they can't be shipped.
-
-    Raises:
-        ValueError: the setting is missing or wrong; says how to get the corpora.
-    """
+    """Where the research corpora are; they can't be shipped."""
     if not root:
         raise ValueError(
             f"data={name} needs research corpora that can't be shipped. Put them in a folder and set "
@@ -421,9 +413,6 @@ def check_switches(**settings: object) -> None:
 
 def two_of(pair: str, domains: Sequence[str]) -> tuple[str, str]:
     """Source and target of ``SOURCE_to_TARGET``.
-
-    Raises:
-        ValueError: not two different ones of the domains.
 
     >>> two_of("books_to_dvd", ["books", "dvd", "kitchen"])
     ('books', 'dvd')
@@ -455,9 +444,6 @@ def my_files(
         dev_share: share of the source held out as dev where there is no ``dev_path``.
         dev_by: ``text`` or ``record``, see :func:`~domadapt.data.texts.hold_out`; of the ceiling's dev, too.
         detokenise: take away the spaces beside punctuation that tokenisers leave, in both domains.
-
-    Raises:
-        ValueError: a path that is needed is not given, or two source files would be one domain by their names.
     """
     check_switches(lowercase=lowercase, detokenise=detokenise)
     for side, group in (("source", source), ("target", target)):
@@ -540,9 +526,6 @@ def several(problems: dict[str, Domains]) -> Domains:
     Returns:
         Sources' names joined by ``+``. Its warnings count dev texts that another source trains on, and, once the final
         evaluation has opened the test, source texts that are in it.
-
-    Raises:
-        ValueError: there are none, or one has another target.
     """
     if not problems:
         raise ValueError("data.problems is empty: give problems with the same target, as conf/data/several.yaml shows")

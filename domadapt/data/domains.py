@@ -39,9 +39,6 @@ class UnlabelledText:
 def unlabelled(texts: Iterable[str]) -> Iterator[UnlabelledText]:
     """Wrap plain strings, numbered from 0.
 
-    Raises:
-        ValueError: a string holds half a surrogate pair, which no tokenizer takes; says where.
-
     >>> [text.id for text in unlabelled(["Fast.", "Slow."])]
     ['0', '1']
     """
@@ -95,22 +92,14 @@ class SealedTest:
         self._load: Callable[[], tuple[Record, ...]] | None = load
 
     def open(self) -> tuple[Record, ...]:
-        """The records, once.
-
-        Raises:
-            SealedLabels: at the second call.
-        """
+        """The records, once."""
         if self._load is None:
             raise SealedLabels(f"the {self.domain} test labels were opened before; they serve one final evaluation")
         load, self._load = self._load, None
         return load()
 
     def fingerprint(self) -> str:
-        """A hash of the records, which says only whether two tests are the same. It stays sealed.
-
-        Raises:
-            SealedLabels: it was opened before.
-        """
+        """A hash of the records, which says only whether two tests are the same. It stays sealed."""
         return hashlib.sha256(repr(self._peek()).encode()).hexdigest()
 
     def check(self, refuse: Callable[[tuple[Record, ...]], object]) -> None:
@@ -119,9 +108,6 @@ class SealedTest:
         Args:
             refuse: raises an error if it must; what it returns is dropped. Let it be of a copy of whatever it belongs
                 to, so that nothing which takes part in training has seen a label.
-
-        Raises:
-            SealedLabels: it was opened before.
 
         >>> test = SealedTest("laptop", lambda: (Record("1", "laptop", "Fast.", label="good"),))
         >>> test.check(lambda records: records), len(test.open())
@@ -192,9 +178,6 @@ class Domains:
 
         Args:
             count: how many, or ``all``.
-
-        Raises:
-            ValueError: there are not so many, or a setting is out of its range.
         """
         if not (count == "all" or (type(count) is int and count > 0)):
             raise ValueError(f"target_labels={count!r}: expected a whole number from 0, or all")
@@ -224,11 +207,7 @@ class Domains:
         return replace(self, source_train=joined, test=test or self.test, target_records=tuple(drawn))
 
     def in_domain(self) -> "Domains":
-        """The ceiling's problem: training and selection on target labels.
-
-        Raises:
-            ValueError: these corpora have no labelled target training data.
-        """
+        """The ceiling's problem: training and selection on target labels."""
         if self.ceiling is None:
             raise ValueError(
                 f"train_on=target: there is no labelled training data for {self.target!r}; "

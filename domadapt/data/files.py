@@ -96,9 +96,6 @@ def open_file(
             becomes LF.
         content: What the file holds, where that has been read before: a pipe can be read only once.
 
-    Raises:
-        DataError: If it cannot be read, is not UTF-8, or is empty.
-
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -130,11 +127,7 @@ def open_file(
 
 
 def check_name(path: Path) -> None:
-    """Refuse a path that can't be written into ids, results and logs.
-
-    Raises:
-        DataError: Its name holds bytes that are not UTF-8.
-    """
+    """Refuse a path that can't be written into ids, results and logs."""
     try:
         str(path).encode("utf-8")
     except UnicodeEncodeError as error:
@@ -147,9 +140,6 @@ def check_start(path: Path, raw: bytes) -> None:
 
     Args:
         raw: The content, or the first kilobytes of it.
-
-    Raises:
-        DataError: Every fourth byte or more is NUL; of Western text in UTF-16 every other one is.
 
     Example:
         >>> check_start(Path("a.txt"), "sharp".encode("utf-16"))  # doctest: +ELLIPSIS
@@ -201,9 +191,6 @@ def count_damage(text: str, warnings: Counter[str]) -> None:
 def unpacked(path: Path, raw: bytes) -> bytes:
     r"""The text in a file's bytes, which are returned as they are where they are text.
 
-    Raises:
-        DataError: It is damaged, or parquet, and pyarrow is not installed.
-
     Example:
         >>> unpacked(Path("a.txt.gz"), gzip.compress(b"sharp\n"))
         b'sharp\n'
@@ -240,9 +227,6 @@ def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -
         names: of the values of columns that hold numbers in their place.
         path: of the table, for errors.
 
-    Raises:
-        DataError: A binary value is not UTF-8.
-
     >>> as_lines([{"text": "sharp", "label": 1}], {"label": ["bad", "good"]})
     b'{"text": "sharp", "label": "good"}\n'
     """
@@ -272,9 +256,6 @@ def saved(data: Any, folder: Path) -> Path:
 
     Args:
         data: see :func:`rows`.
-
-    Raises:
-        ValueError: it is nothing of the kind, or empty.
     """
     lines = as_lines(rows(data), _names(data))
     if not lines:
@@ -291,9 +272,6 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
     Args:
         data: texts; (text, label) or (text, spans) pairs, spans being (start, end, type); mappings; a pandas or polars
             DataFrame; a dataset of `datasets`; a mapping of columns.
-
-    Raises:
-        ValueError: an item is none of these; says which.
 
     >>> list(rows(["Sharp."])), list(rows([("Sharp.", "positive")]))
     ([{'text': 'Sharp.'}], [{'text': 'Sharp.', 'label': 'positive'}])
@@ -345,9 +323,6 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
 
     Args:
         columns: for each name of ours the columns that may hold it, the likeliest first; empty keeps the fields.
-
-    Raises:
-        DataError: there is none of the columns asked for.
 
     >>> renamed({"review": "Sharp.", "stars": 5, "id": 7}, {"text": ("review",)}, Location("a.csv", 2))
     {'id': 7, 'text': 'Sharp.'}

@@ -42,10 +42,6 @@ def read(
         content: What the file holds, where that has been read before.
         columns: What a table or JSON Lines call a record's fields: by our names, the candidates, likeliest first.
 
-    Raises:
-        DataError: If the file cannot be read, is of no known format, or holds something that its format
-            forbids, no record at all, or two of one id.
-
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -84,9 +80,6 @@ def choose(path: Path, head: str, format: str | None) -> str:
     Args:
         head: Its first characters, :data:`HEAD` of them or all.
         format: What the user says it is; None looks at the text, then at the extension.
-
-    Raises:
-        DataError: No format or more than one fits, or there is none of that name.
     """
     names, where = ", ".join(FORMATS), Location(path)
     if format is not None:
@@ -119,11 +112,7 @@ def plain_text(file: OpenedFile) -> Records:
 
 
 def jsonl(file: OpenedFile) -> Records:
-    """JSON Lines: one object a line, as :func:`~domadapt.data.records.parse_record` has it, or as doccano and spaCy do.
-
-    Raises:
-        DataError: If a line is not JSON, names a field twice, or is not a record.
-    """
+    """JSON Lines: one object a line, as :func:`~domadapt.data.records.parse_record` has it, or as doccano and spaCy do."""
     expected, fix = "one JSON object a line", "write each record with json.dumps on a line of its own"
     for line, content in file.lines():
         if not content.strip():
@@ -140,11 +129,7 @@ _END: Final = re.compile(r"\s*\]\s*\Z")
 
 
 def json_list(file: OpenedFile) -> Records:
-    """JSON: a list of objects, on one line or many. Where ids are left out, they are numbers of objects.
-
-    Raises:
-        DataError: If it is no list of objects, or one names a field twice or is not a record.
-    """
+    """JSON: a list of objects, on one line or many. Where ids are left out, they are numbers of objects."""
     expected, fix = "a list of JSON objects", "write it with json.dump, or one object a line (.jsonl)"
     text, between = file.text, _START.match(file.text)
     if between is None:
@@ -202,10 +187,6 @@ def delimited(file: OpenedFile) -> Records:
     """CSV and TSV with a header: a column ``text``, and where there are any, ``label``, ``id``, ``domain``.
 
     A blank label means that there is none.
-
-    Raises:
-        DataError: If the header has no ``text`` or a name twice, a row has more or fewer fields than the
-            header, or a quote is never closed.
     """
     header_line = file.text.split("\n", 1)[0]
     columns = {name: tuple(column.strip().lower() for column in wanted) for name, wanted in file.columns.items()}
@@ -289,9 +270,6 @@ def conll(file: OpenedFile) -> Records:
 
     The token is the first column and the tag the last, tab- or space-separated; columns between are left out. In a file
     that is not to be read with labels, lines may be tokens alone.
-
-    Raises:
-        DataError: If a line has no tag, or one of another scheme.
     """
     for blank, group in groupby(file.lines(), key=lambda numbered: not numbered[1].strip()):
         lines = [] if blank else list(group)
@@ -410,9 +388,6 @@ def blitzer_review(file: OpenedFile) -> Records:
 
     Nothing in them is escaped reliably, so the tags are read only where they stand alone on a line. A rating above 3 is
     positive, below 3 negative, as in the paper. The owner's ``unique_id`` is not used, since nothing makes it unique.
-
-    Raises:
-        DataError: If a block or a field is never closed, a review has no text, or a rating is no number.
     """
     start: int | None = None
     field: tuple[str, int] | None = None  # its name and line, while it is open
@@ -477,9 +452,6 @@ def semeval_xml(file: OpenedFile) -> Records:
 
     Each target becomes an aspect span; polarities and categories are left out. Targets called NULL stand for what a
     sentence does not say, and have no span. Spans are None throughout a file that annotates no sentence.
-
-    Raises:
-        DataError: If it is not well-formed, declares a document type, or an offset does not fit its term.
     """
     sentences = _Sentences(file)
     text = file.text.replace("\r", "\n")  # as XML has it, and expat counts lines

@@ -105,9 +105,6 @@ class Span:
 def split_tag(tag: object, where: Location | None = None, field: str = "tag") -> tuple[str, str]:
     """The prefix (B, I or O) and the type of a tag in BIO, BIOES or BILOU.
 
-    Raises:
-        DataError: If it is not ``O``, ``B-TYPE`` or ``I-TYPE``, nor what the other two add: ``E``, ``S``, ``L``, ``U``.
-
     Example:
         >>> split_tag("B-ASP"), split_tag("E-ASP"), split_tag("U-POS"), split_tag("O")
         (('B', 'ASP'), ('I', 'ASP'), ('B', 'POS'), ('O', ''))
@@ -130,9 +127,6 @@ def from_tokens(
     Args:
         tags: One tag a word, or None where the words are not annotated: then the spans are None.
         warnings: Counts what continues nothing, such as an ``I-`` after ``O``: read as ``B-``, as CoNLL's scorer does.
-
-    Raises:
-        DataError: If a token is blank, a tag is of no such scheme, or there are more of one than of the other.
 
     Example:
         >>> from_tokens(["great", "battery", "life"], ["B-OP", "B-ASP", "I-ASP"])[2]
@@ -249,9 +243,6 @@ def parse_record(
         labelled: False leaves ``label``, ``spans`` and ``tags`` unread.
         warnings: Counts unknown fields, overridden domains, mended labels and repaired tags.
 
-    Raises:
-        DataError: If a field is absent, of the wrong type or out of range.
-
     Example:
         >>> parse_record({"id": "a", "domain": "camera", "text": "sharp"}, Location("a.jsonl", 1))
         Record(id='a', domain='camera', text='sharp', words=None, label=None, spans=None)
@@ -314,11 +305,7 @@ def _string(obj: Mapping[str, object], name: str, where: Location) -> str:
 
 
 def encodable(value: str, name: str, where: Location) -> None:
-    """Refuse half a surrogate pair, which JSON can escape; no tokeniser takes it, and no file of results.
-
-    Raises:
-        DataError: There is one.
-    """
+    """Refuse half a surrogate pair, which JSON can escape; no tokeniser takes it, and no file of results."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -27,9 +27,6 @@ def open_texts(
 
     Returns:
         The number is None where it can't be known ahead: of lines that come through a pipe.
-
-    Raises:
-        DataError: the file can't be read, or holds no text; at once, or in plain text at the line.
     """
     stdin = str(source) == STDIN
     path = Path("stdin" if stdin else source)

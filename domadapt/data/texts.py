@@ -176,9 +176,6 @@ def hold_out(
     Returns:
         The rest, and the held-out part.
 
-    Raises:
-        ValueError: share or ``by`` are out of range, or all texts are copies of one.
-
     >>> records = tuple(Record(str(i), "camera", "Good." if i % 2 else f"Text {i}.") for i in range(10))
     >>> [[record.id for record in part] for part in hold_out(records, 0.5, seed=0)]
     [['1', '3', '5', '7', '9'], ['0', '2', '4', '6', '8']]
@@ -247,9 +244,6 @@ def edited(record: Record, edits: Iterable[Edit]) -> Record:
 
     Returns:
         A record with the same id. An edit's words, apart by spaces, are its tokens.
-
-    Raises:
-        ValueError: edits overlap, or one cuts a span.
 
     >>> record = Record("1", "camera", "The lens is good", spans=(Span(4, 8, "aspect"), Span(12, 16, "opinion")))
     >>> changed = edited(record, [Edit(4, 8, "battery life")])

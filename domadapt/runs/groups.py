@@ -34,9 +34,6 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
     """Read every ``metrics.json`` at or below a path, or several.
 
     Unreadable files among readable ones are left out, each with its reason in the log and in ``skipped``.
-
-    Raises:
-        ValueError: a path does not exist, nothing was found, or nothing of what was found is readable.
     """
     chosen = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     refuse_missing(chosen)
@@ -62,21 +59,13 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
 
 
 def refuse_missing(paths: Iterable[Path]) -> None:
-    """Refuse folders of runs that are not there.
-
-    Raises:
-        ValueError: naming the first.
-    """
+    """Refuse folders of runs that are not there."""
     if missing := [path for path in paths if not path.exists()]:
         raise ValueError(f"runs={missing[0]}: no such folder; expected one that `domadapt benchmark` has written")
 
 
 def read_metrics(path: Path) -> Metrics:
-    """One ``metrics.json``.
-
-    Raises:
-        ValueError: it is unreadable, half written, of another format, or lacks what a report needs; names the file.
-    """
+    """One ``metrics.json``."""
     content = load(path)
     if content.get("format") != FORMAT:
         found = f"format {content.get('format')!r}, expected {FORMAT}: another version of domadapt wrote it"
@@ -88,11 +77,7 @@ def read_metrics(path: Path) -> Metrics:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The content of one ``metrics.json``, as it is.
-
-    Raises:
-        ValueError: it is unreadable, half written, or no JSON object; names the file.
-    """
+    """The content of one ``metrics.json``, as it is."""
 
     def no_number(name: str) -> None:
         raise ValueError(f"it says {name} where a number belongs")
@@ -110,9 +95,6 @@ def load(path: Path) -> dict[str, Any]:
 
 def typed(content: Mapping[str, Any]) -> Metrics:
     """The record of what :func:`domadapt.train` returned, maybe with the ``folder`` that it lies in.
-
-    Raises:
-        ValueError: something that a report needs is missing, or is of another kind.
 
     >>> typed({"source": "camera"})
     Traceback (most recent call last):
@@ -343,9 +325,6 @@ def reselect(runs: Sequence[Metrics], name: str) -> tuple[tuple[Metrics, ...], t
     Returns:
         The runs that it scored, and what has changed, in words. What was recorded of the kept epoch alone is dropped,
         also from the seeds beside, so that no mean is over some of them.
-
-    Raises:
-        ValueError: no run was scored by it; names those that did.
 
     >>> from domadapt.runs.metrics import Choice, Selection
     >>> picks = {"entropy": Choice(1, {"span_f1": 0.5}), "oracle": Choice(2, {"span_f1": 0.75})}

@@ -163,11 +163,7 @@ def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
 
 
 def run_folder(cfg: Mapping[str, Any]) -> Path:
-    """Where a cell is written: as configured, else by pair, method, seed and the beginning of its key.
-
-    Raises:
-        ValueError: a secret of the environment would become a name in files.
-    """
+    """Where a cell is written: as configured, else by pair, method, seed and the beginning of its key."""
     if cfg["paths"] is None:
         raise ValueError("paths=null: expected folders; leave it out, or set one: paths.runs=FOLDER")
     pair, method, run = str(cfg["pair"]), str(cfg["method"]), cfg["paths"]["run"]
@@ -181,9 +177,6 @@ def run_folder(cfg: Mapping[str, Any]) -> Path:
 
 def folder_of(cfg: Mapping[str, Any], name: str) -> Path:
     """One of the configured folders.
-
-    Raises:
-        ValueError: it is not given.
 
     >>> folder_of({"paths": {"cache": None}}, "cache")
     Traceback (most recent call last):

@@ -38,9 +38,6 @@ def run_lock(folder: Path, wait: bool) -> Iterator[None]:
 
     Args:
         folder: the run's; made if absent.
-
-    Raises:
-        Busy: another process holds it, and ``wait`` is False.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
@@ -94,11 +91,7 @@ def runs(status: dict[str, Any]) -> bool:
 
 
 def read_results(folder: Path, key: str) -> dict[str, Any] | None:
-    """A run folder's ``metrics.json``; None if there is none, or none that is whole and sound.
-
-    Raises:
-        ValueError: it is of another cell, or may not be read.
-    """
+    """A run folder's ``metrics.json``; None if there is none, or none that is whole and sound."""
     try:
         metrics = load(folder / "metrics.json")
     except ValueError as error:
@@ -115,11 +108,7 @@ def read_results(folder: Path, key: str) -> dict[str, Any] | None:
 
 
 def finished(cfg: DictConfig) -> dict[str, Any] | None:
-    """The results of a configuration that has been run; nothing that trains is loaded to find them.
-
-    Raises:
-        ValueError: its folder is another cell's.
-    """
+    """The results of a configuration that has been run; nothing that trains is loaded to find them."""
     folder = run_folder(cfg)
     metrics = read_results(folder, cell_key(cfg))
     if metrics is None or read_status(folder):
@@ -184,11 +173,7 @@ class Status:
             self._write({"stage": self.stage})
 
     def check_folder(self) -> None:
-        """Before something is written that lasts: is the folder still the one that was locked?
-
-        Raises:
-            RuntimeError: it was deleted or replaced, so that another process may be writing there.
-        """
+        """Before something is written that lasts: is the folder still the one that was locked?"""
         if identity(self.path.with_name(LOCK)) != self._lock:
             raise RuntimeError(
                 f"{self.path.parent}: was deleted or replaced while it was being written; run the same command again"

@@ -113,9 +113,6 @@ def align(piece_offsets: object, word_offsets: object) -> Alignment:
     Returns:
         The overlapping pairs.
 
-    Raises:
-        ValueError: the words are not sorted or overlap.
-
     >>> align([(0, 0), (0, 3), (3, 8), (0, 0)], [(0, 4), (5, 8)]).pair_words.tolist()
     [0, 0, 1]
     """

@@ -119,11 +119,7 @@ class ParseCache:
         self._database.close()
 
     def _open(self) -> None:
-        """Connect; a damaged file is set aside first.
-
-        Raises:
-            OSError: the file can't be used, and is not damaged.
-        """
+        """Connect; a damaged file is set aside first."""
         for attempt in range(3):
             try:
                 with one_at_a_time(self.path):  # of two that make a new file's log, SQLite refuses one without waiting
@@ -151,11 +147,7 @@ class ParseCache:
         self._database = database
 
     def _set_aside(self, error: sqlite3.Error, last: bool = False) -> None:
-        """Move a damaged file out of the way, unless another process has already replaced it.
-
-        Raises:
-            OSError: the error is none of damage.
-        """
+        """Move a damaged file out of the way, unless another process has already replaced it."""
         if not hasattr(error, "sqlite_errorcode"):
             raise error  # none of SQLite's, but of how it is used
         kind = error.sqlite_errorcode & 0xFF

@@ -194,11 +194,7 @@ def _tags(rows: list[list[str]]) -> tuple[str, ...]:
 
 
 def _check_trees(heads: IntArray, where: str) -> None:
-    """One root is a sentence, several are sentences that follow one another.
-
-    Raises:
-        ValueError: there is a circle, or two roots share one sentence.
-    """
+    """One root is a sentence, several are sentences that follow one another."""
     roots = heads
     for _ in range(len(heads).bit_length()):  # after each round, twice as far up
         roots = roots[roots]

@@ -67,11 +67,7 @@ def word_class(tag: str) -> str:
 
 
 def is_noun(parse: Parse, word: int, text: str) -> bool:
-    """Whether a word is tagged as a noun and begins with a letter or digit.
-
-    Raises:
-        ValueError: no word of the text has a tag, so that nobody knows.
-    """
+    """Whether a word is tagged as a noun and begins with a letter or digit."""
     tag = parse.tags[word]
     if not tag and not any(parse.tags):
         raise ValueError(

@@ -137,9 +137,6 @@ class SpacyParser:
         """Parse a stream of texts in order; memory does not grow with its length.
 
         ``processes`` start for more than ``WORTH`` characters of text; fewer are parsed here.
-
-        Raises:
-            RuntimeError: a worker was killed.
         """
         stream = iter(texts)
         if processes > 1:
@@ -243,11 +240,7 @@ def shipped_folder() -> Path:
 
 
 def pipeline_name(meta: Mapping[str, Any], folder: Path | None) -> str:
-    """Name, version and content of a pipeline: spaCy calls every self-trained one `pipeline-0.0.0`.
-
-    Raises:
-        ValueError: spaCy, whose version is part of the name, is not installed.
-    """
+    """Name, version and content of a pipeline: spaCy calls every self-trained one `pipeline-0.0.0`."""
     try:
         release = version("spacy")
     except PackageNotFoundError:

@@ -86,9 +86,6 @@ class Classification(Task):
 def auto(records: Sequence[Record]) -> str:
     """Name of the task that labelled records are of: spans first, for there are corpora with both.
 
-    Raises:
-        ValueError: they are not annotated at all.
-
     >>> auto([Record("1", "camera", "Sharp.", label="positive")])
     'classification'
     """

@@ -74,11 +74,7 @@ class Task(ABC):
 
     @abstractmethod
     def check(self, records: Sequence[Record]) -> None:
-        """Refuse records without the task's labels, or with unknown ones.
-
-        Raises:
-            DataError: naming file, line and the known labels.
-        """
+        """Refuse records without the task's labels, or with unknown ones."""
 
     def usable(self, records: tuple[Record, ...], warnings: Counter[str]) -> tuple[Record, ...]:
         """Records that the task can learn from or be scored on; what is left out is counted."""

@@ -180,11 +180,7 @@ def track_benchmark(
 
 
 def make_trackers(config: Any) -> list[Tracker]:
-    """The trackers of a configuration: none, one, or several by name.
-
-    Raises:
-        ValueError: one is not there, or is none.
-    """
+    """The trackers of a configuration: none, one, or several by name."""
     if config and "_target_" not in config and all(isinstance(each, Mapping) for each in config.values()):
         return [tracker for each in config.values() for tracker in make_trackers(each)]
     tracker = make(config) if config else None
@@ -334,10 +330,6 @@ class MLflow(LightningTracker):
 
 
 def needs(package: str) -> None:
-    """Refuse to run without an optional package.
-
-    Raises:
-        ValueError: with the line that installs it.
-    """
+    """Refuse to run without an optional package."""
     if find_spec(package) is None:
         raise ValueError(f"tracking={package} needs a package that is not installed: pip install 'domadapt[{package}]'")

@@ -65,9 +65,6 @@ def _visible(character: str) -> str:
 def plain_json(value: Any) -> Any:
     """A value in dicts, lists, strings, numbers, booleans and None; what is not finite becomes None.
 
-    Raises:
-        TypeError: there is something else in it; names its type and its place.
-
     >>> import numpy as np
     >>> plain_json({"loss": np.float32(0.5), "curve": (1, float("nan")), 3: np.arange(2)})
     {'loss': 0.5, 'curve': [1, None], '3': [0, 1]}

@@ -27,9 +27,6 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: i
 
     The workers are loky's: they wait for more a while, so that only the first call pays for starting them, and a
     caller's script needs no ``if __name__ == "__main__"``. ``work`` must be picklable.
-
-    Raises:
-        RuntimeError: a worker was killed.
     """
     from joblib.externals.loky import get_reusable_executor
 
