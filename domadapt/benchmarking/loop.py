@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -18,13 +17,11 @@ from omegaconf import DictConfig, OmegaConf
 from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.benchmarking.live import LiveTable
 from domadapt.benchmarking.plan import FINISHED, PlannedCell, cells, check, duration, one_each, plan
-from domadapt.config.compose import compose, to_builtin, user_error
-from domadapt.reporting.report import report
+from domadapt.config.compose import compose, user_error
 from domadapt.reporting.tables import text_table
 from domadapt.runs.groups import distinct, flat, settings
 from domadapt.runs.key import described, folder_of
 from domadapt.runs.status import Busy
-from domadapt.tracking.tracker import track_benchmark
 from domadapt.training.sharing import forget_networks
 from domadapt.utils.redact import guard_logs, redact, redacted
 
@@ -42,10 +39,6 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     """
     todo = cells(cfg, overrides)
     done, failure = sweep(todo)
-    if done and cfg.tracking:
-        finished_ones = [cell.folder for cell in todo if cell.state() == FINISHED]
-        runs = Path(cfg.paths.runs)
-        track_benchmark(to_builtin(cfg.tracking), runs, done, report(finished_ones, runs / "report.html"))
     if failure:
         raise failure
     # What cells have shared is of no use to others, and large: the weights of each network's epochs.

@@ -29,19 +29,16 @@ class Layout(NamedTuple):
     """Which parts of a corpus are what; a part is a file, ``DOMAIN.PART.jsonl``.
 
     Attributes:
-        domains: any two of them are a problem.
         train, dev, test: the source's; a dev of None is held out of train.
-        texts: the target's text, read without labels.
-        target_test: the target's test.
         ceiling, ceiling_dev: what the in-domain ceiling trains on, and its dev; None is held out.
     """
 
-    domains: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()  #: any two of them are a problem
     train: str = "train"
     dev: str | None = None
     test: str | None = "test"
-    texts: tuple[str, ...] = ("train",)
-    target_test: str = "test"
+    texts: tuple[str, ...] = ("train",)  #: the target's text, read without labels
+    target_test: str = "test"  #: the target's test
     ceiling: tuple[str, ...] = ("train",)
     ceiling_dev: str | None = None
 

@@ -142,11 +142,7 @@ class Domains:
     Attributes:
         source, target: names.
         source_train, source_dev, source_test: labelled records; dev chooses the checkpoint.
-        unlabeled: target text.
-        test: the sealed target test; None where the user has no labels at all.
         ceiling: loads labelled target records for the in-domain ceiling; None where there are none.
-        warnings: what readers mended, counted.
-        target_records: labelled target records that have joined ``source_train``, each once.
     """
 
     source: str
@@ -154,11 +150,11 @@ class Domains:
     source_train: tuple[Record, ...]
     source_dev: tuple[Record, ...]
     source_test: tuple[Record, ...]
-    unlabeled: TargetUnlabeled
-    test: SealedTest | None
+    unlabeled: TargetUnlabeled  #: target text
+    test: SealedTest | None  #: the sealed target test; None where the user has no labels at all
     ceiling: Callable[[], Ceiling] | None = None
-    warnings: Counter[str] = field(default_factory=Counter)
-    target_records: tuple[Record, ...] = ()
+    warnings: Counter[str] = field(default_factory=Counter)  #: what readers mended, counted
+    target_records: tuple[Record, ...] = ()  #: labelled target records that have joined ``source_train``, each once
 
     @property
     def target_labels(self) -> int:

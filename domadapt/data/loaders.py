@@ -21,13 +21,12 @@ class StepBatches:
     Attributes:
         source_weight: what the losses of this process's share count for, so that their mean over all processes is the
             loss of the whole batch; 1 with one process.
-        target_weight: the same of the target batch.
     """
 
     source: Batch
     target: Batch | None = None
     source_weight: float = 1.0
-    target_weight: float = 1.0
+    target_weight: float = 1.0  #: the same of the target batch
 
     def to(self, device: torch.device | str) -> "StepBatches":
         """The same step on another device."""

@@ -112,7 +112,7 @@ def plain_text(file: OpenedFile) -> Records:
 
 
 def jsonl(file: OpenedFile) -> Records:
-    """JSON Lines: one object a line, as :func:`~domadapt.data.records.parse_record` has it, or as doccano and spaCy do."""
+    """JSON Lines: one object a line, ours (:func:`~domadapt.data.records.parse_record`), doccano's or spaCy's."""
     expected, fix = "one JSON object a line", "write each record with json.dumps on a line of its own"
     for line, content in file.lines():
         if not content.strip():
@@ -549,17 +549,11 @@ class _Sentences:
 
 
 class Format(NamedTuple):
-    """A format.
+    """A format."""
 
-    Attributes:
-        read: yields each record with its first line.
-        fits: whether the first characters of a file bear the format's own marks.
-        extensions: that mean this format when the text itself does not tell.
-    """
-
-    read: Callable[[OpenedFile], Records]
-    fits: Callable[[str], bool]
-    extensions: tuple[str, ...] = ()
+    read: Callable[[OpenedFile], Records]  #: yields each record with its first line
+    fits: Callable[[str], bool]  #: whether the first characters of a file bear the format's own marks
+    extensions: tuple[str, ...] = ()  #: that mean this format when the text itself does not tell
 
 
 def _starts(*marks: str) -> Callable[[str], bool]:

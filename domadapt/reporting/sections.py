@@ -16,7 +16,7 @@ from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference, settin
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Replicability, Significance, Statistics
-from domadapt.utils.redact import without_given
+from domadapt.utils.redact import redact
 from domadapt.utils.text import visible
 
 if TYPE_CHECKING:
@@ -376,10 +376,10 @@ def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
     )
     own = {pair.name: tuple(line for method in pair.methods for line in _differing(method, shared)) for pair in pairs}
     blocks += [Listing(f"{n}: settings that not all runs share, and warnings", some) for n, some in own.items() if some]
-    common = tuple(without_given(f"{name}={value}") for name, value in shared.items())
+    common = tuple(redact(f"{name}={value}") for name, value in shared.items())
     blocks.append(Listing(f"{counted(len(common), 'setting')} shared by all runs", common, code=True))
     for name, title in (("versions", "Versions"), ("hardware", "Hardware")):
-        lines = [f"{counted(n, 'run')}: {without_given(text) or 'not recorded'}" for text, n in counts_of(runs, name)]
+        lines = [f"{counted(n, 'run')}: {redact(text) or 'not recorded'}" for text, n in counts_of(runs, name)]
         blocks += [Prose(f"{title}. {line}") for line in lines[:3]]
         if len(lines) > 3:
             blocks.append(Listing(f"{title}: {len(lines) - 3} more", tuple(lines[3:])))
@@ -387,7 +387,7 @@ def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
 
 
 def _command(method: MethodRuns, run: Metrics) -> str:
-    command, key = without_given(run.command or "not recorded"), run.key or "not recorded"
+    command, key = redact(run.command or "not recorded"), run.key or "not recorded"
     return f"{command}  # {method.name}, seed {run.seed}, key {key}"
 
 
@@ -401,6 +401,6 @@ def _warnings(method: MethodRuns) -> Mapping[str, int]:
 
 def _differing(method: MethodRuns, shared: Mapping[str, str]) -> list[str]:
     own = {name: value for name, value in settings(method.config).items() if shared.get(name) != value}
-    told = ", ".join(without_given(f"{name}={value}") for name, value in own.items())
+    told = ", ".join(redact(f"{name}={value}") for name, value in own.items())
     warnings = [f"{method.name}: {counted(n, 'time')}: {message}" for message, n in sorted(_warnings(method).items())]
     return [*([f"{method.name}: {told}"] if told else []), *warnings]

@@ -147,17 +147,11 @@ def relative(path: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class MethodRuns:
-    """One method on one pair: runs that differ in nothing but the seed.
+    """One method on one pair: runs that differ in nothing but the seed."""
 
-    Attributes:
-        name: shown; says the settings, too, where one name was run with several.
-        role: which bar it is; ``control`` where another method names it as its own.
-        runs: one a seed, in the seeds' order.
-    """
-
-    name: str
-    role: str
-    runs: tuple[Metrics, ...]
+    name: str  #: shown; says the settings, too, where one name was run with several
+    role: str  #: which bar it is; ``control`` where another method names it as its own
+    runs: tuple[Metrics, ...]  #: one a seed, in the seeds' order
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -176,21 +170,13 @@ class MethodRuns:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One source and one target, and what was tried on them.
+    """One source and one target, and what was tried on them."""
 
-    Attributes:
-        name: shown.
-        headline: name of the score that methods are compared by.
-        task: extraction or classification.
-        methods: by role and name.
-        repeated: runs left out because a later one has the same settings and seed.
-    """
-
-    name: str
-    headline: str
-    task: str
-    methods: tuple[MethodRuns, ...]
-    repeated: int = 0
+    name: str  #: shown
+    headline: str  #: name of the score that methods are compared by
+    task: str  #: extraction or classification
+    methods: tuple[MethodRuns, ...]  #: by role and name
+    repeated: int = 0  #: runs left out because a later one has the same settings and seed
 
 
 def group(metrics: Sequence[Metrics]) -> list[Pair]:

@@ -59,17 +59,13 @@ class Selection:
     """Which epoch was kept.
 
     Attributes:
-        validator: that chose it.
-        epoch: chosen.
-        gap: the oracle's headline score less the chosen epoch's; None without target labels.
-        choices: every validator's.
         target_curve: (epochs,) headline scores on the target test; empty where only choices were scored.
     """
 
-    validator: str | None = None
-    epoch: First | None = None
-    gap: Share | None = None
-    choices: dict[str, Choice] = field(default_factory=dict)
+    validator: str | None = None  #: that chose it
+    epoch: First | None = None  #: chosen
+    gap: Share | None = None  #: the oracle's headline score less the chosen epoch's; None without target labels
+    choices: dict[str, Choice] = field(default_factory=dict)  #: every validator's
     target_curve: tuple[Share, ...] = ()
 
 
@@ -88,17 +84,15 @@ class Calibration:
 
     Attributes:
         error, bins: as the model predicts.
-        scaled_error: after temperature scaling on source dev.
         source_dev_error, source_dev_scaled_error: the same on source dev; of the in-domain ceiling, on its own dev.
-        temperature: above 1 where the model is too sure on source dev.
     """
 
     error: Share | None = None
     bins: tuple[Bin, ...] = ()
-    scaled_error: Share | None = None
+    scaled_error: Share | None = None  #: after temperature scaling on source dev
     source_dev_error: Share | None = None
     source_dev_scaled_error: Share | None = None
-    temperature: Positive | None = None
+    temperature: Positive | None = None  #: above 1 where the model is too sure on source dev
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +100,18 @@ class Expected:
     """The headline score that was expected on the target without reading a label of it.
 
     Attributes:
-        score: expected, corrected by what the estimate is off on average elsewhere.
         low, high: where the score lies nine times in ten.
-        estimate: which of ``estimates`` it comes from.
         usual_error: its mean absolute error on corpora that it was not fitted to; None where that was never measured.
-        temperature: that source dev calibrates the probabilities with.
-        texts: unlabelled ones that were read.
-        estimates: name → scores by name, uncorrected.
     """
 
-    score: Share
+    score: Share  #: expected, corrected by what the estimate is off on average elsewhere
     low: Share
     high: Share
-    estimate: str = ""
+    estimate: str = ""  #: which of ``estimates`` it comes from
     usual_error: Share | None = None
-    temperature: Positive | None = None
-    texts: Whole = 0
-    estimates: dict[str, Scores] = field(default_factory=dict)
+    temperature: Positive | None = None  #: that source dev calibrates the probabilities with
+    texts: Whole = 0  #: unlabelled ones that were read
+    estimates: dict[str, Scores] = field(default_factory=dict)  #: name → scores by name, uncorrected
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,20 +150,9 @@ class Metrics:
 
     Attributes:
         source, target, task, headline, method, role, seed: what was run; ``headline`` names the score to compare by.
-        key: fingerprint of settings, data and code.
-        training: key of the training that made the weights, where several cells share it.
-        ceiling: the same of an in-domain run, which pairs with one target share.
-        copied_from: folder of the run whose result this is a copy of; None where the cell was trained.
         source_dev, source_test, target_test, target_test_clean: scores by name; None where there are no labels.
-        target_test_sizes: None without target labels.
-        expected: None for the in-domain ceiling, whose dev has target labels.
         selection, curve, calibration, counts: see their classes.
-        stages: what methods recorded of their preparation.
-        seconds: by stage, over all attempts.
-        attempts: how often it was started.
-        config: as composed, without secrets.
         versions, hardware, command: for running it again.
-        folder: where the file lies; empty if it was never read from one.
     """
 
     source: str = ""
@@ -184,28 +162,28 @@ class Metrics:
     method: str = ""
     role: str = ""
     seed: int = 0
-    key: str | None = None
-    training: str | None = None
-    ceiling: str | None = None
-    copied_from: str | None = None
+    key: str | None = None  #: fingerprint of settings, data and code
+    training: str | None = None  #: key of the training that made the weights, where several cells share it
+    ceiling: str | None = None  #: the same of an in-domain run, which pairs with one target share
+    copied_from: str | None = None  #: folder of the run whose result this is a copy of; None where the cell was trained
     source_dev: Scores = field(default_factory=dict)
     source_test: Scores | None = None
     target_test: Scores | None = None
     target_test_clean: Scores | None = None
-    target_test_sizes: Sizes | None = None
-    expected: Expected | None = None
+    target_test_sizes: Sizes | None = None  #: None without target labels
+    expected: Expected | None = None  #: None for the in-domain ceiling, whose dev has target labels
     selection: Selection = Selection()
     curve: tuple[Epoch, ...] = ()
     calibration: Calibration = Calibration()
     counts: Counts = Counts()
-    stages: dict[str, Any] = field(default_factory=dict)
-    seconds: dict[str, Seconds] = field(default_factory=dict)
-    attempts: Whole | None = None
-    config: dict[str, Any] = field(default_factory=dict)
+    stages: dict[str, Any] = field(default_factory=dict)  #: what methods recorded of their preparation
+    seconds: dict[str, Seconds] = field(default_factory=dict)  #: by stage, over all attempts
+    attempts: Whole | None = None  #: how often it was started
+    config: dict[str, Any] = field(default_factory=dict)  #: as composed, without secrets
     versions: dict[str, Any] = field(default_factory=dict)
     hardware: dict[str, Any] = field(default_factory=dict)
     command: str | None = None
-    folder: str = ""
+    folder: str = ""  #: where the file lies; empty if it was never read from one
 
     @property
     def network(self) -> str:

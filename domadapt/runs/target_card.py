@@ -16,17 +16,14 @@ class ShownText:
     """One target text as the model labels it.
 
     Attributes:
-        text: the beginning of it.
-        left_out: characters that are not in ``text``.
         label, confidence: of classification.
-        spans: (start, end, type) of extraction, in characters of ``text``.
     """
 
-    text: str
-    left_out: int = 0
+    text: str  #: the beginning of it
+    left_out: int = 0  #: characters that are not in ``text``
     label: str | None = None
     confidence: float = 0.0
-    spans: tuple[tuple[int, int, str], ...] = ()
+    spans: tuple[tuple[int, int, str], ...] = ()  #: (start, end, type) of extraction, in characters of ``text``
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +31,24 @@ class Kind:
     """One label or span type: how often the model finds it, and where.
 
     Attributes:
-        name: of the label or type.
-        count: target texts with the label, or spans of the type.
-        source: the same of the source's labelled texts.
         words: that it finds most, or that set its texts apart from the others', with their counts.
     """
 
-    name: str
-    count: int
-    source: int
+    name: str  #: of the label or type
+    count: int  #: target texts with the label, or spans of the type
+    source: int  #: the same of the source's labelled texts
     words: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedWords:
-    """Words that the source-only model finds much more often than this one, or much less often.
+    """Words that the source-only model finds much more often than this one, or much less often."""
 
-    Attributes:
-        kind: span type.
-        words: in lower case.
-        before: times the source-only model finds them in the target.
-        now: times this model does.
-        text: a target text in which one of the two finds them.
-    """
-
-    kind: str
-    words: str
-    before: int
-    now: int
-    text: ShownText | None = None
+    kind: str  #: span type
+    words: str  #: in lower case
+    before: int  #: times the source-only model finds them in the target
+    now: int  #: times this model does
+    text: ShownText | None = None  #: a target text in which one of the two finds them
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +64,16 @@ class TargetCard:
     """A run on a target without labels.
 
     Attributes:
-        key: of the run.
         source, target, task, backbone, method, seed, headline: what was run, as ``metrics.json`` says it.
-        source_dev: the headline score on the source's dev part, of ``dev_texts`` texts.
-        source_texts: labelled texts trained on.
         steps, epochs: of training.
-        texts: of the target, all of them labelled in ``predictions.jsonl``.
-        empty: of these, texts without a span; 0 in classification.
         confidence: mean probability of what was predicted: of labels, or of the words in spans; None where nothing was.
-        unsure: share of it below one half.
-        kinds: each label or span type.
-        samples: some of the predictions, drawn at random.
-        warnings: why not to believe them, the weightiest first.
         expected: headline score on the target, without its labels; None where nothing estimates it.
         changes: against the source-only model, where it was trained along; the largest first.
         relabelled: texts with another label than by the source-only model; None where there is none, or of spans.
         to_label: file of texts drawn at random beside the card, for ``domadapt score``; empty where there is none.
-        folder: the run's, where the card lies.
     """
 
-    key: str
+    key: str  #: of the run
     source: str
     target: str
     task: str
@@ -105,23 +81,23 @@ class TargetCard:
     method: str
     seed: int
     headline: str
-    source_dev: float
+    source_dev: float  #: the headline score on the source's dev part, of ``dev_texts`` texts
     dev_texts: int
-    source_texts: int
+    source_texts: int  #: labelled texts trained on
     steps: int
     epochs: int
-    texts: int
-    empty: int
+    texts: int  #: of the target, all of them labelled in ``predictions.jsonl``
+    empty: int  #: of these, texts without a span; 0 in classification
     confidence: float | None
-    unsure: float
-    kinds: tuple[Kind, ...]
-    samples: tuple[ShownText, ...]
-    warnings: tuple[CardWarning, ...] = ()
+    unsure: float  #: share of it below one half
+    kinds: tuple[Kind, ...]  #: each label or span type
+    samples: tuple[ShownText, ...]  #: some of the predictions, drawn at random
+    warnings: tuple[CardWarning, ...] = ()  #: why not to believe them, the weightiest first
     expected: Expected | None = None
     changes: tuple[ChangedWords, ...] = ()
     relabelled: int | None = None
     to_label: str = ""
-    folder: str = ""
+    folder: str = ""  #: the run's, where the card lies
 
     @property
     def model(self) -> str:

@@ -20,19 +20,12 @@ IGNORED = -100  # the index that torch's cross entropy leaves out
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Pairs of overlapping pieces and words of one text, sorted by piece, then word.
+    """Pairs of overlapping pieces and words of one text, sorted by piece, then word."""
 
-    Attributes:
-        pair_pieces: (pairs,) piece index of each pair.
-        pair_words: (pairs,) word index of each pair.
-        pieces: number of pieces, special ones included.
-        words: number of words, those lost to truncation included.
-    """
-
-    pair_pieces: IntArray
-    pair_words: IntArray
-    pieces: int
-    words: int
+    pair_pieces: IntArray  #: (pairs,) piece index of each pair
+    pair_words: IntArray  #: (pairs,) word index of each pair
+    pieces: int  #: number of pieces, special ones included
+    words: int  #: number of words, those lost to truncation included
 
     def word_first_pieces(self) -> IntArray:
         """(words,) first piece of each word; -1 where no piece is left of it (truncated, or whitespace)."""

@@ -44,12 +44,11 @@ class NounPhrase(NamedTuple):
 
     Attributes:
         first, end: its words, end exclusive.
-        plural: whether its last word is one.
     """
 
     first: int
     end: int
-    plural: bool
+    plural: bool  #: whether its last word is one
 
 
 def universal(tag: str) -> str:
@@ -107,20 +106,14 @@ class Linked(NamedTuple):
 class Rule(NamedTuple):
     """A path that is taken for a sign of a term.
 
-    Attributes:
-        path: from opinion word to noun; ``^`` marks the way up to a head.
-        found: runs of nouns that it leads to in the source.
-        right: those of them that are terms.
-        example: opinion word and term of one of them.
-
     >>> print(Rule(("^amod",), 40, 30, ("sharp", "lens")))
     ^amod: 30 of 40 are terms (75 %), as from 'sharp' to 'lens'
     """
 
-    path: Path
-    found: int
-    right: int
-    example: tuple[str, str]
+    path: Path  #: from opinion word to noun; ``^`` marks the way up to a head
+    found: int  #: runs of nouns that it leads to in the source
+    right: int  #: those of them that are terms
+    example: tuple[str, str]  #: opinion word and term of one of them
 
     @property
     def precision(self) -> float:

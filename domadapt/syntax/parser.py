@@ -52,18 +52,15 @@ class Parse(NamedTuple):
     """A dependency parse of one text; several sentences in it mean several roots. A tuple is made fast by a warm cache.
 
     Attributes:
-        words: (words, 2) character ranges, end exclusive.
-        heads: (words,) index of each word's head; a root is its own head.
-        relations: (words,) name of the arc to the head.
         tags: (words,) part-of-speech tag: Penn's of an English pipeline, else a universal one, with :data:`PLURAL`
             behind that of a plural noun; empty where the parser gives none. See :mod:`~domadapt.syntax.nouns`.
-        antecedents: coreference, where the parser tells it: the head word of a mention, and that of the mention
-            before it that names the same.
+        antecedents: coreference, where the parser tells it: the head word of a mention, and that of the mention before
+            it that names the same.
     """
 
-    words: IntArray
-    heads: IntArray
-    relations: tuple[str, ...]
+    words: IntArray  #: (words, 2) character ranges, end exclusive
+    heads: IntArray  #: (words,) index of each word's head; a root is its own head
+    relations: tuple[str, ...]  #: (words,) name of the arc to the head
     tags: tuple[str, ...]
     antecedents: tuple[tuple[int, int], ...] = ()
 

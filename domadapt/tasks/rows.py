@@ -16,23 +16,14 @@ FloatArray = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """Rows of one pass over texts, in no particular order: one a text, or one a word.
+    """Rows of one pass over texts, in no particular order: one a text, or one a word."""
 
-    Attributes:
-        probabilities: (rows, classes).
-        features: (rows, width) what the task head reads, in half precision.
-        texts: (rows,) place of the text in its list.
-        words: (rows,) number of the word in its text; 0 where texts are classified.
-        classes: (rows,) true classes; -1 where there are none.
-        o_class: the class of words that are nothing; -1 where every row is something.
-    """
-
-    probabilities: FloatArray
-    features: NDArray[np.float16]
-    texts: IntArray
-    words: IntArray
-    classes: IntArray
-    o_class: int = -1
+    probabilities: FloatArray  #: (rows, classes)
+    features: NDArray[np.float16]  #: (rows, width) what the task head reads, in half precision
+    texts: IntArray  #: (rows,) place of the text in its list
+    words: IntArray  #: (rows,) number of the word in its text; 0 where texts are classified
+    classes: IntArray  #: (rows,) true classes; -1 where there are none
+    o_class: int = -1  #: the class of words that are nothing; -1 where every row is something
 
     def __len__(self) -> int:
         return len(self.texts)

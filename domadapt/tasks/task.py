@@ -21,34 +21,24 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a model says of one text.
+    """What a model says of one text."""
 
-    Attributes:
-        label: the class, for classification.
-        confidence: its probability, or the mean probability of the predicted words' classes.
-        spans: character ranges of the user's own text, for extraction, each with its confidence.
-        truncated: whether the text's end was not read.
-    """
-
-    label: str | None = None
-    confidence: float = 0.0
-    spans: tuple[Span, ...] = ()
-    truncated: bool = False
+    label: str | None = None  #: the class, for classification
+    confidence: float = 0.0  #: its probability, or the mean probability of the predicted words' classes
+    spans: tuple[Span, ...] = ()  #: character ranges of the user's own text, for extraction, each with its confidence
+    truncated: bool = False  #: whether the text's end was not read
 
 
 class Task(ABC):
     """A kind of label.
 
     Attributes:
-        kind: ``token`` or ``sequence``: which stock head is used.
-        labels: names of the classes, in the order of the logits.
-        headline: name of the score that results are compared by.
         temperature: of confidences; 1 until it is fitted to source dev.
     """
 
-    kind: str
-    labels: list[str]
-    headline: str
+    kind: str  #: ``token`` or ``sequence``: which stock head is used
+    labels: list[str]  #: names of the classes, in the order of the logits
+    headline: str  #: name of the score that results are compared by
 
     def __init__(self, temperature: float) -> None:
         if type(temperature) not in (int, float) or not 0.01 <= temperature <= 100:

@@ -1,5 +1,6 @@
 """Trackers: who watches a run, and what they are told."""
 
+import inspect
 import logging
 import os
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from pytorch_lightning.loggers import CSVLogger, Logger, MLFlowLogger, TensorBoardLogger
+from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities import rank_zero_only
 
 from domadapt.config.compose import make
@@ -26,33 +27,24 @@ STEP_LOSSES, STEP = "loss/", "step/"
 LONGEST_REASON = 200  # characters of an error that are told
 NOT_TRACKED = ("paths", "tracking", "benchmark")  # of a configuration: not what a run is, but where, and beside which
 NOT_FINAL = ("format", "seed", "config", "counts", "curve", "versions", "hardware")  # of metrics.json: no results
+# Its own patience is ten minutes a request; a database, in place of files, needs more than mlflow-skinny.
+MLFLOW = {"HTTP_REQUEST_MAX_RETRIES": "1", "HTTP_REQUEST_TIMEOUT": "10", "ALLOW_FILE_STORE": "true"}
 UNUSUAL = r"[^\w./ -]"  # in names of metrics: MLflow refuses them
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a tracker is told of a run.
+    """What a tracker is told of a run."""
 
-    Attributes:
-        pair: names of source and target.
-        method: what the run is called in tables.
-        key: of the cell.
-        attempt: 1, and one more for every time that the run was killed and started again.
-        config: plain dicts without secrets, without paths of the home folder.
-        folder: the run's own.
-        home: the folder that the run shares with its sweep; its own if that was named by hand.
-        role: which bar of the report it is.
-    """
-
-    pair: str
-    method: str
+    pair: str  #: names of source and target
+    method: str  #: what the run is called in tables
     seed: int
-    key: str
-    attempt: int
-    config: dict[str, Any]
-    folder: Path
-    home: Path
-    role: str = ""
+    key: str  #: of the cell
+    attempt: int  #: 1, and one more for every time that the run was killed and started again
+    config: dict[str, Any]  #: plain dicts without secrets, without paths of the home folder
+    folder: Path  #: the run's own
+    home: Path  #: the folder that the run shares with its sweep; its own if that was named by hand
+    role: str = ""  #: which bar of the report it is
 
     @property
     def name(self) -> str:
@@ -83,16 +75,9 @@ class Tracker:
     def end(self, metrics: Content | None) -> None:
         """The run is over; ``metrics`` are the content of ``metrics.json``, None if it failed or was stopped."""
 
-    def benchmark(self, home: Path, metrics: Sequence[Content], report: Path | None) -> None:
-        """An experiment is through."""
-
 
 class TrackerLogger(Logger):
-    """Trackers as training holds them: a Lightning logger that never raises, and says once why a tracker has stopped.
-
-    Args:
-        trackers: side by side; one that fails stops no other.
-    """
+    """Trackers side by side: a Lightning logger that never raises, and says once why a tracker has stopped."""
 
     def __init__(self, trackers: Sequence[Tracker]) -> None:
         super().__init__()
@@ -116,8 +101,8 @@ class TrackerLogger(Logger):
 
         def log(tracker: Tracker) -> None:
             thinned = (at - 1) % tracker.every != 0
-            if told := {k: v for k, v in metrics.items() if not (thinned and k.startswith((STEP_LOSSES, STEP)))}:
-                tracker.log(told, at)
+            if logged := {k: v for k, v in metrics.items() if not (thinned and k.startswith((STEP_LOSSES, STEP)))}:
+                tracker.log(logged, at)
 
         self.tell(log)
 
@@ -164,21 +149,6 @@ def tracking(config: dict[str, Any], key: str, folder: Path, attempt: int = 1) -
         logger.close()
 
 
-def track_benchmark(
-    config: Mapping[str, Any] | None, home: Path, metrics: Sequence[Content], report: Path | None = None
-) -> None:
-    """Show an experiment's tables, figures and report where its runs are shown.
-
-    Args:
-        config: of the trackers.
-        home: folder of the runs.
-        report: the HTML file, if there is one.
-    """
-    logger = TrackerLogger(make_trackers(config))
-    if metrics:
-        logger.tell(lambda tracker: tracker.benchmark(home, metrics, report))
-
-
 def make_trackers(config: Any) -> list[Tracker]:
     """The trackers of a configuration: none, one, or several by name."""
     if config and "_target_" not in config and all(isinstance(each, Mapping) for each in config.values()):
@@ -191,10 +161,10 @@ def make_trackers(config: Any) -> list[Tracker]:
 
 def describe(config: dict[str, Any], key: str, folder: Path, attempt: int) -> Run:
     """A run, as trackers may know it."""
-    told = _away_from_home(redacted({name: value for name, value in config.items() if name not in NOT_TRACKED}))
+    about = _away_from_home(redacted({name: value for name, value in config.items() if name not in NOT_TRACKED}))
     home = folder if config["paths"]["run"] else Path(config["paths"]["runs"])
     pair, method = str(config["pair"]), str(config["method"])
-    return Run(pair, method, int(config["seed"]), key, attempt, told, folder, home, role(config))
+    return Run(pair, method, int(config["seed"]), key, attempt, about, folder, home, role(config))
 
 
 def _away_from_home(value: Any) -> Any:
@@ -211,13 +181,13 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     >>> flat({"epoch": 1, "source_dev": {"span_f1": 0.5}, "selection": None})
     {'epoch': 1, 'source_dev/span_f1': 0.5}
     """
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}/")
+            numbers |= flat(value, f"{prefix}{name}/")
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found[f"{prefix}{name}"] = value
-    return found
+            numbers[f"{prefix}{name}"] = value
+    return numbers
 
 
 def final(metrics: Content) -> dict[str, float]:
@@ -229,8 +199,8 @@ def reason(error: BaseException) -> str:
     """An error on one line."""
     while error.__cause__ is not None:  # a full disk, say, under a library's own words
         error = error.__cause__
-    told = cut(" ".join(redact(str(error)).split()), LONGEST_REASON)[0]
-    return f"{type(error).__name__}: {told}" if told else type(error).__name__
+    message = cut(" ".join(redact(str(error)).split()), LONGEST_REASON)[0]
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 @dataclass(eq=False, kw_only=True)
@@ -238,98 +208,54 @@ class LightningTracker(Tracker):
     """Hands everything to one of Lightning's loggers.
 
     Args:
-        folder: where to write; None is the run's own folder.
+        logger: makes it; is given what it takes of ``save_dir``, ``version``, ``run_name`` and ``tags``.
+        folder: where to write, runs apart as run folders are; None is the run's own folder.
+        shared: name of a folder beside the runs, for a store of all of them, in place of the run's own.
+        needs: the package that this takes, an extra of ours.
     """
 
+    logger: Callable[..., Logger]
     folder: str | None = None
-    logger: Logger | None = field(default=None, init=False)
+    shared: str | None = None
+    needs: str | None = None
+    opened: Logger | None = field(default=None, init=False)
     last: int = field(default=0, init=False)
 
-    def logger_of(self, run: Run) -> Logger:
-        """Make the logger of a run."""
-        raise NotImplementedError
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.needs and find_spec(self.needs) is None:
+            fix = f"pip install 'domadapt[{self.needs}]'"
+            raise ValueError(f"tracking={self.needs} needs a package that is not installed: {fix}")
+        for name, value in MLFLOW.items():
+            os.environ.setdefault(f"MLFLOW_{name}", value)
 
     def start(self, run: Run) -> None:
         """Open it, and write the configuration."""
-        self.logger = self.logger_of(run)
-        self.logger.log_hyperparams(run.config)
+        place = Path(self.folder, run.pair, run.method, run.folder.name) if self.folder else run.folder
+        if self.shared:
+            place = Path(self.folder or run.home / self.shared)
+        given = {
+            "save_dir": str(place.absolute()),
+            "version": f"attempt={run.attempt}",
+            "run_name": run.name + (f" (attempt {run.attempt})" if run.attempt > 1 else ""),
+            "tags": {"method": run.method, "key": run.key, "attempt": str(run.attempt)},
+        }
+        takes = inspect.signature(self.logger).parameters.keys() - getattr(self.logger, "keywords", {})
+        place.mkdir(parents=True, exist_ok=True)
+        with FileLock(place / ".lock") if self.shared else nullcontext():  # of two at once, one makes the experiment
+            self.opened = self.logger(**{name: value for name, value in given.items() if name in takes})
+            self.opened.log_hyperparams(run.config)
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Numbers of a step."""
         self.last = step
-        if self.logger:
-            self.logger.log_metrics({re.sub(UNUSUAL, "_", name): value for name, value in metrics.items()}, step)
+        if self.opened:
+            self.opened.log_metrics({re.sub(UNUSUAL, "_", name): value for name, value in metrics.items()}, step)
 
     def end(self, metrics: Content | None) -> None:
         """Results are one more entry, their names beginning with ``final/``; then close."""
         if metrics:
             self.log({f"final/{name}": value for name, value in final(metrics).items()}, self.last)
-        if self.logger:
-            self.logger.finalize("success" if metrics else "failed")
-        self.logger = None
-
-    def place(self, run: Run) -> Path:
-        """Where a run's files go; a folder for several runs keeps them apart as run folders do."""
-        return Path(self.folder, run.pair, run.method, run.folder.name) if self.folder else run.folder
-
-
-class Csv(LightningTracker):
-    """``csv/attempt=N/metrics.csv``: a killed run's next attempt writes a file of its own."""
-
-    def logger_of(self, run: Run) -> Logger:
-        """A file a run and attempt."""
-        return CSVLogger(self.place(run), name="csv", version=f"attempt={run.attempt}", flush_logs_every_n_steps=1)
-
-
-class TensorBoard(LightningTracker):
-    """Event files under ``tensorboard/``; attempts go on in the same folder."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        needs("tensorboard")
-
-    def logger_of(self, run: Run) -> Logger:
-        """Event files of a run."""
-        return TensorBoardLogger(self.place(run), name="tensorboard", version="", default_hp_metric=False)
-
-
-@dataclass(eq=False, kw_only=True)
-class MLflow(LightningTracker):
-    """Runs in an MLflow store, or on a server.
-
-    Args:
-        folder: of a local store; None is ``mlruns`` beside the runs.
-        uri: of a server, in place of a folder.
-        experiment: MLflow's name for runs that belong together.
-    """
-
-    uri: str | None = None
-    experiment: str = "domadapt"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        needs("mlflow")
-        # Its own patience is ten minutes a request.
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # a database needs more than mlflow-skinny
-        logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # what fails is told once
-
-    def logger_of(self, run: Run) -> Logger:
-        """A run in the store, its name marked where it is another attempt."""
-        again = f" (attempt {run.attempt})" if run.attempt > 1 else ""
-        tags = {"method": run.method, "key": run.key, "attempt": str(run.attempt)}
-        named: dict[str, Any] = {"experiment_name": self.experiment, "run_name": run.name + again, "tags": tags}
-        store = Path(self.folder or run.home / "mlruns").absolute()
-        if not self.uri:
-            store.mkdir(parents=True, exist_ok=True)
-        with nullcontext() if self.uri else FileLock(store / ".lock"):  # of two at once, one makes the experiment
-            logger = MLFlowLogger(**named, tracking_uri=self.uri or store.as_uri())
-            _ = logger.experiment
-        return logger
-
-
-def needs(package: str) -> None:
-    """Refuse to run without an optional package."""
-    if find_spec(package) is None:
-        raise ValueError(f"tracking={package} needs a package that is not installed: pip install 'domadapt[{package}]'")
+        if self.opened:
+            self.opened.finalize("success" if metrics else "failed")
+        self.opened = None

@@ -1,4 +1,4 @@
-"""Weights & Biases: runs, predictions, a benchmark's summary."""
+"""Weights & Biases: runs and predictions."""
 
 import json
 import logging
@@ -13,14 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from domadapt.reporting.blocks import written
-from domadapt.reporting.frames import rows
-from domadapt.reporting.plots import save_scores
-from domadapt.reporting.tables import table
-from domadapt.runs.groups import Pair, group, typed
 from domadapt.tracking.tracker import Content, Run, Tracker, final, reason
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import visible
 
 log = logging.getLogger(__name__)
 ROOM = 2**18  # bytes that must fit on the disk for a run to begin
@@ -37,7 +31,6 @@ USUAL = {
     "selection": "score",
 }
 GIVEN = {"mode": "MODE", "project": "PROJECT", "entity": "ENTITY", "group": "RUN_GROUP", "notes": "NOTES"}  # WANDB_…
-COLUMNS = ["pair", "method", "role", "seeds", "score", "low", "high", "source", "gap closed"]
 UNREACHABLE: set[str] = set()  # servers that this process has waited for in vain: the sweep's next runs do not
 
 
@@ -57,7 +50,6 @@ class WeightsAndBiases(Tracker):
     entity: str | None = None
     group: str | None = None
     models: bool = False
-    report: bool = True
     predictions: int = 100
     notes: str | None = None
     tags: Sequence[str] = ()
@@ -105,26 +97,14 @@ class WeightsAndBiases(Tracker):
         """The summary holds the results of the chosen epoch; then finish, so that no other run goes on in this one."""
         try:
             if self.run and metrics and self.described:
-                found = final(metrics)
-                self.run.summary.update({name: value for name, value in found.items() if name.startswith(SUMMARY)})
+                results = final(metrics)
+                self.run.summary.update({name: value for name, value in results.items() if name.startswith(SUMMARY)})
                 if self.predictions:
                     self._show_predictions(self.described.folder / "predictions.jsonl")
                 if self.models:
                     self._artifact(f"model-{self.described.key}", "model", self.described.folder / "model")
         finally:
             self._finish(failed=metrics is None)
-
-    def benchmark(self, home: Path, metrics: Sequence[Content], report: Path | None) -> None:
-        """A run named summary: the tables, the figures, and the report as an artifact."""
-        self._open(home, name="summary", job_type="benchmark", config={})
-        if self.run is None:
-            return
-        try:
-            self._show_benchmark(group([typed(content) for content in metrics]))
-            if self.report and report and report.is_file():
-                self._artifact(f"report-{self.group or 'benchmark'}", "report", report)
-        finally:
-            self._finish(failed=False)
 
     def _open(self, home: Path, **described: Any) -> None:
         if self.mode == "disabled":
@@ -179,31 +159,17 @@ class WeightsAndBiases(Tracker):
         """Some of them as a table; of classes the confusion matrix, too."""
         if not path.is_file():
             return
-        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         sides = ("gold", "predicted")
-        told = [[row["text"], *(in_words(row, side) for side in sides), row["confidence"]] for row in found]
+        data = [[row["text"], *(in_words(row, side) for side in sides), row["confidence"]] for row in rows]
         columns = ["text", *sides, "confidence"]
-        shown = {"predictions": self.wandb.Table(columns=columns, data=told[: self.predictions])}
-        labels = [[row.get(side, {}).get("label") for row in found] for side in sides]
-        if found and all(isinstance(label, str) for side in labels for label in side):
+        shown = {"predictions": self.wandb.Table(columns=columns, data=data[: self.predictions])}
+        labels = [[row.get(side, {}).get("label") for row in rows] for side in sides]
+        if rows and all(isinstance(label, str) for side in labels for label in side):
             names = sorted({label for side in labels for label in side})
             gold, predicted = ([names.index(label) for label in side] for side in labels)
             shown["confusion"] = self.wandb.plot.confusion_matrix(y_true=gold, preds=predicted, class_names=names)
         self.run.log(shown)
-
-    def _show_benchmark(self, pairs: Sequence[Pair]) -> None:
-        """Every pair's result table as the report prints it, its numbers in one table for plots, and its bars."""
-        data = [line for pair in pairs for line in numbers(pair)]
-        self.run.log({"results": self.wandb.Table(columns=COLUMNS, data=data)})
-        with tempfile.TemporaryDirectory() as folder:
-            for index, pair in enumerate(pairs):
-                name, drawn = re.sub(r"\W+", "_", pair.name), table(pair)
-                cells, notes = written(drawn)
-                self.run.log({f"table/{name}": self.wandb.Table(columns=drawn.header, data=cells)})
-                if any(row.target for row in rows(pair)):
-                    picture = save_scores(pair, Path(folder, f"{index}.png"))
-                    caption = "; ".join([drawn.title, *notes])
-                    self.run.log({f"bars/{name}": self.wandb.Image(str(picture), caption=caption)})
 
     def _artifact(self, name: str, kind: str, path: Path) -> None:
         artifact = self.wandb.Artifact(re.sub(r"[^\w.-]", "_", name), type=kind)
@@ -242,31 +208,21 @@ def in_words(row: dict[str, Any], side: str) -> str:
     return "; ".join(f"{s['type']}: {row['text'][s['start'] : s['end']]}" for s in labels.get("spans", ()))
 
 
-def numbers(pair: Pair) -> list[list[Any]]:
-    """A pair's rows with scores from 0 to 1, in the order of :data:`COLUMNS`."""
-    found = []
-    for row in rows(pair):
-        ends = (row.target.mean, row.target.low, row.target.high) if row.target else (None, None, None)
-        about = [visible(pair.name), visible(row.method.name), row.method.role, len(row.method.seeds)]
-        found.append([*about, *ends, row.source, row.closed.value.mean if row.closed.value else None])
-    return found
-
-
 def usual(name: str) -> str:
     """What W&B's users call a number.
 
     >>> usual("loss/total"), usual("loss/mlm"), usual("source_dev/span_f1"), usual("selection"), usual("epoch")
     ('train/loss', 'train/loss_mlm', 'eval/span_f1', 'score', 'epoch')
     """
-    found = next((start for start in USUAL if name.startswith(start)), "")
-    return USUAL.get(found, "") + name.removeprefix(found)
+    start = next((start for start in USUAL if name.startswith(start)), "")
+    return USUAL.get(start, "") + name.removeprefix(start)
 
 
 def kept_id(folder: Path, key: str) -> str:
     """The W&B id of a run folder: the cell's key, and a part of its own, so that a run made anew is a new run."""
     path = folder / "wandb-id"
-    if path.is_file() and (kept := path.read_text(encoding="utf-8").strip()).startswith(key):
-        return kept
+    if path.is_file() and (known := path.read_text(encoding="utf-8").strip()).startswith(key):
+        return known
     made = f"{key}-{uuid.uuid4().hex[:6]}"  # from the system: the seed's random numbers are the training's
     write_atomic(path, made)
     return made

@@ -38,7 +38,7 @@ from domadapt.training.rule_baseline import run_rules
 from domadapt.training.sharing import SharedCeiling, SharedNetwork
 from domadapt.training.test import final_evaluation
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
-from domadapt.utils.redact import command_line, redacted, remember, struck
+from domadapt.utils.redact import command_line, redacted, struck
 from domadapt.utils.text import plain_json
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
 def _train(cfg: DictConfig, config: RunConfig, wait: bool, leave: bool) -> dict[str, Any]:
     """With the run's lock held; ``leave`` says whether a failure is kept in the folder though nothing else is."""
     folder = config.folder
-    remember(config.values)
+    redacted(config.values)  # known from here on
     with run_lock(folder, wait):
         clean(folder)
         status = Status(folder, config.key)

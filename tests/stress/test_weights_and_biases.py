@@ -277,30 +277,3 @@ def test_a_run_that_fails_is_marked_and_its_model_is_kept_if_asked(tmp_path: Pat
     assert codes == [0, 1]
     artifacts = [*of("artifact", kept), *of("artifact", failed)]
     assert [(a["type"], a["name"]) for a in artifacts] == [("model", "model-" + "0" * 16)]
-
-
-def test_a_benchmark_shows_tables_figures_and_report(tmp_path: Path) -> None:
-    (tmp_path / "report.html").write_text("<p>hello</p>")
-    done = script(
-        tmp_path,
-        """
-        def cell(seed, role, score):
-            return {"source": "a", "target": "b", "task": "extraction", "headline": "span_f1", "seed": seed,
-                    "method": role, "role": role, "config": {}, "source_dev": {"span_f1": 0.7}, "curve": [],
-                    "selection": {"validator": "source_dev", "epoch": 1, "gap": 0.0, "choices": {}},
-                    "target_test": {"span_f1": score, "aspect_f1": score}}
-        cells = [cell(1, "source_only", 0.5), cell(2, "source_only", 0.6), cell(1, "in_domain", 0.8)]
-        WeightsAndBiases(mode="offline", group="mine").benchmark(folder, cells, folder / "report.html")
-        """,
-    )
-    assert done.stderr == ""
-    (run,) = (tmp_path / "wandb").glob("offline-run-*")
-    found = records(tmp_path, run)
-    about = of("run", found)[0]
-    assert (about["run_group"], about["job_type"], about["display_name"]) == ("mine", "benchmark", "summary")
-    logged = {key.partition(".")[0] for line in of("history", found) for key in line["item"]}
-    assert {"results", "table/a_b", "bars/a_b"} <= logged
-    assert len(list(run.rglob("media/**/*.png"))) == 1
-    table = next(path for path in run.rglob("media/**/results*.json"))
-    assert json.loads(table.read_text())["data"][0][:5] == ["a → b", "source_only", "source_only", 2, 0.55]
-    assert ("report", "report-mine") in [(a["type"], a["name"]) for a in of("artifact", found)]

@@ -3,6 +3,7 @@
 import csv
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,16 @@ import domadapt
 from domadapt.config.compose import to_builtin
 from domadapt.tracking.tracker import (
     Content,
-    Csv,
-    MLflow,
+    LightningTracker,
     Run,
-    TensorBoard,
     Tracker,
     describe,
-    needs,
-    track_benchmark,
+    make_trackers,
     tracking,
 )
 from tests.support import corpora
+
+TARGET = f"{LightningTracker.__module__}.LightningTracker"
 
 
 class Fake(Tracker):
@@ -133,25 +133,36 @@ def test_nothing_watches_by_default(tmp_path: Path) -> None:
     cfg = domadapt.compose("train", corpora(tmp_path))
     with tracking(to_builtin(cfg), "0" * 16, tmp_path / "run") as tracker:
         assert tracker is None
-    track_benchmark(None, tmp_path, [{}])
     assert not (tmp_path / "run").exists()
 
 
-def test_something_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="expected settings with a _target_"):
-        track_benchmark({"a": 1}, tmp_path, [{}])
-    with pytest.raises(ValueError, match="tracking.every=0: expected a whole number"):
-        Csv(every=0)
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"a": 1}, "expected settings with a _target_"),
+        (
+            {"_target_": TARGET, "logger": None, "every": 0},
+            "tracking.every=0: expected a",
+        ),
+        (
+            {"_target_": TARGET, "logger": None, "needs": "nope"},
+            r"install 'domadapt\[nope\]'",
+        ),
+    ],
+)
+def test_something_else_is_refused(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_trackers(config)
 
 
 RUN = Run("a_to_b", "lisa+gnn", 1, "0" * 16, 1, {"seed": 1, "injection": {"lisa": {"layer": 2}}}, Path(), Path())
 
 
-def followed(tracker: Tracker, folder: Path, attempt: int = 1) -> None:
-    """A short run under a tracker."""
-    from dataclasses import replace
-
-    tracker.start(replace(RUN, folder=folder / "run", home=folder, attempt=attempt))
+def followed(name: str, home: Path, attempt: int = 1, **settings: Any) -> None:
+    """A short run under the tracker of a choice."""
+    config = to_builtin(domadapt.compose("train", [*corpora(home), f"tracking={name}"]))["tracking"]
+    [tracker] = make_trackers({**config, **settings})
+    tracker.start(replace(RUN, folder=home / "run", home=home, attempt=attempt))
     tracker.log({"loss/total": 2.0, "odd (name)": 1.0}, 1)
     tracker.end({"target_test": {"span_f1": 0.25}, "config": {"seed": 1}})
 
@@ -174,16 +185,16 @@ def test_several_follow_and_one_that_fails_stops_no_other(tmp_path: Path) -> Non
 
 
 def test_attempts_keep_their_csv_files(tmp_path: Path) -> None:
-    followed(Csv(), tmp_path)
-    followed(Csv(), tmp_path, attempt=2)
+    followed("csv", tmp_path)
+    followed("csv", tmp_path, attempt=2)
     assert sorted(p.parent.name for p in tmp_path.rglob("metrics.csv")) == ["attempt=1", "attempt=2"]
-    followed(Csv(folder=str(tmp_path / "all")), tmp_path)
+    followed("csv", tmp_path, folder=str(tmp_path / "all"))
     assert (tmp_path / "all/a_to_b/lisa+gnn/run/csv/attempt=1/metrics.csv").is_file()
 
 
 def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    followed(TensorBoard(), tmp_path)
+    followed("tensorboard", tmp_path)
     events = accumulator.EventAccumulator(str(tmp_path / "run/tensorboard"))
     events.Reload()
     assert events.Scalars("loss/total")[0].value == 2.0
@@ -192,18 +203,13 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
 
 def test_mlflow_reads_what_was_written(tmp_path: Path) -> None:
     tracking_api = pytest.importorskip("mlflow.tracking")
-    followed(MLflow(experiment="mine"), tmp_path)
-    followed(MLflow(experiment="mine"), tmp_path, attempt=2)
+    followed("mlflow", tmp_path)
+    followed("mlflow", tmp_path, attempt=2)
     client = tracking_api.MlflowClient((tmp_path / "mlruns").as_uri())
-    experiment = client.get_experiment_by_name("mine")
+    experiment = client.get_experiment_by_name("source_to_target")
     second, first = client.search_runs([experiment.experiment_id])
     assert (first.info.run_name, first.info.status) == ("a_to_b/lisa+gnn/seed=1", "FINISHED")
     assert second.info.run_name == "a_to_b/lisa+gnn/seed=1 (attempt 2)"
     assert first.data.metrics == {"loss/total": 2.0, "odd _name_": 1.0, "final/target_test/span_f1": 0.25}
     assert first.data.params == {"seed": "1", "injection/lisa/layer": "2"}
     assert first.data.tags["method"] == "lisa+gnn"
-
-
-def test_a_missing_package_is_told_with_the_line_that_installs_it() -> None:
-    with pytest.raises(ValueError, match=r"pip install 'domadapt\[no_such_package\]'"):
-        needs("no_such_package")
