@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from domadapt.analysis.expected import KNOWN
+from domadapt.analysis.expected import ESTIMATE, KNOWN
 from domadapt.analysis.expected import interval as expected_interval
 from domadapt.runs.groups import MethodRuns, Pair, group, read_runs, reference
 from domadapt.runs.metrics import Metrics
@@ -88,9 +88,9 @@ def _run(pair: str, method: MethodRuns, run: Metrics, commit: str) -> Row:
 def _expected(run: Metrics) -> Row:
     """The score to expect as today's constants have it: runs may be older than these."""
     known = KNOWN["token" if run.task == "extraction" else "sequence"]
-    if run.expected is None or known.estimate not in run.expected.estimates:
+    if run.expected is None or ESTIMATE not in run.expected.estimates:
         return {}
-    found = run.expected.estimates[known.estimate][run.headline] - known.bias
+    found = run.expected.estimates[ESTIMATE][run.headline] - known.bias
     low, high = expected_interval(found, [found, found], known.spread)
     return {"expected": _percent(found), "expected_low": _percent(low), "expected_high": _percent(high)}
 

@@ -1,8 +1,8 @@
 """How far off expected scores are on runs whose target labels are known.
 
-``python -m benchmarks.expected RUNS ... results/expected.csv`` writes a row an estimate.
-``domadapt/analysis/expected.py`` corrects by that with the least error; tests/analysis/test_expected.py checks that it
-does. Runs should be of development pairs: what is corrected here is judged on others (``costs`` in docs/results.md).
+``python -m benchmarks.expected RUNS ... results/expected.csv`` writes a row, and ``domadapt/analysis/expected.py``
+corrects by it; tests/analysis/test_expected.py checks that it does. Runs should be of development pairs: what is
+corrected here is judged on others (``costs`` in docs/results.md).
 """
 
 import argparse
@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from domadapt.analysis.expected import ESTIMATES
+from domadapt.analysis.expected import ESTIMATE
 from domadapt.runs.groups import read_runs
 from domadapt.runs.metrics import Metrics
 
@@ -20,7 +20,7 @@ METHODS = ("recipe", "source_only")
 
 
 class Record(NamedTuple):
-    """Of an estimate, shares: mean of what it is too high, deviation from that, error, how many runs there were.
+    """Of the estimate, shares: mean of what it is too high, deviation from that, error, how many runs there were.
 
     The error is absolute, of the estimate less what it was too high on the other target domains.
     """
@@ -31,13 +31,13 @@ class Record(NamedTuple):
     runs: int
 
 
-def record(estimate: str, runs: Sequence[Metrics]) -> Record:
+def record(runs: Sequence[Metrics]) -> Record:
     """Every pair and method counts once, however many seeds."""
     cells: dict[tuple[str, str, str], list[float]] = {}
     for run in runs:
         score = run.score()
         assert run.expected is not None and score is not None
-        off = run.expected.estimates[estimate][run.headline] - score
+        off = run.expected.estimates[ESTIMATE][run.headline] - score
         cells.setdefault((run.source, run.target, run.method), []).append(off)
     means = {cell: fmean(seeds) for cell, seeds in cells.items()}
     errors = []
@@ -58,9 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with given.output.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("estimate", *Record._fields))
-        for name in ESTIMATES:
-            found = record(name, known)
-            writer.writerow((name, *(round(number, 3) for number in found[:3]), found.runs))
+        found = record(known)
+        writer.writerow((ESTIMATE, *(round(number, 3) for number in found[:3]), found.runs))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ that the target's annotators would follow other rules. So all estimates are too 
 target labels are known (:data:`KNOWN`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -32,34 +32,17 @@ Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
-    """Predictions, or places where something might be that is not predicted.
-
-    Attributes:
-        sure: (n,) probability that there is something: exactly the predicted, if there is a prediction.
-        texts: (n,) which text it is in, counted from 0.
-    """
-
-    sure: Array
-    texts: Places
-
-
-@dataclass(frozen=True, slots=True)
 class Counts:
     """One kind, which is a class or a span type, in every text.
 
     Attributes:
         predicted, right, there: (texts,) how many are predicted, are right, are there to find; the latter two are
             expected where no labels are known.
-        taken: the predictions.
-        passed: what was passed over, and might be a miss.
     """
 
     predicted: Array
     right: Array
     there: Array
-    taken: Items
-    passed: Items
 
     def sums(self, weights: Array) -> Array:
         """(..., 3) predicted, right and there over all texts, each as often as (..., texts) weights say."""
@@ -91,8 +74,7 @@ def _of_classes(sure: Array, texts: Places, labels: Sequence[str], truth: Places
     for place, label in enumerate(labels):
         chosen = sure.argmax(1) == place
         there = sure[:, place] if truth is None else (truth == place).astype(float)
-        taken, passed = (Items(sure[mask, place], texts[mask]) for mask in (chosen, ~chosen))
-        result[label] = Counts(chosen.astype(float), chosen * there, there, taken, passed)
+        result[label] = Counts(chosen.astype(float), chosen * there, there)
     return result
 
 
@@ -106,9 +88,9 @@ def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places |
         begin = 1 + 2 * kind
         spans = [span for span in predicted if span[2] == kind]
         places = texts[np.array([span[0] for span in spans], dtype=np.int64)]
-        exact = np.array([_exactly(sure, begins, span) for span in spans])
         if truth is None:
-            right, there = exact, np.bincount(texts, sure[:, begin], size).astype(float)
+            right = np.array([_exactly(sure, begins, span) for span in spans])
+            there = np.bincount(texts, sure[:, begin], size).astype(float)
         else:
             right = np.array([float(span in wanted) for span in spans])
             there = np.bincount(texts[[first for first, _, k in wanted if k == kind]], minlength=size).astype(float)
@@ -116,8 +98,6 @@ def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places |
             np.bincount(places, minlength=size).astype(float),
             np.bincount(places, right, size).astype(float),
             there,
-            Items(exact, places),
-            Items(sure[tags != begin, begin], texts[tags != begin]),
         )
     return result
 
@@ -225,37 +205,36 @@ def calibration_under_shift(dev: Predicted, test: Predicted | None) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class TrackRecord:
-    """An estimate's record on runs whose target labels are known.
+    """The estimate's record on runs whose target labels are known.
 
     Attributes:
-        estimate: its name.
         bias: mean of the estimate less the true score; it is subtracted.
         spread: standard deviation of what is left.
         error: mean absolute error of the corrected estimate, on corpora that the bias was not learnt on.
         runs: how many there were.
     """
 
-    estimate: str
     bias: float
     spread: float
     error: float
     runs: int
 
 
+ESTIMATE = "doc"  # difference of confidences, by its name in metrics.json
 RESAMPLES, COVERED = 200, 0.9
 FEW = 10  # texts of source dev: drawn again, fewer do not tell how others would differ
 # By kind of task.
 KNOWN = {
     # MiniLM, source_only and recipe on the development pairs of MEMD: results/expected.csv (benchmarks.expected).
-    "token": TrackRecord("doc", bias=0.1, spread=0.086, error=0.072, runs=55),
+    "token": TrackRecord(bias=0.1, spread=0.086, error=0.072, runs=55),
     # The bias is that of linear models of words on pairs of amazon_reviews and amazon_reviews_fdu; what is left is
     # MiniLM's, on eleven pairs of whole texts.
-    "sequence": TrackRecord("doc", bias=0.028, spread=0.059, error=0.047, runs=20),
+    "sequence": TrackRecord(bias=0.028, spread=0.059, error=0.047, runs=20),
 }
 
 
 def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, Any] | None:
-    """The expected headline score on a target, with an interval, and all estimates.
+    """The expected headline score on a target, with an interval: source dev's, changed by what confidence changes.
 
     Returns:
         As :class:`domadapt.runs.metrics.Expected` has it; None without rows, and for tags other than BIO.
@@ -272,23 +251,23 @@ def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, A
         getattr(task, "average", "macro"),
     )
     sizes = len(np.unique(dev.texts)), len(np.unique(target.texts))
-    estimates = {name: estimate(sides, *map(np.ones, sizes)) for name, estimate in ESTIMATES.items()}
+    estimated = by_confidence(sides, *map(np.ones, sizes))
     random, drawn = np.random.default_rng(0), []
     for _ in range(RESAMPLES):
         often = [np.bincount(random.integers(n, size=n), minlength=n).astype(float) for n in sizes]
-        drawn.append(ESTIMATES[known.estimate](sides, *often)[task.headline] - known.bias)
-    score = estimates[known.estimate][task.headline] - known.bias
+        drawn.append(by_confidence(sides, *often)[task.headline] - known.bias)
+    score = estimated[task.headline] - known.bias
     few = 0.5 / np.sqrt(sizes[0]) if sizes[0] < FEW else 0.0
     low, high = interval(score, drawn, float(np.hypot(known.spread, few)))
     return {
         "score": round(min(max(score, 0.0), 1.0), 6),
         "low": low,
         "high": high,
-        "estimate": known.estimate,
+        "estimate": ESTIMATE,
         "usual_error": known.error,
         "temperature": round(heat, 4),
         "texts": sizes[1],
-        "estimates": {name: {k: round(v, 6) for k, v in one.items()} for name, one in estimates.items()},
+        "estimates": {ESTIMATE: {name: round(value, 6) for name, value in estimated.items()}},
     }
 
 
@@ -310,7 +289,7 @@ def interval(score: float, sampled: list[float], spread: float) -> tuple[float, 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What estimates are made from.
+    """What the estimate is made from.
 
     Attributes:
         counted: kind → of source dev, with its labels.
@@ -329,47 +308,13 @@ class Sides:
         return scores({kind: one.sums(weights) for kind, one in kinds.items()}, self.headline, self.average)
 
 
-def by_counts(sides: Sides, dev: Array, target: Array) -> Scores:
-    """F1 of the expected counts, 2 E[right] / (predicted + E[there]); weights say how often each text counts."""
-    return sides.scores(sides.target, target)
-
-
 def by_confidence(sides: Sides, dev: Array, target: Array) -> Scores:
     """Difference of confidences (Guillory et al. 2021, https://arxiv.org/abs/2107.03315).
 
-    The score on source dev, plus what the expected score changes from source dev to target.
+    The score on source dev, plus what the expected score changes from source dev to target; an expected F1 is of
+    expected counts, 2 E[right] / (predicted + E[there]). Weights say how often each text counts.
     """
-    true, before, after = sides.scores(sides.counted, dev), sides.scores(sides.dev, dev), by_counts(sides, dev, target)
+    true, before, after = (
+        sides.scores(*one) for one in ((sides.counted, dev), (sides.dev, dev), (sides.target, target))
+    )
     return {name: float(np.clip(true[name] + after[name] - before[name], 0, 1)) for name in true}
-
-
-def by_threshold(sides: Sides, dev: Array, target: Array) -> Scores:
-    """Average thresholded confidence (Garg et al. 2022, https://arxiv.org/abs/2201.04234).
-
-    The threshold above which as many of source dev's predictions lie as are right; and another above which lie as many
-    of the places passed over as are missed.
-    """
-    sums = {}
-    for kind, one in sides.target.items():
-        _, right, there = sides.counted[kind].sums(dev)
-        taken = _above(sides.dev[kind].taken, dev, right, one.taken, target)
-        missed = _above(sides.dev[kind].passed, dev, there - right, one.passed, target)
-        sums[kind] = np.array([target @ one.predicted, taken, taken + missed])
-    return scores(sums, sides.headline, sides.average)
-
-
-def _above(dev: Items, dev_texts: Array, wanted: float, target: Items, target_texts: Array) -> float:
-    """How many of the target's items lie above the threshold above which ``wanted`` of dev's lie."""
-    order = np.argsort(-dev.sure)
-    place = int(np.searchsorted(np.cumsum(dev_texts[dev.texts][order]), wanted - 1e-9))
-    if wanted <= 0 or not len(order):
-        return 0.0
-    threshold = dev.sure[order[place]] if place < len(order) else 0.0
-    return float(target_texts[target.texts] @ (target.sure >= threshold))
-
-
-ESTIMATES: dict[str, Callable[[Sides, Array, Array], Scores]] = {
-    "counts": by_counts,
-    "doc": by_confidence,
-    "atc": by_threshold,
-}

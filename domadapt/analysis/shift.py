@@ -11,15 +11,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from domadapt.analysis.subject import Side, Subject, every_layer, layer_names, of_texts
-from domadapt.auditing.shift import LONGEST, SHORT, cliffs_delta, overlap, path_counts
+from domadapt.analysis.subject import Subject, every_layer, layer_names, of_texts
+from domadapt.auditing.shift import cliffs_delta, overlap
 from domadapt.data.batches import Example
 from domadapt.data.records import Record
 from domadapt.data.texts import words
 from domadapt.methods.session import Session
 
 SHOWN: Final = 5
-MOST_LABELLED: Final = 2000  # records of a domain that are parsed for paths
 FOLDS: Final = 5
 SHRINK: Final = 0.01  # strong: there may be as many dimensions as texts
 FEWEST: Final = 20  # texts of each domain
@@ -153,8 +152,7 @@ class DomainShift:
 
     Attributes:
         compared: kinds of items in both domains, by name: ``words``, ``parts of speech``, ``relations``; where labels
-            are known ``labels``, ``TYPE terms``, ``opinion-aspect paths``, and the short ones of these, which published
-            numbers are of. Those are left out that one domain lacks.
+            are known ``labels`` and ``TYPE terms``. Those are left out that one domain lacks.
         lengths: None where a domain has no text.
         layers: their names, the embeddings first.
         a_distances: by model (``before``, ``after``), of each layer; empty where there are too few texts,
@@ -188,11 +186,6 @@ def domain_shift(subject: Subject) -> DomainShift:
     kinds = sorted({span.type for side in sides for record in side.labelled for span in record.spans or ()})
     for kind in kinds:
         items[f"{kind} terms"] = [[terms_of(record, kind) for record in side.labelled] for side in sides]
-    if {"aspect", "opinion"} <= {*kinds}:
-        paths = [_paths(subject, side) for side in sides]
-        for name, longest in (("opinion-aspect paths", LONGEST), (f"those of up to {SHORT} arcs", SHORT)):
-            items[name] = [[Counter({" ".join(p): n for p, n in one.items() if len(p) <= longest}) for one in side]
-                           for side in paths]  # fmt: skip
     compared = {name: one for name, both in items.items() if (one := compare(*both)) is not None}
     source, target = ([len(words(example.text)) for example in side.examples] for side in sides)
     lengths = None
@@ -235,12 +228,6 @@ def terms_of(record: Record, kind: str) -> Counter[str]:
     """
     spans = [span for span in record.spans or () if span.type == kind]
     return Counter(" ".join(words(record.text[span.start : span.end])) for span in spans)
-
-
-def _paths(subject: Subject, side: Side) -> list[Counter[tuple[str, ...]]]:
-    """Of each labelled text, paths from opinions to their nearest aspects."""
-    both = [r for r in side.labelled if {"aspect", "opinion"} <= {span.type for span in r.spans or ()}][:MOST_LABELLED]
-    return [path_counts([record], [parse]) for record, parse in zip(both, subject.parser.parse(both), strict=True)]
 
 
 def _distances(subject: Subject) -> dict[str, tuple[float, ...]]:

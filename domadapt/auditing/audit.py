@@ -13,14 +13,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates
 from domadapt.auditing.finding import SEVERITIES, Finding, Part, gather, ordered, percent, shown
-from domadapt.auditing.shift import gap, paths, shift, vocabulary
+from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, preparation, surface
 from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains
-from domadapt.runs.key import files_named, folder_of, installed
-from domadapt.syntax.parser import Parser
-from domadapt.syntax.two_parsers import make_parser
+from domadapt.runs.key import files_named, installed
 from domadapt.utils.files import files_read, refuse_overwriting, write_atomic
 from domadapt.utils.text import visible
 from domadapt.utils.work import progress
@@ -59,9 +57,7 @@ class Audit:
     seconds: float = 0.0
 
 
-def audit(
-    domains: Domains, parser: Parser | None = None, kind: str | None = None, seed: int = 1, fast: bool = False
-) -> Audit:
+def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool = False) -> Audit:
     """Look for everything that makes a score on these corpora mean something else than it seems to.
 
     The audit opens the sealed test and the ceiling's target labels. It may: it trains no model that anybody is given,
@@ -69,7 +65,6 @@ def audit(
 
     Args:
         domains: as training gets them; their sealed test is open afterwards.
-        parser: for dependency paths; None leaves them out.
         kind: ``token`` looks at spans alone, ``sequence`` at labels alone, None at whatever is annotated.
         fast: only what takes seconds: no near duplicates, no classifiers.
 
@@ -92,8 +87,6 @@ def audit(
     checks: list[Callable[[], Iterator[Finding]]] = [partial(check, parts) for check in FAST]
     if not fast:
         checks += [partial(near_duplicates, parts), partial(artefacts, parts, seed), partial(gap, parts, seed)]
-    if parser is not None:
-        checks.append(partial(paths, parts, parser))
     findings = ordered(finding for check in progress(checks, "audit", len(checks), "check") for finding in check())
     result = Audit(
         parts.domains["source"],
@@ -220,14 +213,8 @@ def run(cfg: DictConfig) -> Audit:
         refuse_overwriting(output, [*read, *files_named(to_builtin(cfg.data))])
     task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
     kind = None if task is None or task.get("_target_") == AUTO else make(task).kind
-    parsed = cfg.paths_overlap and kind != "sequence"
-    parser = make_parser(cfg.parser, domains, folder_of(cfg, "cache")) if parsed else None
-    try:
-        with files_read() as read:  # the sealed test among them
-            found = audit(domains, parser, kind, cfg.seed)
-    finally:
-        if parser is not None:
-            parser.close()
+    with files_read() as read:  # the sealed test among them
+        found = audit(domains, kind, cfg.seed)
     if output is not None:
         refuse_overwriting(output, read)
         write_audit(found, output, to_builtin(cfg))

@@ -3,39 +3,30 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from scipy.stats import spearmanr
 
-from domadapt.analysis.ablation import Ablation, ablation
-from domadapt.analysis.attention import ALL, Change, Heads, Patterns, Relation, read_maps, weight_change
+from domadapt.analysis.ablation import OUTSIDE, Ablation, Effect, SideEffects, ablation
+from domadapt.analysis.attention import ALL, FEWEST, Best, Relation, read_heads
 from domadapt.analysis.probes import StructuralProbe, TreeScores, structural_probe
 from domadapt.analysis.shift import Compared, DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
-from domadapt.reporting.analysis_heads import (
-    ABLATION_TITLE,
-    COLORS,
-    HEADS_TITLE,
-    NAMED,
-    PATTERNS_TITLE,
-    Domains,
-    ablation_section,
-    change_section,
-    head_name,
-    heads_section,
-    layer_name,
-    patterns_section,
-    short,
-    without,
-)
-from domadapt.reporting.blocks import Block, Column, Facts, Figure, Folded, Prose, Section, Table, for_each, tabled
+from domadapt.reporting.blocks import Block, Column, Figure, Folded, Prose, Section, Table, TableCell, for_each, tabled
 from domadapt.reporting.formats import counted, listed, number, percent, points
 from domadapt.reporting.render import page
-from domadapt.reporting.svg import INK, drawn, legend, plain
-from domadapt.utils.text import plain_json
+from domadapt.reporting.svg import INK, drawn, legend, plain, wrapped
+from domadapt.utils.text import plain_json, visible
 
-FORMAT = 1
+FORMAT = 2
 WORTH_NAMING = ("det", "obj", "amod")
+NAMED = {"before": "pretrained", "after": "fine-tuned"}
+COLORS = {"before": "#0072b2", "after": "#d55e00"}  # of Okabe and Ito's palette, as in a report
+SIDE_COLORS = {"source": "#0072b2", "target": "#d55e00"}
+Domains = Mapping[str, str]  # names by side
 Lines = Mapping[str, Mapping[str, Sequence[float]]]  # by model, then by what each line is of
 
 
@@ -43,9 +34,7 @@ Lines = Mapping[str, Mapping[str, Sequence[float]]]  # by model, then by what ea
 class Analysis:
     """All numbers; what attention is needed for is None where that can't be reached, ablation where nobody asked."""
 
-    heads: Heads | None
-    patterns: Patterns | None
-    change: Change
+    heads: tuple[Relation, ...] | None
     structural_probe: StructuralProbe
     domain_shift: DomainShift
     ablation: Ablation | None
@@ -53,12 +42,228 @@ class Analysis:
 
 def analyse(subject: Subject, score: bool = True) -> Analysis:
     """Every part of an analysis that the models let be had."""
-    if subject.unreachable:
-        weights = weight_change(subject.before, subject.after)
-        return Analysis(None, None, Change(None, weights), structural_probe(subject), domain_shift(subject), None)
-    heads, patterns, change = read_maps(subject)
+    reached = not subject.unreachable
+    heads = read_heads(subject) if reached else None
     probes, shift = structural_probe(subject), domain_shift(subject)
-    return Analysis(heads, patterns, change, probes, shift, ablation(subject) if score else None)
+    return Analysis(heads, probes, shift, ablation(subject) if score and reached else None)
+
+
+def head_name(layer: int, head: int) -> str:
+    """As the papers write it, counted from 0.
+
+    >>> head_name(3, 5)
+    '3-5'
+    """
+    return f"{layer}-{head}"
+
+
+def shade(value: float, full: float) -> float:
+    """Colour of a number: -1 to 1, reached at ``full``."""
+    return min(max(value / full, -1.0), 1.0) if full else 0.0
+
+
+def layer_name(name: str) -> str:
+    """Of a layer, below an axis."""
+    return "emb." if name == "embeddings" else name.removeprefix("layer ")
+
+
+def short(name: str, width: int = 16) -> str:
+    """A domain's name in a figure."""
+    return wrapped(visible(name), width, 1)
+
+
+SHOWN = 14  # relations, the commonest
+CLEAR = 0.1  # by which a head should beat an offset to be called a head for a relation
+MARKERS = dict(zip(NAMED, "oD", strict=True))
+HEADS_TITLE = "Heads against relations"
+GREEN = "green: above the relation's best fixed offset, red: below it"
+HEADS = (
+    "How often the word that a head attends to most is the syntactic head (Clark et al. 2019), of heads counted from 0 "
+    "as layer-head. Head, direction and offset are chosen on source text, so source numbers are a little too high."
+)
+
+
+def heads_section(heads: Sequence[Relation] | None, domains: Domains) -> Section | None:
+    """Best heads by relation; None where attention can't be reached."""
+    if heads is None:
+        return None
+    shown = [relation for relation in heads if relation.name != ALL][:SHOWN]
+    if not shown:
+        why = f"No relation occurs {FEWEST} times in {domains['source']}: give more texts."
+        return Section(HEADS_TITLE, (Prose(why),))
+    every = [*shown, *(relation for relation in heads if relation.name == ALL)]
+    caption = _clear_heads(shown, domains)
+    alt = f"Accuracy of the best head by relation. {caption}"
+    svg = drawn(alt, 0.24 * len(every) + 1.1, lambda figure: _relation_dots(figure, every, domains))
+    table, moved = _best_heads(every, domains), Prose(_from_source_to_target(shown, domains))
+    return Section(HEADS_TITLE, (Prose(HEADS, "soft"), Figure(svg, caption), moved, Folded("The numbers", (table,))))
+
+
+def _relation_dots(figure: Canvas, shown: Sequence[Relation], domains: Domains) -> None:
+    for axes, (side, domain) in zip(figure.subplots(1, 2, sharey=True), domains.items(), strict=True):
+        offsets = [r.offset_accuracy[side] for r in shown]
+        _dots(axes, offsets, "|", color=INK, markersize=11, markeredgewidth=1.5)
+        for model, marker in MARKERS.items():
+            values = [r.best[model].accuracy[side] for r in shown]
+            _dots(axes, values, marker, color=COLORS[model], markersize=5, alpha=0.85, clip_on=False)
+        axes.set_yticks(range(len(shown)), [r.name for r in shown])
+        axes.set_xlim(0, 100)
+        axes.set_ylim(len(shown) - 0.5, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel(f"{short(domain, 20)}, %")
+        plain(axes, "both")
+    looks = [("best offset", INK, "|"), *((NAMED[model], COLORS[model], mark) for model, mark in MARKERS.items())]
+    legend(figure, [Line2D([], [], color=c, marker=mark, linestyle="", label=name) for name, c, mark in looks])
+
+
+def _dots(axes: Any, values: Sequence[float | None], marker: str, **look: Any) -> None:
+    known = [(100 * value, place) for place, value in enumerate(values) if value is not None]
+    axes.plot([x for x, _ in known], [y for _, y in known], marker, **look)
+
+
+def _clear_heads(shown: Sequence[Relation], domains: Domains) -> str:
+    gains = {r.name: _of(r.best["before"], "source") - (r.offset_accuracy["source"] or 0.0) for r in shown}
+    top = max(shown, key=lambda r: gains[r.name])
+    one, offset = top.best["before"], percent(top.offset_accuracy["source"])
+    moved = np.mean([_of(r.best["after"], "source") - _of(r.best["before"], "source") for r in shown])
+    return (
+        f"On {domains['source']} text a head of the pretrained model beats the best fixed offset by {CLEAR * 100:.0f} "
+        f"points or more for {sum(gain >= CLEAR for gain in gains.values())} of {counted(len(shown), 'relation')}, "
+        f"most for {top.name} (head {head_name(one.layer, one.head)}: {percent(one.accuracy['source'])} against "
+        f"{offset}); fine-tuning moved the best heads by {points(float(moved))} points."
+    )
+
+
+def _from_source_to_target(shown: Sequence[Relation], domains: Domains) -> str:
+    both = [r for r in shown if all(r.best[m].accuracy["target"] is not None for m in NAMED)]
+    if not both:
+        return f"No relation occurs often enough in {domains['target']} to say what the heads do there."
+
+    def lost(accuracy: Any) -> str:
+        sides = [(accuracy(r)["target"] or 0.0) - (accuracy(r)["source"] or 0.0) for r in both]
+        return points(float(np.mean(sides)))
+
+    tuned = [f"{lost(lambda r, m=model: r.best[m].accuracy)} ({name})" for model, name in NAMED.items()]
+    return (
+        f"From {domains['source']} to {domains['target']} the same heads' accuracy changes by {listed(tuned)} points "
+        f"on average over {counted(len(both), 'relation')}, the offsets' by {lost(lambda r: r.offset_accuracy)}."
+    )
+
+
+def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
+    def accuracy(r: Relation, model: str, side: str) -> TableCell:
+        value, base = r.best[model].accuracy[side], r.offset_accuracy[side]
+        return TableCell(percent(value), shade=None if value is None or base is None else shade(value - base, 0.5))
+
+    columns: list[Column] = [("relation", lambda r: r.name), ("words", lambda r: f"{r.words['source']:,}")]
+    columns.append(("offset", lambda r: f"{r.offset:+d}"))
+    columns += for_each(
+        {s: f"offset, {d}" for s, d in domains.items()}, lambda r, side: percent(r.offset_accuracy[side])
+    )
+    for model, name in NAMED.items():
+        columns += for_each({model: f"{name}: head"}, lambda r, model: _named(r.best[model]))
+        keys = {(model, side): f"{name}, {domain}" for side, domain in domains.items()}
+        columns += for_each(keys, lambda r, key: accuracy(r, *key))
+    notes = [GREEN, "→: the word attends to its head; ←: its head attends to it; words: of the source"]
+    return tabled("Best head of all layers, percent of words whose head is found", shown, columns, notes, narrow=True)
+
+
+def _named(best: Best) -> str:
+    return f"{head_name(best.layer, best.head)} {'→' if best.direction == 'to' else '←'}"
+
+
+def _of(best: Best, side: str) -> float:
+    return best.accuracy[side] or 0.0
+
+
+FULL = 0.05  # of a score: where a colour is full
+ABLATION_TITLE = "Heads and layers switched off"
+SWITCHED = (
+    "The score with one head, or one layer's attention, at zero, less the score with it: above 0 it did harm. "
+    "Intervals are over texts."
+)
+LOCK = (
+    "The target's test labels are read here, for this analysis alone: nothing was trained or chosen by them. Whoever "
+    "removes a head because of the target's column has chosen by the test."
+)
+
+
+def ablation_section(ablation: Ablation | None, domains: Domains) -> Section:
+    """What switching off does; or why that is not known."""
+    if ablation is None:
+        return Section(ABLATION_TITLE, (Prose("Not asked for (scored_texts=0)."),))
+    if not ablation.sides:
+        return Section(ABLATION_TITLE, (Prose("There are no labelled texts to score."),))
+    sides, headline = ablation.sides, ablation.headline
+    caption = " ".join(_sentence(effects, domains[side], headline) for side, effects in sides.items())
+    svg = drawn(
+        f"Change of the score without each head. {caption}", 2.9, lambda f: _ablation_dots(f, ablation, domains)
+    )
+    alone = f"There are no labels of {domains['target']}, so this is {domains['source']} alone."
+    blocks: list[Block] = [
+        Prose(SWITCHED, "soft"),
+        Prose(LOCK, "warning") if "target" in sides else Prose(alone, "soft"),
+        Figure(svg, caption),
+        *([Prose(_agreement(sides, domains))] if len(sides) > 1 else []),
+    ]
+    columns = for_each({side: domains[side] for side in sides}, lambda layer, side: _layer(sides[side].layers[layer]))
+    title = f"{headline} without the attention of a whole layer, less that with it; points, and 95 % interval"
+    layers = range(len(next(iter(sides.values())).layers))
+    return Section(ABLATION_TITLE, (*blocks, tabled(title, layers, [("layer", str), *columns])))
+
+
+def _ablation_dots(figure: Canvas, ablation: Ablation, domains: Domains) -> None:
+    axes = figure.add_subplot()
+    for place, (side, effects) in enumerate(ablation.sides.items()):
+        shift, color = (place - (len(ablation.sides) - 1) / 2) * 0.4, SIDE_COLORS[side]
+        for layer, heads in enumerate(effects.heads):
+            at = layer + shift + np.linspace(-0.13, 0.13, len(heads))
+            axes.vlines(at, [100 * e.low for e in heads], [100 * e.high for e in heads], color=color, alpha=0.35)
+            label = short(domains[side], 20) if layer == 0 else None
+            axes.plot(at, [100 * e.change for e in heads], "o", color=color, markersize=3.5, label=label)
+        axes.set_xticks(range(len(effects.heads)))
+    axes.axhline(0, color=INK, linewidth=0.8, alpha=0.6)
+    axes.set_xlabel("layer; a dot is a head")
+    axes.set_ylabel(f"{short(ablation.headline)} without it, points")
+    plain(axes)
+    axes.legend(frameon=False, labelcolor=INK, fontsize=8, ncols=2)
+
+
+def named(effects: SideEffects) -> dict[str, Effect]:
+    """By the heads' names."""
+    return {head_name(i, j): e for i, heads in enumerate(effects.heads) for j, e in enumerate(heads)}
+
+
+def harmful(effects: SideEffects) -> list[str]:
+    """Heads without which the score is higher, by more than texts explain; the worst first."""
+    above = {name: e for name, e in named(effects).items() if e.low > 0}
+    return sorted(above, key=lambda name: -above[name].change)
+
+
+def _sentence(effects: SideEffects, domain: str, headline: str) -> str:
+    heads, bad = named(effects), harmful(effects)
+    worst, dear = max(heads, key=lambda n: heads[n].change), min(heads, key=lambda n: heads[n].change)
+    return (
+        f"On {counted(effects.texts, 'labelled text')} of {domain} ({headline} {percent(effects.score)}), {len(bad)} "
+        f"of {counted(len(heads), 'head')} did harm and {sum(e.high < 0 for e in heads.values())} helped by more than "
+        f"chance (which alone would give up to {len(heads) * OUTSIDE / 2:.0f} of each): without {worst} the score "
+        f"changes by {points(heads[worst].change)} points, without {dear} by {points(heads[dear].change)}."
+    )
+
+
+def _agreement(sides: dict[str, SideEffects], domains: Domains) -> str:
+    source, target = (np.array([e.change for e in named(one).values()]) for one in sides.values())
+    both = sorted(set.intersection(*(set(harmful(one)) for one in sides.values())))
+    fixed = len(set(source.tolist())) < 2 or len(set(target.tolist())) < 2
+    rank = "can't be told" if fixed else f"is {spearmanr(source, target).statistic:.2f}"
+    common = f"harmful on both: {listed(both)}" if both else "no head is harmful on both"
+    pair = f"a head's effect on {domains['source']} with that on {domains['target']}"
+    return f"The rank correlation of {pair} {rank}; {common}."
+
+
+def _layer(effect: Effect) -> TableCell:
+    text = f"{points(effect.change)} ({points(effect.low)} to {points(effect.high)})"
+    return TableCell(text, shade=shade(effect.change, 5 * FULL))
 
 
 def lines_svg(
@@ -95,10 +300,9 @@ def probes_section(probe: StructuralProbe, domains: Domains) -> Section:
         return Section(PROBES_TITLE, (Prose(f"No probes: {probe.reason}."),))
     about = (
         f"Linear maps of rank {probe.rank} (Hewitt & Manning 2019), learnt from {probe.learnt:,} parsed sentences of "
-        f"{domains['source']}, tried on {probe.linear['source'].trees:,} held-out ones and on "
-        f"{probe.linear['target'].trees:,} of {domains['target']}. UUAS is the share of the parser's arcs that are in "
-        f"the spanning tree of predicted distances; distances and depths are rank correlations. The embeddings know "
-        f"words and places alone: what a layer finds beyond them, the encoder has added."
+        f"{domains['source']}, tried on {probe.linear['source'].trees:,} others and on "
+        f"{probe.linear['target'].trees:,} of {domains['target']}. UUAS is the share of the parser's arcs that they "
+        f"find; the embeddings know words and places alone."
     )
     caption = probes_sentence(probe, domains)
     panels, levels = {}, {}
@@ -156,15 +360,9 @@ def _probe_table(probe: StructuralProbe, side: str, domain: str) -> Table:
 
 
 SHIFT_TITLE = "The shift between the domains"
-PATHS = "opinion-aspect paths"
 SHARED = (
-    "Shared is how much of the target the source has shown, counted by different items and by occurrences; divergence "
-    "is Jensen and Shannon's, in bits, from 0 to 1. Beside each stands the same of one half of the source against the "
-    "other: what the amount of text alone makes of it."
-)
-PUBLISHED = (
-    "Published for reviews of devices, laptops and restaurants: 7 to 12 % of the occurrences of aspect terms are "
-    "shared, 87 to 97 % of those of paths from opinions to aspects (Klein et al. 2022)."
+    "Shared: how much of the target the source has shown; divergence: Jensen and Shannon's, in bits, from 0 to 1. "
+    "Beside each the same of one half of the source against the other: what the amount of text alone makes of it."
 )
 
 
@@ -173,7 +371,6 @@ def shift_section(shift: DomainShift, domains: Domains) -> Section:
     blocks: list[Block] = []
     if shift.compared:
         blocks += [Prose(SHARED, "soft"), _shift_table(shift, domains), *map(Prose, _shift_sentences(shift, domains))]
-        blocks += [Prose(PUBLISHED, "soft")] if PATHS in shift.compared else []
     if (lengths := shift.lengths) is not None:
         blocks.append(
             Prose(
@@ -187,14 +384,11 @@ def shift_section(shift: DomainShift, domains: Domains) -> Section:
     panels = {"proxy A-distance": {model: {"": values} for model, values in shift.a_distances.items()}}
     levels = {"proxy A-distance": {"told apart without fault": 2.0}}
     svg = lines_svg(panels, shift.layers, f"Proxy A-distance by layer. {caption}", levels)
-    columns = for_each({m: NAMED[m] for m in shift.a_distances}, lambda at, m: f"{shift.a_distances[m][at]:.2f}")
-    columns = [("layer", lambda place: shift.layers[place]), *columns]
-    table = tabled("Proxy A-distance of mean states", range(len(shift.layers)), columns)
     before, after = (shift.a_distances[model][-1] for model in NAMED)
     moved = after - before
     verb = "brought the domains closer together" if moved < -0.02 else "parted them" if moved > 0.02 else "left them"
     change = f"In the last layer fine-tuning {verb} ({before:.2f} to {after:.2f}); what can be seen need not do harm."
-    return Section(SHIFT_TITLE, (*blocks, Figure(svg, caption), table, Prose(change)))
+    return Section(SHIFT_TITLE, (*blocks, Figure(svg, caption), Prose(change)))
 
 
 def _shift_table(shift: DomainShift, domains: Domains) -> Table:
@@ -214,9 +408,9 @@ def _shift_table(shift: DomainShift, domains: Domains) -> Table:
 
 
 def _shift_sentences(shift: DomainShift, domains: Domains) -> tuple[str, str]:
-    named = {n: one for n, one in shift.compared.items() if n in ("words", PATHS) or n.endswith(" terms")}
+    named = {n: one for n, one in shift.compared.items() if n == "words" or n.endswith(" terms")}
     shares = listed([f"{name} {percent(one.tokens)} %" for name, one in named.items()])
-    new = [f"commonest {n} that it lacks: {', '.join(one.new)}" for n, one in named.items() if one.new and n != PATHS]
+    new = [f"commonest {n} that it lacks: {', '.join(one.new)}" for n, one in named.items() if one.new]
     start = f"Of what is met in {domains['target']}, {domains['source']} has shown this share of occurrences"
 
     def beyond(one: Compared) -> float:
@@ -242,31 +436,39 @@ def shift_sentence(shift: DomainShift) -> str:
     return f"A linear classifier tells the domains apart at a proxy A-distance {listed(told)}; 0 is chance, 2 no fault."
 
 
+def answer(found: Analysis, subject: Subject) -> str:
+    """What the page is called: which head finds what, and what fine-tuning did to it."""
+    if found.heads is None:
+        return f"The heads of {subject.backbone} can't be read"
+    named = {relation.name: relation for relation in found.heads}
+    told = listed([f"{name} with head {_best(named[name])}" for name in WORTH_NAMING if name in named])
+    return f"{subject.backbone} finds {told}" if told else "No relation occurs often enough to name a head for"
+
+
 def lacking(found: Analysis, subject: Subject) -> list[str]:
     """Sentences on the parts that the models do not let be had, and why."""
-    maps = [ABLATION_TITLE, HEADS_TITLE.lower(), PATTERNS_TITLE.lower(), "change of maps"]
-    states = ["Structural probes", "A-distances", *(["change of weights"] if found.change.weights is None else [])]
-    return [without(listed(parts), why).text
-            for parts, why in ((maps, subject.unreachable), (states, subject.unreadable)) if why]  # fmt: skip
+    maps, states = [ABLATION_TITLE, HEADS_TITLE.lower()], ["Structural probes", "A-distances"]
+    parts = (maps, subject.unreachable), (states, subject.unreadable)
+    return [f"{listed(some)} can't be had: {why}." for some, why in parts if why]
 
 
 def html(found: Analysis, subject: Subject) -> str:
     """The page."""
-    domains = {side: one.domain for side, one in subject.sides().items()}
-    # What the model can do instead is said once, in short.
-    why = f"{subject.backbone} {subject.before.encoder.unreachable}" if subject.unreachable else ""
+    sides = subject.sides()
+    domains = {side: one.domain for side, one in sides.items()}
+    texts = [f"{counted(len(o.examples), 'text')} ({len(o.scored):,} scored) of {o.domain}" for o in sides.values()]
+    about = (
+        f"{subject.name}, before and after fine-tuning ({subject.backbone}, trained: {subject.trainable}), on "
+        f"{listed(texts)}; trees by {subject.parser.name}."
+    )
     sections = [
-        heads_section(found.heads, domains, subject.backbone, why),
-        patterns_section(found.patterns, domains, why),
-        change_section(found.change, domains, why, subject.unreadable),
-        ablation_section(found.ablation, domains, why),
+        Section("In short", (Prose(about, "soft"), *(Prose(text, "warning") for text in lacking(found, subject)))),
+        heads_section(found.heads, domains),
+        ablation_section(found.ablation, domains) if not subject.unreachable else None,
         probes_section(found.structural_probe, domains),
         shift_section(found.domain_shift, domains),
     ]
-    captions = [next((b.caption for b in one.blocks if isinstance(b, Figure)), "") for one in sections]
-    texts = map(Prose, (*filter(None, captions), *lacking(found, subject)))
-    title = f"What {subject.backbone} knows, before and after fine-tuning: {' → '.join(domains.values())}"
-    return page(title, [Section("In short", (_facts(found, subject), *texts)), *sections])
+    return page(answer(found, subject), [section for section in sections if section is not None])
 
 
 def numbers(found: Analysis, subject: Subject) -> str:
@@ -294,7 +496,7 @@ def lines(found: Analysis, subject: Subject) -> list[str]:
     domains = {side: one.domain for side, one in subject.sides().items()}
     texts = " and ".join(f"{counted(len(one.examples), 'text')} of {one.domain}" for one in subject.sides().values())
     if found.heads is not None:
-        told = [f"{r.name}: {_best(r)}" for r in found.heads.relations if r.name in (*WORTH_NAMING, ALL)]
+        told = [f"{r.name}: head {_best(r)}" for r in found.heads if r.name in (*WORTH_NAMING, ALL)]
         return [f"{texts}; {subject.backbone}'s heads on source text:", *told, *lacking(found, subject)]
     told = [] if found.structural_probe.reason else [probes_sentence(found.structural_probe, domains)]
     told += [shift_sentence(found.domain_shift)] if found.domain_shift.a_distances else []
@@ -303,20 +505,4 @@ def lines(found: Analysis, subject: Subject) -> list[str]:
 
 def _best(relation: Relation) -> str:
     head, offset = relation.best["before"], percent(relation.offset_accuracy["source"])
-    return f"head {head_name(head.layer, head.head)}, {percent(head.accuracy['source'])} % (best offset {offset} %)"
-
-
-def _facts(found: Analysis, subject: Subject) -> Facts:
-    sides = subject.sides()
-    items = [("model", subject.name), ("pretrained", subject.backbone), ("trained", subject.trainable)]
-    items += [(side, f"{one.domain}, {counted(len(one.examples), 'text')}") for side, one in sides.items()]
-    items += [(f"{side}, scored", counted(len(one.scored), "labelled text")) for side, one in sides.items()]
-    items.append(("trees by", subject.parser.name))
-    sentence = f"The heads of {subject.backbone} can't be read."
-    if found.heads is not None:
-        named = {relation.name: relation for relation in found.heads.relations}
-        told = "; ".join(f"{name} in {_best(named[name])}" for name in WORTH_NAMING if name in named)
-        sentence = (
-            f"{subject.backbone} finds {told}." if told else "No relation occurs often enough to name a head for."
-        )
-    return Facts(sentence, tuple(items))
+    return f"{head_name(head.layer, head.head)}, {percent(head.accuracy['source'])} % (best offset {offset} %)"

@@ -360,7 +360,7 @@ def audit_own_files(config: RunConfig, session: Session) -> Audit | None:
     """
     if config.in_domain or config.pairs is not None or not own_files(config.values["data"]):
         return None
-    found = audit(session.domains, None, session.task.kind, session.seed, fast=True)
+    found = audit(session.domains, session.task.kind, session.seed, fast=True)
     write_audit(found, config.folder / "audit.json")  # metrics.json holds the configuration, without secrets
     for finding in found.findings:
         if finding.severity != "note":

@@ -103,7 +103,6 @@ def test_prints_and_writes(tmp_path: Path, command: Command) -> None:
     assert code == 0, err
     assert "source → target: scores can't be taken as they stand" in out
     assert "12 of 12 texts of the target test (100 %) stand in the target unlabelled too" in out
-    assert "dependency paths" in out
     found = read_audit(tmp_path / "out")
     assert [*found.parts.values()] == [22, 2, 32, 12] and found.findings[0].severity == "severe"
     assert found.verdict.startswith("source → target: scores can't be taken")
@@ -111,8 +110,8 @@ def test_prints_and_writes(tmp_path: Path, command: Command) -> None:
 
 def test_a_task_chooses_the_annotation(tmp_path: Path) -> None:
     labels = domadapt.audit([*files(tmp_path), "task=classification"])
-    spans = domadapt.audit([*files(tmp_path), "task=extraction", "paths_overlap=false"])
-    assert "terms" not in {f.kind for f in labels.findings} and "paths" not in {f.kind for f in spans.findings}
+    spans = domadapt.audit([*files(tmp_path), "task=extraction"])
+    assert "terms" not in {f.kind for f in labels.findings}
     assert [any("Cramér" in f.text for f in found.findings) for found in (labels, spans)] == [True, False]
     assert not (tmp_path / "audit.json").exists()
 
