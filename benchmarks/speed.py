@@ -30,7 +30,7 @@ from domadapt.runs.key import processor
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline
 from domadapt.training.build import build
-from domadapt.training.epochs import AdaptationModule
+from domadapt.training.module import AdaptationModule
 from domadapt.training.options import read_options
 from domadapt.training.run import train
 from domadapt.utils.files import write_atomic

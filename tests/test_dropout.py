@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from domadapt.models.dropout import ByteDropout, byte_dropout, drop_by_bytes, plain_attention
-from domadapt.training.epochs import AdaptationModule
+from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from tests.support import tiny_encoder
 

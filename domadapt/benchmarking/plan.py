@@ -106,7 +106,8 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
     composed = []
     for pair in cfg.benchmark.get("pairs") or [None]:
         for method in only:
-            own = (f"experiment={cfg.benchmark.experiment}", *_listed(pair), *methods[method], *common)
+            regret = "trainer.regret=true"  # the report has a table of it
+            own = (f"experiment={cfg.benchmark.experiment}", regret, *_listed(pair), *methods[method], *common)
             config = compose("train", [*own, f"seed={cfg.benchmark.seeds[0]}"])
             composed.append((str(method), *_called(str(method), own, config)))
     result = []

@@ -214,7 +214,7 @@ def settings(config: Mapping[str, Any]) -> dict[str, str]:
     {'trainer.epochs': '3', 'injection': '{}'}
     """
     found = flat({name: value for name, value in config.items() if name not in NAMES})
-    return {name: value for name, value in found.items() if name != "trainer.threads"}
+    return {name: value for name, value in found.items() if name not in ("trainer.threads", "trainer.regret")}
 
 
 def flat(value: Any, name: str = "") -> dict[str, str]:

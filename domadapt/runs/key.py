@@ -136,7 +136,8 @@ NUMERIC = (
 NUMERICS = 3
 # Where a run is written, who watches it, what it is called.
 LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
-OF_THE_TRAINER = ("threads", "device", "precision", "hardware")  # what these come to counts, not what they say
+# What these come to counts, not what they say; and regret asks other validators, which change no weights.
+OF_THE_TRAINER = ("threads", "device", "precision", "hardware", "regret")
 # Names in configurations that decide whether the parser that travels with the package is read.
 SPACY = "domadapt.syntax.parser.SpacyParser"
 SIDES = ("source", "target")  # of the parser's settings: a pipeline of their own

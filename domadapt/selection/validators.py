@@ -29,8 +29,8 @@ class Evidence:
         source_dev: scores on the source's dev part.
         headline: name of the task's headline score.
         source: rows of source dev, with their classes.
-        target: rows of unlabelled target text, a fixed sample.
-        train: rows of source training text, a fixed sample, with their classes.
+        target: rows of unlabelled target text, a fixed sample; empty unless a validator reads them.
+        train: rows of source training text, a fixed sample, with their classes; likewise.
         epoch: how many are over.
     """
 
@@ -51,14 +51,18 @@ class Validator:
         uses_target_labels: of the oracle alone, a bound and never a way to select: target labels choose after training
             is over, when the sealed test is open; what the others lose against it is the selection gap.
         compares_epochs: its values are known when training is over, and all checkpoints are there to be compared.
+        reads: parts of the evidence that are made for it, ``target`` and ``train``; source dev always is.
     """
 
     name: str
     uses_target_labels = False
     compares_epochs = False
+    reads: frozenset[str] = frozenset({"target", "train"})
 
     def __init__(self, name: str) -> None:
         self.name, self.uses_target_labels, self.compares_epochs = name, name == "oracle", name in OF_EPOCHS
+        reads = {"reverse": {"target"}, "importance_weighted": {"target", "train"}}
+        self.reads = frozenset({"target"} if name in {*OF_TARGET, *OF_EPOCHS} else reads.get(name, ()))
         if name not in NAMES:
             raise ValueError(f"selection.name={name!r}: expected {', '.join(NAMES)}")
 

@@ -1,4 +1,4 @@
-"""Epochs: one step of both sides, what is scored and kept after each epoch, and which is chosen."""
+"""Epochs: what is scored and kept after each, and which is chosen."""
 
 import json
 import logging
@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,130 +15,40 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import Callback
 from pytorch_lightning.loggers.logger import Logger
-from torch import Tensor, nn
-from transformers import get_linear_schedule_with_warmup
+from torch import Tensor
 
-from domadapt.data.loaders import StepBatches
+from domadapt.data.batches import Example
 from domadapt.inference.evaluate import evaluate
-from domadapt.methods.method import Step, View
 from domadapt.methods.session import Session
 from domadapt.runs.status import Status
 from domadapt.selection.validators import Evidence, Validator, best_epoch, save_evidence
-from domadapt.tasks.rows import Predicted
-from domadapt.tracking.tracker import STEP, STEP_LOSSES, flat
+from domadapt.tasks.rows import Predicted, joined
+from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import mean_over_ranks, of_all_ranks, seed_of_rank
+from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
 from domadapt.utils.runtime import random_state, set_random_state
-
-
-class AdaptationModule(pl.LightningModule):
-    """Trains an encoder on labelled source text with any methods on top.
-
-    Args:
-        session: what :func:`domadapt.training.build.build` made.
-        options: of learning rate, weight decay, warm-up and clipping.
-        steps: total steps.
-    """
-
-    def __init__(self, session: Session, options: TrainerOptions, steps: int) -> None:
-        super().__init__()
-        self.session, self.options, self.steps = session, options, steps
-        self.encoder: nn.Module = session.encoder
-        self.methods = nn.ModuleDict({name.replace(".", "_"): m for name, m in session.methods.items()})
-        added = session.methods.values()
-        self.weights = {"task": 1.0} | {name: w for method in added for name, w in method.weights.items()}
-        self.sums: dict[str, float] = {}
-        self.seen = 0
-        self.step: Step | None = None
-        self.shown: dict[str, str] = {}  # beside the progress bar
-        self.clock, self.texts = time.monotonic(), 0
-
-    def training_step(self, batches: StepBatches, index: int) -> Tensor:
-        """Losses of one step; methods read the very states the task was trained on."""
-        session = self.session
-        source = View(batches.source, session, batches.source_weight)
-        target = View(batches.target, session, batches.target_weight) if batches.target is not None else None
-        self.step = step = Step(source, target, self.current_epoch, self.global_step / max(1, self.steps))
-        losses = {"task": source.weight * session.task.loss(source.output, source.batch)}
-        for method in session.methods.values():
-            losses |= method.losses(step)
-        total = torch.stack([self.weights[name] * value for name, value in losses.items()]).sum()
-        self.texts += sum(len(view.batch.input_ids) for view in step.views)
-        self._record({**losses, "total": total})
-        return total
-
-    def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
-        """The optimiser's step is done: let methods follow it."""
-        assert self.step is not None
-        for method in self.session.methods.values():
-            method.after_step(self.step)
-        self.step = None  # and its graph with it
-
-    def configure_optimizers(self) -> Any:
-        """Fused AdamW with linear warm-up and decay; biases and norms keep all their weight."""
-        rate, decay = self.options.learning_rate, self.options.weight_decay
-        groups: list[dict[str, Any]] = [{"params": list(self.encoder.parameters()), "lr": rate}]
-        for method in self.session.methods.values():
-            groups += method.parameter_groups(rate)
-        split = []
-        for group in groups:
-            trained = [p for p in group["params"] if p.requires_grad]
-            split.append({**group, "params": [p for p in trained if p.ndim > 1], "weight_decay": decay})
-            split.append({**group, "params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0})
-        optimizer = torch.optim.AdamW([group for group in split if group["params"]], lr=rate, fused=True)
-        schedule = get_linear_schedule_with_warmup(optimizer, round(self.options.warmup * self.steps), self.steps)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-    def configure_gradient_clipping(self, optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        """Let the fused optimizer divide by how much too large the norm is, in its own pass over weights.
-
-        Lightning refuses to clip beside a fused optimizer, which matters only with a gradient scaler.
-        """
-        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
-        optimizer.grad_scale = ((norm + 1e-6) / self.options.gradient_clip).clamp(min=1.0)
-        optimizer.found_inf = None
-
-    def mean_losses(self) -> dict[str, float]:
-        """Mean of each unweighted loss since the last call."""
-        means = {name: value / max(1, self.seen) for name, value in self.sums.items()}
-        self.sums, self.seen = {}, 0
-        return means
-
-    def _record(self, losses: dict[str, Tensor]) -> None:
-        names = list(losses)
-        values = dict(zip(names, torch.stack([losses[n].detach().float() for n in names]).tolist(), strict=True))
-        for name, value in values.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value
-        self.seen += 1
-        self.shown["loss"] = f"{values['total']:.3f}"
-        if self.logger:
-            told = {STEP_LOSSES + name: value for name, value in values.items()}
-            now = time.monotonic()
-            told[f"{STEP}texts_per_second"] = self.texts / max(1e-9, now - self.clock)
-            told[f"{STEP}learning_rate"] = self.trainer.optimizers[0].param_groups[0]["lr"]
-            self.clock, self.texts = now, 0
-            self.logger.log_metrics(told, self.global_step + 1)
-
 
 told = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
 
 
 class Epochs(Callback):
-    """What is known of the epochs so far: the curve, each one's weights, and a checkpoint to resume from.
+    """What is known of the epochs so far: the curve, weights, and a checkpoint to resume from.
 
     Args:
         folder: for weights and checkpoint; the caller deletes it when the cell is finished.
         key: of the cell.
         session: what the run works with.
-        validators: the chosen one first.
+        validators: the chosen one first; only ``trainer.regret`` asks the others.
         options: of evaluation's batches, and of seconds between checkpoints: a shorter run that is killed starts over.
         status: told of every step.
+        all_weights: keep those of every epoch, not of the best so far alone; a validator may need them, too.
 
     Attributes:
         curve: what metrics.json says of each epoch.
         seen: by epoch, rows of the validation sample, for validators that compare epochs.
+        present: the epoch whose weights are in place, if one's are.
     """
 
     def __init__(
@@ -148,15 +59,23 @@ class Epochs(Callback):
         validators: Sequence[Validator],
         options: TrainerOptions,
         status: Status,
+        all_weights: bool = False,
     ) -> None:
-        self.folder, self.key, self.session, self.validators = folder, key, session, validators
-        self.batch_size, self.status = options.evaluation_batch_size, status
-        self.keep_evidence = options.keep_evidence
+        self.folder, self.key, self.session, self.status = folder, key, session, status
+        self.validators = [*validators] if options.regret else [validators[0]]
+        self.chosen = validators[0]
+        self.batch_size, self.keep_evidence = options.evaluation_batch_size, options.keep_evidence
+        self.reads = {part for validator in self.validators for part in validator.reads}
+        self.compares = any(validator.compares_epochs for validator in self.validators)
+        self.tests_all = options.regret or self.chosen.uses_target_labels
+        self.all_weights = all_weights or self.compares or self.tests_all
         self.every, self.written = 0.0 if options.devices > 1 else options.checkpoint_seconds, time.monotonic()
         self.curve: list[dict[str, Any]] = []
         self.random: list[dict[str, Any]] = []
         self.seen: dict[int, Predicted] = {}
+        self.present: int | None = None
         self.began = time.monotonic(), 0  # when, and after how many epochs
+        self._held: dict[int, dict[str, Any]] = {}  # the best epoch's weights, until a checkpoint is written
 
     @property
     def last(self) -> Path:
@@ -171,8 +90,16 @@ class Epochs(Callback):
         """Whether a validator has a number for any epoch; some have none where nothing is found on the target."""
         return any(not math.isnan(line["validators"].get(validator.name, math.nan)) for line in self.curve)
 
+    def kept(self) -> list[int]:
+        """Epochs of the curve whose weights are kept."""
+        if self.all_weights:
+            return [line["epoch"] for line in self.curve]
+        return [self.best(self.chosen)] if self.rated(self.chosen) else []
+
     def restore(self, epoch: int) -> None:
         """Put back what was scored after an epoch: the encoder's final weights, the methods', what they remember."""
+        if self.present == epoch:
+            return
         kept = self.weights(epoch)
         self.session.encoder.load_state_dict(kept["encoder"])
         for name, method in self.session.methods.items():
@@ -180,6 +107,7 @@ class Epochs(Callback):
             method.recall(kept["memory"][name])
         for module in (self.session.encoder, *self.session.methods.values()):
             module.to(self.session.device).eval()
+        self.present = epoch
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Resumed: go on with the random numbers that would have come."""
@@ -203,12 +131,12 @@ class Epochs(Callback):
         """Score, keep what was scored, and write the checkpoint, in this order: a kill in between repeats the epoch."""
         assert isinstance(module, AdaptationModule)
         losses = mean_over_ranks(module.mean_losses(), trainer)
+        epoch = trainer.current_epoch + 1
         if not math.isfinite(losses["total"]):
             raise ValueError(
-                f"the loss is {losses['total']} in epoch {trainer.current_epoch + 1} ({losses}); "
+                f"the loss is {losses['total']} in epoch {epoch} ({losses}); "
                 f"lower trainer.learning_rate, or the weight of the loss that grew"
             )
-        epoch = trainer.current_epoch + 1
         self.session.readings.forget()
         with final_weights(self.session):
             for method in self.session.methods.values():
@@ -229,11 +157,10 @@ class Epochs(Callback):
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
         if time.monotonic() - self.written >= self.every:
             with self.status.during("checkpoint"):
-                self._write(trainer)
-
-    def _write(self, trainer: pl.Trainer) -> None:
-        trainer.save_checkpoint(self.last)  # by rank 0, but all take part
-        self.written = time.monotonic()
+                for held in [*self._held]:
+                    self._write(held, self._held.pop(held))
+                trainer.save_checkpoint(self.last)  # by rank 0, but all take part
+                self.written = time.monotonic()
 
     def score(self, epoch: int, step: int, losses: dict[str, float], loggers: Sequence[Logger]) -> None:
         """One more line of the curve, of the present weights.
@@ -242,58 +169,84 @@ class Epochs(Callback):
             epoch: that is over, counted from 1.
         """
         evidence = self.evidence(epoch)
-        self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
+        if self.compares:
+            self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
         if self.keep_evidence:
             save_evidence(evidence, self.folder.with_name("evidence") / f"epoch={epoch}.npz")
         values = {v.name: v(evidence) for v in self.validators if not v.uses_target_labels}
-        self.curve.append(
-            {
-                "epoch": epoch,
-                "step": step,
-                "losses": losses,
-                "source_dev": evidence.source_dev,
-                "validators": values,
-                "selection": values.get(self.validators[0].name),
-            }
-        )
+        line = {"epoch": epoch, "step": step, "losses": losses, "source_dev": evidence.source_dev}
+        self.curve.append({**line, "validators": values, "selection": values.get(self.chosen.name)})
         for logger in loggers:
             logger.log_metrics(flat(self.curve[-1]), step)
 
     def compare(self) -> None:
         """Training is over: the values of validators that compare epochs. Those before a resumption are read again."""
-        if not any(validator.compares_epochs for validator in self.validators):
+        if not self.compares:
             return
         for epoch in (line["epoch"] for line in self.curve if line["epoch"] not in self.seen):
             self.restore(epoch)
             self.seen[epoch] = evaluate(self.session.validation, self.session, self.batch_size, f"epoch {epoch}").rows
         rows = [self.seen[line["epoch"]] for line in self.curve]
-        for validator in self.validators:
-            if validator.compares_epochs:
-                for line, value in zip(self.curve, validator.compare(rows), strict=True):
-                    line["validators"][validator.name] = value
-                    if validator is self.validators[0]:
-                        line["selection"] = value
-
-    def keep(self, epoch: int, weights: dict[str, Any] | None = None) -> None:
-        """Write the weights of an epoch, the present ones unless others are given: in memory twenty of a large
-        backbone would be many gigabytes."""
-        if weights is None:
-            methods = self.session.methods
-            weights = {
-                "encoder": copied(self.session.encoder.state_dict()),
-                "methods": {name: copied(method.state_dict()) for name, method in methods.items()},
-                "memory": self._memory(),
-            }
-        checkpoint.save({"key": self.key, "epoch": epoch, "weights": weights}, self._file(epoch))
+        for validator in (validator for validator in self.validators if validator.compares_epochs):
+            for line, value in zip(self.curve, validator.compare(rows), strict=True):
+                line["validators"][validator.name] = value
+                if validator is self.chosen:
+                    line["selection"] = value
 
     def evidence(self, epoch: int) -> Evidence:
         """What validators see of the present weights, after an epoch counted from 1."""
         session, task = self.session, self.session.task
         dev = evaluate(session.dev, session, self.batch_size, "source dev")
-        target = evaluate(session.validation, session, self.batch_size, "target validation")
-        train = evaluate(session.source_sample, session, self.batch_size, "source sample")
         scores = task.score(session.domains.source_dev, dev.predictions)
-        return Evidence(scores, task.headline, dev.rows, target.rows, train.rows, epoch)
+
+        def rows(part: str, examples: list[Example]) -> Predicted:
+            if part in self.reads or self.keep_evidence:
+                return evaluate(examples, session, self.batch_size, part).rows
+            if examples:  # what a loader draws, so that weights are the same whether a part is read or not
+                torch.empty((), dtype=torch.int64).random_()
+            return joined([], len(task.labels))
+
+        parts = rows("target", session.validation), rows("train", session.source_sample)
+        return Evidence(scores, task.headline, dev.rows, *parts, epoch)
+
+    def keep(self, epoch: int, weights: dict[str, Any] | None = None) -> None:
+        """Keep the weights of a scored epoch, the present ones unless others are given, if there is a use for them.
+
+        Every epoch's are written at once: in memory twenty of a large backbone would be many gigabytes. The best one's
+        alone wait for the next checkpoint.
+        """
+        if epoch not in self.kept():
+            return
+        weights = weights or {
+            "encoder": self.session.encoder.state_dict(),
+            "methods": {name: method.state_dict() for name, method in self.session.methods.items()},
+            "memory": self._memory(),
+        }
+        if self.all_weights:
+            self._write(epoch, weights)
+        else:
+            self._held = {epoch: copied(weights)}
+
+    def weights(self, epoch: int) -> dict[str, Any]:
+        """Those after an epoch: ``encoder``, ``methods`` and their ``memory``.
+
+        Raises:
+            ValueError: the file is damaged, or of another epoch or cell.
+        """
+        if epoch in self._held:
+            return self._held[epoch]
+        path = self._file(epoch)
+        content = checkpoint.load(path)
+        if (content.get("key"), content.get("epoch")) != (self.key, epoch):
+            raise ValueError(f"{path}: of another run")
+        weights: dict[str, Any] = content["weights"]
+        return weights
+
+    def _write(self, epoch: int, weights: dict[str, Any]) -> None:
+        checkpoint.save({"key": self.key, "epoch": epoch, "weights": weights}, self._file(epoch))
+
+    def _file(self, epoch: int) -> Path:
+        return self.folder / f"epoch={epoch}.safetensors"
 
     def state_dict(self) -> dict[str, Any]:
         """For the checkpoint: the curve, and the state of every process's random generators."""
@@ -304,30 +257,14 @@ class Epochs(Callback):
             "memory": self._memory(),
         }
 
-    def _memory(self) -> dict[str, Any]:
-        return {name: method.memory() for name, method in self.session.methods.items()}
-
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From the checkpoint."""
         self.curve, self.random = json.loads(state_dict["curve"]), state_dict["random"]
         for name, method in self.session.methods.items():
             method.recall(state_dict["memory"][name])
 
-    def weights(self, epoch: int) -> dict[str, Any]:
-        """Those after an epoch: ``encoder``, ``methods`` and their ``memory``.
-
-        Raises:
-            ValueError: the file is damaged, or of another epoch or cell.
-        """
-        path = self._file(epoch)
-        content = checkpoint.load(path)
-        if (content.get("key"), content.get("epoch")) != (self.key, epoch):
-            raise ValueError(f"{path}: of another run")
-        weights: dict[str, Any] = content["weights"]
-        return weights
-
-    def _file(self, epoch: int) -> Path:
-        return self.folder / f"epoch={epoch}.safetensors"
+    def _memory(self) -> dict[str, Any]:
+        return {name: method.memory() for name, method in self.session.methods.items()}
 
 
 def epoch_line(line: dict[str, Any], headline: str, epochs: int, left: float) -> str:
@@ -363,6 +300,8 @@ def final_weights(session: Session) -> Iterator[None]:
         encoder.load_state_dict(kept, strict=False)
 
 
-def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A copy on the CPU, where there is more memory."""
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()}
+def copied(weights: Any) -> Any:
+    """A copy on the CPU, where there is more memory, of tensors in dicts."""
+    if isinstance(weights, dict):
+        return {name: copied(value) for name, value in weights.items()}
+    return weights.detach().to("cpu", copy=True) if isinstance(weights, Tensor) else deepcopy(weights)

@@ -13,7 +13,8 @@ from domadapt.methods.session import Session
 from domadapt.models.vocabulary import only_met_rows
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import as_one_process, trainer_options
-from domadapt.training.epochs import AdaptationModule, Epochs
+from domadapt.training.epochs import Epochs
+from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
 
@@ -109,12 +110,13 @@ def resumable(epochs: Epochs) -> int:
             state = checkpoint.load(epochs.last)["callbacks"]["Epochs"]
             if state["key"] != epochs.key:
                 raise ValueError(f"{epochs.last}: of another run")
-            done = len(json.loads(state["curve"]))
-            for epoch in range(1, done + 1):
+            epochs.curve = json.loads(state["curve"])
+            for epoch in epochs.kept():
                 epochs.weights(epoch)
+            done = len(epochs.curve)
         except Exception as error:  # whatever is wrong with it, the run can be made again
             log.warning("%s: this checkpoint can't be resumed (%s); the run starts over", epochs.folder, error)
-            done = 0
+            epochs.curve = []
     if done:
         for path in epochs.folder.glob("epoch=*.safetensors"):  # written, and then killed before the checkpoint was
             if int(path.stem.partition("=")[2]) > done:

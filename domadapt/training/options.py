@@ -51,6 +51,7 @@ class TrainerOptions:
     gradient_clip: float
     checkpoint_seconds: float
     keep_evidence: bool
+    regret: bool
 
     def __post_init__(self) -> None:
         for name, low in WHOLE.items():
@@ -59,8 +60,9 @@ class TrainerOptions:
             value = getattr(self, name)
             if type(value) not in (int, float) or not least <= value <= most:
                 raise ValueError(f"trainer.{name}={value!r}: expected a number from {least} to {most}")
-        if not isinstance(self.keep_evidence, bool):
-            raise ValueError(f"trainer.keep_evidence={self.keep_evidence!r}: expected true or false")
+        for name in ("keep_evidence", "regret"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise ValueError(f"trainer.{name}={value!r}: expected true or false")
         if type(self.threads) is not int or not 0 <= self.threads <= MOST_THREADS:
             expected = f"a whole number from 1 to {MOST_THREADS}, or 0 for torch's choice"
             raise ValueError(f"trainer.threads={self.threads!r}: expected {expected}")

@@ -18,7 +18,7 @@ from pytorch_lightning.loggers.logger import Logger
 from domadapt.analysis.expected import temperature
 from domadapt.config.resolvers import role
 from domadapt.data.domains import Domains, SealedTest
-from domadapt.inference.evaluate import evaluate
+from domadapt.inference.evaluate import Evaluation, evaluate
 from domadapt.inference.model import save_model
 from domadapt.inference.thresholds import counted
 from domadapt.methods.session import Session
@@ -36,7 +36,7 @@ from domadapt.training.fit import fit
 from domadapt.training.options import RunConfig
 from domadapt.training.rule_baseline import run_rules
 from domadapt.training.sharing import SharedCeiling, SharedNetwork
-from domadapt.training.test import final_evaluation
+from domadapt.training.test import final_scores, test
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
 from domadapt.utils.redact import command_line, redacted, struck
 from domadapt.utils.text import plain_json
@@ -164,7 +164,8 @@ def _learn(
     with status.during("prepare"):
         for method in session.methods.values():
             stages |= plain_json(method.prepare())  # told now, not after training, if it can't be recorded
-    epochs = Epochs(folder / "checkpoint", config.key, session, validators, config.options, status)
+    options = replace(config.options, regret=config.options.regret and sealed is not None)
+    epochs = Epochs(folder / "checkpoint", config.key, session, validators, options, status, network.shared)
     with network.once():
         if not network.take(epochs, logger):
             with status.during("fit"):
@@ -172,18 +173,15 @@ def _learn(
                 network.keep(epochs)
         epochs.compare()
     with status.during("save"):
-        epochs.restore(len(epochs.curve) if chosen.uses_target_labels else epochs.best(chosen))
-        dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
-        session.task.temperature = temperature(dev.rows)
-        calibrated = evaluate(session.dev, session, epochs.batch_size, "source dev").predictions
-        session.found_on_dev = counted(session.domains.source_dev, calibrated, session.task.names)
         # Before the test: whatever goes wrong there, the model is kept.
-        save_model(session, config.values, folder / "model")
+        epoch = len(epochs.curve) if chosen.uses_target_labels else epochs.best(chosen)
+        dev = _settle(epochs, epoch, config)
     with status.during("evaluate"):
         known = Counter(session.domains.warnings)
-        scores = final_evaluation(session, sealed, epochs, folder)
-        if chosen.uses_target_labels:
-            save_model(session, config.values, folder / "model")
+        tested = test(session, sealed, epochs, epoch) if sealed is not None else None
+        if tested and chosen.uses_target_labels:
+            dev = _settle(epochs, epoch := tested.best(session.task.headline), config)
+        scores = final_scores(session, tested, epochs, epoch, dev, folder)
         _warn(session.domains.warnings - known)
     if sealed is None:
         with status.during("label target"):
@@ -195,6 +193,22 @@ def _learn(
     if labelled is not None:
         leave_card(session, labelled, metrics, found_odd, folder)
     return metrics
+
+
+def _settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
+    """Put back an epoch's weights, calibrate confidences on source dev, and save the model.
+
+    Returns:
+        What it predicts on source dev.
+    """
+    session = epochs.session
+    epochs.restore(epoch)
+    dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
+    session.task.temperature = temperature(dev.rows)
+    dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
+    session.found_on_dev = counted(session.domains.source_dev, dev.predictions, session.task.names)
+    save_model(session, config.values, config.folder / "model")
+    return dev
 
 
 def summary(config: RunConfig, domains: Domains, task: Task, session: Session | None = None) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class SharedNetwork:
 
     Attributes:
         key: of the training; None where the target takes part in it, so that there is no other pair to share it with.
+        shared: whether the run does share.
     """
 
     def __init__(self, config: RunConfig, session: Session) -> None:
@@ -49,25 +50,25 @@ class SharedNetwork:
         name = _digest(cell_key(config.values, without=("data",)), content, config.options.least_steps)
         self.key = None if read else name
         asked = config.values["paths"]["share_source"]
-        self._shared = ((config.pairs or 0) > 1 and not read) if asked is None else bool(asked)
+        self.shared = ((config.pairs or 0) > 1 and not read) if asked is None else bool(asked)
         self._files = [
             session.cache / f"network-{name}-epoch={epoch}.safetensors" for epoch in range(1, config.options.epochs + 1)
         ]
 
     def once(self) -> AbstractContextManager[None]:
         """Hold it: another run that asks for the same network waits for this one's."""
-        return one_at_a_time(self._files[0]) if self._shared else nullcontext()
+        return one_at_a_time(self._files[0]) if self.shared else nullcontext()
 
     def keep(self, epochs: Epochs) -> None:
         """For others that share it: the weights of every epoch, and what the curve says of their training."""
-        if self._shared:
+        if self.shared:
             for file, line in zip(self._files, epochs.curve, strict=True):
                 weights = epochs.weights(line["epoch"])
                 checkpoint.save({"step": line["step"], "losses": line["losses"], "weights": weights}, file)
 
     def take(self, epochs: Epochs, logger: Logger | None) -> bool:
         """Put back what another run has kept, scored on this run's text; False where there is none that is whole."""
-        if not self._shared:
+        if not self.shared:
             return False
         try:
             kept = [checkpoint.load(file) for file in self._files]

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,59 +21,71 @@ from domadapt.utils.files import write_atomic
 log = logging.getLogger(__name__)
 
 
-def final_evaluation(session: Session, sealed: SealedTest | None, epochs: Epochs, folder: Path) -> dict[str, Any]:
-    """Score the chosen epoch on everything, and every other epoch on the target test; the chosen one's weights stay.
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """What was read behind the seal: the chosen epoch's predictions on the target test, or every epoch's."""
+
+    records: tuple[Record, ...]
+    found: dict[int, Evaluation]
+    scores: dict[int, Scores]
+
+    def best(self, headline: str) -> int:
+        """The oracle's epoch; the earlier one wins a tie."""
+        return max(self.scores, key=lambda epoch: (self.scores[epoch][headline], -epoch))
+
+
+def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Tested:
+    """Open the target test. The chosen epoch comes last, so that its weights stay."""
+    records = session.task.usable(sealed.open(), session.domains.warnings)
+    examples = _examples(session, records, "target test")
+    tested = Tested(records, {}, {})
+    others = [line["epoch"] for line in epochs.curve if line["epoch"] != epoch] if epochs.tests_all else []
+    for one in (*others, epoch):
+        epochs.restore(one)
+        tested.found[one] = evaluate(examples, session, epochs.batch_size, f"target test, epoch {one}")
+        tested.scores[one] = session.task.score(records, tested.found[one].predictions)
+    return tested
+
+
+def final_scores(
+    session: Session, tested: Tested | None, epochs: Epochs, epoch: int, dev: Evaluation, folder: Path
+) -> dict[str, Any]:
+    """What metrics.json says of the chosen epoch, whose weights are in place, and of what others would have chosen.
 
     Args:
-        sealed: the target test; None where there are no labels.
+        tested: None where there are no target labels.
+        dev: predictions on source dev.
         folder: where predictions are written.
-
-    Returns:
-        For metrics.json: ``selection``, ``source_dev``, ``target_test`` and so on.
     """
-    chosen = epochs.validators[0]
+    headline, scores = session.task.headline, tested.scores if tested else {}
     picked = {v.name: epochs.best(v) for v in epochs.validators if epochs.rated(v)}
-    scores: dict[int, Scores] = {}
-    found: dict[int, Evaluation] = {}
-    records: tuple[Record, ...] = ()
-    headline = session.task.headline
-    if sealed is not None:
-        records = session.task.usable(sealed.open(), session.domains.warnings)
-        examples = _examples(session, records, "target test")
-        for line in epochs.curve:
-            epoch = line["epoch"]
-            epochs.restore(epoch)
-            found[epoch] = evaluate(examples, session, epochs.batch_size, f"target test, epoch {epoch}")
-            scores[epoch] = session.task.score(records, found[epoch].predictions)
-        picked["oracle"] = max(scores, key=lambda epoch: (scores[epoch][headline], -epoch))
-    epoch = picked[chosen.name]
-    epochs.restore(epoch)
+    if epochs.tests_all and tested:
+        picked["oracle"] = tested.best(headline)
     result: dict[str, Any] = {
         "selection": {
-            "validator": chosen.name,
+            "validator": epochs.chosen.name,
             "epoch": epoch,
-            "gap": scores[picked["oracle"]][headline] - scores[epoch][headline] if scores else None,
+            "gap": scores[picked["oracle"]][headline] - scores[epoch][headline] if "oracle" in picked else None,
             "choices": {name: {"epoch": e, "target_test": scores.get(e)} for name, e in picked.items()},
         },
         "source_dev": next(line["source_dev"] for line in epochs.curve if line["epoch"] == epoch),
     }
-    dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
-    result["calibration"] = calibration_under_shift(dev.rows, found[epoch].rows if scores else None)
+    result["calibration"] = calibration_under_shift(dev.rows, tested.found[epoch].rows if tested else None)
     if any(r.domain != session.domains.target for r in session.domains.source_dev):  # not of the ceiling
         target = evaluate(session.validation, session, epochs.batch_size, "target validation")
         result["expected"] = expected_score(dev.rows, target.rows, session.task)
-    if scores:
+    if len(scores) == len(epochs.curve):
         result["selection"]["target_curve"] = [scores[line["epoch"]][headline] for line in epochs.curve]
     if session.domains.source_test:
         examples = _examples(session, session.domains.source_test, "source test")
         source = evaluate(examples, session, epochs.batch_size, "source test")
         result["source_test"] = session.task.score(session.domains.source_test, source.predictions)
-    if not scores:
+    if tested is None:
         return {**result, "target_test": None}
-    predictions = found[epoch].predictions
-    for warning in score_warnings(session.task, records, predictions, epochs.curve, epoch):
+    predictions = tested.found[epoch].predictions
+    for warning in score_warnings(session.task, tested.records, predictions, epochs.curve, epoch):
         log.warning("%s", warning)
-    return result | scores_on_test(session.task, session.domains, records, predictions, scores[epoch], folder)
+    return result | scores_on_test(session.task, session.domains, tested.records, predictions, scores[epoch], folder)
 
 
 def scores_on_test(

@@ -15,7 +15,7 @@ from domadapt.config.overrides import lengthen
 from domadapt.data.domains import SealedTest
 from domadapt.data.records import Record
 from domadapt.methods.method import Method, Step
-from domadapt.training.epochs import AdaptationModule
+from domadapt.training.module import AdaptationModule
 from tests.support import corpora, records, write_jsonl
 
 
