@@ -49,8 +49,8 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def overrides(problem: Path, *more: str) -> list[str]:
-    shared = ["adaptation=masked_lm", "trainer.epochs=3", "trainer.threads=1", f"paths.cache={problem}/cache"]
-    return [*corpora(problem), *shared, *more]
+    shared = ["adaptation=masked_lm", "trainer.epochs=3", "trainer.threads=1", "trainer.regret=true"]
+    return [*corpora(problem), *shared, f"paths.cache={problem}/cache", *more]
 
 
 def arguments(problem: Path, folder: Path, *more: str) -> list[str]:

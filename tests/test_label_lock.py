@@ -63,7 +63,7 @@ EVERY = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1
 @pytest.mark.parametrize("task", ["extraction", "classification"])
 def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Path, task: str) -> None:
     """Of several methods at once; tests/test_methods.py has each of them alone."""
-    metrics, found = with_and_without_true_labels(tmp_path, task, *EVERY)
+    metrics, found = with_and_without_true_labels(tmp_path, task, *EVERY, "trainer.regret=true")
     assert found[0] == found[1]
     assert blind_choices(metrics[0]) == blind_choices(metrics[1])
     assert set(blind_choices(metrics[0])) == {n for n, v in VALIDATORS.items() if not v.uses_target_labels}

@@ -42,7 +42,7 @@ def fitted(
     problem: list[str], folder: Path, *overrides: str, dropout: bool = False, status: type[Status] = Status
 ) -> tuple[Epochs, dict[str, torch.Tensor]]:
     """The epochs, and the weights after the last."""
-    cfg = api.compose("train", [*problem, *SMALL, *overrides])
+    cfg = api.compose("train", [*problem, *SMALL, "trainer.regret=true", *overrides])
     torch.manual_seed(1)
     session, _ = build(cfg)
     for module in session.encoder.modules():

@@ -15,7 +15,13 @@ from domadapt.utils import checkpoint
 from tests.support import corpora
 from tests.trouble import Trouble, end_all, run, same_run
 
-METHODS = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1", "trainer.epochs=4"]
+METHODS = [
+    "adaptation=masked_lm",
+    "injection=[lisa,gnn]",
+    "injection.lisa.layer=1",
+    "trainer.epochs=4",
+    "trainer.regret=true",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -34,8 +40,9 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def arguments(problem: Path, folder: Path, cache: Path) -> list[str]:
-    return ["train", *corpora(problem), *METHODS, "trainer.threads=1", f"paths.run={folder}", f"paths.cache={cache}"]
+def arguments(problem: Path, folder: Path, cache: Path, *more: str) -> list[str]:
+    paths = [f"paths.run={folder}", f"paths.cache={cache}"]
+    return ["train", *corpora(problem), *METHODS, "trainer.threads=1", *paths, *more]
 
 
 def own_cache(problem: Path, folder: Path) -> Path:
@@ -142,3 +149,13 @@ def test_stopped_then_resumed(problem: Path, tmp_path: Path, stop: Trouble, code
     assert ": resumed after epoch" in (tmp_path / "again").read_text()
     assert json.loads((folder / "metrics.json").read_text())["attempts"] == 2
     same_run(folder, problem / "whole")
+
+
+def test_a_run_that_keeps_the_best_epoch_alone_is_resumed_too(problem: Path, tmp_path: Path) -> None:
+    alone = ("trainer.regret=false", "adaptation=none", "selection=entropy")
+    whole = arguments(problem, tmp_path / "whole", problem / "cache", *alone)
+    assert run(whole, tmp_path / "log") == 0
+    command = arguments(problem, tmp_path / "run", problem / "cache", *alone)
+    assert run(command, tmp_path / "log", Trouble("last.safetensors", 3, signal=signal.SIGKILL)) == -signal.SIGKILL
+    assert run(command, tmp_path / "log") == 0
+    same_run(tmp_path / "run", tmp_path / "whole")

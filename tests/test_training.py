@@ -166,7 +166,12 @@ def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:
 def test_evidence_that_is_kept_says_what_validators_said(tmp_path: Path) -> None:
     from domadapt.selection.validators import Validator, load_evidence
 
-    overrides = [*corpora(tmp_path), "trainer.keep_evidence=true", "trainer.regret=true", f"paths.cache={tmp_path}/cache"]
+    overrides = [
+        *corpora(tmp_path),
+        "trainer.keep_evidence=true",
+        "trainer.regret=true",
+        f"paths.cache={tmp_path}/cache",
+    ]
     metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
     for line in metrics["curve"]:
         evidence = load_evidence(tmp_path / "run" / "evidence" / f"epoch={line['epoch']}.npz")

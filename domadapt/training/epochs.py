@@ -215,7 +215,7 @@ class Epochs(Callback):
         Every epoch's are written at once: in memory twenty of a large backbone would be many gigabytes. The best one's
         alone wait for the next checkpoint.
         """
-        if epoch not in self.kept():
+        if not self.all_weights and epoch not in self.kept():
             return
         weights = weights or {
             "encoder": self.session.encoder.state_dict(),

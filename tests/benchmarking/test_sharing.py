@@ -51,6 +51,7 @@ def run(folder: Path, target: str, *more: str, cache: str = "cache") -> dict[str
         file = write_jsonl(folder / f"{target}-{part}.jsonl", records(target, 20, shift + len(target)))
         given.append(f"data.target.{part}={file}")
     given += [f"data.target.name={target}", "paths.share_source=true", "trainer.precision=32", "trainer.threads=1"]
+    given.append("trainer.regret=true")
     return domadapt.train([*given, f"paths.cache={folder}/{cache}", f"paths.run={folder}/{cache}-{target}", *more])
 
 
