@@ -6,6 +6,7 @@ from typing import Any
 
 from domadapt.config.compose import compose
 from domadapt.data.records import DataError, Location
+from domadapt.inference.description import starting_from
 
 
 def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None, **settings: Any) -> dict[str, Any]:
@@ -15,13 +16,14 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
         source, target: the labelled data and the target's texts, held by the program: a path, a list of texts, of
             (text, label) or (text, spans) pairs or of dicts, a DataFrame, or a dataset of `datasets`. What is no file
             is written to one, below ``paths.cache``. ``source.text=review`` and the like name columns, as for files.
+        settings: as overrides; ``model="runs/mine"`` goes on from a saved model's encoder and head.
 
     Returns:
         The content of ``metrics.json``.
     """
     from domadapt.training.run import train as run
 
-    given = [*overrides, *(f"{k}={v}" for k, v in settings.items())]
+    given = starting_from([*overrides, *(f"{k}={v}" for k, v in settings.items())])
     sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}
     paths: dict[str, str | Path] = {}
     if sides:

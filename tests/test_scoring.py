@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
+import domadapt
 from domadapt.config.overrides import adapting
 from tests.support import Command, records, write_jsonl
 
@@ -78,6 +80,27 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
 def test_adapt_tells_what_it_needs(arguments: list[str], told: str, command: Command) -> None:
     code, _, err = command("adapt", *arguments)
     assert code == 2 and told in err
+
+
+def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command) -> None:
+    labelled, other = tmp_path / "a.csv", tmp_path / "c.csv"
+    rows = records("camera", 30)
+    labelled.write_text("text,label\n" + "".join(f'"{r["text"]}",{r["label"]}\n' for r in rows), encoding="utf-8")
+    other.write_text("text,label\nFine lens.,yes\nDull lens.,no\nFine fan.,yes\nDull fan.,no\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("".join(f"{r['text']}\n" for r in records("laptop", 8)), encoding="utf-8")
+    plain = ["adaptation=none", f"paths.cache={tmp_path}/cache", "trainer.epochs=1", "trainer.least_steps=0"]
+    first = ["backbone=tiny_random", *plain, f"paths.run={tmp_path}/first"]
+    domadapt.adapt(labelled, tmp_path / "b.txt", first)
+    still = [*plain, "trainer.learning_rate=1e-12"]
+    again = domadapt.adapt(labelled, tmp_path / "b.txt", still, model=tmp_path / "first")
+    one, two = (load_file(tmp_path / name / "model/encoder/model.safetensors") for name in ("first", "b_adapted"))
+    assert all((one[name] - two[name]).abs().max() < 1e-4 for name in one), "the same encoder and head"
+    assert again["config"]["backbone"]["name"] == f"{tmp_path}/first/model/encoder"
+    go_on = [str(tmp_path / "b.txt"), f"model={tmp_path}/first", *plain]
+    code, _, err = command("adapt", str(other), *go_on, f"paths.run={tmp_path}/x")
+    assert code == 2 and "it labels whole texts (negative, positive), the source whole texts (no, yes)" in err
+    code, _, err = command("adapt", str(labelled), *go_on[:1], f"model={tmp_path}/nowhere", *plain)
+    assert code == 2 and "not a model folder" in err
 
 
 def test_settings_of_the_user_go_before_those_of_adapt() -> None:

@@ -18,6 +18,7 @@ USAGE = """\
 domadapt VERB [overrides]      label one domain, work in another
 
   adapt       your labelled file, your new texts, the recipe: domadapt adapt labelled.csv new_domain.txt
+              model=RUN goes on from a saved model, for newer texts
   train       one run: fit on the source, adapt to the target, select, test
   benchmark   every pair, method and seed of an experiment, then the table
   predict     label your own text with a trained model
@@ -135,6 +136,10 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
         arguments = [verb, *pipe_to_file(arguments[1:])]
     typed = words.positional(verb, arguments[1:])
     words.check_words(verb, typed)
+    if verb == "train":
+        from domadapt.inference.description import starting_from
+
+        typed = starting_from(typed)
     given = [tidy(argument) for argument in words.several_trackers(typed)]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
     given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))

@@ -1,12 +1,13 @@
 """``domadapt.json``: what a saved model is made of. Read as a stranger's: typed, naming only classes of models."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from domadapt.config.overrides import quoted
 from domadapt.utils.files import AGAIN, CHECKSUMS, write_atomic
 
 NAME = "domadapt.json"
@@ -150,6 +151,46 @@ def model_folder(folder: str | Path) -> Path:
     """The model's own folder, from a run's folder or itself; what is in neither is told by who reads it."""
     inner = Path(folder, "model")
     return inner if (inner / NAME).is_file() else Path(folder)
+
+
+def starting_from(arguments: Iterable[str]) -> list[str]:
+    """`model=RUN` of training: the encoder and the head to start from, in place of a backbone.
+
+    Raises:
+        ValueError: there is no model, or it is more than its encoder and head.
+    """
+    given = []
+    for word in arguments:
+        name, _, value = word.partition("=")
+        if name == "model":
+            folder = model_folder(value)
+            about = read_description(folder)
+            if about.methods or not str(about.backbone.get("_target_")).endswith(".Encoder"):
+                more = ", ".join(about.methods) or "a network that is no transformer"
+                raise ValueError(f"{word}: {more} takes part in its predictions; only encoder and head can go on")
+            word = f"backbone.name={quoted(str(folder / 'encoder'))}"
+        given.append(word)
+    return given
+
+
+def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool) -> None:
+    """Refuse to go on with a saved model's ``encoder/`` on data that its head does not fit; a backbone fits all.
+
+    Raises:
+        ValueError: naming what the model knows and what is here.
+    """
+    folder = Path(encoder).parent
+    if not (folder / NAME).is_file():
+        return
+    about = read_description(folder)
+    theirs, here = ("types" in about.task, about.names), (kind == "token", [*names])
+    if theirs != here:
+        what, said = (f"{'spans' if spans else 'whole texts'} ({', '.join(of)})" for spans, of in (theirs, here))
+        raise ValueError(
+            f"model={folder}: it labels {what}, the source {said}; give labelled text as it was trained on"
+        )
+    if about.lowercase != lowercase:
+        raise ValueError(f"model={folder}: add data.lowercase={str(about.lowercase).lower()}, as it was trained")
 
 
 def free_folder(to: Path) -> None:

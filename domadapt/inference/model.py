@@ -95,7 +95,7 @@ def _write(session: Session, config: dict[str, Any], folder: Path) -> None:
         max_pieces=session.max_pieces,
         source=session.domains.source,
         target=session.domains.target,
-        lowercase=_lowercase(config["data"]),
+        lowercase=lowercased(config["data"]),
         checksums=CHECKSUMS,
     ).write(folder)
     about = {"source": session.domains.source, "texts": len(session.dev), "kinds": session.found_on_dev}
@@ -104,10 +104,10 @@ def _write(session: Session, config: dict[str, Any], folder: Path) -> None:
     write_checksums(folder)
 
 
-def _lowercase(data: Mapping[str, Any]) -> bool:
+def lowercased(data: Mapping[str, Any]) -> bool:
     """Whether target text was lower-cased: of several problems the first one's.
 
-    >>> _lowercase({"lowercase": True}), _lowercase({"problems": {"bars": {"lowercase": True}}}), _lowercase({})
+    >>> lowercased({"lowercase": True}), lowercased({"problems": {"bars": {"lowercase": True}}}), lowercased({})
     (True, True, False)
     """
     problems = list((data.get("problems") or {}).values())

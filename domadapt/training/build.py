@@ -21,7 +21,8 @@ from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
 from domadapt.data.batches import Collator, Truncation
 from domadapt.data.domains import Domains, SealedTest
-from domadapt.inference.model import SavedRuns
+from domadapt.inference.description import refuse_unlike
+from domadapt.inference.model import SavedRuns, lowercased
 from domadapt.methods.method import TREES, Method
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
@@ -138,6 +139,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     problem = read_problem(cfg)
     domains, task, sealed = problem.domains, problem.task, problem.sealed
     methods = make_methods(cfg)
+    refuse_unlike(str(cfg.backbone.get("name")), task.kind, task.names, lowercased(cfg.data))
     encoder: EncoderLike = make(cfg.backbone, kind=task.kind, labels=task.labels)
     if cfg.max_pieces > encoder.longest:
         raise ValueError(
