@@ -37,7 +37,7 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert (run / "model").is_dir() and (run / "source_only" / "model").is_dir()
     assert not [*(run / "source_only").glob("fifty_to_label.*")]
     [to_label] = run.glob("fifty_to_label.*")
-    assert f"score model={run}/model input={to_label}" in out
+    assert f"score model={run} input={to_label}" in out
 
     code, _, err = command("score", f"model={run}", f"input={to_label}")
     assert code == 2 and "none of its 50 texts has a label" in err
