@@ -74,7 +74,6 @@ def predict(cfg: DictConfig) -> None:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
     folder = model_folder(str(cfg.model))
-    limits = least(cfg.threshold, read_description(folder).names)
     if cfg.output is not None:
         refuse_overwriting(Path(str(cfg.output)), [_file(cfg.input), *folder.rglob("*")])
     warnings = Counter[str]()
@@ -85,6 +84,7 @@ def predict(cfg: DictConfig) -> None:
         raise ValueError(f"text={str(cfg.text)!r}: blank; expected a text to label")
     else:
         texts = iter([UnlabelledText("text", "input", str(cfg.text))])
+    limits = least(cfg.threshold, read_description(folder).names)
     model = loaded(cfg, folder)
     from domadapt.inference.model import row
 
