@@ -270,11 +270,7 @@ def _known(shares: Array | None) -> Array:
 
 
 def read_heads(subject: Subject) -> tuple[Relation, ...]:
-    """Read both sides' texts once with both models: heads against relations.
-
-    Raises:
-        ValueError: the two have not the same number of heads.
-    """
+    """Read both sides' texts once with both models: heads against relations."""
     tallies = {model: {side: Tally() for side in subject.sides()} for model in MODELS}
     for side, given in subject.sides().items():
         for example, maps in stream(subject, given.examples, f"{side} attention"):

@@ -163,9 +163,6 @@ def fit(
         states: of each tree (n, width).
         trees: of one word at least each.
         seed: of the start and the order.
-
-    Raises:
-        ValueError: there is no tree.
     """
     if not trees:
         raise ValueError("structural probe: no sentence to learn from; expected some of 5 to 50 words")

@@ -87,11 +87,7 @@ class Subject:
 
 
 def refuse_without_attention(model: str) -> None:
-    """Before anything large is loaded.
-
-    Raises:
-        ValueError: no model folder, or a model that has no attention at all.
-    """
+    """Refuse a model without attention before anything large is loaded."""
     description = read_description(model_folder(model))
     if str(description.backbone.get("_target_", "")).endswith("BiLSTM"):
         raise ValueError(f"model={model}: a BiLSTM, which has no attention to look at; give a model of backbone=minilm")
@@ -118,10 +114,6 @@ def subject(
         scored_texts: labelled texts of each side at most; 0 scores nothing.
         device: ``auto``, ``cpu`` or ``cuda``.
         trust_code: as :func:`domadapt.inference.model.load` takes it.
-
-    Raises:
-        ValueError: the model can't be loaded or has no attention at all, it reads other trees than the parser's, the
-            data are labelled for another task, or no text has a tree.
     """
     refuse_without_attention(model)
     folder = model_folder(model)

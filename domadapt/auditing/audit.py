@@ -70,9 +70,6 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
 
     Returns:
         Findings, worst first, and the verdict.
-
-    Raises:
-        ValueError: ``kind`` is no kind of task.
     """
     if kind not in (None, *UNREAD):
         raise ValueError(f"kind={kind!r}: expected token or sequence, or None for both")
@@ -167,9 +164,6 @@ def write_audit(audit: Audit, path: Path | str, config: dict[str, Any] | None = 
 def read_audit(path: Path | str) -> Audit:
     """Read ``audit.json``.
 
-    Raises:
-        ValueError: it is missing, no audit, or of another format; names the file.
-
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
     >>> written = Audit("camera", "laptop", {"target test": 7}, {}, (Finding("gap", "note", 0.5, "Small."),))
@@ -200,9 +194,6 @@ def run(cfg: DictConfig) -> Audit:
 
     Args:
         cfg: a composed ``audit.yaml``.
-
-    Raises:
-        ValueError: the corpora can't be read, or a setting is out of range.
     """
     if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")

@@ -46,11 +46,7 @@ class Comparison:
 
 
 def compare(pair: Pair) -> Comparison | str:
-    """A pair's best adapted method against source_only, text by text; or why there is no comparison.
-
-    Raises:
-        ValueError: a ``predictions.jsonl`` is damaged, or two of them are of different texts.
-    """
+    """A pair's best adapted method against source_only, text by text; or why there is no comparison."""
     method = best_adapted(pair)
     if method is None:
         return "no adapted method was run"
@@ -103,11 +99,7 @@ MOST = 8  # confusions of labels that have a column
 
 
 def mistakes(pair: Pair) -> Table | None:
-    """Errors by kind, one line a method; None where no run kept its predictions beside gold labels.
-
-    Raises:
-        ValueError: a ``predictions.jsonl`` is damaged; names it.
-    """
+    """Errors by kind, one line a method; None where no run kept its predictions beside gold labels."""
     methods = [row.method for row in rows(pair)]
     counts = {method.name: found for method in methods if (found := _mistakes(method, pair.task))}
     if not counts:

@@ -242,11 +242,7 @@ def inert(text: str) -> str:
 
 
 def given(runs: Paths | None) -> Paths:
-    """Folders of runs, if any are given.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Folders of runs; refused if there are none."""
     if isinstance(runs, Iterable) and not isinstance(runs, str):
         runs = [*runs]
     several = runs if isinstance(runs, list) else [runs]
@@ -262,9 +258,6 @@ def named_file(output: str | Path | None, name: str, suffixes: Sequence[str]) ->
 
     Args:
         suffixes: that the file may have, the usual one first.
-
-    Raises:
-        ValueError: it is no file's name, or that of another format.
 
     >>> named_file("report.md", "report", (".html", ".htm"))
     Traceback (most recent call last):

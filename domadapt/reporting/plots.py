@@ -24,9 +24,6 @@ def save_scores(pair: Pair, path: str | Path) -> Path:
 
     Args:
         path: where to; its suffix, ``.svg`` or ``.png``, says in which format.
-
-    Raises:
-        ValueError: another suffix, or no target scores.
     """
     path = Path(path)
     if path.suffix not in (".svg", ".png"):
@@ -162,12 +159,10 @@ def _limits(groups: Sequence[Group]) -> tuple[float, float]:
 DEV = "source dev"
 
 
-def panels(pair: Pair) -> tuple[list[str], list[str]]:
-    """What is drawn in front, the source dev score and the task's loss, and the other losses."""
+def panels(pair: Pair) -> list[str]:
+    """What is drawn of a pair's curves: the source dev score, and the task's loss where there is one."""
     steps = [step for method in pair.methods for run in method.runs for step in run.curve]
-    losses = {name for step in steps for name in step.losses}
-    # The total is a weighted sum of the others, on another scale for every method.
-    return [DEV, *(["task"] if "task" in losses else [])] if steps else [], sorted(losses - {"total", "task"})
+    return [DEV, *(["task"] if any("task" in step.losses for step in steps) else [])] if steps else []
 
 
 def mean_curve(method: MethodRuns, panel: str, headline: str) -> list[tuple[int, float]]:

@@ -52,7 +52,7 @@ def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
 def _differences(
     cells: Sequence[Cell], title: str, baseline: str, over_pairs: bool = False, named_pair: bool = False
 ) -> list[Table]:
-    """A table of differences to the baseline and one of those to controls, where there are any."""
+    """Of what is tested, a table of differences to the baseline and one of those to controls, where there are any."""
 
     def difference(found: Difference) -> str | TableCell:
         return TableCell("-", found.reason) if found.interval is None else points(found.interval.mean)
@@ -69,7 +69,9 @@ def _differences(
     tables = []
     for other in (baseline, "each method's own controls"):
         control = other != baseline
-        lines = [(c, d) for c in cells for d in (c.controls if control else (c.baseline,)) if d.other]
+        lines = [
+            (c, d) for c in cells if c.role == "adapted" for d in (c.controls if control else (c.baseline,)) if d.other
+        ]
         columns = [
             ("method", lambda line: f"{line[0].pairs[0]}: {line[0].method}" if named_pair else line[0].method),
             *([("control", lambda line: line[1].other)] if control else []),
@@ -208,18 +210,12 @@ def how_far_off(runs: Iterable[Metrics]) -> str:
 
 
 def learning(pair: Pair, colors: Colors) -> list[Block]:
-    """Curves by epoch, the losses of methods folded away."""
-    front, others = panels(pair)
-    if not front:
+    """Curves by epoch."""
+    if not (shown := panels(pair)):
         return [Prose("No run has a curve.")]
     caption = "By epoch, mean over seeds. Dev score and losses are of the source domain, in_domain's of the target."
     alt = f"Learning curves by epoch, {pair.name}: {', '.join(method.name for method in pair.methods)}"
-    blocks: list[Block] = [Figure(curve_svg(pair, front, colors, alt), caption)]
-    if others:
-        alt = f"Curves of other losses by epoch, {pair.name}: {', '.join(others)}"
-        figure = Figure(curve_svg(pair, others, colors, alt), "")
-        blocks.append(Folded(counted(len(others), "other loss", "other losses"), (figure,)))
-    return blocks
+    return [Figure(curve_svg(pair, shown, colors, alt), caption)]
 
 
 ERRORS = {
@@ -273,9 +269,6 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
 
     Args:
         given: an ``audit.json``, or a folder that is searched for them; None searches ``runs``.
-
-    Raises:
-        ValueError: ``given`` holds no readable audit.
     """
     places = [Path(given)] if given is not None else [Path(path) for path in runs]
     if given is not None and not places[0].exists():
@@ -303,17 +296,11 @@ def data(pairs: Sequence[Pair], audits: Audits) -> Section:
     """As published and clean side by side, and the audits."""
     blocks: list[Block] = [published_and_clean(pairs)]
     blocks += [Prose(f"An audit was left out: {message}", "warning") for message in audits.skipped]
+    from domadapt.auditing.audit import headline
+
     columns = [("severity", lambda f: f.severity), ("about", lambda f: f.kind), ("finding", lambda f: f.text)]
     for audit in audits.audits:
-        number_of = Counter(finding.severity for finding in audit.findings)
-        stand = "Scores can't be taken as they stand" if number_of["severe"] else "Scores need companions"
-        warnings, notes = counted(number_of["warning"], "warning"), counted(number_of["note"], "note")
-        verdict = f"{stand}: {number_of['severe']} severe, {warnings}, {notes}."
-        only_notes = len(audit.findings) == number_of["note"]
-        blocks += [
-            Prose(f"Audit of {audit.source} → {audit.target}", "lead"),
-            Prose(audit.verdict if only_notes else verdict),
-        ]
+        blocks.append(Prose(f"Audit of {headline(audit)}", "lead"))
         if audit.findings:
             blocks.append(tabled("Findings, worst first", audit.findings, columns, left=(0, 1, 2)))
         if examples := tuple(f"{f.kind}: {example}" for f in audit.findings for example in f.examples):
@@ -355,25 +342,6 @@ def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
     for pair in pairs:
         lines = [_command(method, run) for method in pair.methods for run in method.runs]
         blocks.append(Listing(f"{pair.name}: {counted(len(lines), 'command')}", tuple(lines), code=True))
-    blocks.append(
-        tabled(
-            "What happened on the way, by method",
-            [(pair, method) for pair in pairs for method in pair.methods],
-            [
-                ("method", lambda both: f"{both[0].name}: {both[1].name}"),
-                ("runs", lambda both: str(len(both[1].runs))),
-                (
-                    "seconds a run",
-                    lambda both: number(over_runs(both[1], lambda run: sum(run.seconds.values())), ".1f"),
-                ),
-                ("starts", lambda both: str(sum(run.attempts or 1 for run in both[1].runs))),
-                ("cut texts", lambda both: str(_cut(both[1], "texts"))),
-                ("cut words", lambda both: str(_cut(both[1], "words"))),
-                ("warnings", lambda both: str(sum(_warnings(both[1]).values()))),
-            ],
-            ["starts: how often the runs were started in all, more than runs where some were resumed"],
-        )
-    )
     own = {pair.name: tuple(line for method in pair.methods for line in _differing(method, shared)) for pair in pairs}
     blocks += [Listing(f"{n}: settings that not all runs share, and warnings", some) for n, some in own.items() if some]
     common = tuple(redact(f"{name}={value}") for name, value in shared.items())
@@ -389,10 +357,6 @@ def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
 def _command(method: MethodRuns, run: Metrics) -> str:
     command, key = redact(run.command or "not recorded"), run.key or "not recorded"
     return f"{command}  # {method.name}, seed {run.seed}, key {key}"
-
-
-def _cut(method: MethodRuns, what: str) -> int:
-    return sum(getattr(part, what) for run in method.runs for part in run.counts.truncated.values())
 
 
 def _warnings(method: MethodRuns) -> Mapping[str, int]:

@@ -83,9 +83,6 @@ class Validator:
 def best_epoch(values: Sequence[float]) -> int:
     """The epoch, from 1, with the largest value; the earlier one wins a tie, and what is not finite loses to all.
 
-    Raises:
-        ValueError: no value is a number.
-
     >>> best_epoch([0.25, float("nan"), 0.5, 0.5, float("inf")])
     3
     >>> best_epoch([float("nan")])

@@ -88,9 +88,6 @@ def read_items(run: Metrics) -> ItemCounts | str:
     Returns:
         The counts, or why there are none, in words: without target labels, or in a folder that keeps only
         ``metrics.json``.
-
-    Raises:
-        ValueError: the file is damaged, or does not give the score that ``metrics.json`` names.
     """
     test = run.target_test
     if not test:
@@ -144,11 +141,7 @@ def _kind(label: Any) -> Any:
 
 
 def read_answers(path: Path, task: str) -> list[Answer]:
-    """Texts, gold and predicted labels of each line of a ``predictions.jsonl``.
-
-    Raises:
-        ValueError: at the first line that is none.
-    """
+    """Texts, gold and predicted labels of each line of a ``predictions.jsonl``."""
 
     def labels(value: dict[str, Any]) -> set[Any]:
         if task == "classification":

@@ -121,9 +121,6 @@ def resampled_scores(runs: Sequence[ItemCounts], resamples: int = RESAMPLES) -> 
     """(resamples, runs): every run's score on the same resamples of the test items.
 
     Runs on one test set get the same draws in every call, whatever pair they belong to.
-
-    Raises:
-        ValueError: the runs are of different test sets.
     """
     if len({run.digest for run in runs}) != 1:
         raise ValueError("runs of different test sets: expected one digest; resample each test set by itself")

@@ -151,11 +151,7 @@ class Statistics:
     messages: tuple[str, ...] = ()
 
     def cell(self, pair: str, method: str) -> Cell:
-        """One method on one pair.
-
-        Raises:
-            KeyError: it was not run.
-        """
+        """One method on one pair."""
         for cell in self.cells:
             if (cell.pairs, cell.method) == ((pair,), method):
                 return cell
