@@ -67,9 +67,6 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
         domains: as training gets them; their sealed test is open afterwards.
         kind: ``token`` looks at spans alone, ``sequence`` at labels alone, None at whatever is annotated.
         fast: only what takes seconds: no near duplicates, no classifiers.
-
-    Returns:
-        Findings, worst first, and the verdict.
     """
     if kind not in (None, *UNREAD):
         raise ValueError(f"kind={kind!r}: expected token or sequence, or None for both")
@@ -151,12 +148,7 @@ def text_audit(result: Audit, width: int = 110) -> str:
 
 
 def write_audit(audit: Audit, path: Path | str, config: dict[str, Any] | None = None) -> None:
-    """Write ``audit.json``, in ASCII: no character in it can steer a terminal.
-
-    Args:
-        path: the file; its folder is made if absent.
-        config: the resolved configuration, kept beside the findings.
-    """
+    """Write ``audit.json``, in ASCII: no character in it can steer a terminal."""
     content = {"format": FORMAT, "version": installed("domadapt"), **asdict(audit), "config": config or {}}
     write_atomic(Path(path), json.dumps(content, indent=1) + "\n")
 
@@ -190,11 +182,7 @@ def read_audit(path: Path | str) -> Audit:
 
 
 def run(cfg: DictConfig) -> Audit:
-    """Audit the corpora of a configuration, and write ``audit.json`` if a file is named.
-
-    Args:
-        cfg: a composed ``audit.yaml``.
-    """
+    """Audit the corpora of a configuration, and write ``audit.json`` if a file is named."""
     if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
     output = None if cfg.output is None else Path(str(cfg.output))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from domadapt.reporting.blocks import Block, Prose, Section, Table, for_each, tabled
-from domadapt.reporting.formats import counted, percent
+from domadapt.reporting.formats import counted, listed, percent
 from domadapt.reporting.frames import best_adapted, rows, target_labels
 from domadapt.runs.groups import ROLES, MethodRuns, Pair, distinct, reference, settings
 from domadapt.statistics.results import Interval, Statistics
@@ -59,44 +59,19 @@ def label_budgets(pair: Pair, statistics: Statistics | None = None) -> list[Labe
     return sorted(made, key=lambda curve: (ROLES.index(curve.role), curve.name))
 
 
-def place(labels: float, least: int) -> float:
-    """Of a number on the scale of learning curves: even for a few labels, logarithmic for many, 0 where there are none.
-
-    >>> [round(place(number, 8), 2) for number in (0, 8, 32, 128)]
-    [0.0, 0.69, 1.61, 2.83]
-    """
-    return math.log1p(labels / least)
-
-
-def reached(curve: Sequence[tuple[int, float]], score: float, least: int) -> tuple[float, float]:
-    """The number of labels at which a curve first reaches a score.
-
-    Args:
-        curve: (labels, score) by rising number.
-
-    Returns:
-        That number twice; or the two that it lies between, where nothing tells more: 0 and the smallest number that was
-        tried, or the largest and infinity.
+def reached(curve: Sequence[tuple[int, float]], score: float) -> tuple[float, float]:
+    """Between which two numbers of labels a curve, (labels, score) by rising number, first reaches a score.
 
     >>> curve = [(0, 0.4), (8, 0.5), (32, 0.6)]
-    >>> [tuple(round(end, 1) for end in reached(curve, score, 8)) for score in (0.3, 0.45, 0.5, 0.55)]
-    [(0, 0), (0, 8), (8, 8), (17.3, 17.3)]
-    >>> reached(curve, 0.65, 8)
-    (32, inf)
+    >>> [reached(curve, score) for score in (0.3, 0.45, 0.5, 0.55, 0.65)]
+    [(0, 0), (0, 8), (8, 8), (8, 32), (32, inf)]
     """
-    before = (0, 0.0)
+    before = 0
     for labels, value in curve:
         if value >= score:
-            if value == score or labels == 0:
-                return labels, labels
-            if before[0] == 0:
-                return 0, labels
-            share = (score - before[1]) / (value - before[1])
-            low, high = place(before[0], least), place(labels, least)
-            number = least * math.expm1(low + share * (high - low))
-            return number, number
-        before = labels, value
-    return before[0], math.inf
+            return (labels if value == score or labels == 0 else before), labels
+        before = labels
+    return before, math.inf
 
 
 def _number(number: int, curves: Sequence[LabelCurve]) -> str:
@@ -168,11 +143,11 @@ def label_table(pair: Pair, curves: Sequence[LabelCurve], ceiling: Interval | No
 def _sentence(pair: Pair, adapted: LabelCurve, plain: LabelCurve) -> str:
     start = adapted.points[0]
     curve = [(point.labels, point.score.mean) for point in plain.points]
-    least = min(labels for labels, _ in curve if labels)
-    result = reached(curve, start.score.mean, least)
+    result, scores = reached(curve, start.score.mean), dict(curve)
+    there = [f"{percent(scores[int(n)])} with {n or 'none'}" for n in dict.fromkeys(result) if n in scores]
     text = (
         f"Adaptation is worth {_labels(result)} here: {visible(adapted.name)} with none scores "
-        f"{percent(start.score.mean)}, and {visible(plain.name)} {_how(curve, result)}."
+        f"{percent(start.score.mean)}, {visible(plain.name)} {listed(there)}."
     )
     runs = [{run.seed: s for run in point.method.runs if (s := run.score(pair.headline)) is not None}
             for point in (start, *plain.points)]  # fmt: skip
@@ -182,7 +157,7 @@ def _sentence(pair: Pair, adapted: LabelCurve, plain: LabelCurve) -> str:
         why = "One seed" if one else "Fewer than two seeds are shared by these runs"
         return f"{text} {why}: nothing tells how far training again would move this number."
     single = sorted(
-        reached([(labels, run[seed]) for (labels, _), run in zip(curve, runs[1:], strict=True)], runs[0][seed], least)
+        reached([(labels, run[seed]) for (labels, _), run in zip(curve, runs[1:], strict=True)], runs[0][seed])
         for seed in seeds
     )
     return (
@@ -191,26 +166,13 @@ def _sentence(pair: Pair, adapted: LabelCurve, plain: LabelCurve) -> str:
     )
 
 
-def _how(curve: Sequence[tuple[int, float]], result: tuple[float, float]) -> str:
-    scores, (low, high) = dict(curve), result
-    if high == math.inf:
-        return f"has not reached that with {low:.0f} ({percent(scores[int(low)])}), the most that was tried"
-    if low != high:
-        return f"has passed that with {high:.0f} ({percent(scores[int(high)])}), the fewest that were tried"
-    if low in scores:
-        return f"has that with {low or 'none'}, too ({percent(scores[int(low)])})"
-    first, last = max(n for n in scores if n < low), min(n for n in scores if n > low)
-    between = f"between {first} ({percent(scores[first])}) and {last} ({percent(scores[last])})"
-    return f"first reaches that {between}, interpolated"
-
-
 def _labels(result: tuple[float, float]) -> str:
     low, high = result
     if high == math.inf:
-        return f"more than {low:.0f} labels"
-    if low != high:
-        return f"fewer than {counted(round(high), 'label')}"
-    return f"about {counted(round(low), 'label')}" if low else "no labels"
+        return f"more than {low} labels"
+    if low == high:
+        return counted(int(low), "label") if low else "no labels"
+    return f"between {low} and {high} labels" if low else f"fewer than {counted(int(high), 'label')}"
 
 
 def _score(value: Interval | None) -> str:

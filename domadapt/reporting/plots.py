@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -10,34 +9,13 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import MaxNLocator
 
 from domadapt.reporting.frames import BELOW, TableRow, rows
-from domadapt.reporting.svg import INK, WIDTH, drawing, drawn, key, legend, palette, plain, wrapped
+from domadapt.reporting.svg import INK, drawn, key, legend, plain, wrapped
 from domadapt.runs.groups import MethodRuns, Pair
 from domadapt.statistics.results import Interval, Statistics
 from domadapt.utils.text import visible
 
 Colors = Mapping[str, str]  # by the methods' names
 Scored = tuple[TableRow, Interval]
-
-
-def save_scores(pair: Pair, path: str | Path) -> Path:
-    """Write the figure of a pair's scores, black on white, to a file of its own.
-
-    Args:
-        path: where to; its suffix, ``.svg`` or ``.png``, says in which format.
-    """
-    path = Path(path)
-    if path.suffix not in (".svg", ".png"):
-        raise ValueError(f"{path}: suffix {path.suffix!r}, expected .svg or .png")
-    group = _group(pair, None)
-    if not group.dots:
-        raise ValueError(f"{visible(pair.name)}: no run has target test labels, so there are no scores to draw")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    metadata = {"Date": None} if path.suffix == ".svg" else None  # no date: the same bytes every time
-    with drawing():
-        figure = Canvas(figsize=(WIDTH, 0.24 * len(group.dots) + 1.3), layout="constrained", facecolor="none")
-        _dots(figure, [group], palette([pair]), pair.headline, False)
-        figure.savefig(path, dpi=200, facecolor="white", metadata=metadata)
-    return path
 
 
 def _ends(score: Interval) -> tuple[float, float, float]:

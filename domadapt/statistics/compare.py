@@ -48,12 +48,7 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
     tested of bounds, baselines and controls.
 
     Args:
-        pairs: grouped runs (:func:`domadapt.runs.groups.group`); each method's controls are what its runs'
-            ``config.benchmark.controls`` declare.
         predictions: read them; without, intervals are over seeds alone.
-
-    Returns:
-        The numbers, and words where there are none.
     """
     read = [scored(pair, predictions) for pair in pairs]
     known = [one for one, _ in read]
@@ -361,9 +356,6 @@ def share(name: str, found: Sequence[tuple[Mean, Mean] | str]) -> Share:
     The share's ends are those shares that the same draws do not rule out: where the interval of
     (method − source_only) − share · gap contains 0 (Fieller 1954, https://doi.org/10.1111/j.2517-6161.1954.tb00159.x).
     They are finite where the gap's own interval excludes 0, and only there is a share shown.
-
-    Args:
-        found: one a pair, as :func:`parts` returns it.
     """
     known = [each for each in found if not isinstance(each, str)]
     if not known:

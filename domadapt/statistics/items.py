@@ -59,14 +59,10 @@ class ItemCounts:
 
 
 def f1(totals: npt.NDArray[Any], average: str = "macro") -> FloatArray:
-    """F1 of summed counts; 0 for a kind that neither occurs nor is found.
+    """(...) F1 of (..., kinds, 3) true positives, false positives, false negatives; 0 for a kind that is nowhere.
 
     Args:
-        totals: (..., kinds, 3) true positives, false positives, false negatives.
         average: ``macro``, the mean over kinds, or ``micro``, of all kinds together.
-
-    Returns:
-        (...) scores.
 
     >>> f1(np.array([[2, 1, 1], [0, 0, 3]])).tolist(), f1(np.array([[2, 1, 1], [0, 0, 3]]), "micro").tolist()
     (0.3333333333333333, 0.4444444444444444)
@@ -80,15 +76,7 @@ def f1(totals: npt.NDArray[Any], average: str = "macro") -> FloatArray:
 
 
 def read_items(run: Metrics) -> ItemCounts | str:
-    """Counts of a run's ``predictions.jsonl``.
-
-    Args:
-        run: with the ``folder`` it lies in.
-
-    Returns:
-        The counts, or why there are none, in words: without target labels, or in a folder that keeps only
-        ``metrics.json``.
-    """
+    """Counts of a run's ``predictions.jsonl``, or in words why there are none."""
     test = run.target_test
     if not test:
         return "the target test has no labels"

@@ -261,10 +261,6 @@ def sign_flip(
 ) -> float:
     """p-value of a weighted sum of paired differences when each may change its sign; exact up to 13 of them.
 
-    Args:
-        weights: how much each counts, such as 1 / number.
-        alternative: ``greater`` asks only whether the method is better.
-
     >>> sign_flip([1.0, 2.0, 3.0], [1 / 3] * 3), sign_flip([1.0, 2.0, 3.0], [1 / 3] * 3, "greater")
     (0.25, 0.125)
     """
@@ -292,8 +288,6 @@ def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str,
     """Two-sided test of paired differences, or words where there are too few.
 
     Args:
-        weights: as in :func:`sign_flip`.
-        unit: what the differences are of: ``seeds``, ``runs`` or ``pairs``.
         copies: how many of these the differences are of beyond their own number, because they share a network.
 
     >>> runs_test([0.01, 0.02, 0.03], [1 / 3] * 3, "seeds").reason
@@ -325,8 +319,7 @@ def items_test(comparisons: Sequence[tuple[Sequence[ItemCounts], Sequence[ItemCo
         comparisons: method and other, each one run a seed, the seeds in the same order; all on one test set.
 
     Returns:
-        For each, the p-value two-sided and the one that asks only whether the method is better. The statistic is the
-        difference of the mean scores over seeds.
+        For each, of the difference of mean scores, the p-value two-sided and the one that the method is better.
     """
     if not comparisons:
         return []
@@ -402,12 +395,8 @@ def replicability(
     there a gain on at least u of N pairs?) give a count that is too high at most once in twenty times.
 
     Args:
-        names: (N,) of the pairs that could be tested.
-        p_values: (N,) one-sided.
-        smallest: (N,) what each pair's test could at best have given.
-
-    Returns:
-        The count; or a reason where no p-values, however small, could have made it more than 0.
+        names, p_values, smallest: (N,) of the pairs that could be tested, one-sided, and what each test could at best
+            have given.
 
     >>> replicability(["a", "b", "c"], [0.01, 0.5, 0.02], [0.001] * 3, "test items").pairs
     ('a', 'c')

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.synthetic import synthetic_runs
 from domadapt.reporting.blocks import Prose, Section, Table
 from domadapt.reporting.examples import LONGEST_TEXT
-from domadapt.reporting.plots import dots_svg, save_scores
+from domadapt.reporting.plots import dots_svg
 from domadapt.reporting.render import LONGEST, code, harmless, markdown, table_lines
 from domadapt.reporting.report import FORMATS, report
 from domadapt.reporting.svg import palette
@@ -189,15 +189,6 @@ def test_damaged_files_spoil_only_what_they_say(
     path.write_text(content, encoding="utf-8")
     words = words_of(tmp_path)
     assert told in words and file.partition("/")[0] in words
-
-
-@pytest.mark.parametrize("suffix", [".svg", ".png"])
-def test_bars_as_a_file(make_metrics: Any, tmp_path: Path, suffix: str) -> None:
-    (pair,) = grouped([make_metrics(name, 1, 0.5) for name in ("_hidden", "$x$ 相機", "source_only", "in_domain")])
-    first = save_scores(pair, tmp_path / f"bars{suffix}").read_bytes()
-    assert first == save_scores(pair, tmp_path / f"again{suffix}").read_bytes()
-    with pytest.raises(ValueError, match=r"expected \.svg or \.png"):
-        save_scores(pair, tmp_path / "bars.pdf")
 
 
 def test_dots_use_the_pages_colour_and_words(make_metrics: Any) -> None:
