@@ -137,16 +137,20 @@ class Answers:
 
 def tree_svg(text: str, parse: Parse, alt: str) -> str:
     """A parsed text as displaCy draws it, its style in page.css; whatever a text holds is shown, never interpreted."""
-    names = [shortened(text[start:end], 16) for start, end in parse.words.tolist()]
+    names = [shortened(text[start:end], 12) for start, end in parse.words.tolist()]
     arcs = []
     for place, (head, name) in enumerate(zip(parse.heads.tolist(), parse.relations, strict=True)):
         if head != place and name != SILENT:
             way, (start, end) = "left" if place < head else "right", sorted((place, head))
             arcs.append({"start": start, "end": end, "label": escape(visible(name)), "dir": way})
     words = [{"text": name, "tag": escape(visible(tag))} for name, tag in zip(names, parse.tags, strict=True)]
-    distance = 30 + 8 * max(map(len, names), default=0)
-    drawing = DependencyRenderer({"compact": True, "distance": distance, "offset_x": distance // 2})
+    apart = 24 + 7 * max(map(len, names), default=0)
+    drawing = DependencyRenderer({"compact": True, "distance": apart, "offset_x": apart // 2, "word_spacing": 22})
     svg = re.sub(' style="[^"]*"', "", drawing.render_svg(re.sub(r"\W+", "-", alt), words, arcs))
+    above = drawing.offset_y - drawing.highest_level * apart / 6 - 16  # compact arcs are low: displaCy leaves it empty
+    width, height = drawing.width, drawing.height - above
+    size = f'viewBox="0 {above:.0f} {width} {height:.0f}" width="{width}" height="{height:.0f}"'
+    svg = re.sub('width="[^"]*" height="[^"]*"', size, svg, count=1)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" ', 1)
 
 
