@@ -203,11 +203,7 @@ def take_any_character(data: bool) -> None:
 
 
 def complete(arguments: Sequence[str], verbs: Iterable[str]) -> None:
-    """Print what a shell asks for: a script to install, or the words that may come next.
-
-    Args:
-        arguments: ``-sc install=bash``, or ``-sc query=bash`` with the line so far in ``COMP_LINE``.
-    """
+    """Print what a shell asks for: a script to install, or the words that may come next."""
     import hydra
 
     from domadapt.config.resolvers import register

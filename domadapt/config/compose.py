@@ -50,7 +50,6 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
 
     Args:
         arguments: ``GROUP=OPTION`` asks for that option alone; ``--config-dir`` adds the options of a folder.
-        usage: text whose line about the verb comes first.
 
     >>> print(verb_help("train", ["injection=lisa"], ""))  # doctest: +ELLIPSIS
     # One attention head...
@@ -112,9 +111,6 @@ def initialized() -> Iterator[None]:
 
 def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bool = False) -> DictConfig:
     """Compose the configuration of a verb outside the command line.
-
-    Args:
-        with_hydra: keep Hydra's own settings, under ``hydra``.
 
     >>> compose("train", ["seed=7"]).seed
     7

@@ -114,11 +114,6 @@ def encode(
     """Tokenise texts and align their pieces with words.
 
     Args:
-        words: per text (words, 2) character ranges.
-        parses: per text its parse, whose words are ``words``.
-        labels: per text its class.
-        word_tags: per text (words,) class of each word.
-        domains: per text its domain.
         given: per text ranges of its owner's words, None where ``words`` are the parser's.
 
     Returns:

@@ -144,7 +144,6 @@ def shipped(source: str, target: str, root: str | None = None) -> Domains:
     """The corpora that travel with the package: folders of train, dev, test and unlabeled JSONL.
 
     Args:
-        target: folder of the domain without labels.
         root: where the folders are; None for the package's own.
     """
     folder = Folder(Path(root) if root else Path(str(files("domadapt.shipped"))), name="{}/{}.jsonl")
@@ -260,7 +259,6 @@ def amazon_reviews(
     that are tested on all; ``test=ceiling`` tests every run on that share, for a gap between like and like.
 
     Args:
-        ceiling_share: share of the target's labelled reviews that the ceiling is tested on.
         test: ``all``, or ``ceiling``: the share that the ceiling is tested on.
     """
     layout = LAYOUTS["amazon_reviews"]
@@ -293,9 +291,6 @@ def amazon_reviews_fdu(
 
     Its labelled text was published tokenised and lower-cased, its unlabelled text as written: a model could tell the
     two by their spaces and capitals. So ``text_detok`` is read, and the unlabelled text is lower-cased, too.
-
-    Args:
-        lowercase: whether the unlabelled text is lower-cased as the labelled text is.
     """
     check_switches(lowercase=lowercase)
     layout = LAYOUTS["amazon_reviews_fdu"]
@@ -322,7 +317,6 @@ def aspect_opinion(
     The published dev set is the first third of the target's labelled file; here dev is held out from the source.
 
     Args:
-        split: 1, 2 or 3.
         repeated: ``keep`` or ``drop`` unlabelled target sentences that also stand in the test set.
         empty: ``keep`` or ``drop`` labelled source sentences with neither aspect nor opinion. The target is left
             whole: to drop from it would take its labels.
@@ -438,9 +432,6 @@ def my_files(
         target: ``name``, ``path`` (text; labels in it are not read), and where they exist ``test_path`` (labelled,
             for the final score) and ``train_path`` (labelled, for the in-domain ceiling). Its columns are called as the
             source's, unless it names its own.
-        dev_share: share of the source held out as dev where there is no ``dev_path``.
-        dev_by: ``text`` or ``record``, see :func:`~domadapt.data.texts.hold_out`; of the ceiling's dev, too.
-        detokenise: take away the spaces beside punctuation that tokenisers leave, in both domains.
     """
     check_switches(lowercase=lowercase, detokenise=detokenise)
     for side, group in (("source", source), ("target", target)):
@@ -516,9 +507,6 @@ def several(problems: dict[str, Domains]) -> Domains:
     """The first problem, with the source records of all.
 
     Each record keeps its domain. The other problems' target text, test and ceiling are not used.
-
-    Args:
-        problems: with the same target, by names that only tell them apart.
 
     Returns:
         Sources' names joined by ``+``. Its warnings count dev texts that another source trains on, and, once the final

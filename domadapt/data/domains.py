@@ -171,9 +171,6 @@ class Domains:
 
         They are drawn from what the in-domain ceiling trains on, never from the test; the same seed draws the same ones
         and more. So that a few are not lost among many, each is repeated, up to ``MOST`` times.
-
-        Args:
-            count: how many, or ``all``.
         """
         if not (count == "all" or (type(count) is int and count > 0)):
             raise ValueError(f"target_labels={count!r}: expected a whole number from 0, or all")

@@ -94,7 +94,6 @@ def open_file(
     Args:
         path: A UTF-8 file, maybe packed with gzip, or a parquet table; a byte order mark is dropped and counted, CRLF
             becomes LF.
-        content: What the file holds, where that has been read before: a pipe can be read only once.
 
     Example:
         >>> import tempfile
@@ -138,9 +137,6 @@ def check_name(path: Path) -> None:
 def check_start(path: Path, raw: bytes) -> None:
     r"""Refuse UTF-16, packed or not: as UTF-8 much of it decodes, to a text nobody wrote.
 
-    Args:
-        raw: The content, or the first kilobytes of it.
-
     Example:
         >>> check_start(Path("a.txt"), "sharp".encode("utf-16"))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
@@ -153,11 +149,7 @@ def check_start(path: Path, raw: bytes) -> None:
 
 
 def not_utf8(where: Location, field: str, error: UnicodeDecodeError) -> DataError:
-    """What to say of a byte that is not UTF-8.
-
-    Args:
-        field: Which byte it is, counted in the file or in its line.
-    """
+    """What to say of a byte that is not UTF-8."""
     fix = f"unpack it, or re-encode it, for instance: iconv -f latin1 -t utf-8 {_shell(Path(where.path))} > NEW_FILE"
     return DataError(where, field, error.object[error.start : error.end], "UTF-8", fix)
 
@@ -225,7 +217,6 @@ def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -
 
     Args:
         names: of the values of columns that hold numbers in their place.
-        path: of the table, for errors.
 
     >>> as_lines([{"text": "sharp", "label": 1}], {"label": ["bad", "good"]})
     b'{"text": "sharp", "label": "good"}\n'
@@ -252,11 +243,7 @@ def _to_builtin(value: Any) -> Any:
 
 
 def saved(data: Any, folder: Path) -> Path:
-    """A file with the data, named by its content, so that a run on it is found again and can be resumed.
-
-    Args:
-        data: see :func:`rows`.
-    """
+    """A file with the data, named by its content, so that a run on it is found again and can be resumed."""
     lines = as_lines(rows(data), _names(data))
     if not lines:
         raise ValueError("the data is empty; expected at least one text")
@@ -345,9 +332,6 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
 
 def canonical(fields: Mapping[str, Any], generated_id: str) -> dict[str, Any]:
     """A record's fields as :func:`~domadapt.data.records.parse_record` wants them, whichever tool wrote them.
-
-    Args:
-        generated_id: for a record without an id.
 
     >>> canonical({"id": 3, "text": "The fan whines.", "label": [[4, 7, "aspect"]]}, "")
     {'id': '3', 'text': 'The fan whines.', 'spans': [{'start': 4, 'end': 7, 'type': 'aspect'}]}

@@ -39,7 +39,6 @@ def read(
         domain: The domain of its records; it overrides one that the file gives.
         labelled: False leaves labels, tags and spans unread, as target text must be.
         format: The name of a reader; None looks at the text, then at the extension.
-        content: What the file holds, where that has been read before.
         columns: What a table or JSON Lines call a record's fields: by our names, the candidates, likeliest first.
 
     Example:
@@ -75,12 +74,7 @@ def read(
 
 
 def choose(path: Path, head: str, format: str | None) -> str:
-    """The name of the format that a file is in.
-
-    Args:
-        head: Its first characters, :data:`HEAD` of them or all.
-        format: What the user says it is; None looks at the text, then at the extension.
-    """
+    """The name of the format that a file is in."""
     names, where = ", ".join(FORMATS), Location(path)
     if format is not None:
         if format not in FORMATS:

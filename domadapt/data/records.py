@@ -172,8 +172,6 @@ def bio_tags(words: Words, spans: Iterable[Span], warnings: Counter[str] | None 
     overlap: the one that starts first stays, of two that start together the longer.
 
     Args:
-        words: Character range of each word, in order.
-        spans: Character ranges with types.
         warnings: Counts the spans that were snapped, and those left out: over another, or on no word.
 
     Example:
@@ -239,8 +237,6 @@ def parse_record(
     Args:
         obj: ``{"id", "domain", "text"}`` or ``{"id", "domain", "tokens"}``, with ``label``; with ``spans``
             (a list of ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO) beside tokens.
-        domain: Overrides the object's own domain, which may then be absent.
-        labelled: False leaves ``label``, ``spans`` and ``tags`` unread.
         warnings: Counts unknown fields, overridden domains, mended labels and repaired tags.
 
     Example:

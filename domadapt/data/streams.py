@@ -21,7 +21,6 @@ def open_texts(
 
     Args:
         source: the file or pipe; ``-`` is standard input.
-        format: name of a reader; None looks at the file.
         warnings: counts what was mended or left out; complete when the texts are used up.
         column: of a table or JSON Lines, which one holds the text; None for ``text``.
 

@@ -95,9 +95,6 @@ def similar_pairs(keys: Sequence[str]) -> list[tuple[int, int, float]]:
     that both have, and only texts that share one of these are compared (prefix filtering: Chaudhuri, Ganti and Kaushik
     2006; Bayardo, Ma and Srikant 2007, "Scaling Up All Pairs Similarity Search").
 
-    Args:
-        keys: texts, as :func:`~domadapt.data.texts.identity` gives them.
-
     Returns:
         Positions, the smaller first, and similarity; ascending.
 
@@ -169,7 +166,6 @@ def hold_out(
     is that by record.
 
     Args:
-        share: of records to hold out, between 0 and 1.
         by: ``text``, or ``record``: each by itself, whoever has its copies.
         warnings: counts, by domain, the records that ``record`` would hold out and leave copies of.
 
@@ -205,10 +201,6 @@ def hold_out(
 
 def drawn(together: list[list[int]], wanted: int, seed: int) -> set[int]:
     """Members of whole groups, drawn at random so that there are as nearly as possible as many as wanted.
-
-    Args:
-        wanted: members in all; at least one group is drawn, at least one is not.
-        seed: of the order in which they are drawn.
 
     >>> drawn([[0, 1, 2], [3], [4], [5, 6]], wanted=2, seed=0) in ({3, 4}, {5, 6})
     True
@@ -293,9 +285,6 @@ _BRACKET_of_detokenise: Final = re.compile(r"-[lr][rsc]b-", re.IGNORECASE)
 
 def detokenised(record: Record) -> Record:
     """The same record without the spaces that a tokeniser put beside punctuation and contractions.
-
-    Args:
-        record: any; of one that is not tokenised little changes.
 
     >>> plain = detokenised(Record("1", "camera", "It is n't -LRB- too -RRB- big , `` honest '' ."))
     >>> plain.text

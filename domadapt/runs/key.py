@@ -150,9 +150,6 @@ def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
     These are :data:`NUMERICS`, the resolved configuration (less paths and tracking), the content of files and foreign
     code that it names, the versions of the libraries beneath, and the kind of hardware. Of validators the chosen one
     counts; every other one's choice stands in a column of its own, and a new one runs nothing again.
-
-    Args:
-        cfg: a composed ``train.yaml``, or what it resolves to.
     """
     config = to_builtin(cfg)
     kept = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}

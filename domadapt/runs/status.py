@@ -34,11 +34,7 @@ class Busy(RuntimeError):
 
 @contextmanager
 def run_lock(folder: Path, wait: bool) -> Iterator[None]:
-    """Hold a run folder. The lock is the system's, so that a killed process leaves none behind.
-
-    Args:
-        folder: the run's; made if absent.
-    """
+    """Hold a run folder. The lock is the system's, so that a killed process leaves none behind."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
     try:
@@ -72,11 +68,7 @@ def read_status(folder: Path) -> dict[str, Any]:
 
 
 def runs(status: dict[str, Any]) -> bool:
-    """Is the process that wrote a status still at it? On another machine only its silence can tell.
-
-    Args:
-        status: as :func:`read_status` returns it.
-    """
+    """Is the process that wrote a status still at it? On another machine only its silence can tell."""
     if not status or status.get("stage") in ("failed", "stopped"):
         return False
     if status["host"] != socket.gethostname():

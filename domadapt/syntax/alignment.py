@@ -46,9 +46,6 @@ class Alignment:
         point to the root's first piece (Strubell et al. 2018 let the root attend to itself). Special pieces, pieces
         of whitespace and pieces whose head was truncated away get :data:`IGNORED`.
 
-        Args:
-            word_heads: (words,) head word of each word, a root's being itself.
-
         Returns:
             (pieces,) piece index, or :data:`IGNORED`.
 
@@ -70,7 +67,6 @@ class Alignment:
         A link is left out where one of its words has no piece.
 
         Args:
-            links: (links, 2) words.
             every: from every piece of the first word (those whose first word it is), else from its first piece alone.
 
         Returns:
@@ -147,10 +143,6 @@ def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: i
 def first_words(pair_pieces: Tensor, pair_words: Tensor, pieces: int) -> Tensor:
     """The first word of each piece, on the pairs' device: as :meth:`Alignment.piece_words` does for one text.
 
-    Args:
-        pair_pieces: (pairs,) piece of each pair.
-        pair_words: (pairs,) word, or graph node, of each pair.
-
     Returns:
         (pieces,) word or node; -1 for pieces without one.
 
@@ -164,9 +156,6 @@ def first_words(pair_pieces: Tensor, pair_words: Tensor, pieces: int) -> Tensor:
 def words_read(piece_words: Tensor) -> int:
     """How many words, from the first, have a piece in some text of a batch; 1 at least.
 
-    Args:
-        piece_words: (batch, pieces) word of each piece, -1 for none.
-
     >>> words_read(torch.tensor([[-1, 0, 0, -1], [-1, 0, 2, -1]]))
     3
     """
@@ -179,7 +168,6 @@ def between_pieces(words: Tensor, piece_words: Tensor, otherwise: float) -> Tens
     Args:
         words: (batch, words, words); of those that have pieces, at least.
         piece_words: (batch, pieces) word of each piece, -1 for none.
-        otherwise: what holds where one of two pieces has no word.
 
     Returns:
         (batch, pieces, pieces).

@@ -156,10 +156,6 @@ def learn_rules(
     so a rule counts for how often and how precisely it leads to terms that no rule before it has led to; where none
     raises it, no more are taken.
 
-    Args:
-        opinions: of each text, words that judge.
-        terms: of each text, first word and end of its terms.
-
     >>> import numpy as np
     >>> from domadapt.data.records import Record
     >>> words, relations = np.array([[0, 3], [4, 8], [9, 12], [13, 18]]), ("det", "nsubj", "cop", "ROOT")

@@ -51,9 +51,7 @@ def word_links(heads: IntArray, target: str, among: IntArray) -> IntArray:
     """(links, 2) each word with the words that it is to look at: its head, its dependents, or those of the same head.
 
     Args:
-        heads: (words,) head word.
         target: ``parent`` (a root's is itself), ``child`` or ``sibling`` (roots have none).
-        among: the words that count, such as those that truncation has left.
 
     >>> heads = np.array([1, 1, 1])
     >>> word_links(heads, "child", np.arange(3)).tolist(), word_links(heads, "sibling", np.arange(3)).tolist()
@@ -182,10 +180,6 @@ def trees(parse: Parse, shortest: int = 1, longest: int = 1_000_000) -> Iterator
 def ancestors(heads: Tensor, first: int) -> Tensor:
     """(batch, first, words) True where the second word is on the way from the first to its root; itself included.
 
-    Args:
-        heads: (batch, words) head of each word, counted in its text.
-        first: how many words, from the first, are asked for.
-
     >>> ancestors(torch.tensor([[0, 0, 1]]), 2)[0].int().tolist()
     [[1, 0, 0], [1, 1, 0]]
     """
@@ -205,7 +199,6 @@ def tree_distances(heads: Tensor, first: int | None = None) -> Tensor:
     """Arcs on the way between any two words: their depths, less twice the depth of where they meet.
 
     Args:
-        heads: (batch, words) head of each word, counted in its text.
         first: how many words, from the first, are asked for, None for all: of long texts only the beginning is read,
             and a matrix of all of their words would not fit into memory.
 

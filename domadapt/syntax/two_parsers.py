@@ -71,7 +71,6 @@ def make_parser(config: Mapping[str, Any], domains: Any, folder: str | Path | No
 
     Args:
         domains: of the run; labelled target text is the target's, wherever it stands.
-        folder: of the cache; None for parsers without one.
     """
 
     def made(side: str) -> Parser:

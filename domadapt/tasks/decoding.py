@@ -22,9 +22,6 @@ ADDED = 0.1  # to each count
 def transition_scores(tags: Iterable[NDArray[np.int64]], count: int) -> Tensor:
     """(count + 1, count) log P(tag | previous tag) - log P(tag); the last row is of tags that open a text.
 
-    Args:
-        tags: of the words of each text.
-
     >>> transition_scores([np.array([0, 1, 2]), np.array([0, 0, 1])], 3).exp()[1].double().numpy().round(2).tolist()
     [0.16, 0.23, 4.85]
     """
@@ -40,7 +37,6 @@ def viterbi(scores: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
 
     Args:
         scores: (texts, words, tags) log-probabilities.
-        lengths: (texts,) words of each text.
         transitions: (tags + 1, tags) as :func:`transition_scores` gives them, weighted.
 
     >>> scores = torch.tensor([[[0.6, 0.4], [0.4, 0.6]]]).log()

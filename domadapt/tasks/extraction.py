@@ -163,7 +163,6 @@ class Extraction(Task):
         """Spans of a text's tags.
 
         Args:
-            words: (words, 2) character ranges.
             sure: probability of each tag; a span's confidence is the mean of its words', as in transformers' pipelines.
 
         >>> words = np.array([[0, 1], [2, 9], [10, 14]])
