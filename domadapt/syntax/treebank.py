@@ -10,14 +10,12 @@ import json
 import re
 import shutil
 import tempfile
-import time
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import spacy
 from spacy.language import Language
-from spacy.scorer import Scorer
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.training.initialize import init_nlp
@@ -28,15 +26,22 @@ from domadapt.syntax.parser import ENGLISH
 
 HOME = Path(str(files("domadapt.shipped"))) / "parser"
 SOURCE = "get UD English EWT from https://github.com/UniversalDependencies/UD_English-EWT (CC BY-SA 4.0), or another"
-SCORES = ("dep_uas", "dep_las", "tag_acc", "pos_acc", "sents_f", "token_f")
 FIELDS = ("words", "spaces", "tags", "pos", "morphs", "heads", "deps", "sent_starts")
-COLUMNS = ("uas", "las", "uas_punct", "las_punct", "las_punct_universal", "tag", "pos", "sents_f", "token_f")
+# Of spaCy's scores, what is told, by its column: punctuation is not counted, labels are compared in full.
+COLUMNS = {
+    "dep_uas": "uas",
+    "dep_las": "las",
+    "tag_acc": "tag",
+    "pos_acc": "pos",
+    "sents_f": "sents_f",
+    "token_f": "token_f",
+}
 
 
 def find(treebank: Path, split: str) -> Path:
     """The file of one split, gzip or plain; says where to get the treebank if it is not there."""
-    for found in sorted([*treebank.glob(f"*-ud-{split}.conllu*"), *treebank.glob(f"{split}.conllu*")]):
-        return found
+    for path in sorted([*treebank.glob(f"*-ud-{split}.conllu*"), *treebank.glob(f"{split}.conllu*")]):
+        return path
     raise FileNotFoundError(f"--treebank {treebank}: no *-ud-{split}.conllu[.gz] there; {SOURCE}")
 
 
@@ -47,10 +52,9 @@ def read(nlp: Language, treebank: Path, spaces: bool = True, per_doc: int = 10) 
     docs, rows, genre, count = list[Doc](), list[tuple[Any, ...]](), "", 0
     for block in [*filter(str.strip, text.split("\n\n")), ""]:
         if rows and (count == per_doc or not block or "# newdoc" in block):
-            known: dict[str, Any] = dict(zip(FIELDS, map(list, zip(*rows, strict=True)), strict=True))
-            known |= {} if spaces else {"spaces": None}
-            known |= {"morphs": None} if nlp.lang == ENGLISH else {}
-            docs.append(Doc(nlp.vocab, user_data={"genre": genre}, **known))
+            columns: dict[str, Any] = dict(zip(FIELDS, map(list, zip(*rows, strict=True)), strict=True))
+            unknown = [*["spaces"] * (not spaces), *["morphs"] * (nlp.lang == ENGLISH)]
+            docs.append(Doc(nlp.vocab, user_data={"genre": genre}, **columns | dict.fromkeys(unknown)))
             rows, count = [], 0
         genre = (re.findall(r"^# sent_id = ([A-Za-z]+)", block, re.M) or [""])[0]
         rows += sentence([line.split("\t") for line in block.split("\n") if line[:1].isdigit()], len(rows), nlp.lang)
@@ -74,17 +78,17 @@ def sentence(lines: list[list[str]], base: int, language: str) -> list[tuple[Any
             last[top] = cells
         else:
             last |= {i: ["", "", "glued"] for i in inside[:-1]}
-    kept = [i for i in words if joined.get(i, i) == i]
-    place = {i: base + kept.index(joined.get(i, i)) for i in words}
+    tokens = [i for i in words if joined.get(i, i) == i]
+    place = {i: base + tokens.index(joined.get(i, i)) for i in words}
     rows = []
-    for i in kept:
+    for i in tokens:
         cells = words[i]
         tag = cells[4] if cells[4] != "_" else cells[3]
         number = [feature for feature in cells[5].split("|") if feature.startswith("Number=")]
         glued = "glued" in last.get(i, cells) or "SpaceAfter=No" in last.get(i, cells)[-1]
         head = place[int(cells[6]) or i]
         relation = cells[7].replace("root", "ROOT")
-        rows.append((cells[1], not glued, tag, cells[3], "|".join(number), head, relation, i == kept[0]))
+        rows.append((cells[1], not glued, tag, cells[3], "|".join(number), head, relation, i == tokens[0]))
     return rows
 
 
@@ -94,69 +98,39 @@ def convert(treebank: Path, output: Path, spaces: bool = False, language: str = 
     DocBin(docs=read(spacy.blank(language), treebank, spaces), store_user_data=True).to_disk(output)
 
 
-def _scores(nlp: Language, pairs: list[Example]) -> dict[str, float]:
-    found = {re.sub("dep_|_acc", "", k): v for k, v in Scorer(nlp).score(pairs).items() if k in SCORES}
-    for end, sep in (("", None), ("_universal", ":")):
-        out = Scorer.score_deps(pairs, "dep", getter=lambda t, _, sep=sep: t.dep_.lower().split(sep)[0])
-        found |= {f"las_punct{end}": out["dep_las"], "uas_punct": out["dep_uas"]}
-    return {name: round(100 * float(value), 2) for name, value in found.items() if value is not None}
-
-
 def evaluate(model: Path, treebank: Path) -> dict[str, Any]:
-    """What ``scores.json`` holds: percentages on gold tokens and on spaCy's own, size and speed.
-
-    ``uas`` and ``las`` follow spaCy (no punctuation); ``*_punct`` count every token; ``las_punct_universal``
-    also drops the subtypes of the labels, as the CoNLL shared tasks did.
-    """
+    """What ``scores.json`` holds: percentages on gold tokens and on spaCy's own, size and speed."""
     nlp = spacy.load(model)
     scores: dict[str, dict[str, dict[str, float]]] = {}
-    parts = {split: read(nlp, find(treebank, split)) for split in ("dev", "test")}
-    for name, gold in parts.items():
-        for kind in ("gold", "spacy"):
-            made = [nlp.make_doc(doc.text) for doc in gold]
-            if kind == "gold":
-                made = [Doc(nlp.vocab, [t.text for t in d], [bool(t.whitespace_) for t in d]) for d in gold]
-            groups: dict[str, list[Example]] = {name: []}
-            for doc, truth in zip(nlp.pipe(made, batch_size=256), gold, strict=True):
-                groups[name].append(Example(doc, truth))
-                if name == "test":
-                    groups.setdefault(f"test {truth.user_data['genre']}", []).append(groups[name][-1])
-            for group, pairs in groups.items():
-                scores.setdefault(group, {})[kind] = _scores(nlp, pairs)
-    texts = [doc.text for doc in parts["test"]] * 2
-    start, words = time.perf_counter(), sum(map(len, nlp.pipe(texts, batch_size=256)))
-    speed = round(words / (time.perf_counter() - start))
+    for part in ("dev", "test"):
+        gold = read(nlp, find(treebank, part))
+        words = [Doc(nlp.vocab, [t.text for t in doc], [bool(t.whitespace_) for t in doc]) for doc in gold]
+        for kind, docs in (("gold", words), ("spacy", [nlp.make_doc(doc.text) for doc in gold])):
+            result = nlp.evaluate([Example(doc, truth) for doc, truth in zip(docs, gold, strict=True)])
+            percent = {column: round(100 * (result.get(name) or 0), 2) for name, column in COLUMNS.items()}
+            scores.setdefault(part, {})[kind] = percent
     size = round(sum(file.stat().st_size for file in model.rglob("*") if file.is_file()) / 1e6, 2)
-    return {"scores": scores, "size_mb": size, "words_per_second": speed}
+    return {"scores": scores, "size_mb": size, "words_per_second": round(result["speed"])}
 
 
 def prune(trained: Path, output: Path, treebank: str) -> None:
     """Copy a trained pipeline without the words of its training text: only the strings of its labels stay."""
     nlp = spacy.load(trained, config={"paths.train": None, "paths.dev": None})
+    nlp.meta.update(name="domadapt", description=f"Trained by domadapt on {treebank}, whose licence holds for it.")
     if nlp.lang == ENGLISH:
-        nlp.meta.update(json.loads((HOME / "model" / "meta.json").read_text()), performance={})
-    else:
-        described = f"Trained by domadapt on {treebank}, whose licence holds for it."
-        nlp.meta.update(name="domadapt", description=described, performance={})
+        nlp.meta.update(json.loads((HOME / "model" / "meta.json").read_text()))
+    nlp.meta["performance"] = {}
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     nlp.to_disk(output)
-    labels = {p for found in nlp.pipe_labels.values() for x in found for p in (x, *re.split("[|=]+", x))}
+    labels = {p for names in nlp.pipe_labels.values() for x in names for p in (x, *re.split("[|=]+", x))}
     (output / "vocab" / "strings.json").write_text(json.dumps(sorted(labels)))
-
-
-def card_table(scores: dict[str, Any]) -> str:
-    """The Markdown table of ``CARD.md`` for what ``evaluate`` gave."""
-    lines = [["part", "tokens", *COLUMNS], ["---"] * (len(COLUMNS) + 2)]
-    for part, kinds in scores["scores"].items():
-        lines += [[part, kind, *(str(found.get(c, "")) for c in COLUMNS)] for kind, found in kinds.items()]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def train(
     treebank: Path, output: Path, extra: Path | None = None, language: str = ENGLISH, steps: int | None = None
 ) -> None:
-    """Convert, train as ``train.cfg`` says, prune and score; write ``scores.json`` and the card's table."""
+    """Convert, train as ``train.cfg`` says, prune and score; write ``scores.json`` and a card with its table."""
     set_current_ops(NumpyOps(use_blis=False))  # numpy's matrix product was three times faster than blis
     with tempfile.TemporaryDirectory() as folder:
         gold, dev = Path(folder, "train", "0.spacy"), Path(folder, "dev.spacy")
@@ -175,11 +149,12 @@ def train(
         prune(Path(folder, "model-best"), output / "model", treebank.resolve().name)
     scores = evaluate(output / "model", treebank)
     (output / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
-    table = f"<!-- scores -->\n{card_table(scores)}\n<!-- scores -->"
+    lines = [["part", "tokens", *COLUMNS.values()], ["---"] * (len(COLUMNS) + 2)]
+    lines += [
+        [part, kind, *map(str, s.values())] for part, kinds in scores["scores"].items() for kind, s in kinds.items()
+    ]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     card = f"# {language}\n\nTrained on {treebank.resolve().name}; its licence holds for this model.\n\n{table}\n"
-    if language == ENGLISH:
-        before, _, after = (HOME / "CARD.md").read_text().split("<!-- scores -->")
-        card = f"{before}{table}{after}"
     (output / "CARD.md").write_text(card)
 
 

@@ -10,7 +10,7 @@ from spacy.tokens import DocBin
 from domadapt.data.domains import unlabelled
 from domadapt.syntax.nouns import NounPhrase, noun_phrases
 from domadapt.syntax.parser import SpacyParser, from_doc
-from domadapt.syntax.treebank import HOME, card_table, convert, evaluate, find, train
+from domadapt.syntax.treebank import HOME, convert, evaluate, find, train
 
 TREES = """# newdoc id = reviews-1
 # sent_id = reviews-1-0001
@@ -127,7 +127,9 @@ def test_model_is_small_and_holds_no_words_of_the_treebank() -> None:
 def test_card_says_what_scores_say() -> None:
     scores = json.loads((HOME / "scores.json").read_text())
     card = (HOME / "CARD.md").read_text()
-    assert f"<!-- scores -->\n{card_table(scores)}\n<!-- scores -->" in card
+    for part, kinds in scores["scores"].items():
+        for kind, values in kinds.items():
+            assert f"| {part} | {kind} | {values['uas']} | {values['las']} |" in card
     assert f"{scores['size_mb']} MB" in card
     assert scores["scores"]["test"]["gold"]["las"] > 80
 
@@ -135,8 +137,8 @@ def test_card_says_what_scores_say() -> None:
 def test_evaluate_scores_both_tokenisations(tmp_path: Path) -> None:
     for split in ("dev", "test"):
         trees(tmp_path, f"en_ewt-ud-{split}.conllu")
-    found = evaluate(HOME / "model", tmp_path)
-    assert set(found["scores"]) == {"dev", "test", "test reviews", "test email"}
-    gold = found["scores"]["test"]["gold"]
+    scores = evaluate(HOME / "model", tmp_path)["scores"]
+    assert set(scores) == {"dev", "test"}
+    gold = scores["test"]["gold"]
     assert gold["uas"] >= gold["las"] > 50
     assert gold["token_f"] == 100
