@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
-from domadapt.utils.text import pieces
 from domadapt.utils.work import in_order
 
 if TYPE_CHECKING:
@@ -73,14 +73,6 @@ class Parse(NamedTuple):
         """
         inside = np.flatnonzero((self.words[:, 0] < end) & (self.words[:, 1] > start))
         return (int(inside[0]), int(inside[-1]) + 1) if len(inside) else None
-
-
-class Piece(NamedTuple):
-    """Where a Doc belongs: its first character in its text, whether the text ends with it, the owner's words if any."""
-
-    start: int
-    last: bool
-    words: tuple[tuple[int, int], ...] | None
 
 
 class Parser(Protocol):
@@ -144,8 +136,10 @@ class SpacyParser:
                 for parses in in_order(self._parsed, batches, processes):
                     yield from parses
                 return
-        docs = (piece for text in stream for piece in self._docs(text))
-        yield from whole(self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size), self.coreference)
+        docs = ((self._doc(text), text.words) for text in stream)
+        for doc, words in self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size):
+            parse = from_doc(doc, self.coreference)
+            yield parse if words is None else parse._replace(words=word_ranges(words))
 
     def _parsed(self, texts: Sequence[Text]) -> list[Parse]:
         return list(self.parse(texts))
@@ -153,18 +147,12 @@ class SpacyParser:
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         """Word ranges alone, without parsing: the owner's tokens, else the pipeline's."""
         for text in texts:
-            if text.words is not None:
-                yield word_ranges(text.words)
-            else:
-                yield np.concatenate([doc_words(doc) + start for doc, (start, *_) in self._docs(text)])
+            yield doc_words(self._doc(text)) if text.words is None else word_ranges(text.words)
 
-    def _docs(self, text: Text) -> Iterator[tuple["Doc", Piece]]:
-        """The text as the pipeline takes it: one Doc, or several of a text that is too long for it."""
-        if text.words is not None:
-            yield owner_doc(self._nlp, text.text, text.words), Piece(0, True, text.words)
-            return
-        for start, end in pieces(text.text, self._nlp.max_length):
-            yield make_doc(self._nlp, text.text[start:end]), Piece(start, end == len(text.text), None)
+    def _doc(self, text: Text) -> "Doc":
+        if text.words is None:
+            return make_doc(self._nlp, text.text)
+        return owner_doc(self._nlp, text.text, text.words)
 
 
 def make_doc(nlp: "Language", text: str) -> "Doc":
@@ -202,14 +190,13 @@ def load_pipeline(name: str) -> "Language":
         one_thread_for_numpy()
     unneeded = ["ner", "lemmatizer", "entity_linker", "textcat"]
     try:
-        if name == SHIPPED:
-            return spacy.load(shipped_folder())
-        nlp = spacy.load(name, exclude=unneeded)
+        nlp = spacy.load(shipped_folder() if name == SHIPPED else name, exclude=unneeded)
     except OSError as error:
         raise ValueError(
             f"parser.name={name!r}: no such spaCy pipeline is installed; install it with "
             f"`python -m spacy download {name}`, or use parser=shipped. ({str(error).splitlines()[0]})"
         ) from error
+    nlp.max_length = sys.maxsize  # its limit is of memory that entity recognition takes
     if nlp.lang == ENGLISH and "attribute_ruler" in nlp.pipe_names:  # it gives universal tags, elsewhere needed
         nlp.remove_pipe("attribute_ruler")
     if "parser" not in nlp.pipe_names:
@@ -298,38 +285,6 @@ def antecedents(doc: "Doc", prefix: str) -> tuple[tuple[int, int], ...]:
     """
     groups = (sorted({span.root.i for span in spans}) for name, spans in doc.spans.items() if name.startswith(prefix))
     return tuple(sorted({(later, earlier) for mentions in groups for earlier, later in pairwise(mentions)}))
-
-
-def whole(docs: Iterable[tuple["Doc", Piece]], coreference: str | None = None) -> Iterator[Parse]:
-    """Parses of whole texts from parsed Docs of their pieces; each piece keeps its own roots."""
-    parts: list[tuple[int, Parse]] = []
-    for doc, (start, last, words) in docs:
-        parse = from_doc(doc, coreference)
-        parts.append((start, parse if words is None else parse._replace(words=word_ranges(words))))
-        if last:
-            yield together(parts)
-            parts = []
-
-
-def together(parts: Sequence[tuple[int, Parse]]) -> Parse:
-    """One parse of parses that follow one another, each with the character at which it begins.
-
-    >>> one = Parse(np.array([[0, 3]]), np.array([0]), ("ROOT",), ("CD",))
-    >>> both = together([(0, one), (4, one)])
-    >>> both.words.tolist(), both.heads.tolist(), both.relations
-    ([[0, 3], [4, 7]], [0, 1], ('ROOT', 'ROOT'))
-    """
-    if len(parts) == 1:
-        return parts[0][1]
-    parses = [parse for _, parse in parts]
-    first = np.cumsum([0, *(len(parse.words) for parse in parses)]).tolist()
-    return Parse(
-        np.concatenate([parse.words + start for start, parse in parts]),
-        np.concatenate([parse.heads + before for parse, before in zip(parses, first)]),
-        tuple(relation for parse in parses for relation in parse.relations),
-        tuple(tag for parse in parses for tag in parse.tags),
-        tuple((a + before, b + before) for parse, before in zip(parses, first) for a, b in parse.antecedents),
-    )
 
 
 LATIN = re.compile("[A-Za-z]")

@@ -2,7 +2,6 @@
 
 import math
 import unicodedata
-from collections.abc import Iterator
 from typing import Any
 
 JOINERS = "\u200c\u200d"  # shape letters in Persian and join emoji; they reorder nothing
@@ -28,20 +27,6 @@ def cut(text: str, limit: int) -> tuple[str, int]:
     space = text.rfind(" ", limit // 2, limit + 1)
     end = space if space > 0 else limit
     return text[:end], len(text) - end
-
-
-def pieces(text: str, longest: int) -> Iterator[tuple[int, int]]:
-    """Character ranges that follow one another, each ending after a space where there is one.
-
-    >>> list(pieces("one two three", 9)), list(pieces("one", 9)), list(pieces("incomprehensible", 9))
-    ([(0, 8), (8, 13)], [(0, 3)], [(0, 9), (9, 16)])
-    """
-    start = 0
-    while len(text) - start > longest:
-        end = text.rfind(" ", start, start + longest) + 1 or start + longest
-        yield start, end
-        start = end
-    yield start, len(text)
 
 
 def shortened(text: str, limit: int) -> str:

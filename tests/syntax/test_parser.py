@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
 from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.conllu import ConlluParser
-from domadapt.syntax.parser import Parse, SpacyParser, load_pipeline, together
+from domadapt.syntax.parser import SpacyParser, load_pipeline
 
 ROWS = """# text = The lens is  sharp.
 1\tThe\t_\tDET\tDT\t_\t2\tdet\t_\t_
@@ -56,29 +55,10 @@ def test_two_sentences_have_two_roots() -> None:
     assert sum(int(h) == i for i, h in enumerate(parse.heads)) == 2
 
 
-def test_a_text_longer_than_the_pipeline_takes_is_parsed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between others; spaCy's own answer is an error that ends everything."""
-    texts = [
-        UnlabelledText(str(i), "camera", text)
-        for i, text in enumerate(["Fast.", "The lens  is sharp. " * 30 + "Don't.", "x" * 100, "Slow."])
-    ]
-    whole = list(SpacyParser().parse(texts))
-    words = [found.tolist() for found in SpacyParser().tokenize(texts)]
-    monkeypatch.setattr(load_pipeline("shipped"), "max_length", 50)
-    cut = list(SpacyParser().parse(texts))
-    tokens = [found.tolist() for found in SpacyParser().tokenize(texts)]
-    assert [parse.words.tolist() for parse in cut] == tokens
-    assert [tokens[i] for i in (0, 1, 3)] == [words[i] for i in (0, 1, 3)]
-    assert tokens[2] == [[0, 50], [50, 100]]  # a word that no piece can hold
-    assert cut[1].relations[:6] == whole[1].relations[:6]
-    assert all(0 <= head < len(cut[1].words) for head in cut[1].heads)
-    assert abs(cut[1].heads - range(len(cut[1].heads))).max() < 50
-
-
-def test_antecedents_of_a_text_in_pieces_are_its_own_words() -> None:
-    words, pair = np.array([[0, 2], [3, 5]]), ((1, 0),)
-    one = Parse(words, np.array([0, 0]), ("ROOT", "dep"), ("", ""), pair)
-    assert together([(0, one), (6, one), (12, one)]).antecedents == ((1, 0), (3, 2), (5, 4))
+def test_a_text_longer_than_spacys_limit_is_parsed() -> None:
+    texts = [UnlabelledText(str(i), "camera", text) for i, text in enumerate(["Fast.", "Sharp. " * 150_000, "Slow."])]
+    parses = list(SpacyParser().parse(texts))
+    assert [len(parse.words) for parse in parses] == [2, 300_000, 2]
 
 
 def test_conllu_is_placed_in_the_text_as_written(tmp_path: Path) -> None:
