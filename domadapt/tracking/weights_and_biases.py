@@ -4,8 +4,6 @@ import json
 import logging
 import os
 import re
-import shutil
-import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +15,6 @@ from domadapt.tracking.tracker import Content, Run, Tracker, final, reason
 from domadapt.utils.files import write_atomic
 
 log = logging.getLogger(__name__)
-ROOM = 2**18  # bytes that must fit on the disk for a run to begin
 # Of metrics.json, what W&B's summary shows of a run beside the last values of its curves.
 SUMMARY = ("target_test/", "source_test/", "source_dev/", "selection/epoch", "selection/gap", "calibration/error")
 # Names that W&B's users look for.
@@ -111,9 +108,6 @@ class WeightsAndBiases(Tracker):
             return
         folder = Path(self.folder or os.environ.get("WANDB_DIR") or home).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:  # without room W&B would go elsewhere without a word
-            file.write(b"\0" * ROOM)
-            file.flush()
         described |= {"project": self.project, "entity": self.entity, "group": self.group, "dir": str(folder)}
         server = os.environ.get("WANDB_BASE_URL", "the W&B server")
         mode = "offline" if server in UNREACHABLE else self.mode
@@ -191,8 +185,6 @@ class WeightsAndBiases(Tracker):
             with suppress(Exception):
                 self.wandb.teardown()  # its service has died; the next run gets another
             raise
-        if problem := unwritten(folder):
-            log.warning("W&B could not write all of %s (%s); metrics.json has it all", folder, problem)
 
 
 def in_words(row: dict[str, Any], side: str) -> str:
@@ -226,16 +218,3 @@ def kept_id(folder: Path, key: str) -> str:
     made = f"{key}-{uuid.uuid4().hex[:6]}"  # from the system: the seed's random numbers are the training's
     write_atomic(path, made)
     return made
-
-
-def unwritten(folder: Path) -> str | None:
-    """What W&B's service says in its log, and nowhere else, of records that it could not write."""
-    if shutil.disk_usage(folder).free < ROOM:
-        return "the disk is full"
-    with suppress(OSError):
-        for line in (folder / "logs" / "debug-internal.log").read_text(encoding="utf-8", errors="replace").splitlines():
-            with suppress(ValueError):
-                record = json.loads(line)
-                if record.get("level") == "ERROR" and "failed to save" in str(record.get("msg")):
-                    return str(record["msg"]).rpartition(": ")[2]
-    return None

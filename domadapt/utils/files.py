@@ -58,29 +58,27 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def matching(path: str) -> list[Path]:
-    """The files that a pattern stands for, in the order of their names; the path itself where it is none, or none fits.
+    """The files that a pattern stands for, by name; the path itself where it is none, or none fits.
 
     >>> matching("a.csv")
     [PosixPath('a.csv')]
     """
-    found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not Path(path).exists() else []  # noqa: PTH207
-    return [Path(name) for name in found if Path(name).is_file()] or [Path(path)]
+    names = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not Path(path).exists() else []  # noqa: PTH207
+    return [Path(name) for name in names if Path(name).is_file()] or [Path(path)]
 
 
 @contextmanager
-def told_if_full(path: Path) -> Iterator[None]:
+def _naming_if_full(path: Path) -> Iterator[None]:
     """Around what writes ``path``: if there is no room for it, the error names the file and the way out."""
     try:
         yield
     except Exception as error:  # safetensors has an exception of its own, with the system's number in its text
-        found = re.search(r"\(os error (\d+)\)", str(error))
-        number = int(found[1]) if found else getattr(error, "errno", None)
+        match = re.search(r"\(os error (\d+)\)", str(error))
+        number = int(match[1]) if match else getattr(error, "errno", None)
         if number not in FULL:
             raise
-        raise OSError(
-            f"{path}: could not be written ({os.strerror(number)}); free space and run the same command again: "
-            f"it goes on from what was kept"
-        ) from error
+        fix = "free space and run the same command again: it goes on from what was kept"
+        raise OSError(f"{path}: could not be written ({os.strerror(number)}); {fix}") from error
 
 
 def refuse_overwriting(output: Path, inputs: Iterable[Path], setting: str = "output") -> None:
@@ -96,7 +94,7 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
     What a link points to is replaced, not the link; a device or a pipe is written to as it is. Where it could not be
     written, what was there is still there.
     """
-    with told_if_full(path):
+    with _naming_if_full(path):
         if path.exists() and not path.is_file() and not path.is_dir():
             write(path)
             return
@@ -106,8 +104,7 @@ def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.", suffix=PART) as folder:
             part = Path(folder, path.name + PART)  # not its name, by which others look for whole files
             write(part)
-            _sync(part)
-            _share(part)
+            _settle(part)
             part.replace(path)
 
 
@@ -119,12 +116,11 @@ def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
     part = path.with_name(f".{path.name}.new{PART}")
     shutil.rmtree(part, ignore_errors=True)
     try:
-        with told_if_full(path):
+        with _naming_if_full(path):
             write(part)
             for file in part.rglob("*"):
                 if file.is_file():
-                    _sync(file)
-                    _share(file)
+                    _settle(file)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
@@ -135,10 +131,10 @@ def replace_folder(path: Path, write: Callable[[Path], object]) -> None:
 def identity(path: Path) -> tuple[int, int] | None:
     """Which file a path leads to, by device and number; None if to none."""
     try:
-        found = path.stat()
+        about = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return about.st_dev, about.st_ino
 
 
 def clear_parts(path: Path) -> None:
@@ -182,14 +178,13 @@ def write_atomic(path: Path, text: str) -> None:
     replace_atomic(path, lambda part: part.write_text(text, encoding="utf-8", newline="\n"))
 
 
-def _sync(path: Path) -> None:
-    """Past the system's memory: a rename must not overtake the content."""
+def _settle(path: Path) -> None:
+    """Past the system's memory, which a rename must not overtake; as readable as the user's other files.
+
+    Some writers, safetensors among them, make theirs for one user.
+    """
     with path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _share(path: Path) -> None:
-    """As readable as the user's other files: some writers, safetensors among them, make theirs for one user."""
     umask = os.umask(0)
     os.umask(umask)
     path.chmod(0o666 & ~umask)
@@ -234,17 +229,13 @@ def verify_checksums(folder: Path) -> None:
     if not lines:
         raise ValueError(f"{listing}: damaged: it is empty; {AGAIN}")
     for number, line in enumerate(lines, start=1):
-        found = LINE.fullmatch(line)
-        if not found or ".." in Path(found[2]).parts:
-            raise ValueError(
-                f"{listing}:{number}: damaged: {line[:80]!r}, expected 64 hexadecimal digits, two blanks and a file "
-                f"of this folder; {AGAIN}"
-            )
-        path = folder / found[2]
+        match = LINE.fullmatch(line)
+        if not match or ".." in Path(match[2]).parts:
+            expected = "64 hexadecimal digits, two blanks and a file of this folder"
+            raise ValueError(f"{listing}:{number}: damaged: {line[:80]!r}, expected {expected}; {AGAIN}")
+        path = folder / match[2]
         if not path.is_file():
             raise ValueError(f"{path}: is missing, and {CHECKSUMS} names it; {AGAIN}")
-        if sha256(path) != found[1]:
-            raise ValueError(
-                f"{path}: has changed since it was saved ({CHECKSUMS}); {AGAIN}; if you changed it on purpose, delete "
-                f"its line from {CHECKSUMS}"
-            )
+        if sha256(path) != match[1]:
+            fix = f"{AGAIN}; if you changed it on purpose, delete its line from {CHECKSUMS}"
+            raise ValueError(f"{path}: has changed since it was saved ({CHECKSUMS}); {fix}")

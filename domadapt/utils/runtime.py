@@ -12,12 +12,10 @@ from torch import Tensor
 
 def pick_device(name: str) -> torch.device:
     """``auto`` takes a GPU where there is one."""
-    found = "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("auto", "cpu", "cuda") or (name == "cuda" and found == "cpu"):
-        raise ValueError(
-            f"device={name!r}: expected auto or cpu{', or cuda' if found == 'cuda' else '; torch sees no GPU here'}"
-        )
-    return torch.device(found if name == "auto" else name)
+    gpu = torch.cuda.is_available()
+    if name not in ("auto", "cpu", "cuda") or (name == "cuda" and not gpu):
+        raise ValueError(f"device={name!r}: expected auto or cpu{', or cuda' if gpu else '; torch sees no GPU here'}")
+    return torch.device(name if name != "auto" else "cuda" if gpu else "cpu")
 
 
 def pick_precision(name: str, device: torch.device) -> str:
@@ -35,9 +33,9 @@ def pick_precision(name: str, device: torch.device) -> str:
 
 def kind_of_hardware(device: str, precision: str) -> str:
     """What of this machine changes a run's numbers: ``cpu 32-true``, or ``cuda NVIDIA H200 bf16-mixed``."""
-    found = pick_device(device)
-    name = [torch.cuda.get_device_name(found)] if found.type == "cuda" else []  # which processor changes nothing
-    return " ".join([found.type, *name, pick_precision(precision, found)])
+    picked = pick_device(device)
+    name = [torch.cuda.get_device_name(picked)] if picked.type == "cuda" else []  # which processor changes nothing
+    return " ".join([picked.type, *name, pick_precision(precision, picked)])
 
 
 def random_state() -> dict[str, Any]:

@@ -41,10 +41,8 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], processes: i
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool:
-        raise RuntimeError(
-            f"one of processes={processes} was killed, by the system perhaps because memory ran out; run the same "
-            f"command again, with processes=1 if that was it: what was kept before is not done again"
-        ) from None
+        fix = "run the same command again, with processes=1 if memory ran out: what was kept is not done again"
+        raise RuntimeError(f"one of processes={processes} was killed, by the system perhaps; {fix}") from None
     finally:
         for future in waiting:  # after Ctrl-C, after an error, or nobody wants the rest
             future.cancel()

@@ -56,9 +56,12 @@ def test_two_sentences_have_two_roots() -> None:
 
 
 def test_a_text_longer_than_spacys_limit_is_parsed() -> None:
-    texts = [UnlabelledText(str(i), "camera", text) for i, text in enumerate(["Fast.", "Sharp. " * 150_000, "Slow."])]
+    texts = [
+        UnlabelledText(str(i), "camera", text)
+        for i, text in enumerate(["Fast.", f"Sharp{' ' * 1_100_000}lens.", "Slow."])
+    ]
     parses = list(SpacyParser().parse(texts))
-    assert [len(parse.words) for parse in parses] == [2, 300_000, 2]
+    assert [len(parse.words) for parse in parses] == [2, 4, 2]
 
 
 def test_conllu_is_placed_in_the_text_as_written(tmp_path: Path) -> None:
