@@ -12,15 +12,7 @@ from omegaconf import OmegaConf
 
 import domadapt
 from domadapt.config.compose import to_builtin
-from domadapt.tracking.tracker import (
-    Content,
-    LightningTracker,
-    Run,
-    Tracker,
-    describe,
-    make_trackers,
-    tracking,
-)
+from domadapt.tracking.tracker import Content, LightningTracker, Run, Tracker, describe, make_trackers, tracking
 from tests.support import corpora
 
 TARGET = f"{LightningTracker.__module__}.LightningTracker"
@@ -140,14 +132,8 @@ def test_nothing_watches_by_default(tmp_path: Path) -> None:
     ("config", "message"),
     [
         ({"a": 1}, "expected settings with a _target_"),
-        (
-            {"_target_": TARGET, "logger": None, "every": 0},
-            "tracking.every=0: expected a",
-        ),
-        (
-            {"_target_": TARGET, "logger": None, "needs": "nope"},
-            r"install 'domadapt\[nope\]'",
-        ),
+        ({"_target_": TARGET, "logger": None, "every": 0}, "tracking.every=0: expected a"),
+        ({"_target_": TARGET, "logger": None, "needs": "nope"}, r"install 'domadapt\[nope\]'"),
     ],
 )
 def test_something_else_is_refused(config: dict[str, Any], message: str) -> None:
