@@ -192,11 +192,9 @@ def _pipes_may_close() -> Iterator[None]:
 
 
 def take_any_character(data: bool) -> None:
-    """Let no character end a verb, whatever encoding standard output has.
+    """Let no character end a verb, whatever encoding standard output has: JSON and CoNLL-U are UTF-8 wherever they go.
 
-    Args:
-        data: what is printed are JSON or CoNLL-U, which are UTF-8 wherever they go; else it is for people, and what
-            their terminal has no letter for is escaped.
+    What else is printed is for people, and what their terminal has no letter for is escaped.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8" if data else None, errors="backslashreplace")
@@ -230,9 +228,6 @@ def pipe_to_file(arguments: Sequence[str]) -> list[str]:
 
     Training reads a corpus more than once, and may be resumed: so the bytes are saved below ``paths.cache``, under
     their hash. The command that the results quote names that file, and works without the pipe.
-
-    >>> pipe_to_file(["seed=1", "target.path=b.txt"])
-    ['seed=1', 'target.path=b.txt']
     """
     names = [match[1] for argument in arguments if (match := PIPED.fullmatch(argument))]
     if not names:

@@ -274,12 +274,7 @@ def column(cfg: DictConfig) -> str | None:
 
 
 def file_ending(output: str | None, verb: str, expected: str, others: str) -> str:
-    """The ending of a file to write, if it looks like a format: that of ``out.v2`` does, of ``run.2026-11`` does not.
-
-    >>> file_ending("out.xlsx", "predict", ".jsonl, .csv or .tsv", ".txt")
-    Traceback (most recent call last):
-    ValueError: output=out.xlsx: predict does not write .xlsx; expected .jsonl, .csv or .tsv
-    """
+    """A file's ending, if it looks like a format: that of ``out.v2`` does, of ``run.2026-11`` does not."""
     ending = Path(output or "").suffix.lower()
     if not ending[1:2].isalpha():
         return ""

@@ -46,10 +46,9 @@ def to_builtin(cfg: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
-    """Settings and choices of a verb, with the comments of their yaml; or one choice's settings.
+    """Settings and choices of a verb, with the comments of their yaml; of ``GROUP=OPTION`` alone that option's.
 
-    Args:
-        arguments: ``GROUP=OPTION`` asks for that option alone; ``--config-dir`` adds the options of a folder.
+    ``--config-dir`` adds the options of a folder; ``usage`` has a line about the verb.
 
     >>> print(verb_help("train", ["injection=lisa"], ""))  # doctest: +ELLIPSIS
     # One attention head...

@@ -43,13 +43,7 @@ def side_name(side: Any, default: str) -> str:
 
 
 def own_files(data: Any) -> bool:
-    """Whether a problem is a user's own files, for which no protocol names epochs.
-
-    >>> own_files({"_target_": "domadapt.data.corpora.my_files"})
-    True
-    >>> own_files({"_target_": "domadapt.data.corpora.shipped"})
-    False
-    """
+    """Whether a problem is a user's own files, for which no protocol names epochs."""
     parts = (data.get("problems") or {}).values() if "problems" in data else [data]
     return any(str(part.get("_target_")).endswith(".my_files") for part in parts)
 

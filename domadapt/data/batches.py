@@ -111,13 +111,9 @@ def encode(
     domains: Sequence[str] | None = None,
     given: Sequence[Words | None] | None = None,
 ) -> tuple[list[Example], Truncation]:
-    """Tokenise texts and align their pieces with words.
+    """Tokenise texts and align their pieces with words: examples in order, and what was cut off.
 
-    Args:
-        given: per text ranges of its owner's words, None where ``words`` are the parser's.
-
-    Returns:
-        Examples in order, and what was cut off.
+    ``given`` are ranges of owners' words, None where ``words`` are the parser's.
     """
     if not texts:
         return [], Truncation()

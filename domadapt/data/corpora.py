@@ -129,23 +129,14 @@ def changed(records: Records, changes: Iterable[Callable[[Record], Record]]) -> 
 
 
 def in_words(record: Record) -> Record:
-    """The same record with the names of :data:`TYPES`.
-
-    >>> from domadapt.data.records import Span
-    >>> in_words(Record("1", "rest", "good bread", spans=(Span(0, 4, "OP"),))).spans
-    (Span(start=0, end=4, type='opinion'),)
-    """
+    """The same record with the names of :data:`TYPES`."""
     return replace(
         record, spans=record.spans and tuple(replace(s, type=TYPES.get(s.type, s.type)) for s in record.spans)
     )
 
 
 def shipped(source: str, target: str, root: str | None = None) -> Domains:
-    """The corpora that travel with the package: folders of train, dev, test and unlabeled JSONL.
-
-    Args:
-        root: where the folders are; None for the package's own.
-    """
+    """The corpora that travel with the package, or lie in ``root``: folders of train, dev, test and unlabeled JSONL."""
     folder = Folder(Path(root) if root else Path(str(files("domadapt.shipped"))), name="{}/{}.jsonl")
     return folder.problem(source, target, LAYOUTS["shipped"])
 
@@ -221,12 +212,7 @@ def joint_absa(
 
 
 def without_polarity(record: Record) -> Record:
-    """The same record with ``aspect`` as the only span type.
-
-    >>> from domadapt.data.records import Span
-    >>> without_polarity(Record("1", "rest", "good bread", spans=(Span(5, 10, "POS"),))).spans
-    (Span(start=5, end=10, type='aspect'),)
-    """
+    """The same record with ``aspect`` as the only span type."""
     return replace(record, spans=record.spans and tuple(replace(span, type="aspect") for span in record.spans))
 
 
@@ -255,11 +241,8 @@ def amazon_reviews(
     """Multi-domain sentiment (Blitzer, Dredze and Pereira 2007): 1000 positive and 1000 negative reviews a domain.
 
     The published test is all of the target's labelled reviews, which leaves the in-domain ceiling none to learn from.
-    So the ceiling, and no other run, is tested on a random share and trained on the rest. It is printed beside runs
-    that are tested on all; ``test=ceiling`` tests every run on that share, for a gap between like and like.
-
-    Args:
-        test: ``all``, or ``ceiling``: the share that the ceiling is tested on.
+    So the ceiling, and no other run, is tested on a random ``ceiling_share`` and trained on the rest; ``test=ceiling``
+    tests every run on that share, for a gap between like and like, in place of ``all``.
     """
     layout = LAYOUTS["amazon_reviews"]
     source, target = two_of(pair, layout.domains)
@@ -378,7 +361,7 @@ def sources_drawn(records: Records, count: int, seed: int) -> Records:
 
 
 def benchmark_folder(root: str | None, name: str) -> Path:
-    """Where the research corpora are; they can't be shipped."""
+    """Where the research corpora are, which can't be shipped."""
     if not root:
         raise ValueError(
             f"data={name} needs research corpora that can't be shipped. Put them in a folder and set "
@@ -391,23 +374,14 @@ def benchmark_folder(root: str | None, name: str) -> Path:
 
 
 def check_switches(**settings: object) -> None:
-    """Refuse what is neither true nor false: the text "no" would count as true.
-
-    >>> check_switches(lowercase="no")
-    Traceback (most recent call last):
-    ValueError: data.lowercase='no': expected true or false
-    """
+    """Refuse what is neither true nor false: the text "no" would count as true."""
     for name, value in settings.items():
         if not isinstance(value, bool):
             raise ValueError(f"data.{name}={value!r}: expected true or false")
 
 
 def two_of(pair: str, domains: Sequence[str]) -> tuple[str, str]:
-    """Source and target of ``SOURCE_to_TARGET``.
-
-    >>> two_of("books_to_dvd", ["books", "dvd", "kitchen"])
-    ('books', 'dvd')
-    """
+    """Source and target of ``SOURCE_to_TARGET``, two of the domains."""
     known = {f"{source}_to_{target}": (source, target) for source in domains for target in domains if source != target}
     if pair not in known:
         raise ValueError(f"data.pair={pair!r}: expected SOURCE_to_TARGET of two of {', '.join(domains)}")
@@ -422,15 +396,16 @@ def my_files(
     lowercase: bool = False,
     detokenise: bool = False,
 ) -> Domains:
-    """A user's own files in any format that a reader knows.
+    """A user's own files in any format that a reader knows; ``conf/data/my_files.yaml`` says what the settings are.
 
     Args:
         source: ``name``, ``path`` (labelled), and where they exist ``dev_path`` and ``test_path``. ``path`` may be a
-            list of files: each is a domain called as the file is, unless there is a name for them all; and a pattern,
-            whose files are one domain. ``text``, ``label`` and ``id`` name the columns of tables and of JSON,
-            ``format`` the reader of its files; None looks at each.
-        target: ``name``, ``path`` (text; labels in it are not read), and where they exist ``test_path`` (labelled,
-            for the final score) and ``train_path`` (labelled, for the in-domain ceiling). Its columns are called as the
+        list
+            of files: each is a domain called as the file is, unless there is a name for them all; and a pattern, whose
+            files are one domain. ``text``, ``label`` and ``id`` name columns, ``format`` the reader.
+        target: ``name``, ``path`` (text; labels in it are not read), and where they exist ``test_path`` (labelled, for
+        the
+            final score) and ``train_path`` (labelled, for the in-domain ceiling). Its columns are called as the
             source's, unless it names its own.
     """
     check_switches(lowercase=lowercase, detokenise=detokenise)
@@ -504,13 +479,10 @@ def _columns(source: dict[str, Any], target: dict[str, Any], group: dict[str, An
 
 
 def several(problems: dict[str, Domains]) -> Domains:
-    """The first problem, with the source records of all.
+    """The first problem, with the source records of all: of the others only these are used. All have one target.
 
-    Each record keeps its domain. The other problems' target text, test and ceiling are not used.
-
-    Returns:
-        Sources' names joined by ``+``. Its warnings count dev texts that another source trains on, and, once the final
-        evaluation has opened the test, source texts that are in it.
+    Sources' names are joined by ``+``. Warnings count dev texts that another source trains on and, once the final
+    evaluation has opened the test, source texts that are in it.
     """
     if not problems:
         raise ValueError("data.problems is empty: give problems with the same target, as conf/data/several.yaml shows")

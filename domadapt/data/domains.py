@@ -37,7 +37,7 @@ class UnlabelledText:
 
 
 def unlabelled(texts: Iterable[str]) -> Iterator[UnlabelledText]:
-    """Wrap plain strings, numbered from 0.
+    """Wrap plain strings, numbered from 0; half a surrogate pair, which no tokenizer takes, is refused.
 
     >>> [text.id for text in unlabelled(["Fast.", "Slow."])]
     ['0', '1']
@@ -105,9 +105,8 @@ class SealedTest:
     def check(self, refuse: Callable[[tuple[Record, ...]], object]) -> None:
         """Find out before training what the final evaluation could not use. It stays sealed.
 
-        Args:
-            refuse: raises an error if it must; what it returns is dropped. Let it be of a copy of whatever it belongs
-                to, so that nothing which takes part in training has seen a label.
+        ``refuse`` raises an error if it must; what it returns is dropped. Let it be of a copy of whatever it belongs
+        to, so that nothing which takes part in training has seen a label.
 
         >>> test = SealedTest("laptop", lambda: (Record("1", "laptop", "Fast.", label="good"),))
         >>> test.check(lambda records: records), len(test.open())

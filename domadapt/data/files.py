@@ -94,15 +94,11 @@ def open_file(
     Args:
         path: A UTF-8 file, maybe packed with gzip, or a parquet table; a byte order mark is dropped and counted, CRLF
             becomes LF.
+        content: What the file holds, where that has been read before: a pipe can be read only once.
 
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "camera.txt")
-        ...     _ = path.write_bytes(b"\xef\xbb\xbfsharp\r\nlight\r\n")
-        ...     file = open_file(path, "camera", labelled=False)
-        >>> list(file.lines()), file.generated_id(2), dict(file.warnings)
-        ([(1, 'sharp'), (2, 'light')], 'camera/camera:2', {'byte order mark, dropped': 1})
+    >>> file = open_file(Path("camera.txt"), "camera", False, b"\xef\xbb\xbfsharp\r\nlight\r\n")
+    >>> list(file.lines()), file.generated_id(2), dict(file.warnings)
+    ([(1, 'sharp'), (2, 'light')], 'camera/camera:2', {'byte order mark, dropped': 1})
     """
     check_name(path)
     try:
@@ -126,7 +122,7 @@ def open_file(
 
 
 def check_name(path: Path) -> None:
-    """Refuse a path that can't be written into ids, results and logs."""
+    """Refuse a path that can't be written into ids, results and logs: its name holds bytes that are not UTF-8."""
     try:
         str(path).encode("utf-8")
     except UnicodeEncodeError as error:
@@ -135,12 +131,9 @@ def check_name(path: Path) -> None:
 
 
 def check_start(path: Path, raw: bytes) -> None:
-    r"""Refuse UTF-16, packed or not: as UTF-8 much of it decodes, to a text nobody wrote.
+    """Refuse UTF-16, packed or not: as UTF-8 much of it decodes, to a text nobody wrote.
 
-    Example:
-        >>> check_start(Path("a.txt"), "sharp".encode("utf-16"))  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        domadapt.data.records.DataError: a.txt: file is 'UTF-16, or no text'; expected UTF-8 text; re-encode it: ...
+    Of Western text in UTF-16 every other byte is NUL.
     """
     head = raw[:4096]
     if 4 * head.count(0) > len(head):
@@ -181,12 +174,7 @@ def count_damage(text: str, warnings: Counter[str]) -> None:
 
 
 def unpacked(path: Path, raw: bytes) -> bytes:
-    r"""The text in a file's bytes, which are returned as they are where they are text.
-
-    Example:
-        >>> unpacked(Path("a.txt.gz"), gzip.compress(b"sharp\n"))
-        b'sharp\n'
-    """
+    """The text in a file's bytes, which are returned as they are where they are text."""
     gzipped, parquet = (raw.startswith(start) for start in PACKED)
     try:
         return gzip.decompress(raw) if gzipped else _table(path, raw) if parquet else raw
@@ -213,10 +201,7 @@ def _table(path: Path, raw: bytes) -> bytes:
 
 
 def as_lines(rows: Any, names: dict[str, list[str]], path: Path | None = None) -> bytes:
-    r"""Rows as JSON Lines.
-
-    Args:
-        names: of the values of columns that hold numbers in their place.
+    r"""Rows as JSON Lines; ``names`` are of the values of columns that hold numbers in their place.
 
     >>> as_lines([{"text": "sharp", "label": 1}], {"label": ["bad", "good"]})
     b'{"text": "sharp", "label": "good"}\n'
@@ -243,7 +228,7 @@ def _to_builtin(value: Any) -> Any:
 
 
 def saved(data: Any, folder: Path) -> Path:
-    """A file with the data, named by its content, so that a run on it is found again and can be resumed."""
+    """A file with the data (see :func:`rows`), named by its content, so that a run on it is found again and resumed."""
     lines = as_lines(rows(data), _names(data))
     if not lines:
         raise ValueError("the data is empty; expected at least one text")
@@ -308,8 +293,7 @@ def _names(data: Any) -> dict[str, list[str]]:
 def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dict[str, Any]:
     """Fields under our names; of columns that the user names, nothing but these and our own is kept.
 
-    Args:
-        columns: for each name of ours the columns that may hold it, the likeliest first; empty keeps the fields.
+    ``columns`` has for each name of ours the columns that may hold it, the likeliest first; empty keeps the fields.
 
     >>> renamed({"review": "Sharp.", "stars": 5, "id": 7}, {"text": ("review",)}, Location("a.csv", 2))
     {'id': 7, 'text': 'Sharp.'}
@@ -383,9 +367,5 @@ def _span(item: Any) -> Any:
 
 
 def inner(path: Path) -> Path:
-    """The path by which a file's format is told.
-
-    >>> inner(Path("a/reviews.csv.gz")).name
-    'reviews.csv'
-    """
+    """The path by which a file's format is told: ``reviews.csv`` of ``reviews.csv.gz``."""
     return path.with_suffix("") if path.suffix.lower() == ".gz" else path

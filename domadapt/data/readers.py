@@ -33,24 +33,17 @@ def read(
     content: bytes | None = None,
     columns: Columns | None = None,
 ) -> Corpus:
-    """Read a corpus, in whichever format it is.
+    r"""Read a corpus, in whichever format it is.
 
     Args:
-        domain: The domain of its records; it overrides one that the file gives.
+        domain: of its records; it overrides one that the file gives.
         labelled: False leaves labels, tags and spans unread, as target text must be.
         format: The name of a reader; None looks at the text, then at the extension.
         columns: What a table or JSON Lines call a record's fields: by our names, the candidates, likeliest first.
 
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "camera.csv")
-        ...     _ = path.write_text("text,label\\nsharp,positive\\n ,negative\\n")
-        ...     corpus = read(path, domain="camera")
-        >>> [(record.id, record.text, record.label) for record in corpus.records]
-        [('camera/camera:2', 'sharp', 'positive')]
-        >>> dict(corpus.warnings)
-        {'blank text, dropped': 1}
+    >>> corpus = read("camera.csv", domain="camera", content=b"text,label\nsharp,positive\n ,negative\n")
+    >>> [(record.id, record.text, record.label) for record in corpus.records], dict(corpus.warnings)
+    ([('camera/camera:2', 'sharp', 'positive')], {'blank text, dropped': 1})
     """
     path = Path(path)
     file = open_file(path, domain, labelled, content, columns)
@@ -74,7 +67,7 @@ def read(
 
 
 def choose(path: Path, head: str, format: str | None) -> str:
-    """The name of the format that a file is in."""
+    """The name of the format that a file is in, by what the user says, its first characters, then its extension."""
     names, where = ", ".join(FORMATS), Location(path)
     if format is not None:
         if format not in FORMATS:
@@ -216,11 +209,7 @@ def delimited(file: OpenedFile) -> Records:
 
 
 def _is_delimited(head: str) -> bool:
-    """Whether the first line is a header of several columns, one of them ``text``.
-
-    >>> _is_delimited("id,text\\n1,sharp\\n"), _is_delimited("text is hard\\n")
-    (True, False)
-    """
+    """Whether the first line is a header of several columns, one of them ``text``."""
     header = _header(head.split("\n", 1)[0])
     return len(header) > 1 and "text" in header
 
@@ -288,11 +277,7 @@ def conll(file: OpenedFile) -> Records:
 
 
 def _is_conll(head: str) -> bool:
-    """Whether every line ends with a tag.
-
-    >>> _is_conll("sharp B-OP\\n\\nlens B-ASP\\n"), _is_conll("a sharp lens\\n")
-    (True, False)
-    """
+    """Whether every line ends with a tag."""
     lines = head.split("\n")
     complete = [line for line in lines[:-1] or lines if line.strip()]
     return bool(complete) and all(_ROW.fullmatch(line) for line in complete)
@@ -334,13 +319,7 @@ def hu_liu(file: OpenedFile) -> Records:
 
 
 def _is_hu_liu(head: str) -> bool:
-    """Whether there are titles or annotated sentences, and most lines are of the format.
-
-    >>> _is_hu_liu("[t]great\\nuse[+2]##easy .\\n"), _is_hu_liu("# 1\\n## 2\\n")
-    (True, False)
-    >>> _is_hu_liu("what a lens\\n##wow\\nso sharp\\n")
-    False
-    """
+    """Whether there are titles or annotated sentences, and most lines are of the format."""
     lines = [line for line in head.split("\n") if line.strip() and not line.startswith("*")]
     of_it = sum(line.startswith("[t]") or _SENTENCE.match(line) is not None for line in lines)
     return _ANNOTATED.search(head) is not None and 2 * of_it > len(lines)

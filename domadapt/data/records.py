@@ -40,13 +40,10 @@ class Location:
 
 
 def quoted(value: object) -> str:
-    r"""The value as it can be shown in a log: on one line, control characters escaped, at most 80 characters.
+    """The value as it can be shown in a log: on one line, control characters escaped, at most 80 characters.
 
-    Example:
-        >>> print(quoted("bell\x07 and newline\n"))
-        'bell\x07 and newline\n'
-        >>> len(quoted("long " * 1000))
-        80
+    >>> len(quoted("long " * 1000))
+    80
     """
     if isinstance(value, str):
         # Cut first: the text may be a megabyte. The end goes, because the start is what one searches for.
@@ -105,9 +102,8 @@ class Span:
 def split_tag(tag: object, where: Location | None = None, field: str = "tag") -> tuple[str, str]:
     """The prefix (B, I or O) and the type of a tag in BIO, BIOES or BILOU.
 
-    Example:
-        >>> split_tag("B-ASP"), split_tag("E-ASP"), split_tag("U-POS"), split_tag("O")
-        (('B', 'ASP'), ('I', 'ASP'), ('B', 'POS'), ('O', ''))
+    >>> split_tag("B-ASP"), split_tag("E-ASP"), split_tag("U-POS"), split_tag("O")
+    (('B', 'ASP'), ('I', 'ASP'), ('B', 'POS'), ('O', ''))
     """
     if tag == "O":
         return "O", ""
@@ -128,9 +124,8 @@ def from_tokens(
         tags: One tag a word, or None where the words are not annotated: then the spans are None.
         warnings: Counts what continues nothing, such as an ``I-`` after ``O``: read as ``B-``, as CoNLL's scorer does.
 
-    Example:
-        >>> from_tokens(["great", "battery", "life"], ["B-OP", "B-ASP", "I-ASP"])[2]
-        (Span(start=0, end=5, type='OP'), Span(start=6, end=18, type='ASP'))
+    >>> from_tokens(["great", "battery", "life"], ["B-OP", "B-ASP", "I-ASP"])[2]
+    (Span(start=0, end=5, type='OP'), Span(start=6, end=18, type='ASP'))
     """
     words: list[tuple[int, int]] = []
     checked: list[str] = []
@@ -168,18 +163,12 @@ def _spans(
 def bio_tags(words: Words, spans: Iterable[Span], warnings: Counter[str] | None = None) -> list[str]:
     """One BIO tag a word; the inverse of :func:`from_tokens`.
 
-    A span that begins or ends inside a word is snapped outward to the whole word. BIO cannot say that spans
-    overlap: the one that starts first stays, of two that start together the longer.
+    A span that begins or ends inside a word is snapped outward to the whole word, and counted. BIO cannot say that
+    spans overlap: the one that starts first stays, of two that start together the longer.
 
-    Args:
-        warnings: Counts the spans that were snapped, and those left out: over another, or on no word.
-
-    Example:
-        >>> bio_tags(((0, 5), (6, 13), (14, 18)), [Span(6, 18, "aspect")])
-        ['O', 'B-aspect', 'I-aspect']
-        >>> counted = Counter()
-        >>> bio_tags(((0, 5), (6, 13)), [Span(8, 13, "aspect")], counted), dict(counted)
-        (['O', 'B-aspect'], {'span off word boundaries, snapped outward': 1})
+    >>> counted = Counter()
+    >>> bio_tags(((0, 5), (6, 13)), [Span(8, 13, "aspect")], counted), dict(counted)
+    (['O', 'B-aspect'], {'span off word boundaries, snapped outward': 1})
     """
     counted = Counter[str]() if warnings is None else warnings
     tags = ["O"] * len(words)
@@ -235,13 +224,14 @@ def parse_record(
     """A record from a decoded JSON object, with nothing guessed.
 
     Args:
-        obj: ``{"id", "domain", "text"}`` or ``{"id", "domain", "tokens"}``, with ``label``; with ``spans``
-            (a list of ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO) beside tokens.
+        obj: ``{"id", "domain", "text"}`` or ``{"id", "domain", "tokens"}``, with ``label``; with ``spans`` (a list of
+            ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO) beside tokens.
+        domain: Overrides the object's own domain, which may then be absent.
+        labelled: False leaves ``label``, ``spans`` and ``tags`` unread.
         warnings: Counts unknown fields, overridden domains, mended labels and repaired tags.
 
-    Example:
-        >>> parse_record({"id": "a", "domain": "camera", "text": "sharp"}, Location("a.jsonl", 1))
-        Record(id='a', domain='camera', text='sharp', words=None, label=None, spans=None)
+    >>> parse_record({"id": "a", "domain": "camera", "text": "sharp"}, Location("a.jsonl", 1))
+    Record(id='a', domain='camera', text='sharp', words=None, label=None, spans=None)
     """
     if not isinstance(obj, Mapping):
         raise DataError(where, "record", obj, "a JSON object", 'write {"id": ..., "domain": ..., "text": ...}')

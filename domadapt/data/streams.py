@@ -19,13 +19,12 @@ def open_texts(
 ) -> tuple[int | None, Iterator[UnlabelledText]]:
     """The number of a file's texts (of lines, in plain text) and the texts. Plain text is read as it is used.
 
+    The number is None where it can't be known ahead: of lines that come through a pipe.
+
     Args:
         source: the file or pipe; ``-`` is standard input.
         warnings: counts what was mended or left out; complete when the texts are used up.
         column: of a table or JSON Lines, which one holds the text; None for ``text``.
-
-    Returns:
-        The number is None where it can't be known ahead: of lines that come through a pipe.
     """
     stdin = str(source) == STDIN
     path = Path("stdin" if stdin else source)

@@ -73,10 +73,7 @@ Shingles = NDArray[np.int64]
 
 
 def shingles(key: str) -> Shingles:
-    """Overlapping pieces of a text's first 10,000 bytes, each as a number, ascending.
-
-    Returns:
-        (different pieces,) the five bytes of each; of a shorter text its bytes and length.
+    """(different pieces,) of a text's first 10,000 bytes, five bytes each as a number; of a shorter text its bytes.
 
     >>> [int(piece).to_bytes(5, "big") for piece in shingles("abcdef")]
     [b'abcde', b'bcdef']
@@ -89,14 +86,11 @@ def shingles(key: str) -> Shingles:
 
 
 def similar_pairs(keys: Sequence[str]) -> list[tuple[int, int, float]]:
-    """Every pair of texts whose shingles have a Jaccard similarity of at least 0.8.
+    """Positions, and similarity, of all pairs of texts whose shingles' Jaccard similarity is at least 0.8; ascending.
 
     Two such texts share at least 0.8 of the larger one's shingles. So among the rarest fifth of each one's there is one
     that both have, and only texts that share one of these are compared (prefix filtering: Chaudhuri, Ganti and Kaushik
     2006; Bayardo, Ma and Srikant 2007, "Scaling Up All Pairs Similarity Search").
-
-    Returns:
-        Positions, the smaller first, and similarity; ascending.
 
     >>> [(a, b) for a, b, _ in similar_pairs(["thebatterylastsfortwodays", "ahinge", "batterylastsfortwodays"])]
     [(0, 2)]
@@ -124,8 +118,6 @@ def similar_pairs(keys: Sequence[str]) -> list[tuple[int, int, float]]:
 def jaccard(a: Shingles, b: Shingles) -> float:
     """Shared pieces among all of two texts; 0.0 where their numbers alone forbid 0.8.
 
-    >>> jaccard(shingles("abcdef"), shingles("abcdefg"))
-    0.0
     >>> jaccard(shingles("abcdefghi"), shingles("abcdefgh"))
     0.8
     """
@@ -158,19 +150,16 @@ def groups(texts: Sequence[str]) -> list[list[int]]:
 def hold_out(
     records: tuple[Record, ...], share: float, seed: int, by: str = "text", warnings: Counter[str] | None = None
 ) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
-    """Split off a random share, the same for the same seed; both parts keep their order.
+    """Split off a random share, the same for the same seed: the rest, and the held-out part, both in their order.
 
-    Copies of a text, near copies included (:func:`groups`), are on one side, all of them: groups
-    of them are drawn at random, each with the same chance, until the share is reached. Groups that are larger than what
-    is missing are passed over, so the share is met wherever there are enough small ones. Without any copies, the split
-    is that by record.
+    Copies of a text, near copies included (:func:`groups`), are on one side, all of them: groups of them are drawn at
+    random, each with the same chance, until the share is reached. Groups that are larger than what is missing are
+    passed over, so the share is met wherever there are enough small ones. Without any copies, the split is that by
+    record.
 
     Args:
         by: ``text``, or ``record``: each by itself, whoever has its copies.
         warnings: counts, by domain, the records that ``record`` would hold out and leave copies of.
-
-    Returns:
-        The rest, and the held-out part.
 
     >>> records = tuple(Record(str(i), "camera", "Good." if i % 2 else f"Text {i}.") for i in range(10))
     >>> [[record.id for record in part] for part in hold_out(records, 0.5, seed=0)]
@@ -231,11 +220,8 @@ class Edit(NamedTuple):
 def edited(record: Record, edits: Iterable[Edit]) -> Record:
     """A record with other words in some places; spans and the owner's tokens move along.
 
-    Args:
-        edits: that overlap neither each other nor a part of a span or token: each covers whole ones, or none.
-
-    Returns:
-        A record with the same id. An edit's words, apart by spaces, are its tokens.
+    Edits overlap neither each other nor a part of a span or token: each covers whole ones, or none. An edit's words,
+    apart by spaces, are its tokens.
 
     >>> record = Record("1", "camera", "The lens is good", spans=(Span(4, 8, "aspect"), Span(12, 16, "opinion")))
     >>> changed = edited(record, [Edit(4, 8, "battery life")])

@@ -137,11 +137,7 @@ def _inconsistent(run: Metrics) -> Iterator[str]:
 
 
 def relative(path: Path) -> Path:
-    """As seen from here, where it lies below: no machine's folders stand in what is sent on.
-
-    >>> relative(Path.cwd() / "runs" / "mine"), relative(Path("/elsewhere"))
-    (PosixPath('runs/mine'), PosixPath('/elsewhere'))
-    """
+    """As seen from here, where it lies below: no machine's folders stand in what is sent on."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
@@ -182,10 +178,9 @@ class Pair:
 def group(metrics: Sequence[Metrics]) -> list[Pair]:
     """Put runs, oldest first, together by pair, method and seed: of two with the same settings the later one counts.
 
-    Returns:
-        Pairs in the order of their names, methods in that of their roles and names. Runs on different data
-        (another split, say) are different pairs, and runs of one method with different settings are different methods:
-        neither is averaged silently.
+    Pairs are in the order of their names, methods in that of their roles and names. Runs on different data (another
+    split, say) are different pairs, and runs of one method with different settings are different methods: neither is
+    averaged silently.
     """
     by_pair: dict[str, list[Metrics]] = {}
     for run in metrics:
@@ -199,20 +194,12 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
 
 
 def rank(role: str) -> int:
-    """Where a role stands among the others; an unknown one with source-only.
-
-    >>> rank("adapted") < rank("in_domain")
-    True
-    """
+    """Where a role stands among the others; an unknown one with source-only."""
     return ROLES.index(role if role in ROLES else "source_only")
 
 
 def settings(config: Mapping[str, Any]) -> dict[str, str]:
-    """A configuration as dotted names, less seed, paths, names and threads: those that a cell's key leaves out.
-
-    >>> settings({"seed": 1, "trainer": {"epochs": 3}, "injection": {}})
-    {'trainer.epochs': '3', 'injection': '{}'}
-    """
+    """A configuration as dotted names, less seed, paths, names and threads: those that a cell's key leaves out."""
     found = flat({name: value for name, value in config.items() if name not in NAMES})
     return {name: value for name, value in found.items() if name not in ("trainer.threads", "trainer.regret")}
 
@@ -308,9 +295,8 @@ MARK = f"+{ORACLE}_selection"  # as training names it
 def reselect(runs: Sequence[Metrics], name: str) -> tuple[tuple[Metrics, ...], tuple[str, ...]]:
     """Put the checkpoint that a validator would have chosen in place of the one that was kept.
 
-    Returns:
-        The runs that it scored, and what has changed, in words. What was recorded of the kept epoch alone is dropped,
-        also from the seeds beside, so that no mean is over some of them.
+    Returned are the runs that it scored, and what has changed, in words. What was recorded of the kept epoch alone is
+    dropped, also from the seeds beside, so that no mean is over some of them.
 
     >>> from domadapt.runs.metrics import Choice, Selection
     >>> picks = {"entropy": Choice(1, {"span_f1": 0.5}), "oracle": Choice(2, {"span_f1": 0.75})}

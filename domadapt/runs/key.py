@@ -174,12 +174,7 @@ def run_folder(cfg: Mapping[str, Any]) -> Path:
 
 
 def folder_of(cfg: Mapping[str, Any], name: str) -> Path:
-    """One of the configured folders.
-
-    >>> folder_of({"paths": {"cache": None}}, "cache")
-    Traceback (most recent call last):
-    ValueError: paths.cache=null: expected a folder
-    """
+    """One of the configured folders."""
     if (folder := cfg["paths"][name]) in (None, ""):
         raise ValueError(f"paths.{name}={'null' if folder is None else repr('')}: expected a folder")
     return Path(str(folder))
@@ -217,11 +212,7 @@ def versions() -> dict[str, str]:
 
 @cache  # a process goes on with what it has loaded
 def installed(name: str) -> str:
-    """The version of an installed package, or that it is not.
-
-    >>> installed("no-such-package")
-    'not installed'
-    """
+    """The version of an installed package, or that it is not."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -240,13 +231,7 @@ def hardware(device: "torch.device", precision: str) -> dict[str, Any]:
 
 
 def described(hardware: Mapping[str, Any]) -> str:
-    """What :func:`hardware` returned, as ``trainer.hardware`` names it; which processor it was changes no number.
-
-    >>> described({"device": "cuda", "name": "NVIDIA H200", "precision": "bf16-mixed"})
-    'cuda NVIDIA H200 bf16-mixed'
-    >>> described({"device": "cpu", "name": "some processor", "precision": "32-true"})
-    'cpu 32-true'
-    """
+    """What :func:`hardware` returned, as ``trainer.hardware`` names it; which processor it was changes no number."""
     name = [hardware["name"]] if hardware["device"] == "cuda" else []
     return " ".join([hardware["device"], *name, hardware["precision"]])
 

@@ -34,7 +34,10 @@ class Busy(RuntimeError):
 
 @contextmanager
 def run_lock(folder: Path, wait: bool) -> Iterator[None]:
-    """Hold a run folder. The lock is the system's, so that a killed process leaves none behind."""
+    """Hold a run folder, made if absent; if another process does, wait, or raise :class:`Busy`.
+
+    The lock is the system's, so that a killed process leaves none behind.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
     try:

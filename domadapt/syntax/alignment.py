@@ -40,14 +40,11 @@ class Alignment:
         return word
 
     def piece_heads(self, word_heads: IntArray) -> IntArray:
-        """The piece each piece should attend to under a dependency tree.
+        """(pieces,) the piece each piece should attend to under a dependency tree, or :data:`IGNORED`.
 
-        Every piece of a word points to the first piece of the word's head; a root is its own head, so its pieces
-        point to the root's first piece (Strubell et al. 2018 let the root attend to itself). Special pieces, pieces
-        of whitespace and pieces whose head was truncated away get :data:`IGNORED`.
-
-        Returns:
-            (pieces,) piece index, or :data:`IGNORED`.
+        Every piece of a word points to the first piece of the word's head; a root is its own head, so its pieces point
+        to the root's first piece (Strubell et al. 2018 let the root attend to itself). Special pieces, pieces of
+        whitespace and pieces whose head was truncated away are ignored.
 
         >>> pairs = align([(0, 0), (0, 5), (6, 8), (8, 11), (0, 0)], [(0, 5), (6, 11)])
         >>> pairs.piece_heads(np.array([1, 1])).tolist()
@@ -62,21 +59,14 @@ class Alignment:
         return heads
 
     def link_pieces(self, links: IntArray, every: bool) -> IntArray:
-        """Links between words as links between pieces: from a word's pieces to the other's first piece.
+        """(piece links, 2) of (links, 2) between words: from a word's pieces to the other's first piece, each once.
 
-        A link is left out where one of its words has no piece.
-
-        Args:
-            every: from every piece of the first word (those whose first word it is), else from its first piece alone.
-
-        Returns:
-            (piece links, 2), each once.
+        A link is left out where one of its words has no piece. ``every``: from every piece of the first word (those
+        whose first word it is), else from its first piece alone.
 
         >>> pairs = align([(0, 0), (0, 5), (6, 8), (8, 11), (0, 0)], [(0, 5), (6, 11)])
         >>> pairs.link_pieces(np.array([[1, 0], [0, 1]]), every=True).tolist()
         [[1, 2], [2, 1], [3, 1]]
-        >>> pairs.link_pieces(np.array([[1, 0], [0, 1]]), every=False).tolist()
-        [[1, 2], [2, 1]]
         """
         first = self.word_first_pieces()
         links = links[(first[links] >= 0).all(axis=1)]
@@ -95,12 +85,10 @@ def align(piece_offsets: object, word_offsets: object) -> Alignment:
     """Pair the pieces and words of one text that share at least one character.
 
     Args:
-        piece_offsets: (pieces, 2) character ranges, end exclusive, as a fast tokenizer's ``offset_mapping`` gives
-            them; an empty range (special pieces) belongs to no word.
+        piece_offsets: (pieces, 2) character ranges, end exclusive, as a fast tokenizer's ``offset_mapping`` gives them;
+        an
+            empty range (special pieces) belongs to no word.
         word_offsets: (words, 2) character ranges, sorted, not overlapping each other.
-
-    Returns:
-        The overlapping pairs.
 
     >>> align([(0, 0), (0, 3), (3, 8), (0, 0)], [(0, 4), (5, 8)]).pair_words.tolist()
     [0, 0, 1]
@@ -121,15 +109,12 @@ def align(piece_offsets: object, word_offsets: object) -> Alignment:
 
 
 def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: int) -> Tensor:
-    """Mean of each word's piece states: from piece space to graph nodes.
+    """(nodes, width) mean of each word's piece states: pieces to graph nodes; zeros for a node without pieces.
 
     Args:
-        states: (batch, pieces, width) piece states.
+        states: (batch, pieces, width).
         pair_pieces: (pairs,) indices into the flattened (batch * pieces).
         pair_words: (pairs,) indices of graph nodes.
-
-    Returns:
-        (nodes, width); zeros for a node without pieces.
 
     >>> pool_words(torch.tensor([[[1.0], [3.0]]]), torch.tensor([0, 1]), torch.tensor([0, 0]), 2).tolist()
     [[2.0], [0.0]]
@@ -141,10 +126,7 @@ def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: i
 
 
 def first_words(pair_pieces: Tensor, pair_words: Tensor, pieces: int) -> Tensor:
-    """The first word of each piece, on the pairs' device: as :meth:`Alignment.piece_words` does for one text.
-
-    Returns:
-        (pieces,) word or node; -1 for pieces without one.
+    """(pieces,) first word or node of each piece, -1 for none, on the pairs' device: :meth:`Alignment.piece_words`.
 
     >>> first_words(torch.tensor([1, 2, 2]), torch.tensor([0, 0, 1]), 4).tolist()
     [-1, 0, 0, -1]
@@ -154,7 +136,7 @@ def first_words(pair_pieces: Tensor, pair_words: Tensor, pieces: int) -> Tensor:
 
 
 def words_read(piece_words: Tensor) -> int:
-    """How many words, from the first, have a piece in some text of a batch; 1 at least.
+    """How many words, from the first, have a piece in some text of a batch, of (batch, pieces) their words; 1 at least.
 
     >>> words_read(torch.tensor([[-1, 0, 0, -1], [-1, 0, 2, -1]]))
     3
@@ -163,14 +145,11 @@ def words_read(piece_words: Tensor) -> int:
 
 
 def between_pieces(words: Tensor, piece_words: Tensor, otherwise: float) -> Tensor:
-    """What holds between two words holds between their pieces.
+    """(batch, pieces, pieces) what holds between two words, between their pieces; ``otherwise`` where one has none.
 
     Args:
         words: (batch, words, words); of those that have pieces, at least.
         piece_words: (batch, pieces) word of each piece, -1 for none.
-
-    Returns:
-        (batch, pieces, pieces).
 
     >>> between_pieces(torch.tensor([[[0, 1], [1, 0]]]), torch.tensor([[-1, 0, 0, 1]]), 9).tolist()
     [[[9, 9, 9, 9], [9, 0, 0, 1], [9, 0, 0, 1], [9, 1, 1, 0]]]

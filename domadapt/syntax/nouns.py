@@ -66,7 +66,7 @@ def word_class(tag: str) -> str:
 
 
 def is_noun(parse: Parse, word: int, text: str) -> bool:
-    """Whether a word is tagged as a noun and begins with a letter or digit."""
+    """Whether a word is tagged as a noun and begins with a letter or digit; a text without any tag is refused."""
     tag = parse.tags[word]
     if not tag and not any(parse.tags):
         raise ValueError(

@@ -30,28 +30,20 @@ GROUPS = {
 
 
 def relation_vocabulary(names: Iterable[str]) -> dict[str, int]:
-    """Ids for relation names, sorted so that they do not depend on reading order; 0 is kept for unknown ones.
-
-    >>> relation_vocabulary(["obj", "nsubj", "obj"])
-    {'nsubj': 1, 'obj': 2}
-    """
+    """Ids for relation names, sorted so that they do not depend on reading order; 0 is kept for unknown ones."""
     return {name: index for index, name in enumerate(sorted(set(names)), start=1)}
 
 
 def edge_types(relations: int) -> int:
-    """Number of edge types for a vocabulary of ``relations`` names: down, up, and the self loop.
-
-    >>> edge_types(2)
-    7
-    """
+    """Number of edge types for a vocabulary of ``relations`` names: down, up, and the self loop."""
     return 2 * (relations + 1) + 1
 
 
 def word_links(heads: IntArray, target: str, among: IntArray) -> IntArray:
-    """(links, 2) each word with the words that it is to look at: its head, its dependents, or those of the same head.
+    """(links, 2) each of the words ``among`` with those that it is to look at.
 
-    Args:
-        target: ``parent`` (a root's is itself), ``child`` or ``sibling`` (roots have none).
+    ``target`` says which: ``parent`` (a root's is itself), ``child`` or ``sibling`` (of the same head; roots have
+    none).
 
     >>> heads = np.array([1, 1, 1])
     >>> word_links(heads, "child", np.arange(3)).tolist(), word_links(heads, "sibling", np.arange(3)).tolist()
@@ -90,15 +82,10 @@ def is_kind_of(name: str, relation: str) -> bool:
 def tree_edges(heads: Sequence[IntArray], relations: Sequence[IntArray], vocabulary: int) -> tuple[IntArray, IntArray]:
     """One flat graph for a batch of trees: nodes are words, counted through the batch.
 
-    Each arc gives two edges, head to dependent (type = relation) and dependent to head (type = relation + R), so that
-    a word hears from both; every node has a self loop (type = 2R), R = vocabulary + 1. Roots add no arc.
-
-    Args:
-        heads: per text (words,) head word.
-        relations: per text (words,) relation id, 0 for unknown.
-
-    Returns:
-        ``edge_index`` (2, edges), from row 0 to row 1, and ``edge_type`` (edges,).
+    Each arc gives two edges, head to dependent (type = relation) and dependent to head (type = relation + R), so that a
+    word hears from both; every node has a self loop (type = 2R), R = vocabulary + 1. Roots add no arc. Given are heads
+    and relation ids, 0 for unknown, of each text; returned are ``edge_index`` (2, edges), from row 0 to row 1, and
+    ``edge_type`` (edges,).
 
     >>> index, kind = tree_edges([np.array([1, 1])], [np.array([1, 2])], vocabulary=2)
     >>> index.tolist(), kind.tolist()
@@ -127,9 +114,7 @@ def group_of(relation: str) -> str:
 
 
 def edge_groups(relations: Mapping[str, int]) -> list[int]:
-    """The group of every edge type of :func:`tree_edges`: down, up, and the self loop's own.
-
-    ``relations`` holds ids of relation names, from 1; 0 is unknown and counts as other.
+    """The group of every edge type of :func:`tree_edges`: down, up, and the self loop's own; unknown ones are other.
 
     >>> edge_groups({"amod": 1, "nsubj": 2})
     [5, 2, 0, 11, 8, 6, 12]
@@ -196,14 +181,10 @@ def ancestors(heads: Tensor, first: int) -> Tensor:
 
 
 def tree_distances(heads: Tensor, first: int | None = None) -> Tensor:
-    """Arcs on the way between any two words: their depths, less twice the depth of where they meet.
+    """(batch, first, first) arcs on the way between any two words, -1 between trees, of (batch, words) heads.
 
-    Args:
-        first: how many words, from the first, are asked for, None for all: of long texts only the beginning is read,
-            and a matrix of all of their words would not fit into memory.
-
-    Returns:
-        (batch, first, first); -1 between words of different trees.
+    These are their depths, less twice the depth of where they meet. ``first`` is how many words are asked for, None for
+    all: of long texts only the beginning is read, and a matrix of all of their words would not fit into memory.
 
     >>> tree_distances(torch.tensor([[1, 1, 1, 3]]))[0].tolist()
     [[0, 1, 2, -1], [1, 0, 1, -1], [2, 1, 0, -1], [-1, -1, -1, 0]]

@@ -67,10 +67,9 @@ def one_parser(config: Mapping[str, Any], side: str = "target") -> dict[str, Any
 
 
 def make_parser(config: Mapping[str, Any], domains: Any, folder: str | Path | None = None) -> Any:
-    """The parser of a configuration, or both sides'.
+    """The parser of a configuration, or both sides', with a cache in ``folder`` if there is one.
 
-    Args:
-        domains: of the run; labelled target text is the target's, wherever it stands.
+    Labelled target text is the target's, wherever it stands.
     """
 
     def made(side: str) -> Parser:

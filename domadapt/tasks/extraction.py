@@ -160,15 +160,12 @@ class Extraction(Task):
         ]
 
     def spans(self, tags: IntArray, words: IntArray, sure: Sequence[float]) -> tuple[Span, ...]:
-        """Spans of a text's tags.
-
-        Args:
-            sure: probability of each tag; a span's confidence is the mean of its words', as in transformers' pipelines.
+        """Spans of a text's tags, each with its probability; a span's confidence is the mean of its words'.
 
         >>> words = np.array([[0, 1], [2, 9], [10, 14]])
-        >>> found = Extraction(["aspect"]).spans(np.array([0, 1, 2]), words, [0.9, 0.8, 0.6])
-        >>> found, found[0].confidence
-        ((Span(start=2, end=14, type='aspect'),), 0.7)
+        >>> [span] = Extraction(["aspect"]).spans(np.array([0, 1, 2]), words, [0.9, 0.8, 0.6])
+        >>> span, span.confidence
+        (Span(start=2, end=14, type='aspect'), 0.7)
         """
         return tuple(
             Span(

@@ -132,11 +132,7 @@ class TrackerLogger(Logger):
 
 @contextmanager
 def tracking(config: dict[str, Any], key: str, folder: Path, attempt: int = 1) -> Iterator[TrackerLogger | None]:
-    """Track a run, whichever way it ends.
-
-    Yields:
-        A logger for the Lightning Trainer; its ``finish`` is told the results. None where nothing watches.
-    """
+    """Track a run, whichever way it ends, by a logger for the Lightning Trainer; None where nothing watches."""
     trackers = make_trackers(config["tracking"])
     if not trackers or getattr(rank_zero_only, "rank", None):  # of several processes on one run, the first is watched
         yield None

@@ -21,13 +21,7 @@ _watchers: list[set[Path]] = []
 
 @contextmanager
 def files_read() -> Iterator[set[Path]]:
-    """Collect the path of every file that is opened meanwhile.
-
-    >>> with files_read() as read:
-    ...     _ = Path(__file__).read_text()
-    >>> Path(__file__) in read
-    True
-    """
+    """Collect the path of every file that is opened meanwhile."""
     _install()
     read: set[Path] = set()
     _watchers.append(read)
@@ -167,14 +161,7 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a text file by rename, so that nobody ever reads half of it.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "a.txt")
-    >>> write_atomic(path, "whole")
-    >>> path.read_text()
-    'whole'
-    """
+    """Write a text file by rename, so that nobody ever reads half of it."""
     replace_atomic(path, lambda part: part.write_text(text, encoding="utf-8", newline="\n"))
 
 
@@ -223,7 +210,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def verify_checksums(folder: Path) -> None:
-    """Compare the files of a folder with what was written down of them; others may lie beside them."""
+    """Refuse a folder whose files are missing or were changed since they were written down; others may lie there."""
     listing = folder / CHECKSUMS
     lines = listing.read_bytes().decode("utf-8", "replace").splitlines()
     if not lines:
