@@ -310,9 +310,9 @@ def test_parse_twice(command: Command, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("It works well here.\n\nTwo  spaces. Two sentences.\n")
     (tmp_path / "b.jsonl").write_text('{"id": "1", "domain": "x", "text": "Once more, with feeling."}\n')
     arguments = ("parse", "input=[a.txt,b.jsonl]", "output=parses.conllu", f"paths.cache={tmp_path}/cache")
-    assert "3 texts: 3 parsed, 0 from cache, 0 damaged entries" in command(*arguments)[1]
+    assert "3 texts: 3 parsed, 0 from cache, 0 damaged files" in command(*arguments)[1]
     first = (tmp_path / "parses.conllu").read_text()
-    assert "3 texts: 0 parsed, 3 from cache, 0 damaged entries" in command(*arguments)[1]
+    assert "3 texts: 0 parsed, 3 from cache, 0 damaged files" in command(*arguments)[1]
     assert (tmp_path / "parses.conllu").read_text() == first
     assert first.count("# text = ") == 3
     code, out, _ = command("parse", "input=a.txt", "parser=conllu", "parser.path=parses.conllu")

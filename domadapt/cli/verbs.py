@@ -146,7 +146,7 @@ def parse(cfg: DictConfig) -> None:
     seconds = time.perf_counter() - started
     parses.close()
     _warn(warnings)
-    origin = f"{parses.parsed} parsed, {count - parses.parsed} from cache, {parses.damaged} damaged entries"
+    origin = f"{parses.parsed} parsed, {count - parses.parsed} from cache, {parses.damaged} damaged files"
     message = f"{count} texts: {origin}, {words} words, {words / seconds:.0f} words a second; cache {parses.path}"
     print(message, file=sys.stderr if cfg.output == STDIN else None)
 

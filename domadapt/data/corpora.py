@@ -146,15 +146,21 @@ def shipped(source: str, target: str, root: str | None = None) -> Domains:
 # where the folder is missing, or where there is no such pair or choice.
 
 
+def research(name: str, root: str | None, pair: str, folder: str, **settings: Any) -> Domains:
+    """The problem of two of a corpus's domains; ``settings`` are of :class:`Folder`."""
+    layout = LAYOUTS[name]
+    corpus = Folder(benchmark_folder(root, folder), **settings)
+    source, target = (corpus.prefix + domain for domain in two_of(pair, layout.domains))
+    return corpus.problem(source, target, layout)
+
+
 def memd(root: str | None, pair: str, folder: str = "memd") -> Domains:
     """Aspect and opinion terms over five domains, annotated by one team (Cai et al. 2023, MEMD-ABSA).
 
     Train, dev and test of each domain are as published. The target's train sentences, without their tags, are the
     unlabelled text; the in-domain ceiling trains on them and chooses by the target's dev.
     """
-    layout = LAYOUTS["memd"]
-    source, target = two_of(pair, layout.domains)
-    return Folder(benchmark_folder(root, folder)).problem(source, target, layout)
+    return research("memd", root, pair, folder)
 
 
 def cross_ner(
@@ -165,9 +171,7 @@ def cross_ner(
     Politics and science have 200 training sentences and more in dev: of the target both together are the unlabelled
     text, and what the in-domain ceiling learns from. The source's dev is its own.
     """
-    layout = LAYOUTS["cross_ner"]
-    source, target = two_of(pair, layout.domains)
-    return Folder(benchmark_folder(root, folder), dev_share, dev_by).problem(source, target, layout)
+    return research("cross_ner", root, pair, folder, dev_share=dev_share, dev_by=dev_by)
 
 
 def xabsa(root: str | None, pair: str, tags: str = "terms", folder: str = "xabsa") -> Domains:
@@ -181,10 +185,7 @@ def xabsa(root: str | None, pair: str, tags: str = "terms", folder: str = "xabsa
     columns: Columns = {"terms": {"tags": ("tags",)}, "with_polarity": {"tags": ("tags_with_polarity",)}}.get(tags, {})
     if not columns:
         raise ValueError(f"data.tags={tags!r}: expected terms or with_polarity")
-    layout, prefix = LAYOUTS["xabsa"], "restaurants_"
-    source, target = two_of(pair, layout.domains)
-    corpus = Folder(benchmark_folder(root, folder), columns=columns, prefix=prefix)
-    return corpus.problem(prefix + source, prefix + target, layout)
+    return research("xabsa", root, pair, folder, columns=columns, prefix="restaurants_")
 
 
 def joint_absa(
@@ -205,10 +206,8 @@ def joint_absa(
         terms_only: every span is an ``aspect``, whatever its polarity: aspect extraction (AE).
     """
     check_switches(terms_only=terms_only, lowercase=lowercase)
-    layout = LAYOUTS["joint_absa"]
-    source, target = two_of(pair, layout.domains)
     changes = [*[without_polarity] * terms_only, *[lowercased] * lowercase]
-    return Folder(benchmark_folder(root, folder), dev_share, dev_by, changes).problem(source, target, layout)
+    return research("joint_absa", root, pair, folder, dev_share=dev_share, dev_by=dev_by, changes=changes)
 
 
 def without_polarity(record: Record) -> Record:
@@ -276,11 +275,9 @@ def amazon_reviews_fdu(
     two by their spaces and capitals. So ``text_detok`` is read, and the unlabelled text is lower-cased, too.
     """
     check_switches(lowercase=lowercase)
-    layout = LAYOUTS["amazon_reviews_fdu"]
-    source, target = two_of(pair, layout.domains)
-    home, columns = benchmark_folder(root, folder), {"text": ("text_detok",)}
     changes = [lambda record: lowercased(record) if lowercase and record.label is None else record]
-    return Folder(home, dev_share, dev_by, changes, columns).problem(source, target, layout)
+    settings: dict[str, Any] = {"dev_share": dev_share, "dev_by": dev_by, "changes": changes}
+    return research("amazon_reviews_fdu", root, pair, folder, columns={"text": ("text_detok",)}, **settings)
 
 
 def aspect_opinion(
@@ -354,9 +351,8 @@ def aspect_opinion(
 def sources_drawn(records: Records, count: int, seed: int) -> Records:
     """Some of the records, in their order; the same seed draws the same ones and more."""
     if type(count) is not int or not 2 <= count <= len(records):
-        raise ValueError(
-            f"data.source_texts={count!r}: expected a whole number from 2 to {len(records)}, or null for all"
-        )
+        expected = f"expected a whole number from 2 to {len(records)}, or null for all"
+        raise ValueError(f"data.source_texts={count!r}: {expected}")
     return tuple(records[i] for i in sorted(np.random.default_rng(seed).permutation(len(records))[:count]))
 
 
@@ -415,10 +411,11 @@ def my_files(
                 f"data.{side}.path is not set: give the {side}'s file, for example data.{side}.path=reviews.jsonl"
             )
         for key, path in [(name, path) for name in PATHS for path in _paths(group, name)]:
-            if path.exists() and not path.is_file():
-                raise ValueError(f"data.{side}.{key}={path}: is a folder or a pipe; expected a file, to read it again")
             if not path.is_file():  # before training, not after it
-                raise ValueError(f"data.{side}.{key}={path}: no such file")
+                problem = (
+                    "is a folder or a pipe; expected a file, to read it again" if path.exists() else "no such file"
+                )
+                raise ValueError(f"data.{side}.{key}={path}: {problem}")
     names = Counter(path.stem for path in _paths(source, "path"))
     several = isinstance(source["path"], list) and names.total() > 1 and source.get("name") is None
     if several and (twice := [name for name, count in names.items() if count > 1]):
@@ -510,8 +507,8 @@ def several(problems: dict[str, Domains]) -> Domains:
         return records
 
     def ceiling(load: Callable[[], Ceiling]) -> Ceiling:
-        labelled = load()  # trains on no source, so its test need not be compared with any
-        return labelled if labelled.test else labelled._replace(test=first.test)
+        labelled = load()
+        return labelled._replace(test=labelled.test or first.test)  # trains on no source: not compared with any
 
     sealed, load = first.test, first.ceiling
     return replace(

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from domadapt.data.records import MISSING, DataError, Location, Record, Said, parse_record
+from domadapt.data.records import MISSING, DataError, Location, Record, Unquoted, parse_record
 from domadapt.utils.files import write_atomic
 
 PACKED: Final = (b"\x1f\x8b", b"PAR1")  # gzip and parquet: no line of them can be read before the end is
@@ -150,9 +150,9 @@ def not_utf8(where: Location, field: str, error: UnicodeDecodeError) -> DataErro
 def unreadable(path: Path, error: OSError | ValueError) -> DataError:
     """What to say of a file that can't be opened or read; a ValueError is a NUL in its path."""
     fix = "name one of the files in it" if path.is_dir() else "check the path and its permissions"
-    problem = f"not readable ({error.strerror})" if isinstance(error, OSError) else f"not readable ({error})"
-    said = MISSING if isinstance(error, FileNotFoundError) else Said("a folder" if path.is_dir() else problem)
-    return DataError(Location(path), "file", said, "a file that can be read", fix)
+    problem = f"not readable ({error.strerror if isinstance(error, OSError) else error})"
+    value = MISSING if isinstance(error, FileNotFoundError) else Unquoted("a folder" if path.is_dir() else problem)
+    return DataError(Location(path), "file", value, "a file that can be read", fix)
 
 
 def without_records(path: Path, problem: str) -> DataError:
@@ -178,12 +178,12 @@ def unpacked(path: Path, raw: bytes) -> bytes:
     gzipped, parquet = (raw.startswith(start) for start in PACKED)
     try:
         return gzip.decompress(raw) if gzipped else _table(path, raw) if parquet else raw
-    except DataError:
-        raise
     except ImportError:
         fix = "pip install 'domadapt[report]'"
         raise DataError(Location(path), "file", "parquet", "pyarrow to read it with", fix) from None
     except Exception as error:  # gzip and pyarrow have several kinds
+        if isinstance(error, DataError):
+            raise
         kind = "gzip" if gzipped else "parquet"
         problem, expected = f"damaged {kind} ({error})", f"a whole {kind} file"
         raise DataError(Location(path), "file", problem, expected, "copy it again") from None
@@ -310,8 +310,8 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
             fix = f"did you mean {close[0]!r}?" if close else NAMED[name]
             raise DataError(where, "columns", ", ".join(map(str, fields)), f"a column {wanted[0]!r}", fix)
     ours = dict.fromkeys((*OURS, "tokens", "tags", *SPANS, "domain"))
-    kept = [name for name in ours if name in fields and name not in taken and name not in taken.values()]
-    return {name: fields[name] for name in kept} | {name: fields[column] for name, column in taken.items()}
+    others = [name for name in ours if name in fields and name not in taken and name not in taken.values()]
+    return {name: fields[name] for name in others} | {name: fields[column] for name, column in taken.items()}
 
 
 def canonical(fields: Mapping[str, Any], generated_id: str) -> dict[str, Any]:

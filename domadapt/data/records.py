@@ -13,17 +13,17 @@ _short = Repr()
 _short.maxstring = _short.maxother = _short.maxlong = _WIDTH
 
 
-class Said:
-    """What is said of a value without quotes, since it stands in no file."""
+class Unquoted:
+    """What is told of a value without quotes, since it stands in no file."""
 
-    def __init__(self, said: str) -> None:
-        self.said = said
+    def __init__(self, text: str) -> None:
+        self.text = text
 
     def __repr__(self) -> str:
-        return self.said
+        return self.text
 
 
-MISSING: Final = Said("missing")
+MISSING: Final = Unquoted("missing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,14 +268,15 @@ def _label(obj: Mapping[str, object], where: Location, counted: Counter[str]) ->
     if label in NO_LABEL:
         counted[f"label {quoted(label)}, read as no label"] += 1
         return None
-    _no_reference(label, "label", where)
+    _check_name(label, "label", where)
     if label != label.strip():
         counted["spaces around a label, dropped"] += 1
     return label.strip()
 
 
-def _no_reference(name: str, field: str, where: Location) -> None:
-    """A saved model names its labels, and refuses what OmegaConf would evaluate in them."""
+def _check_name(name: str, field: str, where: Location) -> None:
+    """A saved model names its labels and types, and refuses what OmegaConf would evaluate in them."""
+    encodable(name, field, where)
     if "${" in name:
         raise DataError(where, field, name, "a name without '${'", "rename it")
 
@@ -325,16 +326,14 @@ def _spans_of_records(
                 if not 0 <= start < end <= len(text):
                     expected = f"0 <= start < end <= {len(text)}, the length of the text"
                     raise DataError(where, field, item, expected, "count characters from 0, end exclusive")
-                encodable(kind, f"{field} type", where)
-                _no_reference(kind, f"{field} type", where)
+                _check_name(kind, f"{field} type", where)
                 covered = item.get("text") if isinstance(item, Mapping) else None
                 if isinstance(covered, str) and covered != text[start:end]:
                     fix = "count characters from 0, end exclusive, in this very text"
                     raise DataError(where, field, item, f"the text of its characters, {quoted(text[start:end])}", fix)
                 spans.append(Span(start, end, kind))
             case {"text": str(quote), "type": str(kind), **others} if kind and quote and not others:  # as models write
-                encodable(kind, f"{field} type", where)
-                _no_reference(kind, f"{field} type", where)
+                _check_name(kind, f"{field} type", where)
                 taken, whole = {span.start for span in spans}, rf"(?<!\w){re.escape(quote)}(?!\w)"
                 at = next((m.start() for m in re.finditer(whole, text) if m.start() not in taken), -1)
                 if at < 0:

@@ -1,8 +1,7 @@
 """Parses and word ranges on disk: made once, verified on every load, shared by processes.
 
-One SQLite file a pipeline. Each entry is one blob with a checksum over table, key and content; SQLite's write-ahead log
-makes writes atomic and lets several processes read and write at once. An entry that fails its checksum is made again; a
-file that SQLite finds damaged is set aside, and made again.
+One SQLite file a pipeline. Each entry is one blob with a checksum over key and content; SQLite's write-ahead log makes
+writes atomic and lets several processes read and write at once. A damaged file is moved aside, and made anew.
 """
 
 import hashlib
@@ -10,10 +9,9 @@ import logging
 import sqlite3
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -24,7 +22,7 @@ from domadapt.utils.files import identity, one_at_a_time
 log = logging.getLogger(__name__)
 CHUNK = 512  # texts looked up, parsed and written together: bounds memory whatever the stream's length
 LOCKS = 16  # that processes at other texts share
-FORMAT = 2  # of entries, part of the file's name
+FORMAT = 3  # of entries, part of the file's name
 HEADER = 8  # bytes of an entry: checksum, words
 # What SQLite says of a sound file in trouble, and what then helps. Whatever else it says, the file is damaged.
 TROUBLES = {
@@ -38,7 +36,12 @@ TROUBLES = {
     }.items()
     for code in (getattr(sqlite3, f"SQLITE_{name}") for name in names.split())
 }
-Entry = TypeVar("Entry", Parse, IntArray)
+
+
+class Damaged(sqlite3.DatabaseError):
+    """An entry that is not what was written."""
+
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
 
 
 class ParseCache:
@@ -48,13 +51,9 @@ class ParseCache:
         parser: where missing entries come from.
         folder: where the cache file lives; made if absent.
 
-    Raises:
-        OSError: the file can't be used.
-
     Attributes:
-        name: the parser's name.
         parsed: texts that had to be parsed since this object was made.
-        damaged: entries whose checksum failed and that were parsed again, and files that were set aside.
+        damaged: files that were moved aside.
     """
 
     def __init__(self, parser: Parser, folder: str | Path) -> None:
@@ -79,7 +78,7 @@ class ParseCache:
         # Several processes are given as much at a time as is worth their start.
         while chunk := list(islice(stream, CHUNK * (32 if processes > 1 else 1))):
             keys = [text_key(text) for text in chunk]
-            entries = self._read("parses", keys, unpack)
+            entries = self._read(keys)
             if missing := _missing(keys, chunk, entries):
                 entries |= self._parse(missing, processes)
             yield from map(entries.__getitem__, keys)
@@ -87,13 +86,13 @@ class ParseCache:
     def _parse(self, missing: Mapping[bytes, Text], processes: int) -> dict[bytes, Parse]:
         # Of several processes at the same texts, one parses them; others are seldom held up.
         with one_at_a_time(self.path.with_suffix(f".{next(iter(missing))[0] % LOCKS}")):
-            entries = self._read("parses", [*missing], unpack)
+            entries = self._read([*missing])
             if rest := {key: text for key, text in missing.items() if key not in entries}:
                 parses, keys = iter(self.parser.parse(rest.values(), processes)), iter(rest)
                 while part := list(islice(keys, CHUNK)):  # what is interrupted has kept what it has done
                     fresh = dict(zip(part, islice(parses, len(part)), strict=True))
                     self.parsed += len(fresh)
-                    self._write("parses", {key: pack(key, parse) for key, parse in fresh.items()})
+                    self._write(fresh)
                     entries |= fresh
         return entries
 
@@ -102,11 +101,14 @@ class ParseCache:
         stream = iter(texts)
         while chunk := list(islice(stream, CHUNK)):
             keys = [text_key(text) for text in chunk]
-            entries = {key: parse.words for key, parse in self._read("parses", keys, unpack).items()}
-            entries |= self._read("words", [*_missing(keys, chunk, entries)], unpack_words)
+            entries = {key: parse.words for key, parse in self._read(keys).items()}
+            alone = {key: text_key(text, b"words") for key, text in _missing(keys, chunk, entries).items()}
+            kept = self._read([*alone.values()])
+            entries |= {key: kept[own].words for key, own in alone.items() if own in kept}
             if missing := _missing(keys, chunk, entries):
                 fresh = dict(zip(missing, self.parser.tokenize(missing.values()), strict=True))
-                self._write("words", {key: pack_words(key, words) for key, words in fresh.items()})
+                blank = {n: (np.zeros(n, np.int64), ("",) * n, ("",) * n) for n in {len(w) for w in fresh.values()}}
+                self._write({alone[key]: Parse(words, *blank[len(words)]) for key, words in fresh.items()})
                 entries |= fresh
             yield from map(entries.__getitem__, keys)
 
@@ -136,11 +138,9 @@ class ParseCache:
             database.execute("PRAGMA journal_mode=WAL")
             self._file = identity(self.path)  # it may be a new one
             database.execute("PRAGMA synchronous=NORMAL")
-            # The second is of texts that were tokenised and not parsed.
-            for table, content in (("parses", "parse"), ("words", "ranges")):
-                columns = f"key BLOB PRIMARY KEY, {content} BLOB NOT NULL"
-                database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}) WITHOUT ROWID")
-                database.execute(f"SELECT key, {content} FROM {table} LIMIT 1").fetchone()
+            columns = "key BLOB PRIMARY KEY, parse BLOB NOT NULL"
+            database.execute(f"CREATE TABLE IF NOT EXISTS parses ({columns}) WITHOUT ROWID")
+            database.execute("SELECT key, parse FROM parses LIMIT 1").fetchone()
         except BaseException:
             database.close()
             raise
@@ -154,9 +154,8 @@ class ParseCache:
         short = error.sqlite_errorcode == sqlite3.SQLITE_IOERR_SHORT_READ  # the file ends too early
         if last or (kind in TROUBLES and not short):
             way_out = TROUBLES.get(kind, "move it away")
-            raise OSError(
-                f"{self.path}: could not be used ({error}); {way_out}; then run the same command again"
-            ) from error
+            fix = f"{way_out}; then run the same command again"
+            raise OSError(f"{self.path}: could not be used ({error}); {fix}") from error
         with one_at_a_time(self.path):
             if identity(self.path) != self._file:
                 return
@@ -172,35 +171,27 @@ class ParseCache:
         self.damaged += 1
         self._open()
 
-    def _read(
-        self, table: str, keys: Sequence[bytes], unpacked: Callable[[bytes, bytes], Entry | None]
-    ) -> dict[bytes, Entry]:
-        entries: dict[bytes, Entry] = {}
-        damaged: list[tuple[bytes]] = []
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Parse]:
+        entries: dict[bytes, Parse] = {}
         try:
             for start in range(0, len(keys), CHUNK):
                 part = keys[start : start + CHUNK]
                 marks = ",".join("?" * len(part))
-                for key, blob in self._database.execute(f"SELECT * FROM {table} WHERE key IN ({marks})", part):
-                    entry = unpacked(key, blob) if type(key) is type(blob) is bytes else None
+                for key, blob in self._database.execute(f"SELECT * FROM parses WHERE key IN ({marks})", part):
+                    entry = unpack(key, blob) if type(key) is type(blob) is bytes else None
                     if entry is None:
-                        damaged.append((key,))
-                    else:
-                        entries[key] = entry
-            if damaged:
-                log.warning("%s: %d entries fail their checksum and are made again", self.path, len(damaged))
-                self.damaged += len(damaged)
-                with self._database:
-                    self._database.executemany(f"DELETE FROM {table} WHERE key = ?", damaged)
+                        raise Damaged("an entry fails its checksum")
+                    entries[key] = entry
         except sqlite3.Error as error:
             self._start_over(error)
         return entries
 
-    def _write(self, table: str, blobs: Mapping[bytes, bytes]) -> None:
+    def _write(self, parses: Mapping[bytes, Parse]) -> None:
+        rows = [(key, pack(key, parse)) for key, parse in parses.items()]
         for _ in range(2):  # once more in a new file; entries that are not kept are parsed again
             try:
                 with self._database:  # one transaction: all or nothing
-                    self._database.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", blobs.items())
+                    self._database.executemany("INSERT OR REPLACE INTO parses VALUES (?, ?)", rows)
                 return
             except sqlite3.Error as error:
                 self._start_over(error)
@@ -211,18 +202,17 @@ def _missing(keys: Sequence[bytes], texts: Sequence[Text], entries: Mapping[byte
     return {key: text for key, text in zip(keys, texts, strict=True) if key not in entries}
 
 
-def checksum(table: str, key: bytes, body: bytes) -> bytes:
-    """4 bytes over all that an entry is: damage may also put it, whole, under another key or in the other table."""
-    return struct.pack("<I", zlib.crc32(body, zlib.crc32(key, zlib.crc32(table.encode()))))
+def _checksum(key: bytes, body: bytes) -> bytes:
+    """4 bytes over all that an entry is: damage may also put it, whole, under another key."""
+    return struct.pack("<I", zlib.crc32(body, zlib.crc32(key)))
 
 
-def text_key(text: Text) -> bytes:
+def text_key(text: Text, kind: bytes = b"") -> bytes:
     """16 bytes that name a text and its owner's tokens; the pipeline is in the file's name."""
     content = text.text.encode("utf-8")
-    if text.words is None:
-        return hashlib.blake2b(content, digest_size=16).digest()
-    tokens = np.asarray(text.words, dtype=np.int64).tobytes()
-    return hashlib.blake2b(content + b"\x00" + tokens, digest_size=16, person=b"tokens").digest()
+    if text.words is not None:
+        kind, content = kind + b"tokens", content + b"\x00" + np.asarray(text.words, dtype=np.int64).tobytes()
+    return hashlib.blake2b(content, digest_size=16, person=kind).digest()
 
 
 def pack(key: bytes, parse: Parse) -> bytes:
@@ -240,12 +230,12 @@ def pack(key: bytes, parse: Parse) -> bytes:
     if parse.antecedents:
         names += b"\x1e" + np.array(parse.antecedents, "<i4").tobytes()
     body = struct.pack("<I", len(parse.heads)) + numbers + names
-    return checksum("parses", key, body) + body
+    return _checksum(key, body) + body
 
 
 def unpack(key: bytes, blob: bytes) -> Parse | None:
     """The parse in a blob; None if any byte of it, or of its key, has changed."""
-    if len(blob) < HEADER or checksum("parses", key, blob[4:]) != blob[:4]:  # of all behind it, the count included
+    if len(blob) < HEADER or _checksum(key, blob[4:]) != blob[:4]:  # of all behind it, the count included
         return None
     (words,) = struct.unpack_from("<I", blob, 4)
     if not words:
@@ -255,16 +245,3 @@ def unpack(key: bytes, blob: bytes) -> Parse | None:
     names = tuple(text.decode().split("\x1f"))
     pairs = np.frombuffer(links, "<i4").reshape(-1, 2).tolist() if links else ()
     return Parse(numbers[:, :2], numbers[:, 2], names[:words], names[words:], tuple((a, b) for a, b in pairs))
-
-
-def pack_words(key: bytes, words: IntArray) -> bytes:
-    """Word ranges as bytes: checksum, then (words, 2) int32."""
-    body = words.reshape(-1, 2).astype("<i4").tobytes()
-    return checksum("words", key, body) + body
-
-
-def unpack_words(key: bytes, blob: bytes) -> IntArray | None:
-    """The word ranges in a blob; None if any byte of it, or of its key, has changed."""
-    if checksum("words", key, blob[4:]) != blob[:4]:
-        return None
-    return np.frombuffer(blob, "<i4", -1, 4).astype(np.int64).reshape(-1, 2)

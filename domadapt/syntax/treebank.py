@@ -101,13 +101,13 @@ def convert(treebank: Path, output: Path, spaces: bool = False, language: str = 
 def evaluate(model: Path, treebank: Path) -> dict[str, Any]:
     """What ``scores.json`` holds: percentages on gold tokens and on spaCy's own, size and speed."""
     nlp = spacy.load(model)
-    scores: dict[str, dict[str, dict[str, float]]] = {}
+    scores: dict[str, dict[str, Any]] = {}
     for part in ("dev", "test"):
         gold = read(nlp, find(treebank, part))
         words = [Doc(nlp.vocab, [t.text for t in doc], [bool(t.whitespace_) for t in doc]) for doc in gold]
         for kind, docs in (("gold", words), ("spacy", [nlp.make_doc(doc.text) for doc in gold])):
             result = nlp.evaluate([Example(doc, truth) for doc, truth in zip(docs, gold, strict=True)])
-            percent = {column: round(100 * (result.get(name) or 0), 2) for name, column in COLUMNS.items()}
+            percent = {column: round(100.0 * (result.get(name) or 0.0), 2) for name, column in COLUMNS.items()}
             scores.setdefault(part, {})[kind] = percent
     size = round(sum(file.stat().st_size for file in model.rglob("*") if file.is_file()) / 1e6, 2)
     return {"scores": scores, "size_mb": size, "words_per_second": round(result["speed"])}
