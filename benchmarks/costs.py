@@ -62,7 +62,7 @@ def steps(session: Session) -> list[StepBatches]:
 
 def predicting(session: Session) -> Callable[[], None]:
     """A function that labels raw texts, none of which has been parsed before."""
-    texts = [UnlabelledText(str(i), "", text.text) for i, text in enumerate(session.domains.unlabeled.texts[:TEXTS])]
+    texts = [UnlabelledText(str(i), "", text.text) for i, text in enumerate(session.domains.unlabelled.texts[:TEXTS])]
     session.parser = session.uncached
 
     def run() -> None:

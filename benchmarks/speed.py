@@ -270,7 +270,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         session, _ = build(cfg)
-        contents = [r.text for r in session.domains.source_train] + [t.text for t in session.domains.unlabeled.texts]
+        contents = [r.text for r in session.domains.source_train] + [t.text for t in session.domains.unlabelled.texts]
         texts = [UnlabelledText(str(i), "", content) for i, content in enumerate(contents)]
         parts: dict[str, Callable[[], Any]] = {
             "training, batches of 8, over transformers.Trainer": lambda: training_against_trainer(folder, 8),

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 import domadapt
 from domadapt.config.compose import make
 from domadapt.data.batches import Batch, Collator, Example, encode
-from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
+from domadapt.data.domains import Domains, TargetUnlabelled, UnlabelledText, unlabelled
 from domadapt.data.records import Record
 from domadapt.methods.method import Method, Step, View
 from domadapt.methods.session import Session
@@ -192,7 +192,7 @@ def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, m
     source, relations = parsed_examples(encoder, texts, max_pieces)
     target = [replace(e, domain="laptop", word_tags=None) for e in source]
     train = tuple(Record(str(i), "camera", text, spans=()) for i, text in enumerate(texts))
-    raw = TargetUnlabeled("laptop", tuple(UnlabelledText(str(i), "laptop", text) for i, text in enumerate(texts)))
+    raw = TargetUnlabelled("laptop", tuple(UnlabelledText(str(i), "laptop", text) for i, text in enumerate(texts)))
     session = Session(
         domains=Domains("camera", "laptop", train, train, (), raw, None),
         task=Extraction(["aspect", "opinion"]),

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 import domadapt
 from domadapt.config.compose import make
-from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabeled, UnlabelledText
+from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabelled, UnlabelledText
 from domadapt.data.records import Record
 from domadapt.tasks.extraction import Extraction
 from domadapt.training.build import build
@@ -88,7 +88,7 @@ def test_no_validator_is_swayed_by_target_labels(tmp_path: Path, validator: str,
 
 def test_target_text_has_no_field_for_labels() -> None:
     assert set(UnlabelledText.__slots__) == {"id", "domain", "text", "words"}
-    assert set(TargetUnlabeled.__slots__) == {"domain", "texts"}
+    assert set(TargetUnlabelled.__slots__) == {"domain", "texts"}
     with pytest.raises((AttributeError, TypeError)):
         UnlabelledText("1", "laptop", "Fast.").label = "positive"  # type: ignore[attr-defined]
 
@@ -163,7 +163,7 @@ def test_nothing_that_training_works_with_leads_to_target_labels(tmp_path: Path)
     session, sealed = build(cfg)
     assert isinstance(sealed, SealedTest)
     found = reachable(session, {}).values()
-    assert any(isinstance(thing, TargetUnlabeled) for thing in found)
+    assert any(isinstance(thing, TargetUnlabelled) for thing in found)
     assert not [thing for thing in found if isinstance(thing, SealedTest) or isfunction(thing)]
     assert {thing.domain for thing in found if isinstance(thing, Record)} == {"source"}
 
@@ -205,7 +205,7 @@ def test_nothing_of_a_research_corpus_leads_to_target_labels(tmp_path: Path, dat
     session, sealed = build(domadapt.compose("train", [*problem(tmp_path, data), "adaptation=masked_lm"]))
     assert isinstance(sealed, SealedTest)
     found = reachable(session, {}).values()
-    assert any(isinstance(thing, TargetUnlabeled) for thing in found)
+    assert any(isinstance(thing, TargetUnlabelled) for thing in found)
     assert not [thing for thing in found if isinstance(thing, SealedTest) or isfunction(thing)]
     assert {thing.domain for thing in found if isinstance(thing, Record)} == {session.domains.source}
 

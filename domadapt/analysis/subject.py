@@ -137,7 +137,7 @@ def subject(
     before = replace(after, encoder=encoder.to(after.device).eval(), methods={}, collator=collator)
     opened = domains.test.open() if domains.test is not None else ()
     unseen, seen = (*domains.source_test, *domains.source_dev), domains.source_train
-    target: tuple[Text, ...] = domains.unlabeled.texts or opened
+    target: tuple[Text, ...] = domains.unlabelled.texts or opened
     sides = []
     for domain, raw, fresh, rest in (
         (domains.source, (*unseen, *seen), unseen, seen),

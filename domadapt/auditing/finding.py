@@ -156,7 +156,7 @@ def gather(domains: Domains) -> Parts:
     Args:
         domains: as training gets them; their sealed test is open afterwards.
     """
-    unlabelled = tuple(Record(t.id, t.domain, t.text, t.words) for t in domains.unlabeled.texts)
+    unlabelled = tuple(Record(t.id, t.domain, t.text, t.words) for t in domains.unlabelled.texts)
     test = domains.test.open() if domains.test is not None else ()
     train = []
     if domains.ceiling is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from domadapt.cli.verbs import column, json_lines, loaded
-from domadapt.data.domains import TargetUnlabeled
+from domadapt.data.domains import TargetUnlabelled
 from domadapt.data.readers import read
 from domadapt.data.records import Record
 from domadapt.data.streams import open_texts
@@ -39,7 +39,7 @@ def score(cfg: DictConfig) -> str:
     task = model.session.task
     records = task.usable(tuple(labelled), warnings)
     task.check(records)
-    predictions = model.predict_texts(TargetUnlabeled.from_records("target", records).texts)
+    predictions = model.predict_texts(TargetUnlabelled.from_records("target", records).texts)
     if cfg.output is not None:
         rows = [_row(record, one, task.kind) for record, one in zip(records, predictions, strict=True)]
         write_atomic(Path(str(cfg.output)), "".join(json_lines(rows)))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from domadapt.config.resolvers import side_name
-from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.files import OURS, Columns
 from domadapt.data.readers import read
 from domadapt.data.records import Record
@@ -114,7 +114,7 @@ class Folder:
             target,
             *split(source, [layout.train], layout.dev),
             part(source, layout.test) if layout.test else (),
-            TargetUnlabeled.from_records(target, part(target, *layout.texts, labelled=False)),
+            TargetUnlabelled.from_records(target, part(target, *layout.texts, labelled=False)),
             SealedTest(target, lambda: part(target, layout.target_test)),
             lambda: Ceiling(*split(target, layout.ceiling, layout.ceiling_dev)),
             self.warnings,
@@ -341,7 +341,7 @@ def aspect_opinion(
         target,
         *corpus.held_out(labelled, split),
         (),
-        TargetUnlabeled.from_records(target, part(target, unlabelled, False)),
+        TargetUnlabelled.from_records(target, part(target, unlabelled, False)),
         SealedTest(target, lambda: part(target, ids["target_test"])),
         lambda: Ceiling(*corpus.held_out(part(target, unlabelled), split)),
         corpus.warnings,
@@ -451,7 +451,7 @@ def my_files(
         domain,
         *((train, dev) if dev else held_out(train)),
         part(source, "test_path"),
-        TargetUnlabeled.from_records(domain, part(target, "path", False)),
+        TargetUnlabelled.from_records(domain, part(target, "path", False)),
         SealedTest(domain, lambda: part(target, "test_path")) if target.get("test_path") else None,
         (lambda: Ceiling(*held_out(part(target, "train_path")))) if target.get("train_path") else None,
         warnings,

@@ -56,14 +56,14 @@ def unlabelled(texts: Iterable[str]) -> Iterator[UnlabelledText]:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetUnlabeled:
+class TargetUnlabelled:
     """All that training may see of the target."""
 
     domain: str
     texts: tuple[UnlabelledText, ...]
 
     @classmethod
-    def from_records(cls, domain: str, records: tuple[Record, ...]) -> "TargetUnlabeled":
+    def from_records(cls, domain: str, records: tuple[Record, ...]) -> "TargetUnlabelled":
         """Keep the text, drop everything else."""
         return cls(domain, tuple(UnlabelledText(r.id, domain, r.text, r.words) for r in records))
 
@@ -149,7 +149,7 @@ class Domains:
     source_train: tuple[Record, ...]
     source_dev: tuple[Record, ...]
     source_test: tuple[Record, ...]
-    unlabeled: TargetUnlabeled  #: target text
+    unlabelled: TargetUnlabelled  #: target text
     test: SealedTest | None  #: the sealed target test; None where the user has no labels at all
     ceiling: Callable[[], Ceiling] | None = None
     warnings: Counter[str] = field(default_factory=Counter)  #: what readers mended, counted

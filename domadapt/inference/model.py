@@ -13,7 +13,7 @@ from torch import Tensor
 
 from domadapt.config.compose import make
 from domadapt.data.batches import Collator, Example
-from domadapt.data.domains import Domains, TargetUnlabeled, UnlabelledText, unlabelled
+from domadapt.data.domains import Domains, TargetUnlabelled, UnlabelledText, unlabelled
 from domadapt.data.texts import lower_in_place
 from domadapt.inference import thresholds
 from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
@@ -231,7 +231,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
             f"version, or train a model that reads no parses when it predicts"
         )
     session = Session(
-        domains=Domains(description.source, description.target, (), (), (), TargetUnlabeled("", ()), None),
+        domains=Domains(description.source, description.target, (), (), (), TargetUnlabelled("", ()), None),
         task=task,
         encoder=encoder,
         methods=methods,

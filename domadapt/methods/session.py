@@ -48,7 +48,7 @@ class Corpora:
         self.parser = parser
         self._texts: dict[str, Sequence[Text]] = {
             "source": domains.source_train,
-            "target": domains.unlabeled.texts,
+            "target": domains.unlabelled.texts,
             "labelled target": domains.target_records,
         }
         self._parses: dict[str, list[Parse]] = {}
@@ -269,7 +269,7 @@ class Session:
         parser = self.corpora.parser
         if parser is self.parser:
             return {*self.relations}
-        texts: list[Text] = [*self.domains.source_train, *(self.domains.unlabeled.texts if self.reads_target else ())]
+        texts: list[Text] = [*self.domains.source_train, *(self.domains.unlabelled.texts if self.reads_target else ())]
         return {name for parse in parser.parse(texts) for name in parse.relations}
 
     @property

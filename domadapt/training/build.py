@@ -206,7 +206,7 @@ def refuse_foreign_trees(readers: Sequence[str], domains: Domains, parser: str) 
     Raises:
         ValueError: naming it and the fix.
     """
-    if readers and (message := foreign((text.text for text in domains.unlabeled.texts[:READ]), parser)):
+    if readers and (message := foreign((text.text for text in domains.unlabelled.texts[:READ]), parser)):
         raise ValueError(f"{', '.join(readers)}: reads trees of {domains.target}, and {message}; or leave it out")
 
 
@@ -274,8 +274,8 @@ def _read_parts(session: Session, validation_texts: int) -> None:
     session.dev = session.examples(domains.source_dev, "source dev", at_prediction, labelled=True)
     if session.reads_target:
         parsed = parses or at_prediction  # for what labels it as the model predicts
-        session.target = session.examples(domains.unlabeled.texts, "target unlabelled", parsed, labelled=False)
-    texts = domains.unlabeled.texts
+        session.target = session.examples(domains.unlabelled.texts, "target unlabelled", parsed, labelled=False)
+    texts = domains.unlabelled.texts
     if len(texts) > validation_texts:  # the same sample for every seed and method
         chosen = np.random.default_rng(0).choice(len(texts), validation_texts, replace=False)
         texts = tuple(texts[i] for i in sorted(chosen.tolist()))

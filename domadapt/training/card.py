@@ -102,7 +102,7 @@ def target_card(session: Session, labelled: Labelled, metrics: Metrics, audit: A
     Args:
         audit: of its texts, where there was one.
     """
-    texts, predictions, spans = session.domains.unlabeled.texts, labelled.predictions, session.task.kind == "token"
+    texts, predictions, spans = session.domains.unlabelled.texts, labelled.predictions, session.task.kind == "token"
     kinds = tuple(_kinds(session, predictions))
     empty = sum(not p.spans for p in predictions) if spans else 0
     now = [row(text, found, session.task.kind) for text, found in zip(texts, predictions, strict=True)]
@@ -146,7 +146,7 @@ def _source_only(session: Session) -> list[dict[str, Any]]:
     if path is None or not path.is_file():
         return []
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    texts = [text.text for text in session.domains.unlabeled.texts]
+    texts = [text.text for text in session.domains.unlabelled.texts]
     return found if [line["text"] for line in found] == texts else []
 
 
@@ -216,7 +216,7 @@ def _found(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
 
 
 def _kinds(session: Session, predictions: Sequence[Prediction]) -> Iterator[Kind]:
-    texts, records = session.domains.unlabeled.texts, session.domains.source_train
+    texts, records = session.domains.unlabelled.texts, session.domains.source_train
     if session.task.kind == "token":
         source = Counter(span.type for record in records for span in record.spans or ())
         found: dict[str, Counter[str]] = {name: Counter() for name in getattr(session.task, "types", ())}
@@ -268,7 +268,7 @@ def _warnings(
     session: Session, metrics: Metrics, kinds: Sequence[Kind], empty: int, audit: Audit | None
 ) -> Iterator[CardWarning]:
     """The others, the weightiest first, each with what to type."""
-    total, texts = sum(kind.count for kind in kinds), len(session.domains.unlabeled.texts)
+    total, texts = sum(kind.count for kind in kinds), len(session.domains.unlabelled.texts)
     look = COMPARE if session.source_only else ""
     never = [repr(kind.name) for kind in kinds if not kind.count]
     if session.task.kind == "sequence":
@@ -316,7 +316,7 @@ def _again(metrics: Metrics, setting: str, value: int) -> str:
 
 def label_target(session: Session, batch_size: int, path: Path) -> Labelled:
     """Label all unlabelled target text, and write it a line each, as ``domadapt predict`` does."""
-    texts = session.domains.unlabeled.texts
+    texts = session.domains.unlabelled.texts
     predictions, sure, lost = list[Prediction](), list[FloatArray](), Truncation()
 
     def lines() -> Iterator[str]:
@@ -374,7 +374,7 @@ def leave_card(
     """Write ``card.json`` and ``card.md``; the arguments are those of :func:`target_card`, and the run's folder."""
     card = target_card(session, labelled, typed(plain_json(metrics)), audit)
     if session.source_only is not None:  # the adapted model's run alone: one file to label
-        texts = session.domains.unlabeled.texts
+        texts = session.domains.unlabelled.texts
         card = replace(card, to_label=draw_to_label(texts, session.task.kind, folder))
     write_card(card, folder)
     write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))

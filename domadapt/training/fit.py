@@ -97,7 +97,7 @@ def met_pieces(session: Session) -> set[int]:
     for example in (*session.source, *session.target):
         found.update(example.input_ids)
     if session.augments and not session.target:  # with words of texts that are in no batch
-        for pieces in tokenizer([text.text for text in session.domains.unlabeled.texts])["input_ids"]:
+        for pieces in tokenizer([text.text for text in session.domains.unlabelled.texts])["input_ids"]:
             found.update(pieces)
     return found
 

@@ -32,7 +32,7 @@ def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, 
     Raises:
         ValueError: texts are to be classified, and rules extract spans.
     """
-    domains, task, texts = problem.domains, problem.task, problem.domains.unlabeled.texts
+    domains, task, texts = problem.domains, problem.task, problem.domains.unlabelled.texts
     if task.kind != "token":
         raise ValueError("floor=path_rules: extracts spans, and here texts are classified; leave it out")
 

@@ -221,7 +221,7 @@ def summary(config: RunConfig, domains: Domains, task: Task, session: Session | 
     counts: dict[str, Any] = {
         "source_train": len(domains.source_train),
         "source_dev": len(domains.source_dev),
-        "target_unlabelled": len(domains.unlabeled.texts),
+        "target_unlabelled": len(domains.unlabelled.texts),
         "target_labels": labels,
         "target_labels_checksum": domains.labels_checksum(labels) if labels else None,
         "warnings": dict(domains.warnings),

@@ -45,7 +45,7 @@ class SharedNetwork:
         working = [method for method in session.methods.values() if session.task.kind in method.tasks]
         read = config.in_domain or any(READS_TARGET & method.reads for method in working)
         reads: tuple[object, ...] = (domains.source_train, session.task.labels)
-        reads += (domains.source_dev, domains.unlabeled) if read else ()
+        reads += (domains.source_dev, domains.unlabelled) if read else ()
         content = hashlib.sha256(repr(reads).encode()).hexdigest()
         name = _digest(cell_key(config.values, without=("data",)), content, config.options.least_steps)
         self.key = None if read else name
@@ -101,7 +101,7 @@ class SharedCeiling:
     """
 
     def __init__(self, config: RunConfig, domains: Domains, sealed: SealedTest | None) -> None:
-        reads = (domains.source_train, domains.source_dev, domains.source_test, domains.unlabeled)
+        reads = (domains.source_train, domains.source_dev, domains.source_test, domains.unlabelled)
         content = hashlib.sha256(repr(reads).encode()).hexdigest(), sealed.fingerprint() if sealed else None
         self.key = _digest(cell_key(config.values, without=("data",)), config.values["method"], *content)
         self._note = Path(config.values["paths"]["cache"], f"ceiling-{self.key}.json")

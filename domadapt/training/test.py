@@ -101,7 +101,7 @@ def scores_on_test(
     Args:
         folder: where predictions are written.
     """
-    texts = [r.text for r in domains.unlabeled.texts] + [r.text for r in domains.source_train]
+    texts = [r.text for r in domains.unlabelled.texts] + [r.text for r in domains.source_train]
     seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
     clean = [(r, p) for r, p in zip(records, predictions, strict=True) if identity(r.text) not in seen]
     lines = [json.dumps(_row(r, p), ensure_ascii=False) for r, p in zip(records, predictions, strict=True)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.auditing.audit import Audit, audit, read_audit, text_audit, write_audit
 from domadapt.auditing.finding import SEVERITIES, Finding, ordered
-from domadapt.data.domains import Domains, SealedTest, TargetUnlabeled
+from domadapt.data.domains import Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record, Span
 from tests.support import Command, records, write_jsonl
 
@@ -62,7 +62,7 @@ def test_hostile_text_is_harmless(text: str, label: str, name: str) -> None:
         for i in range(8)
     )
     test = tuple(Record(f"t{i}", name, f"{text}x{i % 2}", None, label, (Span(0, 1, label),)) for i in range(5))
-    unlabelled = TargetUnlabeled.from_records(name, test)
+    unlabelled = TargetUnlabelled.from_records(name, test)
     domains = Domains(name, name, source, source[:2], (), unlabelled, SealedTest(name, lambda: test))
     domains.warnings[text] = 2
     found = audit(domains)
@@ -75,7 +75,7 @@ def test_a_megabyte_on_one_line_is_cut() -> None:
     long = "word " * 200_000
     texts = {"1": (long, "a"), "2": (long + "!", "b"), "3": (" . " * 300_000, None)}
     every = tuple(Record(name, "d", text, None, label) for name, (text, label) in texts.items())
-    found = audit(Domains("d", "e", every, (), (), TargetUnlabeled.from_records("e", every), None))
+    found = audit(Domains("d", "e", every, (), (), TargetUnlabelled.from_records("e", every), None))
     assert len(text_audit(found)) < 20_000
     assert any("longer than 10000 bytes" in f.text for f in found.findings)
 

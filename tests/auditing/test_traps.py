@@ -14,7 +14,7 @@ from domadapt.auditing.copies import annotation, conflicts, duplicates, near_dup
 from domadapt.auditing.finding import Finding, Parts, gather
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, preparation
-from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record, Span, from_tokens
 
 SIZES = {"train": 150, "dev": 50, "unlabelled": 200, "test": 120, "ceiling": 120}
@@ -70,7 +70,7 @@ def corpora() -> dict[str, Records]:
 def problem(**changes: Change) -> Domains:
     """The clean problem, with some parts changed: train, dev, unlabelled, test, ceiling."""
     part = {name: tuple(changes[name](r)) if name in changes else r for name, r in corpora().items()}
-    unlabelled = TargetUnlabeled.from_records("laptop", part["unlabelled"])
+    unlabelled = TargetUnlabelled.from_records("laptop", part["unlabelled"])
     test = SealedTest("laptop", lambda: part["test"])
     return Domains(
         *("camera", "laptop", part["train"], part["dev"], (), unlabelled, test), lambda: Ceiling(part["ceiling"], ())

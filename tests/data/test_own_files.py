@@ -111,7 +111,7 @@ def test_a_format_that_the_user_names_is_the_one_that_is_read(tmp_path: Path) ->
     source = {"path": str(tmp_path / "source.csv")}
     target = {"path": str(tmp_path / "target.txt"), "name": "target", "format": "plain_text"}
     domains = my_files(source, target, 0.3, "record")
-    assert [text.text for text in domains.unlabeled.texts] == ["[", "{"]
+    assert [text.text for text in domains.unlabelled.texts] == ["[", "{"]
     with pytest.raises(DataError, match="format is 'plain'; expected one of blitzer_review, conll"):
         my_files(source, {**target, "format": "plain"}, 0.3)
 
@@ -153,7 +153,7 @@ def test_target_columns_are_the_sources_where_it_has_them(tmp_path: Path) -> Non
     source = {"path": f"{tmp_path}/a.csv", "text": "review", "label": "mood"}
     for name, text in (("same", None), ("ours", None), ("other", "body")):
         found = my_files(source, {"path": f"{tmp_path}/{name}.csv", "text": text}, 0.3)
-        assert [unlabelled.text for unlabelled in found.unlabeled.texts] == [TEXT]
+        assert [unlabelled.text for unlabelled in found.unlabelled.texts] == [TEXT]
     with pytest.raises(DataError, match="expected a column 'review'"):
         my_files(source, {"path": f"{tmp_path}/other.csv"}, 0.3)
 
@@ -187,7 +187,7 @@ def test_own_files_can_be_lower_cased_and_detokenised(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text("A Text .\n", encoding="utf-8")
     paths = {"path": f"{tmp_path}/a.csv"}, {"path": f"{tmp_path}/b.txt"}
     found = my_files(*paths, 0.5, lowercase=True, detokenise=True)
-    texts = {r.text for r in (*found.source_train, *found.source_dev)} | {t.text for t in found.unlabeled.texts}
+    texts = {r.text for r in (*found.source_train, *found.source_dev)} | {t.text for t in found.unlabelled.texts}
     assert texts == {"good one.", "bad one.", "a text."}
     with pytest.raises(ValueError, match="data.lowercase='yes': expected true or false"):
         my_files(*paths, 0.5, lowercase="yes")  # type: ignore[arg-type]

@@ -25,13 +25,13 @@ from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus
 def test_joint_absa_takes_train_and_test_as_published(tmp_path: Path) -> None:
     domains = joint_absa(str(joint_corpus(tmp_path)), "rest_to_device", dev_share=0.25, terms_only=False)
     assert (len(domains.source_train), len(domains.source_dev), len(domains.source_test)) == (9, 3, 6)
-    assert {t.id for t in domains.unlabeled.texts} == {f"device-train-{i}" for i in range(12)}
+    assert {t.id for t in domains.unlabelled.texts} == {f"device-train-{i}" for i in range(12)}
     assert domains.test is not None
     test = domains.test.open()
     assert {r.id for r in test} == {f"device-test-{i}" for i in range(6)}
     assert {s.type for r in test for s in r.spans or ()} == {"POS", "NEG"}
     ceiling = domains.in_domain()
-    assert {r.id for r in (*ceiling.source_train, *ceiling.source_dev)} == {t.id for t in domains.unlabeled.texts}
+    assert {r.id for r in (*ceiling.source_train, *ceiling.source_dev)} == {t.id for t in domains.unlabelled.texts}
 
 
 def test_terms_only_keeps_spans_and_drops_polarity(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_memd_takes_all_parts_as_published(tmp_path: Path) -> None:
     domains = memd(str(parted_corpus(tmp_path, "memd", LAYOUTS["memd"].domains)), "hotel_to_laptop")
     parts = [{r.id for r in part} for part in (domains.source_train, domains.source_dev, domains.source_test)]
     assert parts == [ids("hotel", "train", 12), ids("hotel", "dev", 4), ids("hotel", "test", 6)]
-    assert {t.id for t in domains.unlabeled.texts} == ids("laptop", "train", 12)
+    assert {t.id for t in domains.unlabelled.texts} == ids("laptop", "train", 12)
     ceiling = domains.in_domain()
     assert {r.id for r in ceiling.source_train} == ids("laptop", "train", 12)
     assert {r.id for r in ceiling.source_dev} == ids("laptop", "dev", 4)
@@ -69,7 +69,7 @@ def test_xabsa_reads_terms_or_terms_with_polarity(tmp_path: Path) -> None:
         assert (domains.source, domains.target) == ("restaurants_en", "restaurants_es") and not domains.warnings
         assert {r.domain for r in domains.source_train} == {domains.source}
         assert {span.type for r in domains.source_dev for span in r.spans or ()} == types
-        assert {t.id for t in domains.unlabeled.texts} == ids("es", "train", 12)
+        assert {t.id for t in domains.unlabelled.texts} == ids("es", "train", 12)
         assert domains.test is not None and {r.id for r in domains.test.open()} == ids("es", "test", 6)
         assert {r.id for r in domains.in_domain().source_dev} == ids("es", "dev", 4)
 
@@ -82,7 +82,7 @@ def test_cross_ner_joins_the_targets_small_parts(tmp_path: Path) -> None:
         ids("conll2003", "dev", 4),
     )
     joined = ids("science", "train", 12) | ids("science", "dev", 4)
-    assert {t.id for t in domains.unlabeled.texts} == joined
+    assert {t.id for t in domains.unlabelled.texts} == joined
     ceiling = domains.in_domain()
     train, dev = ({r.id for r in part} for part in (ceiling.source_train, ceiling.source_dev))
     assert train | dev == joined and not train & dev and len(dev) == 4
@@ -98,7 +98,7 @@ def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) 
     assert (len(domains.source_train), len(domains.source_dev)) == (16, 4)
     assert domains.test is not None
     assert {r.id for r in domains.test.open()} == every
-    assert {t.id for t in domains.unlabeled.texts} == {f"dvd-raw-{i}" for i in range(10)}
+    assert {t.id for t in domains.unlabelled.texts} == {f"dvd-raw-{i}" for i in range(10)}
     ceiling = problem().in_domain()
     assert ceiling.test is not None
     learnt = {r.id for r in (*ceiling.source_train, *ceiling.source_dev)}
@@ -116,10 +116,10 @@ def test_fdu_text_gives_away_neither_tokens_nor_case(tmp_path: Path) -> None:
     texts = [r.text for r in (*domains.source_train, *domains.source_dev, *domains.source_test)]
     assert len(texts) == 10 + 4
     assert all(text.endswith("isn't bad.") for text in texts)
-    assert all(t.text == t.text.lower() for t in domains.unlabeled.texts)
+    assert all(t.text == t.text.lower() for t in domains.unlabelled.texts)
     cased = amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", 0.2, lowercase=False)
-    assert [t.text.lower() for t in cased.unlabeled.texts] == [t.text for t in domains.unlabeled.texts]
-    assert any(t.text != t.text.lower() for t in cased.unlabeled.texts)
+    assert [t.text.lower() for t in cased.unlabelled.texts] == [t.text for t in domains.unlabelled.texts]
+    assert any(t.text != t.text.lower() for t in cased.unlabelled.texts)
 
 
 def test_fdu_text_must_be_detokenised(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_fdu_text_must_be_detokenised(tmp_path: Path) -> None:
 def test_sentences_without_a_term_are_dropped_from_the_source_and_counted(tmp_path: Path) -> None:
     root = str(aspect_corpus(tmp_path))
     kept, dropped = (aspect_opinion(root, "device_to_laptops", 1, 0.25, "keep", empty) for empty in ("keep", "drop"))
-    sizes = [[len(d.source_train) + len(d.source_dev), len(d.unlabeled.texts)] for d in (kept, dropped)]
+    sizes = [[len(d.source_train) + len(d.source_dev), len(d.unlabelled.texts)] for d in (kept, dropped)]
     assert sizes == [[12, 8], [9, 8]]
     assert all(r.spans for r in (*dropped.source_train, *dropped.source_dev))
     assert dropped.warnings["source sentence with neither aspect nor opinion, dropped"] == 3
@@ -156,14 +156,14 @@ def test_a_few_of_the_source_s_sentences_are_drawn_and_the_target_is_whole(tmp_p
     assert list(map(len, map(labelled, (whole, some, fewer)))) == [12, 8, 4]
     assert labelled(fewer) < labelled(some) < labelled(whole)
     assert some.source_dev
-    assert [t.text for t in some.unlabeled.texts] == [t.text for t in whole.unlabeled.texts]
+    assert [t.text for t in some.unlabelled.texts] == [t.text for t in whole.unlabelled.texts]
     assert labelled(some.in_domain()) == labelled(whole.in_domain())
 
 
 def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
     root = str(aspect_corpus(tmp_path))
     as_is, lower = (aspect_opinion(root, "device_to_laptops", 1, 0.25, "keep", "keep", on) for on in (False, True))
-    assert [t.text for t in lower.unlabeled.texts] == [t.text.lower() for t in as_is.unlabeled.texts]
+    assert [t.text for t in lower.unlabelled.texts] == [t.text.lower() for t in as_is.unlabelled.texts]
     assert as_is.test is not None
     assert lower.test is not None
     for before, after in zip(as_is.test.open(), lower.test.open(), strict=True):
@@ -171,7 +171,7 @@ def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
         for old, new in zip(before.spans or (), after.spans or (), strict=True):
             assert after.text[new.start : new.end] == before.text[old.start : old.end].lower()
     joint = joint_absa(str(joint_corpus(tmp_path)), "rest_to_device", 0.25, terms_only=False, lowercase=True)
-    assert all(r.text == r.text.lower() for r in (*joint.source_train, *joint.unlabeled.texts))
+    assert all(r.text == r.text.lower() for r in (*joint.source_train, *joint.unlabelled.texts))
 
 
 @pytest.mark.parametrize(

@@ -50,17 +50,17 @@ def test_sizes(name: str) -> None:
     ceiling = problem(name).in_domain()
     assert domains.test is not None and ceiling.test is not None
     test, learnt = domains.test.open(), (*ceiling.source_train, *ceiling.source_dev)
-    parts = (domains.source_train, domains.source_dev, domains.source_test, domains.unlabeled.texts, test, learnt)
+    parts = (domains.source_train, domains.source_dev, domains.source_test, domains.unlabelled.texts, test, learnt)
     assert (*map(len, parts), len(ceiling.test.open())) == SIZES[name]
     assert not {*domains.warnings} - {f"{pair.split('_to_')[0]}: {COPIES}"} or corpus.startswith("amazon")
     held = {identity(r.text) for r in domains.source_dev}
     assert corpus in ("memd", "cross_ner") or not held & {identity(r.text) for r in domains.source_train}
-    seen = {identity(r.text) for r in (*domains.unlabeled.texts, *domains.source_train)}  # as the final evaluation
+    seen = {identity(r.text) for r in (*domains.unlabelled.texts, *domains.source_train)}  # as the final evaluation
     if corpus == "joint_absa":
         assert sum(identity(r.text) not in seen for r in test) == CLEAN[pair]
     if corpus == "amazon_reviews":
         assert sum(r.label == "positive" for r in test) == 1000
-        assert not {t.text for t in domains.unlabeled.texts} & {r.text for r in test}
+        assert not {t.text for t in domains.unlabelled.texts} & {r.text for r in test}
     if corpus == "amazon_reviews_fdu":
         assert not any(" n't" in r.text for r in domains.source_train)
     if corpus == "memd":

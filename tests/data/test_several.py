@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.config.compose import compose, make
 from domadapt.data.corpora import IN_TEST, IN_TRAIN, joined, my_files, prefixes, several
-from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabeled
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record
 from domadapt.training.build import build
 from tests.support import Command, corpora, records, write_jsonl
@@ -32,7 +32,7 @@ def problem(source: str, *texts: str, target: str = "spas", ceiling: Ceiling | N
         train,
         dev,
         test,
-        TargetUnlabeled.from_records(target, some(target, f"text for {source}")),
+        TargetUnlabelled.from_records(target, some(target, f"text for {source}")),
         SealedTest(target, lambda: some(target, "The sauna is hot.", f"A test for {source}.")),
         (lambda: ceiling) if ceiling else None,
     )
@@ -46,7 +46,7 @@ def test_sources_are_joined_and_the_rest_is_the_first_problems() -> None:
     assert both.source_train == (Record("1/0", "hotels", "Big beds."), Record("2/0", "bars", "Good beer."))
     assert [(r.domain, r.text) for r in both.source_dev] == [("hotels", "Small beds."), ("bars", "Bad beer.")]
     assert [(r.domain, r.text) for r in both.source_test] == [("hotels", "No beds."), ("bars", "No beer.")]
-    assert [text.text for text in both.unlabeled.texts] == ["text for hotels"]
+    assert [text.text for text in both.unlabelled.texts] == ["text for hotels"]
     assert both.test is not None
     assert [r.text for r in both.test.open()] == ["The sauna is hot.", "A test for hotels."]
     assert not both.warnings

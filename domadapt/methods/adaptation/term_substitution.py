@@ -99,7 +99,7 @@ class TermSubstitution(Method):
 
     def prepare(self) -> dict[str, Any]:
         """Count the target's noun phrases, and find the places of the source that can take one."""
-        session, texts = self.session, self.session.domains.unlabeled.texts
+        session, texts = self.session, self.session.domains.unlabelled.texts
         records, parses = session.domains.source_train, session.corpora.parses("source")
         self.kinds = term_kinds(session)
         told_apart = len(self.kinds) > 1 and type_agreement(records, self.kinds) >= TELLS
