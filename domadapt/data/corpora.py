@@ -149,9 +149,9 @@ def shipped(source: str, target: str, root: str | None = None) -> Domains:
 def research(name: str, root: str | None, pair: str, folder: str, **settings: Any) -> Domains:
     """The problem of two of a corpus's domains; ``settings`` are of :class:`Folder`."""
     layout = LAYOUTS[name]
+    source, target = two_of(pair, layout.domains)
     corpus = Folder(benchmark_folder(root, folder), **settings)
-    source, target = (corpus.prefix + domain for domain in two_of(pair, layout.domains))
-    return corpus.problem(source, target, layout)
+    return corpus.problem(corpus.prefix + source, corpus.prefix + target, layout)
 
 
 def memd(root: str | None, pair: str, folder: str = "memd") -> Domains:
