@@ -1,8 +1,8 @@
 """Batches: texts as pieces, padded and collated."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from domadapt.data.records import Words
 from domadapt.syntax.alignment import IGNORED, Alignment, IntArray, align, first_words
 from domadapt.syntax.parser import Parse
 from domadapt.syntax.trees import UNKNOWN, tree_edges
+from domadapt.utils.pairs import parts
 
 PIECE_MULTIPLE = 8  # pad to a multiple of it: few distinct shapes, each of which costs a set-up in bf16
 
@@ -31,6 +32,7 @@ class Example:
     word_tags: IntArray | None = None  #: (words,) class of each word, for token tasks
     given: Words | None = None  #: ranges of its owner's words; None where ``words`` are the parser's
     cut: bool = False  #: whether its end is not read
+    segments: list[int] | None = None  #: which text of a pair each piece is of, 0 or 1; None of a single text
 
     def word(self, number: int) -> str:
         """One word's characters."""
@@ -52,6 +54,7 @@ class Batch:
     pair_pieces: Tensor  #: (pairs,) index into the flattened (batch * pieces) of each piece-word pair
     pair_nodes: Tensor  #: (pairs,) node of each pair
     node_first_piece: Tensor  #: (nodes,) index into the flattened pieces of each word's first piece; -1 if truncated
+    token_type_ids: Tensor | None = None  #: (batch, pieces) 1 for pieces of the second text of a pair; None without
     labels: Tensor | None = None  #: (batch,) class of each text, for sequence tasks
     word_tags: Tensor | None = None  #: (nodes,) class of each word, for token tasks; -100 for truncated words
     piece_heads: Tensor | None = None  #: (batch, pieces) piece to attend to; -100 where undefined
@@ -117,17 +120,42 @@ def encode(
     """
     if not texts:
         return [], Truncation()
-    encoded = tokenizer(list(texts), truncation=True, max_length=max_pieces, return_offsets_mapping=True)
+    encoded = tokenised(texts, tokenizer, max_pieces)
     examples, cut, none = [], Truncation(), [None] * len(texts)
-    given_by_text = zip(parses or none, labels or none, word_tags or none, given or none, strict=True)
-    for i, (parse, label, tags, owners) in enumerate(given_by_text):
-        alignment, over = align(encoded["offset_mapping"][i], words[i]), bool(encoded.encodings[i].overflowing)
-        if over:
+    given_by_text = zip(encoded, parses or none, labels or none, word_tags or none, given or none, strict=True)
+    for i, (pieces, parse, label, tags, owners) in enumerate(given_by_text):
+        alignment = align(pieces.offsets, words[i])
+        if pieces.cut:
             cut.texts += 1
             cut.words += int((alignment.word_first_pieces() < 0).sum())
-        ids, domain = encoded["input_ids"][i], domains[i] if domains is not None else ""
-        examples.append(Example(i, texts[i], domain, ids, words[i], alignment, parse, label, tags, owners, over))
+        ids, domain = pieces.ids, domains[i] if domains is not None else ""
+        known = (parse, label, tags, owners, pieces.cut, pieces.segments)
+        examples.append(Example(i, texts[i], domain, ids, words[i], alignment, *known))
     return examples, cut
+
+
+class Pieces(NamedTuple):
+    """A text as a tokenizer has it: ids, character ranges, which text of a pair each is of, and whether it was cut."""
+
+    ids: list[int]
+    offsets: IntArray
+    segments: list[int] | None
+    cut: bool
+
+
+def tokenised(texts: Sequence[str], tokenizer: Any, max_pieces: int) -> Iterator[Pieces]:
+    """Pieces of texts; of pairs in the tokenizer's own form, the longer text being cut first."""
+    ranges = [parts(text) for text in texts]
+    pairs = len(ranges[0]) == 2
+    sides = [[text[slice(*own[side])] for text, own in zip(texts, ranges, strict=True)] for side in range(1 + pairs)]
+    encoded = tokenizer(*sides, truncation=True, max_length=max_pieces, return_offsets_mapping=True)
+    for i, own in enumerate(ranges):
+        offsets = np.asarray(encoded["offset_mapping"][i], dtype=np.int64).reshape(-1, 2)
+        segments = [int(side == 1) for side in encoded.sequence_ids(i)] if pairs else None
+        if segments is not None:  # special pieces between and behind have no characters, and go with the second text
+            offsets = offsets + own[1][0] * np.array(segments)[:, None]
+            segments = list(encoded["token_type_ids"][i]) if "token_type_ids" in encoded else segments
+        yield Pieces(encoded["input_ids"][i], offsets, segments, bool(encoded.encodings[i].overflowing))
 
 
 class Collator:
@@ -172,6 +200,11 @@ class Collator:
             "pair_nodes": np.concatenate(pair_nodes),
             "node_first_piece": np.concatenate(firsts),
         }
+        if any(e.segments is not None for e in examples):
+            segments = np.zeros_like(mask)
+            for row, e in enumerate(examples):
+                segments[row, : len(e.input_ids)] = e.segments or 0
+            arrays["token_type_ids"] = segments
         if all(e.label is not None for e in examples):
             arrays["labels"] = np.array([e.label for e in examples], dtype=np.int64)
         if all(e.word_tags is not None for e in examples):  # a mixed batch is an unlabelled one

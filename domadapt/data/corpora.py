@@ -49,6 +49,7 @@ LAYOUTS = {
     "memd": Layout(("books", "clothing", "hotel", "laptop", "restaurant"), dev="dev", ceiling_dev="dev"),
     "cross_ner": Layout(("conll2003", "politics", "science"), dev="dev", texts=_PARTS, ceiling=_PARTS),
     "xabsa": Layout(("en", "es", "fr", "nl", "ru", "tr"), dev="dev", ceiling_dev="dev"),
+    "nli_genres": Layout(("fiction", "government", "slate", "telephone", "travel"), test=None),
     "joint_absa": Layout(("device", "laptop", "rest")),
     "sentences": Layout((), "labeled", None, None, ("unlabeled",), "test_se14", ("labeled_train",)),
     "amazon_reviews": Layout(_AMAZON, "labeled", None, None, ("unlabeled_substitute",), "labeled", ("labeled",)),
@@ -186,6 +187,19 @@ def xabsa(root: str | None, pair: str, tags: str = "terms", folder: str = "xabsa
     if not columns:
         raise ValueError(f"data.tags={tags!r}: expected terms or with_polarity")
     return research("xabsa", root, pair, folder, columns=columns, prefix="restaurants_")
+
+
+def nli_genres(
+    root: str | None, pair: str, dev_share: float = 0.1, dev_by: str = "text", folder: str = "nli_genres"
+) -> Domains:
+    """Pairs of texts, premise and hypothesis, of five genres, with one of three labels (MultiNLI, Williams et al. 2018).
+
+    Args:
+        dev_share, dev_by: of what is held out as dev: see :func:`~domadapt.data.texts.hold_out`.
+    """
+    layout = LAYOUTS["nli_genres"]
+    source, target = two_of(pair, layout.domains)
+    return Folder(benchmark_folder(root, folder), dev_share, dev_by).problem(source, target, layout)
 
 
 def joint_absa(

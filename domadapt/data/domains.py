@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from domadapt.data.records import Record
+from domadapt.utils.pairs import paired
 
 Words = tuple[tuple[int, int], ...]
 MOST = 20  # times that a target record is repeated among the source's
@@ -36,15 +37,16 @@ class UnlabelledText:
     words: Words | None = None
 
 
-def unlabelled(texts: Iterable[str]) -> Iterator[UnlabelledText]:
-    """Wrap plain strings, numbered from 0; half a surrogate pair, which no tokenizer takes, is refused.
+def unlabelled(texts: Iterable[str | tuple[str, str]]) -> Iterator[UnlabelledText]:
+    """Wrap strings, and pairs of them, numbered from 0; half a surrogate pair, which no tokenizer takes, is refused.
 
     >>> [text.id for text in unlabelled(["Fast.", "Slow."])]
     ['0', '1']
     """
     if isinstance(texts, str):
         raise ValueError(f"texts={texts[:40]!r}: expected a list of texts, got one; write [text]")
-    for number, text in enumerate(texts):
+    for number, given in enumerate(texts):
+        text = given if isinstance(given, str) else paired(*given)
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:

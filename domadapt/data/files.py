@@ -18,9 +18,10 @@ from domadapt.utils.files import write_atomic
 
 PACKED: Final = (b"\x1f\x8b", b"PAR1")  # gzip and parquet: no line of them can be read before the end is
 Columns = Mapping[str, tuple[str, ...]]
-OURS: Final = ("id", "text", "label")
+OURS: Final = ("id", "text", "text_pair", "label")
 NAMED: Final = {  # how a user names a column
     "text": "name another with source.text= or target.text=, and to predict, score, compare or parse with column=",
+    "text_pair": "name another with source.text_pair= or target.text_pair=, and to predict or score with column_pair=",
     "label": "name another with source.label= or target.label=, and to score with label=",
     "id": "name another with source.id= or target.id=",
 }
@@ -242,8 +243,8 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
     """Records as mappings.
 
     Args:
-        data: texts; (text, label) or (text, spans) pairs, spans being (start, end, type); mappings; a pandas or polars
-            DataFrame; a dataset of `datasets`; a mapping of columns.
+        data: texts; (text, label) or (text, spans), spans being (start, end, type); of pairs ((text, text), label);
+            mappings; a pandas or polars DataFrame; a dataset of `datasets`; a mapping of columns.
 
     >>> list(rows(["Sharp."])), list(rows([("Sharp.", "positive")]))
     ([{'text': 'Sharp.'}], [{'text': 'Sharp.', 'label': 'positive'}])
@@ -269,13 +270,20 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
             yield {str(name): None if _missing(value) else value for name, value in item.items()}
         elif isinstance(item, str):
             yield {"text": item}
-        elif isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[0], str):
+        elif isinstance(item, tuple | list) and len(item) == 2 and _is_text(item[0]):
             text, label = item
-            yield {"text": text, "label": label.tolist() if hasattr(label, "tolist") else label}
+            both = {"text": text} if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True))
+            yield {**both, "label": label.tolist() if hasattr(label, "tolist") else label}
         else:
             raise ValueError(
                 f"item {number} is {repr(item)[:60]}; expected a text, a (text, label) pair, or a dict with a text"
             )
+
+
+def _is_text(item: Any) -> bool:
+    """A text, or two."""
+    two = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(one, str) for one in item)
+    return isinstance(item, str) or two
 
 
 def _missing(value: Any) -> bool:

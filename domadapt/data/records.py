@@ -8,6 +8,8 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Final
 
+from domadapt.utils.pairs import BOUNDARY, paired
+
 _WIDTH: Final = 80
 _short = Repr()
 _short.maxstring = _short.maxother = _short.maxlong = _WIDTH
@@ -187,7 +189,7 @@ def bio_tags(words: Words, spans: Iterable[Span], warnings: Counter[str] | None 
     return tags
 
 
-FIELDS: Final = frozenset({"id", "domain", "text", "tokens", "label", "tags", "spans"})
+FIELDS: Final = frozenset({"id", "domain", "text", "text_pair", "tokens", "label", "tags", "spans"})
 # Met in published corpora, not needed here. Any other field is counted: it may be a misspelt one of ours.
 KNOWN_EXTRAS: Final = frozenset(
     {"product", "rating", "text_detok", "dup_in_file", "perl_dev_splits", "pos", "title", "source", "date", "split"}
@@ -224,8 +226,9 @@ def parse_record(
     """A record from a decoded JSON object, with nothing guessed.
 
     Args:
-        obj: ``{"id", "domain", "text"}`` or ``{"id", "domain", "tokens"}``, with ``label``; with ``spans`` (a list of
-            ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO) beside tokens.
+        obj: ``{"id", "domain", "text"}`` or ``{"id", "domain", "tokens"}``, with ``label``; with ``text_pair``, the
+            second text of a pair, or ``spans`` (a list of ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO)
+            beside tokens.
         domain: Overrides the object's own domain, which may then be absent.
         labelled: False leaves ``label``, ``spans`` and ``tags`` unread.
         warnings: Counts unknown fields, overridden domains, mended labels and repaired tags.
@@ -246,11 +249,11 @@ def parse_record(
         counted[f"domain {quoted(obj['domain'])} read as {quoted(domain)}, as asked for"] += 1
     label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
     if "tokens" not in obj:
-        text = _string(obj, "text", where)
+        text = _text(obj, where)
         spans = _spans_of_records(obj, text, where, counted) if labelled else None
         return Record(identifier, domain, text, None, label, spans)
-    if "text" in obj:
-        raise DataError(where, "text", obj["text"], "text or tokens, not both", "drop one of the two")
+    if given := [name for name in ("text", "text_pair") if obj.get(name) is not None]:
+        raise DataError(where, given[0], obj[given[0]], "text or tokens, not both", "drop one of the two")
     if labelled and obj.get("spans") is not None:
         raise DataError(where, "spans", obj["spans"], "tags beside tokens", "give BIO tags, or a text")
     tags = _list(obj, "tags", where) if labelled and obj.get("tags") is not None else None
@@ -259,6 +262,20 @@ def parse_record(
     text, words, spans = from_tokens(_list(obj, "tokens", where), tags, where, counted)
     encodable(text, "tokens", where)
     return Record(identifier, domain, text, words, label, spans)
+
+
+def _text(obj: Mapping[str, object], where: Location) -> str:
+    """Its text, or its two as one."""
+    text = _string(obj, "text", where)
+    if obj.get("text_pair") is None:
+        return text
+    other = _string(obj, "text_pair", where)
+    for name, one in (("text", text), ("text_pair", other)):
+        if not one.strip():
+            raise DataError(where, name, one, "text, as the other one of the pair has", "fill it in, or drop the pair")
+        if BOUNDARY in one:
+            raise DataError(where, name, one, f"text without {BOUNDARY}, which parts the two of a pair", "drop it")
+    return paired(text, other)
 
 
 def _label(obj: Mapping[str, object], where: Location, counted: Counter[str]) -> str | None:

@@ -122,8 +122,8 @@ class Model:
     parses: bool
     lowercase: bool = False
 
-    def predict(self, texts: Iterable[str], batch_size: int = 64, threshold: Any = 0) -> list[Prediction]:
-        """One prediction a text, in order; spans are in characters of the text as given.
+    def predict(self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64, threshold: Any = 0) -> list[Prediction]:
+        """One prediction a text, or a pair of texts, in order; spans are in characters of the text as given.
 
         Args:
             threshold: the least confidence, or one for each label or span type: what lies below is left out.
@@ -137,11 +137,12 @@ class Model:
 
     def examples(self, texts: Sequence[UnlabelledText]) -> list[Example]:
         """Texts as the model reads them: lower-cased if it was trained so, in place, and spans stay where they are."""
+        self.session.task.check_texts((text.text for text in texts), "prediction")
         if self.lowercase:
             texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
         return self.session.examples(texts, "prediction", self.parses, labelled=False)
 
-    def probabilities(self, texts: Iterable[str], batch_size: int = 64) -> FloatArray:
+    def probabilities(self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64) -> FloatArray:
         """(texts, classes) of classification, the classes in the order of ``setting.task.labels``.
 
         Raises:

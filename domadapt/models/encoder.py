@@ -199,6 +199,8 @@ class Encoder(nn.Module):
 
     def _inputs(self, batch: Batch, hooked: bool, kept: dict[str, Tensor]) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+        if batch.token_type_ids is not None and "token_type_ids" in self.tokenizer.model_input_names:
+            inputs["token_type_ids"] = batch.token_type_ids
         hooks = dict(self.attention_hooks) if hooked else {}
         for layer, heads in self._scores_of().items() if hooked and not self.unreachable else ():
             hooks[layer] = [partial(_keep_scores, heads=heads), *hooks.get(layer, ())]  # after all that change them

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
+from domadapt.utils.pairs import parts
 from domadapt.utils.work import in_order
 
 if TYPE_CHECKING:
@@ -136,10 +137,14 @@ class SpacyParser:
                 for parses in in_order(self._parsed, batches, processes):
                     yield from parses
                 return
-        docs = ((self._doc(text), text.words) for text in stream)
-        for doc, words in self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size):
+        docs = ((doc, (start, last, text.words)) for text in stream for doc, start, last in self._docs(text))
+        before: list[Parse] = []
+        for doc, (start, last, words) in self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size):
             parse = from_doc(doc, self.coreference)
-            yield parse if words is None else parse._replace(words=word_ranges(words))
+            before.append(parse._replace(words=parse.words + start if words is None else word_ranges(words)))
+            if last:
+                yield together(before)
+                before = []
 
     def _parsed(self, texts: Sequence[Text]) -> list[Parse]:
         return list(self.parse(texts))
@@ -147,12 +152,18 @@ class SpacyParser:
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         """Word ranges alone, without parsing: the owner's tokens, else the pipeline's."""
         for text in texts:
-            yield doc_words(self._doc(text)) if text.words is None else word_ranges(text.words)
+            if text.words is not None:
+                yield word_ranges(text.words)
+            else:
+                yield np.concatenate([doc_words(doc) + start for doc, start, _ in self._docs(text)])
 
-    def _doc(self, text: Text) -> "Doc":
-        if text.words is None:
-            return make_doc(self._nlp, text.text)
-        return owner_doc(self._nlp, text.text, text.words)
+    def _docs(self, text: Text) -> Iterator[tuple["Doc", int, bool]]:
+        """The text as the pipeline takes it, a pair as two: each with where it begins and whether it is the last."""
+        if text.words is not None:
+            yield owner_doc(self._nlp, text.text, text.words), 0, True
+            return
+        for start, end in parts(text.text):
+            yield make_doc(self._nlp, text.text[start:end]), start, end == len(text.text)
 
 
 def make_doc(nlp: "Language", text: str) -> "Doc":
@@ -280,6 +291,26 @@ def antecedents(doc: "Doc", prefix: str) -> tuple[tuple[int, int], ...]:
     """
     groups = (sorted({span.root.i for span in spans}) for name, spans in doc.spans.items() if name.startswith(prefix))
     return tuple(sorted({(later, earlier) for mentions in groups for earlier, later in pairwise(mentions)}))
+
+
+def together(parses: Sequence[Parse]) -> Parse:
+    """One parse of those of a text's parts, whose words are counted on.
+
+    >>> one = Parse(np.array([[0, 3]]), np.array([0]), ("ROOT",), ("CD",))
+    >>> both = together([one, one._replace(words=one.words + 4)])
+    >>> both.words.tolist(), both.heads.tolist(), both.relations
+    ([[0, 3], [4, 7]], [0, 1], ('ROOT', 'ROOT'))
+    """
+    if len(parses) == 1:
+        return parses[0]
+    first = np.cumsum([0, *(len(parse.words) for parse in parses)]).tolist()
+    return Parse(
+        np.concatenate([parse.words for parse in parses]),
+        np.concatenate([parse.heads + before for parse, before in zip(parses, first)]),
+        tuple(relation for parse in parses for relation in parse.relations),
+        tuple(tag for parse in parses for tag in parse.tags),
+        tuple((a + before, b + before) for parse, before in zip(parses, first) for a, b in parse.antecedents),
+    )
 
 
 LATIN = re.compile("[A-Za-z]")

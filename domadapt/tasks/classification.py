@@ -13,6 +13,7 @@ from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.rows import Predicted, rows_of
 from domadapt.tasks.task import Prediction, Scores, Task, check_annotated, check_known, class_scores, tempered
+from domadapt.utils.pairs import are_pairs
 
 
 class Classification(Task):
@@ -22,12 +23,20 @@ class Classification(Task):
         labels: names of the classes; None takes those of the source's training records.
         headline: the score that runs are compared by, ``macro_f1`` or ``accuracy``.
         temperature: of confidences, of a saved model; training fits it to source dev.
+        pairs: whether it labels pairs of texts, of a saved model; training takes it from the source.
     """
 
     kind = "sequence"
 
-    def __init__(self, labels: list[str] | None = None, headline: str = "macro_f1", temperature: float = 1.0) -> None:
+    def __init__(
+        self,
+        labels: list[str] | None = None,
+        headline: str = "macro_f1",
+        temperature: float = 1.0,
+        pairs: bool = False,
+    ) -> None:
         super().__init__(temperature)
+        self.pairs = pairs
         if isinstance(labels, str):
             raise ValueError(f"task.labels={labels!r}: expected a list, such as task.labels=[negative,positive]")
         if headline not in ("macro_f1", "accuracy"):
@@ -36,14 +45,16 @@ class Classification(Task):
         self.labels = [str(label) for label in labels or []]
 
     def learn_labels(self, records: Sequence[Record]) -> None:
+        self.pairs = are_pairs((r.text for r in records), "the source")
         self.labels = self.labels or sorted({r.label for r in records if r.label is not None})
         if len(self.labels) < 2:
             raise ValueError(f"task=classification: the source has the labels {self.labels}, at least 2 are needed")
 
     def learnt(self) -> dict[str, Any]:
-        return {"labels": self.labels, "temperature": round(self.temperature, 4)}
+        return {"labels": self.labels, "temperature": round(self.temperature, 4), "pairs": self.pairs}
 
     def check(self, records: Sequence[Record]) -> None:
+        self.check_texts((record.text for record in records), "a labelled text")
         for record in records:
             check_annotated(record, "label", record.label, "classification")
             check_known(record, "label", str(record.label), self.labels)

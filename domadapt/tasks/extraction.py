@@ -16,6 +16,7 @@ from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.decoding import marginals, transition_scores, viterbi
 from domadapt.tasks.rows import Predicted, rows_of, tagged
 from domadapt.tasks.task import Prediction, Scores, Task, check_annotated, check_known, set_scores, tempered
+from domadapt.utils.pairs import are_pairs
 
 
 def tag_names(types: Sequence[str]) -> list[str]:
@@ -79,6 +80,8 @@ class Extraction(Task):
                 )
 
     def learn_labels(self, records: Sequence[Record]) -> None:
+        if are_pairs((record.text for record in records), "the source"):
+            raise ValueError("task=extraction: pairs of texts take one label each; spans are found in single texts")
         self.types = self.types or sorted({s.type for r in records for s in r.spans or ()})
         if not self.types:
             raise ValueError("task=extraction: the source has no spans; give BIO tags or spans, or task=classification")

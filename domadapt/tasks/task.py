@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -15,8 +15,10 @@ from domadapt.data.records import MISSING, DataError, Location, Record, Span
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.rows import Predicted
+from domadapt.utils.pairs import parts
 
 Scores = dict[str, float]
+NOT = {True: "a single text", False: "a pair"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Task(ABC):
     kind: str  #: ``token`` or ``sequence``: which stock head is used
     labels: list[str]  #: names of the classes, in the order of the logits
     headline: str  #: name of the score that results are compared by
+    pairs = False  #: whether a text is a pair of texts
 
     def __init__(self, temperature: float) -> None:
         if type(temperature) not in (int, float) or not 0.01 <= temperature <= 100:
@@ -57,6 +60,17 @@ class Task(ABC):
 
     def learn_transitions(self, examples: Sequence[Example]) -> None:  # noqa: B027
         """Count how labels follow each other in labelled examples of the source; nothing where texts are classified."""
+
+    def check_texts(self, texts: Iterable[str], whose: str) -> None:
+        """Refuse single texts where the source has pairs, and pairs where it has single texts.
+
+        Raises:
+            ValueError: naming whose they are.
+        """
+        for text in texts:
+            if (len(parts(text)) == 2) != self.pairs:
+                wanted = "pairs: give the second text as text_pair" if self.pairs else "single texts: drop text_pair"
+                raise ValueError(f"{whose}: {text[:60]!r} is {NOT[self.pairs]}; the source has {wanted}")
 
     @abstractmethod
     def learnt(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ target is a term. Where several span types are mostly nouns, the source tells wh
 (:func:`type_agreement`). Where it does not (the same aspects, liked and disliked), all are terms. Where it does, a
 phrase of the wrong type would make a label false: spans stay, and other nouns are replaced only where spans are names,
 which their own shape tells too. Where texts are classified there are no terms: nouns are replaced that do not go with
-a class. Costs a pass over the target's text an epoch, and tokenising what was rewritten. Fails where domains differ in
+a class; in a pair of texts a noun of both is replaced alike, lest their relation change. Costs a pass over the target's text an epoch, and tokenising what was rewritten. Fails where domains differ in
 what is annotated rather than in words. Ours.
 """
 
@@ -41,6 +41,7 @@ from domadapt.methods.method import Method, in_range
 from domadapt.methods.terms import term_kinds
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases, universal
 from domadapt.syntax.parser import Parse, Text
+from domadapt.utils.pairs import parts
 
 log = logging.getLogger(__name__)
 POWER = 0.75  # of a phrase's count: word2vec's, Mikolov et al. 2013
@@ -143,13 +144,20 @@ class TermSubstitution(Method):
 
     def _rewritten(self, record: Record, random: np.random.Generator) -> Record:
         edits = []
+        pair, alike = len(parts(record.text)) == 2, dict[str, int | None]()
         for place in self.places[record.id]:
-            if random.random() < (self.terms if place.term else self.others):
+            noun = record.text[place.start : place.end].lower()
+            if pair and noun in alike:
+                drawn = alike[noun]
+            elif random.random() < (self.terms if place.term else self.others):
                 drawn = self.pools[place.term, place.plural].draw(random)
-                if drawn is not None:
-                    phrase = self.spelled[drawn]
-                    capital = place.start == 0 and record.text[0].isupper()
-                    edits.append(Edit(place.start, place.end, phrase[0].upper() + phrase[1:] if capital else phrase))
+            else:
+                drawn = None
+            alike[noun] = drawn
+            if drawn is not None:
+                phrase = self.spelled[drawn]
+                capital = place.start == 0 and record.text[0].isupper()
+                edits.append(Edit(place.start, place.end, phrase[0].upper() + phrase[1:] if capital else phrase))
         return edited(record, edits) if edits else record
 
     def after_epoch(self, epoch: int) -> None:

@@ -1,0 +1,57 @@
+"""Pairs of texts, such as premise and hypothesis, or question and answer.
+
+Everywhere in domadapt a pair is one text, with ``␞`` (U+241E) between its two, so that whatever reads, edits, compares or
+shows texts takes pairs, too. Only parsers and tokenizers, which must not read across, take it apart again.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+BOUNDARY: Final = "␞"
+BETWEEN: Final = f" {BOUNDARY} "
+
+
+def paired(text: str, other: str) -> str:
+    """Two texts, neither of which holds the boundary, as one.
+
+    >>> paired("It rains.", "It is dry.")
+    'It rains. ␞ It is dry.'
+    """
+    return text + BETWEEN + other
+
+
+def parts(text: str) -> list[tuple[int, int]]:
+    """Character ranges of a text's one or two texts.
+
+    >>> parts("It rains. ␞ It is dry."), parts("It rains.")
+    ([(0, 9), (12, 22)], [(0, 9)])
+    """
+    first, between, _ = text.partition(BETWEEN)
+    return [(0, len(first)), (len(first) + len(between), len(text))] if between else [(0, len(text))]
+
+
+def apart(text: str) -> dict[str, str]:
+    """A text's fields as a file has them.
+
+    >>> apart("It rains. ␞ It is dry."), apart("It rains.")
+    ({'text': 'It rains.', 'text_pair': 'It is dry.'}, {'text': 'It rains.'})
+    """
+    return dict(zip(("text", "text_pair"), (text[start:end] for start, end in parts(text)), strict=False))
+
+
+def are_pairs(texts: Iterable[str], which: str) -> bool:
+    """Whether texts are pairs.
+
+    Raises:
+        ValueError: some are and some are not; says how many of ``which``.
+
+    >>> are_pairs(["It rains. ␞ It is dry."], "source"), are_pairs(["It rains."], "source")
+    (True, False)
+    """
+    counts = [len(parts(text)) == 2 for text in texts]
+    if 0 < (pairs := sum(counts)) < len(counts):
+        raise ValueError(
+            f"{which}: {pairs} of {len(counts)} texts are pairs; expected all or none; a second text stands in text_pair, "
+            f"or behind '{BETWEEN}' on the same line"
+        )
+    return pairs > 0
