@@ -30,7 +30,9 @@ def score(cfg: DictConfig) -> str:
     read_description(folder)
     if cfg.output is not None:
         refuse_overwriting(Path(str(cfg.output)), [path, *folder.rglob("*")])
-    columns = {name: (str(cfg[key]),) for name, key in (("text", "column"), ("label", "label")) if cfg[key] is not None}
+    columns = {name: (one,) for name, one in zip(("text", "text_pair"), column(cfg), strict=False)}
+    if cfg.label is not None:
+        columns["label"] = (str(cfg.label),)
     corpus = read(path, domain="target", format=cfg.format, columns=columns or None)
     labelled = [r for r in corpus.records if r.label is not None or r.spans is not None]
     if not labelled:

@@ -22,6 +22,7 @@ from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import refuse_missing
 from domadapt.runs.key import files_named, folder_of
 from domadapt.utils.files import files_read, refuse_overwriting, replace_atomic, write_atomic
+from domadapt.utils.pairs import apart, paired
 from domadapt.utils.work import progress
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def predict(cfg: DictConfig) -> None:
     elif not str(cfg.text).strip():
         raise ValueError(f"text={str(cfg.text)!r}: blank; expected a text to label")
     else:
-        texts = iter([UnlabelledText("text", "input", str(cfg.text))])
+        given = str(cfg.text) if cfg.text_pair is None else paired(str(cfg.text), str(cfg.text_pair))
+        texts = iter([UnlabelledText("text", "input", given)])
     limits = least(cfg.threshold, read_description(folder).names)
     model = loaded(cfg, folder)
     from domadapt.inference.model import row
@@ -95,7 +97,7 @@ def predict(cfg: DictConfig) -> None:
         stream = iter(progress(texts, "predict", total, "text"))
         while chunk := list(islice(stream, cfg.batch_size * CHUNK)):
             for text, prediction in zip(chunk, model.predict_texts(chunk, cfg.batch_size), strict=True):
-                yield row(text, above(prediction, limits), model.session.task.kind)
+                yield row(text, above(prediction, limits), model.session.task.kind) | apart(text.text)
             done, truncated = done + len(chunk), truncated + model.truncated
 
     tables = {".csv": ",", ".tsv": "\t"}
@@ -268,9 +270,12 @@ def loaded(cfg: DictConfig, folder: Path) -> "Model":
     return load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
 
 
-def column(cfg: DictConfig) -> str | None:
-    """The column that holds the text, if one is named; a header that is a number comes as one."""
-    return None if cfg.column is None else str(cfg.column)
+def column(cfg: DictConfig) -> tuple[str, ...]:
+    """The column that holds the text, or the two of a pair, if any is named; a header that is a number comes as one."""
+    given = cfg.column if isinstance(cfg.column, ListConfig) else [] if cfg.column is None else [cfg.column]
+    if len(given) > 2:
+        raise ValueError(f"column={list(given)}: expected one, or the two that hold a pair of texts")
+    return tuple(map(str, given))
 
 
 def file_ending(output: str | None, verb: str, expected: str, others: str) -> str:

@@ -192,7 +192,7 @@ def xabsa(root: str | None, pair: str, tags: str = "terms", folder: str = "xabsa
 def nli_genres(
     root: str | None, pair: str, dev_share: float = 0.1, dev_by: str = "text", folder: str = "nli_genres"
 ) -> Domains:
-    """Pairs of texts, premise and hypothesis, of five genres, with one of three labels (MultiNLI, Williams et al. 2018).
+    """Pairs of texts, premise and hypothesis, of five genres, with three labels (MultiNLI, Williams et al. 2018).
 
     Args:
         dev_share, dev_by: of what is held out as dev: see :func:`~domadapt.data.texts.hold_out`.

@@ -270,7 +270,7 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
             yield {str(name): None if _missing(value) else value for name, value in item.items()}
         elif isinstance(item, str):
             yield {"text": item}
-        elif isinstance(item, tuple | list) and len(item) == 2 and _is_text(item[0]):
+        elif isinstance(item, tuple | list) and len(item) == 2 and is_text(item[0]):
             text, label = item
             both = {"text": text} if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True))
             yield {**both, "label": label.tolist() if hasattr(label, "tolist") else label}
@@ -280,8 +280,12 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
             )
 
 
-def _is_text(item: Any) -> bool:
-    """A text, or two."""
+def is_text(item: Any) -> bool:
+    """Whether it is a text, or two.
+
+    >>> is_text("Sharp."), is_text(["It rains.", "It is dry."]), is_text(["Sharp."])
+    (True, True, False)
+    """
     two = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(one, str) for one in item)
     return isinstance(item, str) or two
 

@@ -1,13 +1,22 @@
 """Texts of a user's file or pipe as a stream: a million lines of plain text never lie in memory together."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.files import PACKED, check_name, check_start, count_damage, not_utf8, unreadable, without_records
+from domadapt.data.files import (
+    PACKED,
+    Columns,
+    check_name,
+    check_start,
+    count_damage,
+    not_utf8,
+    unreadable,
+    without_records,
+)
 from domadapt.data.readers import HEAD, choose, read
 from domadapt.data.records import DataError, Location
 
@@ -15,7 +24,7 @@ STDIN: Final = "-"  # the name of standard input, as in most commands
 
 
 def open_texts(
-    source: str | Path, format: str | None, warnings: Counter[str], column: str | None = None
+    source: str | Path, format: str | None, warnings: Counter[str], column: Sequence[str] = ()
 ) -> tuple[int | None, Iterator[UnlabelledText]]:
     """The number of a file's texts (of lines, in plain text) and the texts. Plain text is read as it is used.
 
@@ -24,7 +33,7 @@ def open_texts(
     Args:
         source: the file or pipe; ``-`` is standard input.
         warnings: counts what was mended or left out; complete when the texts are used up.
-        column: of a table or JSON Lines, which one holds the text; None for ``text``.
+        column: of a table or JSON Lines, which one holds the text, of pairs which two.
     """
     stdin = str(source) == STDIN
     path = Path("stdin" if stdin else source)
@@ -35,7 +44,7 @@ def open_texts(
             file = stack.enter_context(open(0 if stdin else path, "rb", closefd=not stdin))
             head = file.read(HEAD)
             packed = head.startswith(PACKED)
-            named = Path("stdin.txt" if column is None else "stdin.csv") if stdin else path  # as training takes a pipe
+            named = Path("stdin.csv" if column else "stdin.txt") if stdin else path  # as training takes a pipe
             name = format if packed else _format(path, named, head, format)
             plain = name == "plain_text" and not packed
             rest = b"" if plain else file.read()
@@ -49,7 +58,7 @@ def open_texts(
         if plain:  # a pipe gives each byte once: what told the format is a part of what is read
             stack.pop_all()
             return None, _lines(path, head, file, warnings)
-    columns = None if column is None else {"text": (column,)}
+    columns: Columns = {name: (own,) for name, own in zip(("text", "text_pair"), column, strict=False)}
     corpus = read(path, domain="input", labelled=False, format=name, content=head + rest, columns=columns)
     warnings.update(corpus.warnings)
     return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)

@@ -25,6 +25,7 @@ from domadapt.methods.session import Session
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Metrics
 from domadapt.utils.files import replace_folder, write_atomic
+from domadapt.utils.pairs import apart
 from domadapt.utils.text import visible
 
 
@@ -156,9 +157,10 @@ class Logits(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         """(batch, classes), or (batch, pieces, classes)."""
-        logits: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        segments = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
+        logits: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask, **segments).logits
         return logits
 
 
@@ -187,7 +189,8 @@ def write_onnx(stock: Path, session: Session, folder: Path, eight_bits: bool) ->
         model = autoclass.from_pretrained(stock, dtype=torch.float32).eval()
         batch = tokenizer(["Two texts.", "One of them is longer."], padding=True, return_tensors="pt")
         axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("pieces")}
-        names = ("input_ids", "attention_mask")
+        names = ["input_ids", "attention_mask"]
+        names += ["token_type_ids"] * (session.task.pairs and "token_type_ids" in batch)
         try:
             torch.onnx.export(
                 Logits(model),
@@ -219,6 +222,7 @@ def write_onnx(stock: Path, session: Session, folder: Path, eight_bits: bool) ->
         "max_pieces": session.max_pieces,
         "transitions": (task.transition_weight * task.transitions).tolist() if task.kind == "token" else None,
         "temperature": task.temperature if task.kind == "token" else 1.0,  # else it is in the head
+        "pairs": task.pairs,
     }
     write_atomic(folder / "config.json", json.dumps(config, indent=1, ensure_ascii=False))
     shutil.copyfile(stock / "tokenizer.json", folder / "tokenizer.json")
@@ -255,7 +259,7 @@ WORD_BY_WORD = (
     "domadapt decodes the tags of a text together, by how they follow each other in the source, and calibrates "
     "confidences; this folder alone is decoded word by word, and is surer than it is right."
 )
-Predict = Callable[[list[str]], list[dict[str, Any]]]
+Predict = Callable[[list[Any]], list[dict[str, Any]]]  # of texts, or of pairs of them
 
 
 def export(
@@ -324,7 +328,7 @@ def export(
                 measured.append(WORD_BY_WORD)
         if dropped := description.methods:
             measured.append(f"{', '.join(dropped)} works in domadapt alone and is not part of this folder.")
-        use, dev = usage(kind, to.name, format), source_dev(folder)
+        use, dev = usage(kind, to.name, format, original.session.task.pairs), source_dev(folder)
         card = model_card(description, recorded(folder), use, measured, dev)
         write_atomic(part / "README.md", card)
 
@@ -369,13 +373,15 @@ def calibrate(stock: Path, session: Session) -> None:
     save_file(weights, path, metadata={"format": "pt"})
 
 
-def usage(kind: str, name: str, format: str) -> str:
+def usage(kind: str, name: str, format: str, pairs: bool = False) -> str:
     """Python that loads the folder, whichever place it has been moved to."""
     first, call = "from transformers import pipeline", pipeline_call(kind, name)
     if format != "hf":
         first = "# pip install onnxruntime tokenizers; in the folder:\nfrom onnx_model import OnnxModel"
         call = f'OnnxModel("../{name}")'
-    text = "The screen is sharp, but the battery dies fast."
+    text: Any = "The screen is sharp, but the battery dies fast."
+    if pairs:
+        text = {"text": "It rains.", "text_pair": "It is dry."} if format == "hf" else ["It rains.", "It is dry."]
     return f"{first}\n\nmodel = {call}\nmodel({json.dumps(text if format == 'hf' else [text])})"
 
 
@@ -409,9 +415,10 @@ def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -
 
         predict = OnnxModel(onnx)
     own = [row(t, p, kind) for t, p in zip(unlabelled(texts), original.predict(texts), strict=True)]
-    yield agreement(own, predict(texts), kind)
+    given = [tuple(both) if len(both := apart(text).values()) == 2 else text for text in texts]
+    yield agreement(own, predict(given), kind)
     if onnx is not None:
-        mine, other = speed(predict, theirs, texts[:TIMED])
+        mine, other = speed(predict, theirs, given[:TIMED])
         yield (
             f"{other / mine:.1f} times as fast as transformers' pipeline: {1000 * mine:.1f} ms a text against "
             f"{1000 * other:.1f}, text by text, on the CPU that exported it (medians of {ROUNDS} alternating rounds)."
@@ -429,8 +436,8 @@ def pipeline_like(stock: Path, kind: str) -> Predict:
         start, end = found["start"], found["end"]
         return {"start": end - len(text[start:end].lstrip()), "end": end, "type": found["entity_group"]}  # see SPACE
 
-    def answer(text: str) -> dict[str, Any]:
-        found = pipe(text)
+    def answer(text: Any) -> dict[str, Any]:
+        found = pipe(text if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True)))
         if kind == "token":
             return {"spans": [span(one, text) for one in found]}
         one = found[0] if isinstance(found, list) else found
@@ -455,7 +462,7 @@ def agreement(own: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any
     return f"The same spans in {same} of {len(own)} texts; {shared:.1f} % of all spans are shared (F1)."
 
 
-def speed(first: Predict, second: Predict, texts: list[str]) -> tuple[float, float]:
+def speed(first: Predict, second: Predict, texts: list[Any]) -> tuple[float, float]:
     """Seconds a text of two models, one text at a time, measured in alternation."""
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(ROUNDS + 1):  # the first warms up

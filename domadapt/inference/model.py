@@ -122,7 +122,9 @@ class Model:
     parses: bool
     lowercase: bool = False
 
-    def predict(self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64, threshold: Any = 0) -> list[Prediction]:
+    def predict(
+        self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64, threshold: Any = 0
+    ) -> list[Prediction]:
         """One prediction a text, or a pair of texts, in order; spans are in characters of the text as given.
 
         Args:

@@ -3,7 +3,8 @@
     from onnx_model import OnnxModel
     OnnxModel("FOLDER")(["The screen is sharp."])
 
-or, for a file with one text a line: ``python onnx_model.py < texts.txt > predictions.jsonl``.
+or, for a file with one text a line, of pairs two with a tab between:
+``python onnx_model.py < texts.txt > predictions.jsonl``.
 """
 
 import json
@@ -31,6 +32,7 @@ class OnnxModel:
         self.labels: list[str] = [config["id2label"][str(i)] for i in range(len(config["id2label"]))]
         self.kind: str = config["kind"]
         self.pad: int = config["pad_token_id"]
+        self.pairs: bool = config.get("pairs", False)
         self.temperature: float = config.get("temperature", 1.0)  # of confidences
         count = len(self.labels)  # scores of a tag after another, or after nothing (the last row)
         self.transitions = np.array(config.get("transitions") or np.zeros((count + 1, count)), dtype=np.float64)
@@ -42,19 +44,20 @@ class OnnxModel:
         providers = ["CPUExecutionProvider"]
         self.session = onnxruntime.InferenceSession(str(home / "model.onnx"), options, providers=providers)
 
-    def __call__(self, texts: Sequence[str], batch_size: int = 16) -> list[dict[str, Any]]:
+    def __call__(self, texts: Sequence[Any], batch_size: int = 16) -> list[dict[str, Any]]:
         """One object a text, in order: ``label`` and ``confidence``, or ``spans``, each with start, end (exclusive),
         type, text and confidence.
 
         Args:
+            texts: strings, or of a model of pairs two strings each.
             batch_size: texts computed together; those of about the same length are.
         """
-        encoded = self.tokenizer.encode_batch(list(texts))
+        encoded = self.tokenizer.encode_batch([tuple(text) if self.pairs else text for text in texts])
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids))
         results: list[dict[str, Any]] = [{} for _ in encoded]
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
-            probabilities = self._probabilities([encoded[i].ids for i in places])
+            probabilities = self._probabilities([encoded[i] for i in places])
             for place, own in zip(places, probabilities):
                 if self.kind == "sequence":
                     best, sure = int(own.argmax()), softmax(np.log(np.maximum(own, 1e-30)), self.temperature)
@@ -63,14 +66,16 @@ class OnnxModel:
                     results[place] = {"spans": self._spans(texts[place], encoded[place], own)}
         return results
 
-    def _probabilities(self, batch: Sequence[Sequence[int]]) -> Any:
+    def _probabilities(self, batch: Sequence[Encoding]) -> Any:
         """(texts, classes), or (texts, pieces, classes)."""
-        width = max(map(len, batch))
+        width = max(len(one.ids) for one in batch)
         ids = np.full((len(batch), width), self.pad, dtype=np.int64)
-        mask = np.zeros_like(ids)
-        for row, pieces in enumerate(batch):
-            ids[row, : len(pieces)], mask[row, : len(pieces)] = pieces, 1
-        (logits,) = self.session.run(None, {"input_ids": ids, "attention_mask": mask})
+        mask, segments = np.zeros_like(ids), np.zeros_like(ids)
+        for row, one in enumerate(batch):
+            ids[row, : len(one.ids)], mask[row, : len(one.ids)] = one.ids, 1
+            segments[row, : len(one.ids)] = one.type_ids
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments}
+        (logits,) = self.session.run(None, {one.name: given[one.name] for one in self.session.get_inputs()})
         return softmax(logits)
 
     def _spans(self, text: str, encoding: Encoding, probabilities: Any) -> list[dict[str, Any]]:
@@ -131,5 +136,6 @@ def softmax(logits: Any, temperature: float = 1.0) -> Any:
 
 if __name__ == "__main__":
     lines = [line.rstrip("\n") for line in sys.stdin]
-    for line, prediction in zip(lines, OnnxModel()(lines)):
+    model = OnnxModel()
+    for line, prediction in zip(lines, model([line.split("\t") if model.pairs else line for line in lines])):
         print(json.dumps({"text": line, **prediction}, ensure_ascii=False))

@@ -30,10 +30,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domadapt.analysis.attention import as_parse, read_attention, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
+from domadapt.data.files import is_text
 from domadapt.inference.description import model_folder, read_description
 from domadapt.inference.model import Model, row
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.syntax.parser import SILENT, Parse, Parser, SpacyParser
+from domadapt.utils.pairs import BETWEEN, apart, paired, parts
 from domadapt.utils.text import shortened, visible
 
 DRAWN = 80  # words of a text whose tree is drawn
@@ -83,13 +85,15 @@ class Answers:
         self.model, self.folder = model, folder
         self.limits = least(threshold, model.session.task.names)
         self.kind: str = model.session.task.kind
+        self.pairs: bool = model.session.task.pairs
         self.parser: Parser = model.session.parser if model.parses else SpacyParser()
         self.layer = syntax_layer(folder)
 
     def rows(self, texts: list[str], threshold: Any = None) -> list[dict[str, Any]]:
         """As the JSON endpoint gives them, without the numbers of the texts."""
         given, limits = list(unlabelled(texts)), self.limits if threshold is None else threshold
-        lines = (row(t, p, self.kind) for t, p in zip(given, self.model.predict(texts, threshold=limits), strict=True))
+        found = zip(given, self.model.predict(texts, threshold=limits), strict=True)
+        lines = (row(text, prediction, self.kind) | apart(text.text) for text, prediction in found)
         return [{k: v for k, v in line.items() if k != "id"} for line in lines]
 
     def shown(self, text: str, threshold: Any = None) -> Shown:
@@ -238,14 +242,17 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     def page(status: int = 200, text: str = "", **content: Any) -> Response:
         shown: Shown | None = content.get("shown")
         limits = {visible(name): limit for name, limit in (shown.limits if shown else answers.limits).items()}
-        html = template.render(about=about, text=text, longest=LONGEST, limits=limits, Markup=Markup, **content)
+        both = [text[start:end] for start, end in parts(text)] + [""]
+        html = template.render(
+            about=about, texts=both[: 1 + answers.pairs], longest=LONGEST, limits=limits, Markup=Markup, **content
+        )
         return HTMLResponse(html, status)
 
     async def home(request: Request) -> Response:
         if request.method != "POST":
             return page()
         sent = parse_qs((await body(request)).decode("utf-8", "replace"), keep_blank_values=True)
-        text = sent.get("text", [""])[0].replace("\r\n", "\n")
+        text = BETWEEN.join(one.replace("\r\n", "\n") for one in sent.get("text", [""])[: 1 + answers.pairs])
         check([text])
         limits = dict(zip(answers.limits, map(number, sent.get("least", ())), strict=False))
         return page(text=text, shown=await ask(lambda: answers.shown(text, limits or None)))
@@ -295,8 +302,10 @@ def number(typed: str) -> float | str:
 def texts_of(content: bytes) -> tuple[list[str], Any]:
     """The texts of ``{"text": "..."}`` or ``{"texts": ["...", "..."]}``, and its ``threshold``; all else is refused.
 
-    >>> texts_of(b'{"text": "Fast.", "threshold": 0.6}')
-    (['Fast.'], 0.6)
+    A pair is ``{"text": "...", "text_pair": "..."}``, or two strings among the texts.
+
+    >>> texts_of(b'{"text": "Fast.", "threshold": 0.6}'), texts_of(b'{"texts": [["It rains.", "It is dry."]]}')
+    ((['Fast.'], 0.6), (['It rains. ␞ It is dry.'], None))
     """
     try:
         given = json.loads(content)
@@ -304,12 +313,18 @@ def texts_of(content: bytes) -> tuple[list[str], Any]:
         given = None
     threshold = given.pop("threshold", None) if isinstance(given, dict) else None
     match given:
+        case {"text": str(text), "text_pair": str(other), **rest} if not rest:
+            texts = [paired(text, other)]
         case {"text": str(text), **rest} if not rest:
             texts = [text]
-        case {"texts": [*texts], **rest} if not rest and all(isinstance(text, str) for text in texts):
-            pass
+        case {"texts": [*given_texts], **rest} if not rest and all(map(is_text, given_texts)):
+            texts = [text if isinstance(text, str) else paired(*text) for text in given_texts]
         case _:
-            raise HTTPException(400, 'expected JSON, {"text": "..."} or {"texts": ["...", "..."]}, and "threshold"')
+            raise HTTPException(
+                400,
+                'expected JSON, {"text": "..."} or {"texts": ["...", "..."]}, and "threshold"; of a pair "text_pair" '
+                "beside text, or two strings in place of one",
+            )
     check(texts)
     return texts, threshold
 

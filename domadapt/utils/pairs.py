@@ -1,7 +1,7 @@
 """Pairs of texts, such as premise and hypothesis, or question and answer.
 
-Everywhere in domadapt a pair is one text, with ``␞`` (U+241E) between its two, so that whatever reads, edits, compares or
-shows texts takes pairs, too. Only parsers and tokenizers, which must not read across, take it apart again.
+Everywhere in domadapt a pair is one text, with ``␞`` (U+241E) between its two, so that whatever reads, edits, compares
+or shows texts takes pairs, too. Only parsers and tokenizers, which must not read across, take it apart again.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ def are_pairs(texts: Iterable[str], which: str) -> bool:
     counts = [len(parts(text)) == 2 for text in texts]
     if 0 < (pairs := sum(counts)) < len(counts):
         raise ValueError(
-            f"{which}: {pairs} of {len(counts)} texts are pairs; expected all or none; a second text stands in text_pair, "
-            f"or behind '{BETWEEN}' on the same line"
+            f"{which}: {pairs} of {len(counts)} texts are pairs; expected all or none; a second text is given as "
+            f"text_pair, or behind '{BETWEEN}' on the same line"
         )
     return pairs > 0

@@ -21,8 +21,9 @@ target is a term. Where several span types are mostly nouns, the source tells wh
 (:func:`type_agreement`). Where it does not (the same aspects, liked and disliked), all are terms. Where it does, a
 phrase of the wrong type would make a label false: spans stay, and other nouns are replaced only where spans are names,
 which their own shape tells too. Where texts are classified there are no terms: nouns are replaced that do not go with
-a class; in a pair of texts a noun of both is replaced alike, lest their relation change. Costs a pass over the target's text an epoch, and tokenising what was rewritten. Fails where domains differ in
-what is annotated rather than in words. Ours.
+a class; in a pair of texts a noun of both is replaced alike, lest their relation change. Costs a pass over the target's
+text an epoch, and tokenising what was rewritten. Fails where domains differ in what is annotated rather than in words.
+Ours.
 """
 
 import itertools
