@@ -22,6 +22,7 @@ PAIRS = {
     "memd": 12,
     "cross_ner": 2,
     "xabsa": 4,
+    "nli_genres": 12,
     "amazon_reviews": 12,
     "hotel_laptop": 1,
     "quickstart": 1,

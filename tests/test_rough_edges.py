@@ -100,7 +100,7 @@ def test_a_text_that_was_cut_says_so(command: Command) -> None:
 
 @pytest.mark.parametrize("lines", ["Sharp.\nDull.\nLight, too.\n", "review,stars\nSharp.,5\n"])
 def test_a_pipe_is_read_by_predict_as_training_reads_it(lines: str, tmp_path: Path) -> None:
-    column = "review" if "review" in lines else None
+    column = ["review"] if "review" in lines else []
     code = (
         "from collections import Counter; from domadapt.data.streams import open_texts\n"
         f"print(*(text.text for text in open_texts('-', None, Counter(), {column!r})[1]), sep='|')"

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates
 from domadapt.auditing.finding import SEVERITIES, Finding, Part, gather, ordered, percent, shown
 from domadapt.auditing.shift import gap, shift, vocabulary
-from domadapt.auditing.surface import artefacts, encoding, preparation, surface
+from domadapt.auditing.surface import artefacts, encoding, one_text, preparation, surface
 from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains
@@ -80,7 +80,8 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
         parts = replace(parts, labelled=read)
     checks: list[Callable[[], Iterator[Finding]]] = [partial(check, parts) for check in FAST]
     if not fast:
-        checks += [partial(near_duplicates, parts), partial(artefacts, parts, seed), partial(gap, parts, seed)]
+        checks += [partial(near_duplicates, parts), partial(artefacts, parts, seed), partial(one_text, parts, seed)]
+        checks += [partial(gap, parts, seed)]
     findings = ordered(finding for check in progress(checks, "audit", len(checks), "check") for finding in check())
     result = Audit(
         parts.domains["source"],

@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, Final, NamedTuple
@@ -21,6 +22,7 @@ from domadapt.auditing.finding import (
     shown,
 )
 from domadapt.data.texts import without_tokenisation
+from domadapt.utils.pairs import parts as ranges
 
 FEW: Final = 20  # texts with a mark to judge by; with fewer a part is not judged
 APART: Final = 0.5  # difference between the shares of two parts' texts from which they are prepared in two ways
@@ -143,6 +145,7 @@ def _around(text: str, has: Callable[[str], Any], width: int = 60) -> str:
 
 
 MOST: Final = 1500  # texts a side
+TELLS: Final = 0.1  # of the way from the commonest label to all, that one text of a pair tells
 FEWEST: Final = 40
 LONGEST: Final = 1000  # characters read of a text
 FOLDS: Final = 5
@@ -276,3 +279,36 @@ def _separated(a: Part, b: Part, first: list[str], second: list[str], seed: int)
             for part, features in zip((a, b), one.features, strict=True)
         ),
     )
+
+
+def one_text(parts: Parts, seed: int = 1) -> Iterator[Finding]:
+    """How far one text of a pair tells its label without the other (Gururangan et al. 2018), cross-validated.
+
+    Such a label says little of how the two go together, and a model may learn no more than that.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold, cross_val_score
+    from sklearn.pipeline import make_pipeline
+
+    records = [r for r in parts.records("source") if r.label is not None and len(ranges(r.text)) == 2]
+    counts = Counter(record.label for record in records)
+    if len(counts) < 2 or min(counts.values()) < FOLDS or len(records) < FEWEST:
+        return
+    most = max(counts.values()) / len(records)
+    for side, which in enumerate(("first", "second")):
+        texts = [record.text[slice(*ranges(record.text)[side])] for record in records]
+        vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+        model = make_pipeline(vectorizer, LogisticRegression(C=10.0, max_iter=500))
+        folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
+        accuracy = float(cross_val_score(model, texts, [record.label for record in records], cv=folds).mean())
+        gained = max(0.0, (accuracy - most) / (1 - most)) if most < 1 else 0.0
+        yield Finding(
+            "pairs",
+            "warning" if gained >= TELLS else "note",
+            gained,
+            f"The {which} text alone, as a bag of words, tells the label of {percent(accuracy)} of {len(records)} "
+            f"pairs of the source; the commonest label is that of {percent(most)}. "
+            f"Compare a model of pairs with that, not with chance.",
+            {"accuracy": accuracy, "commonest": most, "pairs": len(records)},
+        )

@@ -26,6 +26,8 @@ SIZES = {
     "memd books_to_restaurant": (2092, 292, 583, 3622, 1020, 4132, 1020),
     "cross_ner conll2003_to_politics": (4000, 1500, 1500, 741, 651, 741, 651),
     "cross_ner conll2003_to_science": (4000, 1500, 1500, 650, 543, 650, 543),
+    "nli_genres fiction_to_travel": (2292, 255, 0, 2541, 1976, 2541, 1976),
+    "nli_genres telephone_to_government": (2479, 275, 0, 2541, 1945, 2541, 1945),
     "amazon_reviews dvd_to_books": (1600, 400, 0, 7463, 2000, 1600, 400),
     "amazon_reviews books_to_dvd": (1600, 400, 0, 6959, 2000, 1600, 400),
     "amazon_reviews books_to_electronics": (1600, 400, 0, 6299, 2000, 1600, 400),

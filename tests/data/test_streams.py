@@ -123,7 +123,7 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 def test_the_column_of_the_text_can_be_named(tmp_path: Path) -> None:
     for name, content in (("a.csv", "id,review\n1,Fast.\n"), ("a.jsonl", '{"id": "1", "review": "Fast."}\n')):
         (tmp_path / name).write_text(content)
-        _, texts = open_texts(tmp_path / name, None, Counter(), "review")
+        _, texts = open_texts(tmp_path / name, None, Counter(), ["review"])
         assert [(text.id, text.text) for text in texts] == [("1", "Fast.")]
     with pytest.raises(ValueError, match="compare or parse, column=COLUMN"):
         open_texts(tmp_path / "a.csv", None, Counter())

@@ -1,0 +1,186 @@
+"""Pairs of texts: read, parsed, tokenised, rewritten, learnt, asked and handed over."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import domadapt
+from domadapt.auditing.audit import audit
+from domadapt.data.batches import Collator, encode
+from domadapt.data.corpora import nli_genres
+from domadapt.data.domains import Domains, TargetUnlabeled, unlabelled
+from domadapt.data.records import DataError, Location, Record, parse_record
+from domadapt.inference.export import export
+from domadapt.inference.onnx_model import OnnxModel
+from domadapt.models.pretrained import load_tokenizer
+from domadapt.serving.serve import Answers, make_app
+from domadapt.syntax.parser import SpacyParser
+from domadapt.training.build import build
+from domadapt.utils.pairs import BOUNDARY, apart, paired, parts
+from tests.support import Command, write_jsonl
+
+NOUNS = ("lens", "screen", "fan", "room", "bed", "hinge")
+PAIRS = [
+    (f"The {one} is good.", f"{who} like the {other}.", "same" if one == other else "other")
+    for place, one in enumerate(NOUNS)
+    for who in ("I", "We", "They", "You")
+    for other in (one, NOUNS[place - 1])
+]
+ASKED = [("The fan is good.", "I like the bed."), ("The room is fine.", "The screen is dull.")]
+TEXT = st.text(st.characters(exclude_characters=BOUNDARY, exclude_categories=["Cs"]), min_size=1, max_size=30)
+
+
+def rows(pairs: list[tuple[str, str, str]] = PAIRS) -> list[dict[str, str]]:
+    return [{"text": one, "text_pair": other, "label": label} for one, other, label in pairs]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model of pairs, adapted by the recipe."""
+    folder = tmp_path_factory.mktemp("pairs")
+    source = [((one, other), label) for one, other, label in PAIRS]
+    target = [{"text": one.replace("good", "fine"), "text_pair": other} for one, other, _ in PAIRS]
+    small = ["backbone=tiny_random", "trainer.epochs=2", "trainer.least_steps=1", "trainer.precision=32"]
+    given = [*small, "adaptation=recipe", f"paths.run={folder}/run", f"paths.cache={folder}/cache"]
+    domadapt.train(given, source=source, target=target)
+    return folder / "run"
+
+
+@given(TEXT, TEXT)
+def test_two_texts_are_told_apart_again(one: str, other: str) -> None:
+    assert apart(paired(one, other)) == {"text": one, "text_pair": other}
+
+
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=3), st.integers(5, 40))
+def test_pieces_and_words_of_a_pair_stay_on_their_side(pairs: list[tuple[str, str]], most: int) -> None:
+    texts, parser = [paired(*pair) for pair in pairs], SpacyParser()
+    words = list(parser.tokenize(unlabelled(texts)))
+    tokenizer = load_tokenizer("tiny_random")
+    examples, _ = encode(texts, words, tokenizer, most)
+    for pair, example in zip(pairs, examples, strict=True):
+        alone = tokenizer(*pair, truncation=True, max_length=most)
+        assert example.input_ids == alone["input_ids"] and example.segments == alone["token_type_ids"]
+        (_, end), (start, _) = parts(example.text)
+        assert all(stop <= end or first >= start for first, stop in example.words.tolist())
+        segments = np.array(example.segments)[example.alignment.pair_pieces]
+        assert (segments == (example.words[example.alignment.pair_words, 0] >= start)).all()
+    batch = Collator(0)(examples)
+    assert batch.token_type_ids is not None and batch.token_type_ids.shape == batch.input_ids.shape
+
+
+def test_a_pair_is_parsed_as_its_two_texts_are() -> None:
+    both, one, other = SpacyParser().parse(unlabelled([ASKED[0], *ASKED[0]]))
+    assert both.relations == one.relations + other.relations
+    assert both.heads.tolist() == [*one.heads.tolist(), *(other.heads + len(one.heads)).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"text": "It rains.", "text_pair": " "}, "text_pair is ' '; expected text"),
+        ({"text": f"It {BOUNDARY} rains.", "text_pair": "It is dry."}, f"expected text without {BOUNDARY}"),
+        ({"text": "It rains.", "text_pair": 3}, "text_pair is 3; expected a string"),
+        ({"tokens": ["It", "rains"], "text_pair": "It is dry."}, "expected text or tokens, not both"),
+    ],
+)
+def test_what_is_no_pair_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message.replace("(", r"\(")):
+        parse_record({"id": "1", "domain": "a", **fields}, Location("a.jsonl", 1))
+
+
+def test_sides_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    small = ["backbone=tiny_random", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}"]
+    source = [((one, other), label) for one, other, label in PAIRS]
+    with pytest.raises(ValueError, match="'It rains.' is a single text; the source has pairs: give the second text"):
+        domadapt.train(small, source=source, target=["It rains."] * 9)
+    with pytest.raises(ValueError, match="the source: 96 of 98 texts are pairs; expected all or none"):
+        domadapt.train(small, source=[*source, ("It rains.", "same")] * 2, target=["It rains."] * 9)
+    spans = [((one, other), [(0, 3, "aspect")]) for one, other, _ in PAIRS]
+    with pytest.raises(ValueError, match="pairs of texts take one label each"):
+        domadapt.train([*small, "task=extraction"], source=spans, target=rows())
+
+
+def test_a_noun_of_both_texts_is_replaced_alike(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "source.jsonl", rows())
+    write_jsonl(tmp_path / "target.jsonl", [{"text": "The pasta is old.", "text_pair": "A waiter had the soup."}] * 9)
+    files = ["data=my_files", f"source.path={tmp_path}/source.jsonl", f"target.path={tmp_path}/target.jsonl"]
+    all_of_it = ["adaptation.term_substitution.share=1", "adaptation.term_substitution.others=1"]
+    given = ["adaptation=term_substitution", *all_of_it, "backbone=tiny_random", f"paths.cache={tmp_path}"]
+    session, _ = build(domadapt.compose("train", [*files, *given]))
+    method: Any = session.methods["term_substitution"]
+    method.prepare()
+    before = session.domains.source_train
+    after = method.augment(before, 0, np.random.default_rng(1))
+    for one in after:
+        nouns = [text.rstrip(".").split()[place] for text, place in zip(apart(one.text).values(), (1, 3), strict=True)]
+        assert {*nouns} <= {"pasta", "waiter", "soup"} and (one.label == "other" or len({*nouns}) == 1)
+    assert len({one.text for one in after}) > 3
+
+
+def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, command: Command) -> None:
+    model = domadapt.load(run, "cpu", "32")
+    said = model.predict(ASKED)
+    named = [{"premise": one, "hypothesis": other} for one, other in ASKED]
+    write_jsonl(tmp_path / "asked.jsonl", named)
+    code, out, _ = command("predict", f"model={run}", "input=asked.jsonl", "column=[premise,hypothesis]")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert code == 0 and [row["label"] for row in found] == [one.label for one in said]
+    assert [(row["text"], row["text_pair"]) for row in found] == ASKED
+    code, out, _ = command("predict", f"model={run}", f"text={ASKED[0][0]}", f"text_pair={ASKED[0][1]}")
+    assert json.loads(out)["label"] == said[0].label
+    with pytest.raises(ValueError, match="is a single text"):
+        model.predict(["It rains."])
+    write_jsonl(tmp_path / "labelled.jsonl", rows())
+    code, out, _ = command("score", f"model={run}", "input=labelled.jsonl")
+    assert code == 0 and f"{len(PAIRS)} labelled texts" in out
+
+    pytest.importorskip("httpx")
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from starlette.testclient import TestClient
+
+        client = TestClient(make_app(Answers(model, run / "model"), "a", ["testserver"]))
+    both = {"text": ASKED[0][0], "text_pair": ASKED[0][1]}
+    answer = client.post("/predict", json=both).json()["predictions"][0]
+    assert answer["label"] == said[0].label and {name: answer[name] for name in both} == both
+    page = client.post("/", data={"text": list(ASKED[0])}).text
+    assert page.count("<textarea") == 2 and ASKED[0][1] in page and str(said[0].label) in page
+
+
+@pytest.mark.parametrize("format", ["hf", "onnx"])
+def test_a_model_of_pairs_is_handed_over(run: Path, tmp_path: Path, format: str) -> None:
+    measured = export(run, tmp_path / "out", format, [paired(*pair) for pair in ASKED])
+    assert "The same label in 2 of 2 texts." in measured
+    said = domadapt.load(run, "cpu", "32").predict(ASKED)
+    if format == "onnx":
+        found = OnnxModel(tmp_path / "out")(ASKED)
+        assert [row["label"] for row in found] == [one.label for one in said]
+        assert [row["confidence"] for row in found] == pytest.approx([one.confidence for one in said], abs=1e-3)
+
+
+def test_the_audit_asks_what_one_text_tells_alone() -> None:
+    numbered = enumerate(PAIRS * 2)
+    records = tuple(Record(str(i), "a", paired(one, other), label=label) for i, (one, other, label) in numbered)
+    telling = tuple(Record(r.id, "a", r.text + f" {r.label}", label=r.label) for r in records)
+    for source, least, most in ((records, 0.0, 0.75), (telling, 0.9, 1.0)):
+        texts = TargetUnlabeled.from_records("b", records)
+        found = [f for f in audit(Domains("a", "b", source, (), (), texts, None)).findings if f.kind == "pairs"]
+        assert len(found) == 2 and least <= max(f.numbers["accuracy"] for f in found) <= most
+
+
+def test_nli_genres(tmp_path: Path) -> None:
+    for domain in ("fiction", "travel"):
+        for part in ("train", "test"):
+            lines = [{"id": f"{domain}-{part}-{i}", "domain": domain} | row for i, row in enumerate(rows()[:20])]
+            write_jsonl(tmp_path / "nli_genres" / f"{domain}.{part}.jsonl", lines)
+    domains = nli_genres(str(tmp_path), "fiction_to_travel")
+    assert len(domains.source_train) + len(domains.source_dev) == 20 and len(domains.unlabeled.texts) == 20
+    assert parts(domains.unlabeled.texts[0].text) == parts(paired(*PAIRS[0][:2]))
+    assert domains.test is not None and domains.test.open()[0].label == PAIRS[0][2]
