@@ -13,7 +13,7 @@ import domadapt
 from domadapt.auditing.audit import audit
 from domadapt.data.batches import Collator, encode
 from domadapt.data.corpora import nli_genres
-from domadapt.data.domains import Domains, TargetUnlabeled, unlabelled
+from domadapt.data.domains import Domains, TargetUnlabelled, unlabelled
 from domadapt.data.records import DataError, Location, Record, parse_record
 from domadapt.inference.export import export
 from domadapt.inference.onnx_model import OnnxModel
@@ -170,7 +170,7 @@ def test_the_audit_asks_what_one_text_tells_alone() -> None:
     records = tuple(Record(str(i), "a", paired(one, other), label=label) for i, (one, other, label) in numbered)
     telling = tuple(Record(r.id, "a", r.text + f" {r.label}", label=r.label) for r in records)
     for source, least, most in ((records, 0.0, 0.75), (telling, 0.9, 1.0)):
-        texts = TargetUnlabeled.from_records("b", records)
+        texts = TargetUnlabelled.from_records("b", records)
         found = [f for f in audit(Domains("a", "b", source, (), (), texts, None)).findings if f.kind == "pairs"]
         assert len(found) == 2 and least <= max(f.numbers["accuracy"] for f in found) <= most
 
@@ -181,6 +181,6 @@ def test_nli_genres(tmp_path: Path) -> None:
             lines = [{"id": f"{domain}-{part}-{i}", "domain": domain} | row for i, row in enumerate(rows()[:20])]
             write_jsonl(tmp_path / "nli_genres" / f"{domain}.{part}.jsonl", lines)
     domains = nli_genres(str(tmp_path), "fiction_to_travel")
-    assert len(domains.source_train) + len(domains.source_dev) == 20 and len(domains.unlabeled.texts) == 20
-    assert parts(domains.unlabeled.texts[0].text) == parts(paired(*PAIRS[0][:2]))
+    assert len(domains.source_train) + len(domains.source_dev) == 20 and len(domains.unlabelled.texts) == 20
+    assert parts(domains.unlabelled.texts[0].text) == parts(paired(*PAIRS[0][:2]))
     assert domains.test is not None and domains.test.open()[0].label == PAIRS[0][2]

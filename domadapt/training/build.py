@@ -107,7 +107,7 @@ def read_problem(cfg: DictConfig) -> Problem:
         ceiling=None,
     )
     task.learn_labels([*domains.source_train, *domains.source_dev])
-    task.check_texts((t.text for t in domains.unlabeled.texts), f"the target, {domains.target}")
+    task.check_texts((t.text for t in domains.unlabelled.texts), f"the target, {domains.target}")
     if sealed is not None:  # what is wrong with it is told before training, not after it
         judge = deepcopy(task)  # which is thrown away with all that it has seen
         sealed.check(lambda records: judge.check(judge.usable(records, Counter())))
