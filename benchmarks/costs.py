@@ -20,7 +20,7 @@ from domadapt.inference.evaluate import evaluate
 from domadapt.methods.session import Session
 from domadapt.runs.key import processor
 from domadapt.training.build import build
-from domadapt.training.run import train
+from domadapt.training.cell import train
 from domadapt.utils.work import progress
 
 INJECTIONS = Path(__file__).parents[1] / "conf" / "injection"

@@ -30,9 +30,9 @@ from domadapt.runs.key import processor
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline
 from domadapt.training.build import build
+from domadapt.training.cell import train
 from domadapt.training.module import AdaptationModule
 from domadapt.training.options import read_options
-from domadapt.training.run import train
 from domadapt.utils.files import write_atomic
 from domadapt.utils.work import progress
 

@@ -10,7 +10,7 @@ from domadapt.inference.description import starting_from
 
 
 def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None, **settings: Any) -> dict[str, Any]:
-    """Run one cell: ``train(["injection=lisa"], seed=2)``; see :func:`domadapt.training.run.train`.
+    """Run one cell: ``train(["injection=lisa"], seed=2)``; see :func:`domadapt.training.cell.train`.
 
     Args:
         source, target: the labelled data and the target's texts, held by the program: a path, a list of texts, of
@@ -21,7 +21,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
     Returns:
         The content of ``metrics.json``.
     """
-    from domadapt.training.run import train as run
+    from domadapt.training.cell import train as run
 
     given = starting_from([*overrides, *(f"{k}={v}" for k, v in settings.items())])
     sides = {side: data for side, data in (("source", source), ("target", target)) if data is not None}

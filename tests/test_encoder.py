@@ -151,35 +151,6 @@ def test_states_are_changed_between_the_last_layer_and_the_head() -> None:
         torch.testing.assert_close(encoder(batch, hooked=False).logits, plain.logits)
 
 
-def test_a_twin_is_the_encoder_without_its_hooks() -> None:
-    encoder = tiny_encoder()
-    batch, _ = parsed_batch(encoder)
-    plain = encoder(batch).logits
-    calls: list[int] = []
-
-    def hook(call: AttentionCall) -> torch.Tensor:
-        calls.append(call.layer)
-        return call.inner() * 0
-
-    encoder.hook_attention(1, hook)
-    encoder.hook_states(lambda states, batch, kept: states + 1)
-    twin = encoder.twin()
-    assert encoder.attention_hooks == {1: [hook]} and len(encoder.states_hooks) == 1
-    torch.testing.assert_close(twin(batch).logits, plain, rtol=0, atol=0)
-    torch.testing.assert_close(encoder(batch, hooked=False).logits, plain, rtol=0, atol=0)
-    assert calls == []
-    own = {p.data_ptr() for p in encoder.state_dict().values()}
-    assert not own & {p.data_ptr() for p in twin.state_dict().values()}
-    twin.hook_attention(0, hook)
-    encoder(batch)
-    assert calls == [1]  # not the twin's
-
-
-def test_no_such_layer() -> None:
-    with pytest.raises(ValueError, match="layer 2: tiny_random has layers 0 to 1"):
-        tiny_encoder().hook_attention(2, lambda call: call.inner())
-
-
 @pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "camembert", "ernie", "distilbert"])
 def test_the_longest_text_is_as_long_as_positions_go(kind: str) -> None:
     model = small_model(kind, REACHED[kind] | {"max_position_embeddings": 16})

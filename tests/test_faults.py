@@ -15,7 +15,7 @@ import domadapt
 from domadapt.runs.groups import read_runs
 from domadapt.runs.key import cell_key
 from domadapt.runs.status import Busy, read_status
-from domadapt.training.run import train
+from domadapt.training.cell import train
 from domadapt.utils import checkpoint
 from tests.support import corpora, without_checksums
 from tests.trouble import (

@@ -18,7 +18,7 @@ from domadapt.methods.method import Method, Step
 from domadapt.methods.session import Session
 from domadapt.models.output import Output
 from domadapt.runs.status import Status
-from domadapt.training import run as training
+from domadapt.training import cell as training
 from domadapt.training.build import build, make_methods, make_validators
 from domadapt.training.epochs import Epochs
 from domadapt.training.fit import fit

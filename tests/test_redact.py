@@ -155,7 +155,7 @@ def test_a_worker_of_a_sweep_logs_no_secret(
         logging.getLogger("a").error("told %s", SECRET)
         raise ValueError(SECRET)
 
-    monkeypatch.setattr("domadapt.training.run.train", fail)
+    monkeypatch.setattr("domadapt.training.cell.train", fail)
     Job(parent=-1)(None)
     logging.captureWarnings(False)
     assert stream.getvalue() == f"told {HIDDEN}\n"

@@ -1,6 +1,8 @@
 """What a run promises besides its numbers: the same again, kept models, keys that change with what could matter."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,7 @@ from domadapt.data.records import Record
 from domadapt.data.texts import hold_out
 from domadapt.runs.groups import typed
 from domadapt.runs.key import cell_key
-from tests.support import corpora, records, write_jsonl
+from tests.support import corpora, finished, records, write_jsonl
 
 
 def run(folder: Path, name: str, *more: str) -> dict:
@@ -64,42 +66,32 @@ def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplo
     assert "it begins after" not in caplog.text
 
 
-def test_texts_without_labels_are_counted(tmp_path: Path) -> None:
-    overrides = corpora(tmp_path)
-    rows = records("camera", 24)
+@pytest.mark.parametrize(
+    ("task", "change", "told"),
+    [
+        ("classification", lambda row: row.pop("label"), "record without a label, left out"),
+        ("extraction", lambda row: row["spans"][0].update(end=row["spans"][0]["end"] - 1), "span off word boundaries"),
+    ],
+)
+def test_what_is_wrong_with_a_record_is_counted(
+    tmp_path: Path, task: str, change: Callable[[dict[str, Any]], object], told: str
+) -> None:
+    overrides, rows = corpora(tmp_path), records("camera", 24)
     for row in rows[::4]:
-        del row["label"]
+        change(row)
     write_jsonl(tmp_path / "source.jsonl", rows)
-    metrics = domadapt.train(
-        [*overrides, "task=classification", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
-    )
-    assert metrics["counts"]["warnings"]["record without a label, left out"] == 6
+    own = [f"task={task}", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
+    warnings = domadapt.train([*overrides, *own])["counts"]["warnings"]
+    assert [count for message, count in warnings.items() if message.startswith(told)] == [6]
 
 
-def test_spans_off_word_boundaries_are_counted(tmp_path: Path) -> None:
-    overrides = corpora(tmp_path)
-    rows = records("camera", 24)
-    rows[0]["spans"][0]["end"] -= 1
-    write_jsonl(tmp_path / "source.jsonl", rows)
-    metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
-    assert metrics["counts"]["warnings"]["span off word boundaries, snapped outward"] == 1
-
-
-def test_a_key_follows_what_could_change_a_number(tmp_path: Path) -> None:
+def test_a_key_follows_content_wherever_it_lies(tmp_path: Path) -> None:
     overrides = corpora(tmp_path)
 
     def key(*more: str) -> str:
         return cell_key(domadapt.compose("train", [*overrides, *more]))
 
-    first = key()
-    assert key("paths.runs=elsewhere", "method=other") == first
-    assert key("seed=2") != first
-    assert key("adaptation=masked_lm") != first
-    moved = tmp_path / "moved"
-    here = [o for o in corpora(moved) if "path=" in o]
-    assert key(*here) == first  # the same corpora elsewhere
-    write_jsonl(tmp_path / "target.jsonl", records("laptop", 20, 9))
-    assert key() != first
+    assert key(*[o for o in corpora(tmp_path / "moved") if "path=" in o]) == key()
     parses = tmp_path / "a.conllu"
     parses.write_text("# text = a\n", encoding="utf-8")
     before = key("parser=conllu", f"parser.path={parses}")
@@ -140,10 +132,9 @@ def test_settings_out_of_range_are_told_in_one_line(tmp_path: Path, setting: str
     assert "\n" not in str(caught.value)
 
 
-def test_a_single_text_is_not_a_list_of_texts(tmp_path: Path) -> None:
-    run(tmp_path, "run")
+def test_a_single_text_is_not_a_list_of_texts() -> None:
     with pytest.raises(ValueError, match="expected a list of texts"):
-        domadapt.predict(tmp_path / "run" / "model", "The lens")
+        domadapt.predict(finished("classification") / "model", "The lens")
 
 
 def test_holding_out_needs_something_to_keep() -> None:
@@ -166,13 +157,7 @@ def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:
 def test_evidence_that_is_kept_says_what_validators_said(tmp_path: Path) -> None:
     from domadapt.selection.validators import Validator, load_evidence
 
-    overrides = [
-        *corpora(tmp_path),
-        "trainer.keep_evidence=true",
-        "trainer.regret=true",
-        f"paths.cache={tmp_path}/cache",
-    ]
-    metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
+    metrics = run(tmp_path, "run", "trainer.keep_evidence=true", "trainer.regret=true")
     for line in metrics["curve"]:
         evidence = load_evidence(tmp_path / "run" / "evidence" / f"epoch={line['epoch']}.npz")
         assert evidence.epoch == line["epoch"] and evidence.source_dev == line["source_dev"]

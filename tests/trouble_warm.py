@@ -11,7 +11,7 @@ import domadapt.methods.injection.gnn
 import domadapt.methods.injection.lisa
 import domadapt.reporting.tables
 import domadapt.tasks.extraction
-import domadapt.training.run  # noqa: F401
+import domadapt.training.cell  # noqa: F401
 
 Plugins.instance()  # Hydra looks through what is installed
 torch.set_num_threads(1)

@@ -41,10 +41,7 @@ def searching() -> bool:
 
 
 def trial(metrics: Metrics, overrides: Sequence[str], given: Sequence[str]) -> str:
-    """A run of a search on one line: its settings, and the value that the search goes by.
-
-    Args:
-        given: on the command line; what the search has chosen is not among them.
+    """A run of a search on one line: what the search has set, beside what was given, and the value that it goes by.
 
     >>> from domadapt.runs.metrics import Epoch, Selection
     >>> run = Metrics(selection=Selection("entropy", 1), curve=(Epoch(1, selection=-0.25),))
@@ -59,11 +56,7 @@ def trial(metrics: Metrics, overrides: Sequence[str], given: Sequence[str]) -> s
 
 
 def check_search(cfg: DictConfig, verb: str) -> None:
-    """Refuse a search that target labels would lead, and one over what has no value.
-
-    Raises:
-        ValueError: with the fix. Nothing is refused outside of a search.
-    """
+    """Refuse a search that target labels would lead, and one over what has no value."""
     if not searching():
         return
     if verb != "train":
@@ -85,9 +78,9 @@ class Job:
     """What a launcher calls with each composed ``train.yaml``, here or in a process of its own.
 
     Args:
+        wait: for cells that another process is at.
         arguments: the command's, which metrics.json quotes.
         parent: the launching process.
-        wait: for cells that another process is at.
     """
 
     wait: bool = True
@@ -96,7 +89,7 @@ class Job:
 
     def __call__(self, cfg: Any) -> dict[str, Any] | Exception:
         """Metrics of the cell, or its error: returned, since not every launcher survives one that is raised."""
-        from domadapt.training.run import train
+        from domadapt.training.cell import train
 
         register()
         if os.getpid() != self.parent:
@@ -130,9 +123,6 @@ def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> 
         For each job, in order, the content of its metrics.json, or the exception that ended it. Where the launcher
         itself stopped (a worker was killed, a node went away), that one exception for every job: those that finished
         have their metrics.json.
-
-    Raises:
-        ValueError: the overrides can't be composed, or the launcher is not installed.
     """
     from hydra._internal.callbacks import Callbacks
     from hydra.core.global_hydra import GlobalHydra

@@ -2,9 +2,11 @@
 
 import logging
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -15,17 +17,18 @@ from hydra.core.utils import configure_log
 from omegaconf import DictConfig, OmegaConf
 
 from domadapt.benchmarking.launching import jobs_at_once, launch
-from domadapt.benchmarking.live import LiveTable
 from domadapt.benchmarking.plan import FINISHED, PlannedCell, cells, check, duration, one_each, plan
-from domadapt.config.compose import compose, user_error
+from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.reporting.tables import text_table
-from domadapt.runs.groups import distinct, flat, settings
+from domadapt.runs.groups import distinct, flat, settings, typed
 from domadapt.runs.key import described, folder_of
-from domadapt.runs.status import Busy
+from domadapt.runs.metrics import Metrics
+from domadapt.runs.status import Busy, read_status
 from domadapt.training.sharing import forget_networks
 from domadapt.utils.redact import guard_logs, redact, redacted
 
 log = logging.getLogger(__name__)
+EVERY = 1.0  # seconds between two looks at the cells
 
 
 def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -51,23 +54,18 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
 
     Returns:
         Metrics of the cells that succeeded, and an error that says which cells failed and why; None if none did.
-
-    Raises:
-        ValueError: every cell would fail, and of the same thing.
     """
     check(todo)
     at_once, launcher = jobs_at_once(todo[0].overrides)
     print(plan(todo, at_once, launcher), flush=True)
-    started = time.monotonic()
-    with LiveTable(todo) as watch:
+    with Watch(todo) as watch:
         errors = run(todo)
     done = [metrics for cell in todo if (metrics := cell.metrics()) is not None]
     if done:
         print(text_table(done))
-    here = [watch.metrics[cell.folder] for cell in todo if cell.folder in watch.metrics.keys() - watch.before]
-    if here:
-        wall, work = time.monotonic() - started, sum(sum(metrics.seconds.values()) for metrics in here)
-        print(f"{len(here)} cells in {duration(wall)}; their own times add up to {duration(work)}", flush=True)
+    if watch.ended:
+        wall, work = time.time() - watch.started, sum(sum(metrics.seconds.values()) for metrics in watch.ended.values())
+        print(f"{len(watch.ended)} cells in {duration(wall)}; their own times add up to {duration(work)}", flush=True)
     if not errors:
         return done, None
     failed = [f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:"]
@@ -75,6 +73,56 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
         told = redact(user_error(error, "train") or f"{type(error).__name__}: {error}")
         failed.append(f"{cell.name} [{cell.key}]: {told}")
     return done, RuntimeError("\n".join(failed))
+
+
+class Watch:
+    """While the block runs, tell of each cell how it ended, and how many are left; read from the cells' folders.
+
+    Attributes:
+        ended: by folder, the metrics of the cells that finished since the block began.
+    """
+
+    def __init__(self, todo: Sequence[PlannedCell]) -> None:
+        self.todo = [cell for cell in todo if cell.metrics() is None]
+        self.done, self.all, self.started = len(todo) - len(self.todo), len(todo), time.time()
+        self.ended: dict[Path, Metrics] = {}
+        self.failed: set[Path] = set()
+        self._stop = threading.Event()
+
+    def __enter__(self) -> "Watch":
+        self._thread = threading.Thread(target=self._tell, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def look(self) -> Iterator[str]:
+        """A line on each cell that has ended since the last look."""
+        for cell in self.todo:
+            if cell.folder in self.ended:
+                continue
+            if (metrics := cell.metrics()) is not None:
+                found = self.ended[cell.folder] = typed(metrics)
+                score = "-" if (value := found.score()) is None else f"{100 * value:.1f}"
+                yield f"{cell.name}: {found.headline} {score}, {duration(sum(found.seconds.values()))}"
+            elif cell.folder not in self.failed:
+                status = read_status(cell.folder)
+                if status.get("stage") == "failed" and status["updated"] >= self.started:
+                    self.failed.add(cell.folder)
+                    yield f"{cell.name}: failed: {status['error']}"
+
+    def _tell(self) -> None:
+        while True:
+            over = self._stop.wait(EVERY)
+            for line in self.look():
+                count, took = len(self.ended), time.time() - self.started
+                left = self.all - self.done - count
+                rest = f", {duration(took / count * left)} left" if count and left else ""
+                log.info("%s (%d of %d cells, %s%s)", line, self.done + count, self.all, duration(took), rest)
+            if over:
+                return
 
 
 def run(todo: Sequence[PlannedCell]) -> list[tuple[PlannedCell, Exception]]:
@@ -106,16 +154,7 @@ def tell_of_other_hardware(cells: Sequence[PlannedCell], results: Sequence[dict[
 
 
 def run_grid(config: DictConfig, command: Sequence[str]) -> None:
-    """Run all cells of a grid.
-
-    Args:
-        config: a composed ``train.yaml`` with Hydra's settings.
-        command: the user's arguments, which metrics.json quotes.
-
-    Raises:
-        ValueError: the grid can't be composed, or two of its cells are one and the same.
-        RuntimeError: some cells failed; says which and why.
-    """
+    """Run all cells of a grid, a composed ``train.yaml`` with Hydra's settings; metrics.json quotes the command."""
     before = HydraConfig.instance().cfg
     HydraConfig.instance().set_config(config)  # where launch() looks for the verb's hydra.… settings
     try:
@@ -130,14 +169,7 @@ def run_grid(config: DictConfig, command: Sequence[str]) -> None:
 
 
 def grid(config: DictConfig) -> list[PlannedCell]:
-    """The cells of a grid, in the order in which Hydra would run them.
-
-    Args:
-        config: a composed ``train.yaml`` with Hydra's settings, the overrides among them.
-
-    Raises:
-        ValueError: a cell can't be composed, or two are one and the same.
-    """
+    """The cells of a grid, in the order in which Hydra would run them."""
     given = [f"{name}={value}" for name, value in (config.hydra.sweeper.params or {}).items()]
     overrides: Any = OmegaConf.to_container(config.hydra.overrides.task, resolve=False)
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
@@ -151,7 +183,7 @@ def grid(config: DictConfig) -> list[PlannedCell]:
             composed[rest] = compose("train", rest)
         one = composed[rest].copy()
         one.merge_with_dotlist(seed)
-        result.append(PlannedCell(one.method, one.seed, tuple(job), one))
+        result.append(PlannedCell(one.method, one.seed, tuple(job), to_builtin(one)))
     return one_each(told_apart(result))
 
 
@@ -159,7 +191,7 @@ def told_apart(cells: list[PlannedCell]) -> list[PlannedCell]:
     """The cells, with the settings in which those of one method differ added to its name, as in the result table."""
     named = []
     for cell in cells:
-        values = redacted(OmegaConf.to_container(cell.config, resolve=True))
+        values = redacted(cell.config)
         own = settings(values) | flat(values["data"], "data")  # the pair need not tell of all its settings
         named.append((f"{cell.pair} {cell.method}", own))
     labels = [name.removeprefix(f"{cell.pair} ") for cell, name in zip(cells, distinct(named), strict=True)]

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from domadapt.config.compose import compose, user_error
+from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import with_labels
 from domadapt.runs.groups import read_metrics
@@ -25,24 +25,17 @@ FINISHED, STARTED, WAITING = "finished", "started", "waiting"
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One run of a benchmark or a grid.
+    """One run of a benchmark or a grid."""
 
-    Attributes:
-        method: its name in the matrix, or in a grid what tells it from the others.
-        seed: of the run.
-        overrides: what `domadapt train` is given.
-        config: as composed from them.
-    """
-
-    method: str
+    method: str  # its name in the matrix, or in a grid what tells it from the others
     seed: int
-    overrides: tuple[str, ...]
-    config: DictConfig
+    overrides: tuple[str, ...]  # of `domadapt train`
+    config: dict[str, Any]  # what they compose to
 
     @cached_property
     def pair(self) -> str:
         """``SOURCE_to_TARGET``."""
-        return str(self.config.pair)
+        return str(self.config["pair"])
 
     @property
     def name(self) -> str:
@@ -74,15 +67,7 @@ class PlannedCell:
 
 
 def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
-    """Every cell of a composed ``benchmark.yaml``, seed by seed.
-
-    Args:
-        overrides: what the user gave on the command line; they hold for every cell.
-
-    Raises:
-        ValueError: seeds are given in two ways, a setting is no list, a method is not in the matrix, or two are one and
-            the same cell.
-    """
+    """Every cell of a composed ``benchmark.yaml``, seed by seed; the user's overrides hold for every one."""
     common = [o for o in overrides if not o.lstrip("+~").startswith(("experiment=", "benchmark.", "seed="))]
     if any(o.lstrip("+").startswith("seed=") for o in overrides):
         raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
@@ -109,35 +94,30 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
             regret = "trainer.regret=true"  # the report has a table of it
             own = (f"experiment={cfg.benchmark.experiment}", regret, *_listed(pair), *methods[method], *common)
             config = compose("train", [*own, f"seed={cfg.benchmark.seeds[0]}"])
-            composed.append((str(method), *_called(str(method), own, config)))
-    result = []
-    for seed in cfg.benchmark.seeds:  # outermost: a benchmark that is stopped early has something of everything
-        for method, own, config in composed:
-            one = config.copy()
-            one.seed = seed
-            result.append(PlannedCell(method, seed, (*own, f"seed={seed}"), one))
-    return one_each(result)
+            composed.append((str(method), *_called(str(method), own, to_builtin(config))))
+    return one_each(
+        [
+            PlannedCell(method, seed, (*own, f"seed={seed}"), config | {"seed": seed})
+            for seed in cfg.benchmark.seeds  # outermost: a benchmark that is stopped early has something of everything
+            for method, own, config in composed
+        ]
+    )
 
 
-def _called(name: str, own: tuple[str, ...], config: DictConfig) -> tuple[tuple[str, ...], DictConfig]:
+def _called(name: str, own: tuple[str, ...], config: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
     """A cell under its name in the matrix, in tables and folders too; what it says of target labels stays.
 
     Unless the matrix, or the user, names it by ``method=``.
     """
-    labelled = with_labels(name, config.target_labels)
+    labelled = with_labels(name, config["target_labels"])
     name = name if name.endswith(labelled.removeprefix(name)) else labelled
-    if config.method == name or any(override.startswith("method=") for override in own):
+    if config["method"] == name or any(override.startswith("method=") for override in own):
         return own, config
-    config.method = name
-    return (*own, f"method={quoted(name)}"), config
+    return (*own, f"method={quoted(name)}"), config | {"method": name}
 
 
 def one_each(todo: list[PlannedCell]) -> list[PlannedCell]:
-    """The cells, if no two of them are one.
-
-    Raises:
-        ValueError: two differ in their names at most, or would be written into one folder.
-    """
+    """The cells, if no two of them are one."""
     runs = Counter(cell.key for cell in todo)
     if twice := [cell.folder for cell in todo if runs[cell.key] > 1]:
         names = ", ".join(cell.name for cell in todo if runs[cell.key] > 1)
@@ -161,16 +141,12 @@ def estimate(todo: Sequence[PlannedCell]) -> list[float]:
                 metrics = read_metrics(path)
                 kind = metrics.method, str(metrics.config["data"]["_target_"])
                 took.setdefault(kind, []).append(sum(metrics.seconds.values()))
-    kinds = [(cell.config.method, cell.config.data._target_) for cell in todo if cell.state() != FINISHED]
+    kinds = [(c.config["method"], c.config["data"]["_target_"]) for c in todo if c.state() != FINISHED]
     return [median(took[kind]) for kind in kinds if kind in took]
 
 
 def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str:
-    """The plan in words, printed before the first cell starts.
-
-    Args:
-        at_once: how many run at a time; None if nobody knows.
-    """
+    """The plan in words; ``at_once`` is how many cells run at a time, None if nobody knows."""
     count = Counter(cell.state() for cell in todo)
     sizes = [len({axis(cell) for cell in todo}) for axis in map(attrgetter, ("pair", "method", "seed"))]
     at_once_words = f"{at_once} at once" if at_once else "as many at once as there is room for"
@@ -221,20 +197,12 @@ def duration(seconds: float) -> str:
 
 
 def check(todo: Sequence[PlannedCell]) -> None:
-    """Make of each kind of cell what is made quickly, up to the first kind that nothing is wrong with.
-
-    Args:
-        todo: cells in their order.
-
-    Raises:
-        ValueError: all cells that are still to be run fail, and of one and the same thing: a setting that is missing
-            or wrong, a corpus that is not there.
-    """
+    """Make of each kind of cell what is made quickly; refuse them if all fail of one and the same thing."""
     kinds = {(cell.pair, cell.method): cell.config for cell in todo if cell.state() != FINISHED}
     said = set[str]()
     for config in kinds.values():
         try:
-            check_parts(config)
+            check_parts(OmegaConf.create(config))
             return
         except Exception as error:
             told = user_error(error, "train")

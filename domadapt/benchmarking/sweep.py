@@ -32,11 +32,7 @@ class Sweep(Callback):
     command: ClassVar[tuple[str, ...]] = ()
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Run a grid with plan, live table, result table and list of failures. Of a search say how long it is.
-
-        Raises:
-            Swept: a grid has been run.
-        """
+        """Run a grid with plan, a line a cell, result table and list of failures. Of a search say how long it is."""
         if config.hydra.job.config_name != "train":
             return
         sweeper = config.hydra.sweeper

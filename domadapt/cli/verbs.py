@@ -56,7 +56,7 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
     from domadapt.runs.target_card import read_card
 
     if (metrics := finished(cfg)) is None:
-        from domadapt.training.run import train as run
+        from domadapt.training.cell import train as run
 
         metrics = run(cfg)
     if searching():  # a target score on the screen would lead the next choice of settings

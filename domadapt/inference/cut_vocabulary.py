@@ -27,9 +27,6 @@ def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
 
     Returns:
         What was saved, and what it costs on text that the cut has not met, a sentence each.
-
-    Raises:
-        ValueError: there are too few texts, or the tokenizer is neither Unigram nor WordPiece.
     """
     import transformers
 
@@ -160,11 +157,7 @@ def encoded(tokenizer: Description, texts: Iterable[str]) -> Iterable[Any]:
 
 
 def refuse_other_pieces(whole: Description, folder: Path, kept: Sequence[int], texts: Sequence[str]) -> None:
-    """Read the texts once more, by the folder as transformers loads it.
-
-    Raises:
-        ValueError: one is cut otherwise.
-    """
+    """Read the texts once more, by the folder as transformers loads it."""
     from transformers import AutoTokenizer
 
     now = AutoTokenizer.from_pretrained(folder).backend_tokenizer.to_str()

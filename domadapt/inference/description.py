@@ -28,36 +28,23 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What ``domadapt.json`` says.
-
-    Attributes:
-        task, backbone, parser: configuration of each, with its ``_target_``.
-        methods, control: the same, by name: what prediction needs.
-        left_behind: methods that only trained: told of, never made, so whatever they name is not trusted either.
-        relations: ids of relation names, from 1.
-        parser_name: whose parses the model was trained on; they matter where ``parses_at_prediction``.
-        parses_at_prediction: the model reads parses when it predicts, of all texts or of some.
-        max_pieces: longest sequence.
-        source, target: names of the domains.
-        lowercase: it was trained on lower-cased text, and reads all text so.
-        checksums: name of the file that has them; None for models that were saved before there were any.
-    """
+    """What ``domadapt.json`` says."""
 
     format: int = FORMAT
     task: Config
     backbone: Config
-    methods: dict[str, Config]
-    left_behind: dict[str, Config] = field(default_factory=dict)
-    relations: dict[str, int]
+    methods: dict[str, Config]  # by name: what prediction needs; ``control`` likewise
+    left_behind: dict[str, Config] = field(default_factory=dict)  # that only trained: never made, so never trusted
+    relations: dict[str, int]  # ids of relation names, from 1
     parser: Config
     control: dict[str, Config]
-    parser_name: str
-    parses_at_prediction: bool
+    parser_name: str  # whose parses the model was trained on; they matter where ``parses_at_prediction``
+    parses_at_prediction: bool  # of all texts or of some
     max_pieces: int
-    source: str
+    source: str  # name of the domain
     target: str
-    lowercase: bool = False
-    checksums: str | None = None
+    lowercase: bool = False  # it was trained on lower-cased text, and reads all text so
+    checksums: str | None = None  # name of the file that has them; None for models from before there were any
 
     @property
     def names(self) -> list[str]:
@@ -70,11 +57,7 @@ class Description:
 
 
 def read_description(folder: Path) -> Description:
-    """What a model folder says of itself; nothing has been imported or made by it.
-
-    Raises:
-        ValueError: not a model folder, of another version, or damaged: names the file, the field and the way out.
-    """
+    """What a model folder says of itself; nothing has been imported or made by it."""
     from pydantic import TypeAdapter, ValidationError
 
     path = folder / NAME
@@ -108,11 +91,7 @@ def read_description(folder: Path) -> Description:
 
 
 def refuse_foreign(description: Description, path: Path) -> None:
-    """Allow only those classes of domadapt that a model is made of, however deep they are named, and no ``${...}``.
-
-    Raises:
-        ValueError: at the first other name; nothing has been called by then, and nothing foreign imported.
-    """
+    """Allow only those classes of domadapt that a model is made of, however deep they are named, and no ``${...}``."""
     for place, (modules, mark) in CLASSES.items():
         for value in _inside(getattr(description, place)):
             foreign = None
@@ -194,10 +173,6 @@ def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool
 
 
 def free_folder(to: Path) -> None:
-    """Refuse to write over somebody's files.
-
-    Raises:
-        ValueError: the folder holds something.
-    """
+    """Refuse to write over somebody's files."""
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ValueError(f"to={to}: there is something in it; give a folder that is new, or empty")

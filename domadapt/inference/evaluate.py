@@ -14,23 +14,14 @@ from domadapt.tasks.task import Prediction
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One pass over examples.
+    """One pass over examples."""
 
-    Attributes:
-        predictions: one a text, in the order of the examples.
-        rows: what is classified, texts or words.
-    """
-
-    predictions: list[Prediction]
-    rows: Predicted
+    predictions: list[Prediction]  # one a text, in the order of the examples
+    rows: Predicted  # what is classified, texts or words
 
 
 def evaluate(examples: Sequence[Example], session: Session, batch_size: int, title: str) -> Evaluation:
-    """Predict texts in length order, and return predictions in the order of ``examples``, indexed from 0.
-
-    Raises:
-        ValueError: the model gives out NaN.
-    """
+    """Predict texts in length order, and return predictions in the order of ``examples``, indexed from 0."""
     task = session.task
     results: list[Prediction | None] = [None] * len(examples)
     found: list[Predicted] = []
@@ -51,12 +42,8 @@ def evaluate(examples: Sequence[Example], session: Session, batch_size: int, tit
 def calibration(rows: Predicted, bins: int = 10) -> dict[str, Any] | None:
     """How often the model is right where it says how sure it is (Guo et al. 2017, https://arxiv.org/abs/1706.04599).
 
-    Args:
-        bins: of equal width in confidence; empty ones are left out.
-
-    Returns:
-        ``error``, the expected calibration error, and ``bins`` with mean ``confidence``, ``accuracy`` and ``count``;
-        None without labels.
+    ``error`` is the expected calibration error; ``bins``, of equal width in confidence, have mean ``confidence``,
+    ``accuracy`` and ``count``, and empty ones are left out. None without labels.
 
     >>> sure, none = np.array([[0.9, 0.1], [0.8, 0.2]], np.float32), np.zeros(2, np.int64)
     >>> calibration(Predicted(sure, none, none, none, np.array([0, 1])), bins=1)["error"]  # right half of the time

@@ -30,11 +30,7 @@ from domadapt.utils.text import visible
 
 
 def recorded(model: Path) -> Metrics | None:
-    """What ``metrics.json`` beside a model folder says; None where the folder was taken from its run.
-
-    Raises:
-        ValueError: the file is damaged.
-    """
+    """What ``metrics.json`` beside a model folder says; None where the folder was taken from its run."""
     path = model.parent / "metrics.json"
     return read_metrics(path) if model.name == "model" and path.is_file() else None
 
@@ -170,9 +166,6 @@ def write_onnx(stock: Path, session: Session, folder: Path, eight_bits: bool) ->
     Args:
         stock: folder of the same model as transformers has it.
         eight_bits: keep matrices as integers of 8 bits, a scale for each column; activations are scaled as they come.
-
-    Raises:
-        ValueError: the model can't be exported.
     """
     import onnx
     import torch
@@ -284,9 +277,6 @@ def export(
 
     Returns:
         What was measured, a sentence each.
-
-    Raises:
-        ValueError: the folder is taken, a package is missing, or the model is more than stock weights.
     """
     if format not in FORMATS:
         raise ValueError(f"format={format}: expected one of {', '.join(FORMATS)}")
@@ -337,11 +327,7 @@ def export(
 
 
 def refuse_own(description: Description, folder: Path, drop_methods: bool) -> None:
-    """Refuse a model whose predictions no stock model would give.
-
-    Raises:
-        ValueError: naming what is not stock, and what can be done.
-    """
+    """Refuse a model whose predictions no stock model would give."""
     if not str(description.backbone.get("_target_", "")).endswith(".Encoder"):
         raise ValueError(f"{folder}: its backbone is no transformers model; only those can be exported")
     if description.methods and not drop_methods:

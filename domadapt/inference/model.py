@@ -145,11 +145,7 @@ class Model:
         return self.session.examples(texts, "prediction", self.parses, labelled=False)
 
     def probabilities(self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64) -> FloatArray:
-        """(texts, classes) of classification, the classes in the order of ``setting.task.labels``.
-
-        Raises:
-            ValueError: the model labels words, not texts.
-        """
+        """(texts, classes) of classification, the classes in the order of ``session.task.labels``."""
         task = self.session.task
         if task.kind != "sequence":
             raise ValueError("this model finds spans: each has its own confidence; probabilities are of whole texts")
@@ -291,14 +287,8 @@ def _refuse_unlisted(folder: Path) -> None:
 
 @contextmanager
 def blamed(path: Path, place: str = "", own: Path | None = None) -> Iterator[None]:
-    """Whatever fails inside of it is told as the file's fault, in one line: what it asks for was never tried before.
-
-    Args:
-        own: a file or folder that has its own errors: those that name it are told as they are.
-
-    Raises:
-        ValueError: naming the file, what is wrong and the way out.
-    """
+    """Whatever fails inside of it is told as the file's fault, in one line with the way out: what it asks for was never
+    tried before. Errors that name ``own``, a file or folder, are told as they are."""
     try:
         yield
     except Exception as error:
@@ -317,17 +307,11 @@ def blamed(path: Path, place: str = "", own: Path | None = None) -> Iterator[Non
 
 @dataclass(frozen=True, slots=True)
 class Labelling:
-    """What a run's model says of some texts.
+    """What a run's model says of some texts."""
 
-    Attributes:
-        kind: of its task, ``token`` or ``sequence``.
-        labels: names of the classes.
-        logits: of each text (words, classes), not a number for words that it did not read; or (1, classes).
-    """
-
-    kind: str
-    labels: list[str]
-    logits: list[Tensor]
+    kind: str  # of its task, ``token`` or ``sequence``
+    labels: list[str]  # names of the classes
+    logits: list[Tensor]  # (words, classes) of each text, not a number for words that it did not read; or (1, classes)
 
 
 class SavedRuns:
@@ -336,16 +320,8 @@ class SavedRuns:
     def label(
         self, run: str, texts: Sequence[UnlabelledText], batch_size: int, device: str, precision: str
     ) -> Labelling:
-        """A run's logits for texts, as it predicts: with all that its methods add.
-
-        Args:
-            texts: with their words, where words are classified.
-            device: ``cpu`` or ``cuda``.
-            precision: of the run that asks, as its setting has it.
-
-        Raises:
-            ValueError: there is no finished run in the folder.
-        """
+        """A run's logits for texts, with their words where words are classified, as it predicts; in the asking run's
+        precision."""
         model = load(Path(run) / "model", device, "32")
         model.session.precision = precision
         session, token = model.session, model.session.task.kind == "token"
@@ -366,14 +342,7 @@ class SavedRuns:
         return model.session.read(model.examples(texts), f"{run.name} reads target")
 
     def told(self, run: str) -> dict[str, object]:
-        """What the run's metrics.json says of whose labels it has read.
-
-        Returns:
-            ``role``, ``source``, ``validator``, ``target_labels``, how many, and ``checksum``, of these.
-
-        Raises:
-            ValueError: there is no finished run in the folder.
-        """
+        """What the run's metrics.json says of whose labels it has read; ``checksum`` is of the ``target_labels``."""
         path = Path(run) / "metrics.json"
         try:
             metrics = json.loads(path.read_text(encoding="utf-8"))

@@ -40,9 +40,6 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
     Args:
         threshold: one number for all, or one for some of the names; 0 for the others.
 
-    Raises:
-        ValueError: no such name, or no share.
-
     >>> least(0.5, ["aspect", "opinion"]), least({"aspect": 0.6}, ["aspect", "opinion"])
     ({'aspect': 0.5, 'opinion': 0.5}, {'aspect': 0.6, 'opinion': 0.0})
     """

@@ -41,19 +41,12 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One training step, as methods see it.
+    """One training step, as methods see it."""
 
-    Attributes:
-        source: labelled.
-        target: unlabelled; None where no method reads target text.
-        epoch: counted from 0.
-        progress: share of training that is done, from 0 to 1: for ramps.
-    """
-
-    source: View
-    target: View | None
-    epoch: int
-    progress: float
+    source: View  #: labelled
+    target: View | None  #: unlabelled; None where no method reads target text
+    epoch: int  #: counted from 0
+    progress: float  #: share of training that is done, from 0 to 1: for ramps
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -69,33 +62,21 @@ class Method(nn.Module):
 
     Args:
         weights: of its named losses; training multiplies and logs, nobody else.
-
-    Attributes:
-        reads: what it needs: ``parses`` (in training's batches), ``target`` (text in every step),
-            ``parses_at_prediction`` (of every text), ``corpus_parses`` (of whole corpora, outside of batches),
-            ``source_only`` (what a network that was trained on the source alone makes of the target: it is trained
-            first, as a run of its own, unless it is there).
-            Where no method reads ``target`` or ``corpus_parses``, runs with other targets take the network that one of
-            them has trained.
-        tasks: kinds of task that it does something for (``token``, ``sequence``); for others nothing is read for it.
-        first_epoch: in which it begins, counted from 0.
-        augments: it changes the source's text from epoch to epoch (:meth:`augment`).
-        used_at_prediction: it is part of the model that is saved; otherwise a stock one is left behind.
-        whole_vocabulary: it trains embeddings of pieces that training need not meet.
-        rate: learning rate of its own parameters, times the run's.
-        name: what the configuration calls it.
-        session: what the run works with, from :meth:`attach` on.
     """
 
+    #: What it needs: ``parses`` (in training's batches), ``target`` (text in every step), ``parses_at_prediction`` (of
+    #: every text), ``corpus_parses`` (of whole corpora), ``source_only`` (what a network that was trained on the source
+    #: alone, as a run of its own, makes of the target). Where no method reads ``target`` or ``corpus_parses``, runs
+    #: with other targets take the network that one of them has trained.
     reads: frozenset[str] = frozenset()
-    tasks: frozenset[str] = frozenset({"token", "sequence"})
-    first_epoch: int = 0
-    augments: bool = False
-    used_at_prediction: bool = False
-    whole_vocabulary: bool = False
-    rate: float = 1.0
-    name: str = ""
-    session: Session
+    tasks: frozenset[str] = frozenset({"token", "sequence"})  #: that it does something for; else nothing is read for it
+    first_epoch: int = 0  #: in which it begins, counted from 0
+    augments: bool = False  #: it changes the source's text from epoch to epoch (:meth:`augment`)
+    used_at_prediction: bool = False  #: it is part of the model that is saved; otherwise a stock one is left behind
+    whole_vocabulary: bool = False  #: it trains embeddings of pieces that training need not meet
+    rate: float = 1.0  #: learning rate of its own parameters, times the run's
+    name: str = ""  #: what the configuration calls it
+    session: Session  #: what the run works with, from :meth:`attach` on
 
     def __init__(self, weights: dict[str, float] | None = None) -> None:
         super().__init__()

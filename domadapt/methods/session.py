@@ -26,16 +26,17 @@ SAMPLE = 128  # training texts that validators see
 READ = 5000  # target texts that are read after an epoch, at most
 
 
+def drawn(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+    """So many at most, in their order; the same ones for the same seed."""
+    chosen = np.random.default_rng(seed).permutation(len(examples))[:count]
+    return [examples[i] for i in sorted(chosen.tolist())]
+
+
 class ReadText(NamedTuple):
-    """What the model makes of one text.
+    """What the model makes of one text."""
 
-    Attributes:
-        words: numbers of the words that have a piece; [0] where texts are classified.
-        rows: (words, classes) or (1, classes) log-probabilities, as decoding has them.
-    """
-
-    words: list[int]
-    rows: torch.Tensor
+    words: list[int]  #: numbers of the words that have a piece; [0] where texts are classified
+    rows: torch.Tensor  #: (words, classes) or (1, classes) log-probabilities, as decoding has them
 
 
 class Corpora:
@@ -97,61 +98,36 @@ class TargetReadings:
         self._now = None
 
     def _sample(self) -> list[Example]:
-        target = self._session.target
-        if len(target) <= READ:
-            return target
-        chosen = np.random.default_rng(1).permutation(len(target))[:READ]
-        return [target[i] for i in sorted(chosen.tolist())]
+        return drawn(self._session.target, READ, seed=1)
 
 
 @dataclass(slots=True)
 class Session:
-    """What a run works with.
+    """What a run works with."""
 
-    Attributes:
-        domains: without sealed test and ceiling: nothing that training can reach leads to a target label.
-        methods: injections and adaptations by the name that the configuration gives them.
-        source: labelled training examples.
-        dev: labelled examples that choose the checkpoint.
-        target: unlabelled target examples; empty if no method reads target text.
-        validation: a sample of them that validators read, always there.
-        uncached: the same parser without the cache, for text that is made anew each epoch.
-        cache: folder of what runs share: parses, post-trained encoders.
-        relations: ids of relation names met in source and target.
-        truncation: what ``max_pieces`` cut off, by part.
-        task_config: the task's settings, for whoever loads the model.
-        saved_runs: asks the models of finished runs (:class:`domadapt.inference.model.SavedRuns`); None where nothing
-            is trained.
-        source_only: folder of the run on the source alone, where a method reads it.
-        epochs: of training; 0 where nothing is trained.
-        found_on_dev: what thresholds cost: see :mod:`domadapt.inference.thresholds`.
-        corpora: their real trees.
-        readings: what networks make of the target.
-    """
-
-    domains: Domains
+    domains: Domains  #: without sealed test and ceiling: nothing that training can reach leads to a target label
     task: Task
     encoder: Any
-    methods: dict[str, Any]
+    methods: dict[str, Any]  #: injections and adaptations, by the name that the configuration gives them
     parser: Parser
-    uncached: Parser
+    uncached: Parser  #: the same without the cache, for text that is made anew each epoch
     collator: Collator
     max_pieces: int
     seed: int
     device: torch.device
     precision: str
-    cache: Path
-    source: list[Example] = field(default_factory=list)
-    dev: list[Example] = field(default_factory=list)
-    target: list[Example] = field(default_factory=list)
-    validation: list[Example] = field(default_factory=list)
-    relations: dict[str, int] = field(default_factory=dict)
-    truncation: dict[str, Truncation] = field(default_factory=dict)
-    task_config: dict[str, Any] = field(default_factory=dict)
-    saved_runs: Any = None
-    source_only: Path | None = None
-    epochs: int = 0
-    found_on_dev: dict[str, Any] = field(default_factory=dict)
+    cache: Path  #: folder of what runs share: parses, post-trained encoders
+    source: list[Example] = field(default_factory=list)  #: labelled, for training
+    dev: list[Example] = field(default_factory=list)  #: labelled, to choose the epoch
+    target: list[Example] = field(default_factory=list)  #: unlabelled; empty if no method reads target text
+    validation: list[Example] = field(default_factory=list)  #: a sample of the target for validators, always there
+    relations: dict[str, int] = field(default_factory=dict)  #: ids of relation names met in source and target
+    truncation: dict[str, Truncation] = field(default_factory=dict)  #: what ``max_pieces`` cut off, by part
+    task_config: dict[str, Any] = field(default_factory=dict)  #: for whoever loads the model
+    saved_runs: Any = None  #: :class:`domadapt.inference.model.SavedRuns`; None where nothing is trained
+    source_only: Path | None = None  #: folder of the run on the source alone, where a method reads it
+    epochs: int = 0  #: of training; 0 where nothing is trained
+    found_on_dev: dict[str, Any] = field(default_factory=dict)  #: see :mod:`domadapt.inference.thresholds`
     corpora: Corpora = None  # type: ignore[assignment]
     readings: TargetReadings = field(init=False)
 
@@ -162,8 +138,7 @@ class Session:
     @property
     def source_sample(self) -> list[Example]:
         """A few training examples, the same for every seed and method, that validators read."""
-        chosen = np.random.default_rng(0).permutation(len(self.source))[:SAMPLE]
-        return [replace(self.source[i], index=place) for place, i in enumerate(sorted(chosen.tolist()))]
+        return [replace(example, index=i) for i, example in enumerate(drawn(self.source, SAMPLE, seed=0))]
 
     @property
     def quiet(self) -> bool:
@@ -186,8 +161,7 @@ class Session:
 
     def target_sample(self, count: int, seed: int) -> list[Example]:
         """Target examples for a method's own pass, as many at most: the same ones in every run."""
-        chosen = np.random.default_rng(seed).permutation(len(self.target))[:count]
-        return [replace(self.target[i], index=place) for place, i in enumerate(sorted(chosen.tolist()))]
+        return [replace(example, index=i) for i, example in enumerate(drawn(self.target, count, seed))]
 
     @property
     def parses(self) -> bool:

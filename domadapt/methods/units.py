@@ -1,13 +1,7 @@
-r"""What methods share: views of words and texts, and scores of words.
+r"""What methods share: losses of words, and states and probabilities as rows, of texts or of words that matter.
 
-What methods compare between domains and score on the target, as rows: texts, or the words of them that matter.
-
-Most words of a text are plainly nothing. A loss over all of them is a loss about articles and commas, and is met by
-calling everything nothing: so of words only those count that could be something, as the model has it at that moment,
-
-.. math:: P(\text{not O}) > .05 .
-
-What the model has wholly given up for nothing is out of reach of such a loss.
+Most words of a text are plainly nothing, and a loss over all of them is met by calling everything nothing. So only
+words count that could be something, as the model has it at that moment, P(not O) > .05.
 """
 
 from collections.abc import Callable

@@ -24,44 +24,26 @@ SUPPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class AttentionCall:
-    """One layer's attention over one batch, as a hook sees it.
-
-    Attributes:
-        layer: counted from 0.
-        query, key, value: (batch, heads, pieces, head width); keys and values of fewer heads where these share them.
-        mask: (batch, 1 or heads, pieces, pieces), boolean (True = may attend) or additive; None allows everything.
-        scaling: of the scores; None for 1 / sqrt(head width).
-        dropout: of the weights.
-        batch: the whole batch, parses and the methods' own tensors included.
-        kept: what this forward pass keeps for its losses: ends in ``Output.kept``, belongs to no other pass.
-        beneath: the rest of the stack; call :meth:`inner`.
-    """
+    """One layer's attention over one batch, as a hook sees it."""
 
     layer: int
-    query: Tensor
-    key: Tensor
+    query: Tensor  #: (batch, heads, pieces, head width)
+    key: Tensor  #: likewise; of fewer heads where these share them
     value: Tensor
-    mask: Tensor | None
-    scaling: float | None
-    dropout: float
+    mask: Tensor | None  #: (batch, 1 or heads, pieces, pieces), boolean (True = may attend) or additive
+    scaling: float | None  #: of the scores; None for 1 / sqrt(head width)
+    dropout: float  #: of the weights
     batch: Batch
-    kept: dict[str, Tensor]
-    beneath: Callable[["AttentionCall"], Tensor]
+    kept: dict[str, Tensor]  #: what this forward pass keeps for its losses: ends in ``Output.kept``
+    beneath: Callable[["AttentionCall"], Tensor]  #: the rest of the stack; call :meth:`inner`
 
     def inner(self, **changes: Any) -> Tensor:
-        """(batch, pieces, heads, head width): what the hooks beneath and the layer itself give.
-
-        Args:
-            changes: fields to replace on the way down, such as ``mask=self.biased(bias)``.
-        """
+        """(batch, pieces, heads, head width): what the hooks beneath and the layer itself give, of a call with some
+        fields replaced, such as ``mask=self.biased(bias)``."""
         return self.beneath(replace(self, **changes))
 
     def biased(self, bias: Tensor) -> Tensor:
-        """The mask with something added to the scores.
-
-        Args:
-            bias: broadcasts to (batch, heads, pieces, pieces).
-        """
+        """The mask with something added to the scores that broadcasts to (batch, heads, pieces, pieces)."""
         bias = bias.to(self.query.dtype)
         return bias if self.mask is None else additive_mask(self.mask, bias.dtype) + bias
 
@@ -70,12 +52,8 @@ class AttentionCall:
         return head // (self.query.shape[1] // self.key.shape[1])
 
     def scores(self, head: int, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
-        """(batch, pieces, pieces) scores of one head, attending piece in rows, masked, in float32.
-
-        Args:
-            head: counted from 0.
-            change: of its queries, (batch, pieces, head width), before they meet the keys.
-        """
+        """(batch, pieces, pieces) scores of one head, attending piece in rows, masked, in float32; ``change`` is of its
+        queries, (batch, pieces, head width), before they meet the keys."""
         scale = self.scaling if self.scaling is not None else 1 / math.sqrt(self.query.shape[-1])
         with torch.autocast(self.query.device.type, enabled=False):
             query, key = self.query[:, head].float(), self.key[:, self.key_head(head)].float()
@@ -132,19 +110,8 @@ def hooked_attention(
         return lambda call: hooks[count - 1](replace(call, beneath=beneath(count - 1)))
 
     layer: Any = module.domadapt_layer
-    call = AttentionCall(
-        layer,
-        query,
-        key,
-        value,
-        attention_mask,
-        scaling,
-        dropout,
-        forward_pass.batch,
-        forward_pass.kept,
-        beneath(len(hooks) - 1),
-    )
-    return hooks[-1](call), None
+    how = (scaling, dropout, forward_pass.batch, forward_pass.kept, beneath(len(hooks) - 1))
+    return hooks[-1](AttentionCall(layer, query, key, value, attention_mask, *how)), None
 
 
 AttentionInterface.register(ATTENTION, hooked_attention)

@@ -1,8 +1,7 @@
-"""Attention and dropout as a processor trains them fastest.
+"""Attention and dropout as a processor trains them fastest; on a GPU, and where nothing is trained, PyTorch's are used.
 
-PyTorch draws a float for each element of a dropout mask, and its fused attention takes a slow path in training. A byte
-an element is enough, and attention in three plain steps is faster at a sentence's length. Both are a tenth of a step on
-two cores. On a GPU, and where nothing is trained, PyTorch's own are used.
+PyTorch draws a float for each element of a dropout mask, where a byte is enough, and its fused attention takes a slow
+path in training, where three plain steps are faster at a sentence's length. Each is a tenth of a step on two cores.
 """
 
 import torch

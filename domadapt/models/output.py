@@ -12,17 +12,11 @@ from domadapt.data.batches import Batch
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What an encoder says about a batch.
+    """What an encoder says about a batch."""
 
-    Attributes:
-        states: (batch, pieces, width) last hidden states.
-        logits: (batch, pieces, labels) for token tasks, (batch, labels) for sequence tasks.
-        kept: what hooks of this very forward pass have left for their losses, by method and name.
-    """
-
-    states: Tensor
-    logits: Tensor
-    kept: dict[str, Tensor] = field(default_factory=dict)
+    states: Tensor  #: (batch, pieces, width), of the last layer
+    logits: Tensor  #: (batch, pieces, labels) for token tasks, (batch, labels) for sequence tasks
+    kept: dict[str, Tensor] = field(default_factory=dict)  #: what this forward pass left for losses, by method and name
 
 
 def word_logits(output: Output, batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""Pretrained weights: where they are, what loading them said, a trial run, and frozen layers."""
+"""Pretrained weights: where they are, what loading them said, and a trial run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,16 +21,10 @@ AGAIN = "copy the folder again, download the backbone again, or train the model 
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What transformers made of a checkpoint: it makes up at random what it does not find, and says so in a log that
-    nobody reads.
+    """What transformers made of a checkpoint: it makes up what it does not find, and says so in a log nobody reads."""
 
-    Attributes:
-        fresh: weights of the model that were drawn at random: not in the checkpoint, or of another shape there.
-        unplaced: weights of the checkpoint that the model has no place for.
-    """
-
-    fresh: tuple[str, ...] = ()
-    unplaced: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()  #: weights of the model that were drawn at random: not there, or of another shape
+    unplaced: tuple[str, ...] = ()  #: weights of the checkpoint that the model has no place for
 
     def below_the_head(self, model: Any) -> "LoadReport":
         """A backbone may want for its head, and for the pooler, a part of it; it may bring heads of other tasks."""
@@ -41,25 +35,14 @@ class LoadReport:
         return LoadReport(fresh, tuple(key for key in self.unplaced if fresh or key in below))
 
     def refuse_partial(self, name: str) -> None:
-        """Refuse a model of which not every weight is there, or more than its weights.
-
-        Raises:
-            ValueError: naming the first that is missing, of another shape, or too many.
-        """
-        missing = (
-            f"{len(self.fresh)} weights are missing or of another shape, such as {self.fresh[0]}" if self.fresh else ""
-        )
-        more = f"{len(self.unplaced)} have no place in the model, such as {self.unplaced[0]}" if self.unplaced else ""
-        if missing or more:
-            what = ", and ".join(filter(None, (missing, more)))
+        """Refuse a model of which not every weight is there, or more than its weights."""
+        kinds = {"weights are missing or of another shape": self.fresh, "have no place in the model": self.unplaced}
+        if what := ", and ".join(f"{len(keys)} {how}, such as {keys[0]}" for how, keys in kinds.items() if keys):
             raise ValueError(f"{name}: config.json and model.safetensors are not of one whole model: {what}; {AGAIN}")
 
 
 def refuse_non_finite(weights: dict[str, Tensor], name: str) -> None:
     """Refuse weights that are NaN or infinite.
-
-    Raises:
-        ValueError: naming the first.
 
     >>> refuse_non_finite({"bias": torch.tensor([0.0, float("nan")])}, "model.safetensors")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -78,11 +61,7 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """The fast tokenizer of a backbone (alignment needs its character offsets).
-
-    Raises:
-        ValueError: there is none, not a fast one, or one without a vocabulary, such as transformers makes of nothing.
-    """
+    """The fast tokenizer of a backbone (alignment needs its character offsets)."""
     source = str(model_folder(name))
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
@@ -104,9 +83,6 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
 
     Returns:
         The model, and which weights did not come of its files: those of the head, as a rule.
-
-    Raises:
-        ValueError: it is not reached, or its weights below the head are not whole or not finite.
     """
     autoclass = {
         "token": transformers.AutoModelForTokenClassification,
@@ -235,12 +211,8 @@ def refuse_without_states(base: Any, tokenizer: Any, name: str) -> None:
 
 
 class UnreadableLayer(ValueError):
-    """What a single layer gives can't be read.
-
-    Args:
-        why: what the model does instead.
-        advice: what can be asked for instead, appended to the message; who asks for nothing leaves it out.
-    """
+    """What a single layer gives can't be read: why, and what can be asked for instead; who asks for nothing leaves it
+    out."""
 
     def __init__(self, why: str, advice: str) -> None:
         super().__init__(why, advice)  # both, or it would not come back from another process
@@ -251,11 +223,7 @@ class UnreadableLayer(ValueError):
 
 
 def layer_stack(base: Any, name: str) -> nn.ModuleList:
-    """The transformer layers: the one list, in no other list, of as many modules as the configuration has layers.
-
-    Raises:
-        UnreadableLayer: there is no such list, as where layers share their weights, or several.
-    """
+    """The transformer layers: the one list, in no other list, of as many modules as the configuration has layers."""
     lists = {place: module for place, module in base.named_modules() if isinstance(module, nn.ModuleList)}
     inner = {place for place in lists if any(place.startswith(f"{other}.") for other in lists)}
     count = int(base.config.num_hidden_layers)

@@ -1,9 +1,8 @@
 """Word embeddings of which only the rows that training meets are trained.
 
-More than half of a small encoder's parameters are word embeddings: 11.7 of MiniLM's 22.7 million, 96 of
-multilingual-e5-small's 118. An optimiser rewrites all of them in each step, though a corpus meets a few thousand
-pieces. Trained on the rows that are met, a step costs a fifth less at batches of 8. Exact but for the weight decay of
-rows that are never met. What is saved is the whole table: to state dicts, the layer is the stock one.
+They are more than half of a small encoder's parameters (11.7 of MiniLM's 22.7 million), an optimiser rewrites all of
+them in each step, and a corpus meets a few thousand pieces: a step costs a fifth less at batches of 8. Exact but for
+the weight decay of rows that are never met. To state dicts, the layer is the stock one.
 """
 
 from collections.abc import Collection, Iterator

@@ -52,24 +52,15 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One answer.
+    """One answer."""
 
-    Attributes:
-        pieces: the whole text, in order.
-        label: of classification; None where the likeliest lies below its threshold.
-        classes: each class with its share in percent, likeliest first; of classification.
-        tree, attention: ``svg`` elements; empty where there is none.
-        notes: what the reader should know.
-        limits: the least confidences that were asked for.
-    """
-
-    pieces: tuple[Stretch, ...]
-    label: str | None
-    classes: tuple[tuple[str, float], ...]
-    tree: str
+    pieces: tuple[Stretch, ...]  # the whole text, in order
+    label: str | None  # of classification; None where the likeliest lies below its threshold
+    classes: tuple[tuple[str, float], ...]  # each with its share in percent, likeliest first; of classification
+    tree: str  # an ``svg`` element, as ``attention`` is; empty where there is none
     attention: str
-    notes: tuple[str, ...]
-    limits: dict[str, float]
+    notes: tuple[str, ...]  # what the reader should know
+    limits: dict[str, float]  # the least confidences that were asked for
 
 
 class Answers:
@@ -349,9 +340,6 @@ def serve(cfg: DictConfig) -> None:
 
     Args:
         cfg: a composed ``serve.yaml``.
-
-    Raises:
-        ValueError: a package is missing, the port is taken, or the model can't be loaded.
     """
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise ValueError(f"serve needs {' and '.join(missing)}: pip install 'domadapt[serve]'")
@@ -376,11 +364,7 @@ def serve(cfg: DictConfig) -> None:
 
 
 def listening(host: str, port: object) -> socket.socket:
-    """A socket that is bound already.
-
-    Raises:
-        ValueError: no such port or host, or somebody listens there.
-    """
+    """A socket that is bound already."""
     if type(port) is not int or not 0 <= port < 2**16:
         raise ValueError(f"port={port!r}: expected a whole number from 0 (any that is free) to {2**16 - 1}")
     try:

@@ -1,7 +1,7 @@
-"""From a configuration to a session: problem, encoder, methods, validators. Past this file no configuration travels.
+"""From a configuration, a composed ``train.yaml``, to a session: problem, encoder, methods, validators.
 
-``cfg`` is a composed ``train.yaml``. What is wrong with it is a ValueError, which names the setting or file, its value,
-what was expected and the fix.
+Past this file no configuration travels. What is wrong with it is a ValueError that names the setting or file, its
+value, what was expected and the fix.
 """
 
 import logging
@@ -44,14 +44,12 @@ MANY = 0.1  # share of texts that are cut off, from which on it is told at once;
 
 def read_config(cfg: DictConfig) -> RunConfig:
     """What is asked for, before anything is read or made."""
-    return RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg))
+    return RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg), cfg)
 
 
 def source_only(cfg: DictConfig) -> DictConfig | None:
-    """The configuration of the run without methods that this one learns from; None where no method reads it.
-
-    Where a run names its own folder, the other is in that folder.
-    """
+    """The configuration of the run without methods that this one learns from, in its folder if it names one; None where
+    no method reads it."""
     if not any("source_only" in method.reads for method in make_methods(cfg).values()):
         return None
     made = cfg.copy()
@@ -67,19 +65,12 @@ def source_only(cfg: DictConfig) -> DictConfig | None:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is to be solved, before anybody says how.
+    """What is to be solved, before anybody says how."""
 
-    Attributes:
-        domains: without sealed test and ceiling.
-        task: with the classes of the source.
-        task_config: its settings.
-        sealed: the target test, for the final evaluation alone; None without target labels.
-    """
-
-    domains: Domains
-    task: Task
+    domains: Domains  # without sealed test and ceiling
+    task: Task  # with the classes of the source
     task_config: dict[str, Any]
-    sealed: SealedTest | None
+    sealed: SealedTest | None  # the target test, for the final evaluation alone; None without target labels
 
 
 def read_problem(cfg: DictConfig) -> Problem:
@@ -193,6 +184,8 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     _tell_truncation(session)
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
     session.attach()
+    for module in (encoder, *methods.values()):
+        module.to(device)  # type: ignore[attr-defined]
     return session, sealed
 
 
@@ -202,11 +195,7 @@ def parse_cache(cfg: DictConfig, domains: Domains) -> Any:
 
 
 def refuse_foreign_trees(readers: Sequence[str], domains: Domains, parser: str) -> None:
-    """Refuse what reads trees of target text which an English pipeline would make of another language.
-
-    Raises:
-        ValueError: naming it and the fix.
-    """
+    """Refuse what reads trees of target text which an English pipeline would make of another language."""
     if readers and (message := foreign((text.text for text in domains.unlabelled.texts[:READ]), parser)):
         raise ValueError(f"{', '.join(readers)}: reads trees of {domains.target}, and {message}; or leave it out")
 
@@ -215,17 +204,16 @@ def make_rules(cfg: DictConfig) -> PathRules | None:
     """The rule baseline of a run; None where it trains a network."""
     if not cfg.floor:
         return None
-    names, name = [str(name) for name in cfg.floor], next(iter(cfg.floor))
-    if len(names) > 1:
+    if len(names := [str(name) for name in cfg.floor]) > 1:
         raise ValueError(f"floor={names}: expected one; run them one by one")
     groups = ("injection", "adaptation", "control")
     given = [f"{group}={'+'.join(map(str, cfg[group]))}" for group in groups if cfg[group]]
     given += [f"train_on={cfg.train_on}"] * (cfg.train_on != "source")
     if given:
         raise ValueError(
-            f"floor={name}: rules in place of a network, learnt from the source; leave out {' and '.join(given)}"
+            f"floor={names[0]}: rules in place of a network, learnt from the source; leave out {' and '.join(given)}"
         )
-    rules: PathRules = make(cfg.floor[name])
+    rules: PathRules = make(cfg.floor[names[0]])
     return rules
 
 

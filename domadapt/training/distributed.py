@@ -43,13 +43,10 @@ class SafeCheckpointIO(CheckpointIO):
 
 
 class Spawned(DDPStrategy):
-    """Distributed data parallel in spawned processes, which share this one's threads and are as quiet.
+    """Distributed data parallel in so many processes, which share this one's threads and are as quiet.
 
     Spawned, not started by the command line anew, as Lightning's ``ddp`` does: that would start its whole sweep anew,
     and is not there in a notebook.
-
-    Args:
-        processes: on this machine.
     """
 
     def __init__(self, processes: int) -> None:
@@ -99,8 +96,7 @@ def threads_of_a_job() -> int:
 
 @contextmanager
 def settings_of_torch() -> Iterator[None]:
-    """Afterwards the caller's threads, of BLAS too, and determinism are what they were: a run may be a call in a larger
-    program."""
+    """Afterwards threads, of BLAS too, and determinism are what they were: a run may be a call in a larger program."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
@@ -127,11 +123,7 @@ def trainer_options(options: TrainerOptions, device: torch.device) -> dict[str, 
 
 
 def check_devices(options: TrainerOptions, device: torch.device) -> None:
-    """Refuse what can't be started.
-
-    Raises:
-        ValueError: naming the setting, its value and what is expected.
-    """
+    """Refuse what can't be started."""
     found = torch.cuda.device_count() if device.type == "cuda" else None
     if type(options.devices) is not int or options.devices < 1 or (found and options.devices > found):
         raise ValueError(

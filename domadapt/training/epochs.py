@@ -228,11 +228,7 @@ class Epochs(Callback):
             self._held = {epoch: copied(weights)}
 
     def weights(self, epoch: int) -> dict[str, Any]:
-        """Those after an epoch: ``encoder``, ``methods`` and their ``memory``.
-
-        Raises:
-            ValueError: the file is damaged, or of another epoch or cell.
-        """
+        """Those after an epoch: ``encoder``, ``methods`` and their ``memory``."""
         if epoch in self._held:
             return self._held[epoch]
         path = self._file(epoch)

@@ -15,7 +15,7 @@ from domadapt.config.overrides import quote
 from domadapt.data.records import Record, Span
 from domadapt.inference.model import Model, load
 from domadapt.runs.key import run_folder
-from domadapt.training.run import train
+from domadapt.training.cell import train
 
 Spans = Sequence[tuple[int, int, str]]
 
@@ -89,11 +89,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return self.classes_[[known[str(prediction.label)] for prediction in found]]
 
     def predict_proba(self, X: Iterable[str]) -> Any:
-        """(texts, classes) probabilities, the classes as in ``classes_``.
-
-        Raises:
-            ValueError: the task is extraction.
-        """
+        """(texts, classes) probabilities, the classes as in ``classes_``."""
         model = self._fitted()
         shares = model.probabilities(X)
         return shares[:, [model.session.task.labels.index(str(label)) for label in self.classes_]]

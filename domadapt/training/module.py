@@ -16,13 +16,7 @@ from domadapt.training.options import TrainerOptions
 
 
 class AdaptationModule(pl.LightningModule):
-    """Trains an encoder on labelled source text with any methods on top.
-
-    Args:
-        session: what :func:`domadapt.training.build.build` made.
-        options: of learning rate, weight decay, warm-up and clipping.
-        steps: total steps.
-    """
+    """Trains an encoder on labelled source text with any methods on top, in so many steps in all."""
 
     def __init__(self, session: Session, options: TrainerOptions, steps: int) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,7 @@ MOST_THREADS = 1024  # more crash torch where the system has no room for them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerOptions:
-    """What ``conf/trainer/default.yaml`` explains, setting by setting; ``epochs`` are all there are, extra ones too.
-
-    Raises:
-        ValueError: naming the setting, its value and its range.
-    """
+    """What ``conf/trainer/default.yaml`` explains, setting by setting; ``epochs`` are all there are, extra ones too."""
 
     device: str
     devices: int
@@ -78,19 +74,17 @@ class TrainerOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """One run as it is asked for: what a composed ``train.yaml`` comes to before anything is read or made.
+    """One run as it is asked for: what a composed ``train.yaml`` comes to before anything is read or made."""
 
-    Attributes:
-        values: the resolved configuration, as plain dicts and lists.
-        options: of training.
-        key: of the cell.
-        folder: of the run.
-    """
-
-    values: dict[str, Any]
+    values: dict[str, Any]  # the resolved configuration, as plain dicts and lists
     options: TrainerOptions
-    key: str
+    key: str  # of the cell
     folder: Path
+    composed: Any  # what :mod:`domadapt.training.build` makes the parts of
+
+    def with_task(self, task: dict[str, Any]) -> "RunConfig":
+        """With the task as the source has told it."""
+        return replace(self, values=self.values | {"task": task})
 
     @property
     def in_domain(self) -> bool:
@@ -104,14 +98,7 @@ class RunConfig:
 
 
 def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
-    """The options of a run; settings beside them that training could only fail on later are checked, too.
-
-    Args:
-        cfg: a composed ``train.yaml``.
-
-    Raises:
-        ValueError: naming the setting, its value and its range.
-    """
+    """The options of a composed ``train.yaml``; settings beside them that training would fail on later are checked."""
     trainer = cfg["trainer"]
     given = {field.name: trainer[field.name] for field in fields(TrainerOptions)}
     _whole("trainer.epochs", given["epochs"], 1)
@@ -129,14 +116,7 @@ def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
 
 
 def check(cfg: Mapping[str, Any]) -> None:
-    """What is wrong with a configuration, as far as it shows before anything heavy is imported: a second, not ten.
-
-    Args:
-        cfg: a composed ``train.yaml``.
-
-    Raises:
-        ValueError: naming the setting, its value and its range, or the file that is not there.
-    """
+    """What is wrong with a composed ``train.yaml``, as far as it shows before anything heavy is imported."""
     options = read_options(cfg)
     for name, known in CHOICES.items():
         if str(value := getattr(options, name)) not in known:
@@ -145,11 +125,7 @@ def check(cfg: Mapping[str, Any]) -> None:
 
 
 def check_data(data: Mapping[str, Any]) -> None:
-    """What is wrong with corpora, as far as it is told by a file that is not there, or one that is read in no time.
-
-    Raises:
-        ValueError: naming the file, its line, and the setting that mends it.
-    """
+    """What is wrong with corpora, as far as it is told by a file that is not there, or one that is read in no time."""
     if _lacks_something(data) or _small(data):
         from domadapt.config.compose import make
 

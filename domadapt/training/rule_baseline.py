@@ -21,16 +21,10 @@ log = logging.getLogger(__name__)
 
 
 def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, status: Status) -> dict[str, Any]:
-    """Learn the rules, then apply them; target labels are opened after that.
-
-    Args:
-        folder: where predictions are written.
+    """Learn the rules, then apply them, with predictions in ``folder``; target labels are opened after that.
 
     Returns:
         For metrics.json: ``stages``, ``source_dev``, ``target_test`` and so on.
-
-    Raises:
-        ValueError: texts are to be classified, and rules extract spans.
     """
     domains, task, texts = problem.domains, problem.task, problem.domains.unlabelled.texts
     if task.kind != "token":

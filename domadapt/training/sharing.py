@@ -31,10 +31,6 @@ BESIDE = ("predictions.jsonl", "card.json", "card.md")  # what lies with a run's
 class SharedNetwork:
     """The weights of each epoch, in the cache, for runs that would train the same.
 
-    Args:
-        config: of the run that asks.
-        session: what it works with.
-
     Attributes:
         key: of the training; None where the target takes part in it, so that there is no other pair to share it with.
         shared: whether the run does share.
@@ -92,34 +88,33 @@ def forget_networks(cache: Path, keys: Iterable[str | None]) -> None:
 
 
 class SharedCeiling:
-    """One in-domain run: it knows nothing of the source, so pairs with the same target share it.
+    """One in-domain run: it knows nothing of the source, so pairs with the same target share it. Other runs share none.
 
     Args:
-        config: of the run that asks.
-        domains: the ceiling's own problem.
-        sealed: its test, which stays sealed: only a hash of it is read.
+        sealed: the test, which stays sealed: only a hash of it is read.
     """
 
     def __init__(self, config: RunConfig, domains: Domains, sealed: SealedTest | None) -> None:
-        reads = (domains.source_train, domains.source_dev, domains.source_test, domains.unlabelled)
-        content = hashlib.sha256(repr(reads).encode()).hexdigest(), sealed.fingerprint() if sealed else None
-        self.key = _digest(cell_key(config.values, without=("data",)), config.values["method"], *content)
+        self.key = None
+        if config.in_domain:
+            reads = (domains.source_train, domains.source_dev, domains.source_test, domains.unlabelled)
+            content = hashlib.sha256(repr(reads).encode()).hexdigest(), sealed.fingerprint() if sealed else None
+            self.key = _digest(cell_key(config.values, without=("data",)), config.values["method"], *content)
         self._note = Path(config.values["paths"]["cache"], f"ceiling-{self.key}.json")
 
     def once(self) -> AbstractContextManager[None]:
         """Hold it: another cell that asks for the same ceiling waits for this one's."""
-        return one_at_a_time(self._note)
+        return one_at_a_time(self._note) if self.key else nullcontext()
 
     def made(self, folder: Path) -> None:
         """A cell has made it: others may take it from its run folder."""
-        write_atomic(self._note, json.dumps({"folder": str(folder.resolve())}))
+        if self.key:
+            write_atomic(self._note, json.dumps({"folder": str(folder.resolve())}))
 
     def take(self, folder: Path, source: str) -> dict[str, Any] | None:
-        """Copy what another cell has made, model and predictions, unless there is none that is whole.
-
-        Returns:
-            The other cell's metrics, with the folder they are from.
-        """
+        """Copy what another cell has made, model and predictions; gives its metrics, None if there is none whole."""
+        if not self.key:
+            return None
         try:
             other = Path(json.loads(self._note.read_text(encoding="utf-8"))["folder"])
             verify_checksums(other / "model")

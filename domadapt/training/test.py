@@ -55,7 +55,6 @@ def final_scores(
     Args:
         tested: None where there are no target labels.
         dev: predictions on source dev.
-        folder: where predictions are written.
     """
     headline, scores = session.task.headline, tested.scores if tested else {}
     picked = {v.name: epochs.best(v) for v in epochs.validators if epochs.rated(v)}
@@ -96,11 +95,7 @@ def scores_on_test(
     scores: Scores,
     folder: Path,
 ) -> dict[str, Any]:
-    """What metrics.json says of the target test, and the predictions as a file.
-
-    Args:
-        folder: where predictions are written.
-    """
+    """What metrics.json says of the target test; the predictions go into ``folder``."""
     texts = [r.text for r in domains.unlabelled.texts] + [r.text for r in domains.source_train]
     seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
     clean = [(r, p) for r, p in zip(records, predictions, strict=True) if identity(r.text) not in seen]

@@ -1,5 +1,6 @@
-"""Each adaptation alone lowers what it says it lowers, beside all the others; its arithmetic against a plain one."""
+"""Each adaptation alone lowers what it says it lowers; its arithmetic against a plain one; next to nothing to learn."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,16 +9,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 import domadapt
+from domadapt.data.readers import read
 from domadapt.methods.adaptation.averaging import Averaging
+from domadapt.methods.adaptation.guidelines import Guidelines
+from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel
 from domadapt.methods.adaptation.matching import SCALES, coral, mmd
 from domadapt.methods.session import Session
 from domadapt.methods.units import level_of, states_of
 from domadapt.runs.key import cell_key
+from domadapt.syntax.parser import load_pipeline
 from domadapt.training.build import build, read_problem
-from tests.support import METHODS, corpora, finished, of_yaml, setting_of, tiny_encoder, tiny_step
+from tests.support import METHODS, corpora, finished, of_yaml, setting_of, tiny_encoder, tiny_step, write_jsonl
 
 ADAPTATIONS = [method.partition("=")[2] for method in METHODS if method.startswith("adaptation=")]
 WITHOUT = {  # a loss: what there is instead
@@ -210,3 +217,157 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(t
         prepared(tmp_path)
     with pytest.raises(ValueError, match=r"teachers=\[\]: expected folders of finished runs"):
         prepared()
+
+
+@pytest.fixture(scope="module")
+def method() -> MaskedLanguageModel:
+    made = MaskedLanguageModel(0, 1e-3, 1e-3, 4, 0.15, True, 1.0)
+    setting_of(tiny_encoder(), made)
+    return made
+
+
+@given(seed=st.integers(0, 1000), share=st.floats(0, 1))
+def test_special_pieces_stay_and_the_rest_is_restorable(method: MaskedLanguageModel, seed: int, share: float) -> None:
+    torch.manual_seed(seed)
+    tokenizer = method.session.encoder.tokenizer
+    ids = torch.randint(len(tokenizer), (4, 60))
+    ids[:, ::7] = torch.tensor(tokenizer.all_special_ids)[torch.randint(len(tokenizer.all_special_ids), (4, 9))]
+    before = ids.clone()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(method.masking, "mlm_probability", share)
+        corrupted, chosen = method.mask(ids)
+    assert not chosen[torch.isin(ids, torch.tensor(tokenizer.all_special_ids))].any()
+    assert torch.equal(corrupted[~chosen], ids[~chosen]) and torch.equal(ids, before)
+
+
+def test_shares_are_those_of_the_paper(method: MaskedLanguageModel) -> None:
+    torch.manual_seed(0)
+    word = method.session.encoder.tokenizer.convert_tokens_to_ids("screen")
+    corrupted, chosen = method.mask(torch.full((400, 100), word))
+    mask_id = method.session.encoder.tokenizer.mask_token_id
+    assert word not in method.session.encoder.tokenizer.all_special_ids
+    assert abs(chosen.float().mean() - 0.15) < 0.01
+    assert abs((corrupted[chosen] == mask_id).float().mean() - 0.80) < 0.02
+    assert abs((corrupted[chosen] == word).float().mean() - 0.10) < 0.02
+
+
+def test_the_joint_loss_reads_target_text_only() -> None:
+    method = MaskedLanguageModel(0, 1e-3, 1e-3, 4, 0.5, True, 1.0)
+    session = setting_of(tiny_encoder(), method)
+    assert method.losses(tiny_step(session, target=False)) == {}
+    loss = method.losses(tiny_step(session))["masked_lm"]
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert session.encoder.base.get_input_embeddings().weight.grad is not None
+
+
+def test_without_a_joint_stage_there_is_no_joint_loss() -> None:
+    method = MaskedLanguageModel(2, 1e-3, 1e-3, 4, 0.15, True, 0.0)
+    assert method.losses(tiny_step(setting_of(tiny_encoder(), method))) == {}
+
+
+def test_quoted_strings_are_found_in_their_text(tmp_path: Path) -> None:
+    row = {"text": "A fantastic fan, a loud fan.", "spans": [
+        {"text": "fan", "type": "aspect"}, {"text": "fan", "label": "aspect"}, {"text": "lid", "type": "aspect"},
+    ]}  # fmt: skip
+    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
+    corpus = read(tmp_path / "a.jsonl", domain="laptop")
+    assert [(span.start, span.end) for span in corpus.records[0].spans or ()] == [(12, 15), (24, 27)]
+    assert corpus.warnings["span whose text is not in the text, left out"] == 1
+
+
+def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> None:
+    overrides = [*corpora(tmp_path), f"paths.cache={tmp_path}/cache", f"paths.runs={tmp_path}/runs"]
+    texts = [record.text for record in read(tmp_path / "target.jsonl", domain="laptop", labelled=False).records]
+    lines = [{"text": text, "spans": [{"text": text.split()[-1].strip("."), "type": "aspect"}]} for text in texts[:8]]
+    path = tmp_path / "llm.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {"text": "None of theirs.", "spans": []}]))
+    given = ["adaptation=external_labels", f"adaptation.external_labels.path={path}"]
+    metrics = domadapt.train([*overrides, *given], seed=1)
+    assert metrics["config"]["target_labels"] == 0 and metrics["role"] == "adapted"
+    assert metrics["stages"]["external_labels/texts"] == len({line["text"] for line in lines})
+    assert 0 <= metrics["stages"]["external_labels/llm.jsonl"] <= 1
+    assert all(line["losses"]["external_labels"] > 0 for line in metrics["curve"])
+    path.write_text('{"text": "None of theirs.", "spans": []}\n')
+    with pytest.raises(ValueError, match="none of its 1 labelled texts is among"):
+        domadapt.train([*overrides, *given], seed=2)
+    with pytest.raises(ValueError, match=r"external_labels.path=None: expected a file"):
+        domadapt.train([*overrides, given[0]], seed=2)
+
+
+WORDS = ["apple", "bridge", "candle", "dragon", "engine", "forest", "garden", "hammer", "island", "jacket", "kettle"]
+
+
+@pytest.mark.parametrize("texts", [[f"The {word} is great." for word in WORDS], ["The lens is great."] * 12])
+def test_nouns_that_come_once_and_a_single_noun(tmp_path: Path, texts: list[str]) -> None:
+    overrides = corpora(tmp_path)
+    rows = [
+        {
+            "id": str(i),
+            "text": text,
+            "spans": [
+                {"start": at, "end": at + len(word), "type": kind}
+                for at, word, kind in ((4, text.split()[1], "aspect"), (text.index("great"), "great", "opinion"))
+            ],
+        }
+        for i, text in enumerate(texts)
+    ]
+    write_jsonl(tmp_path / "source.jsonl", rows)
+    methods = ["adaptation=[self_training,term_substitution]", "data.dev_by=record", "trainer.epochs=1"]
+    metrics = domadapt.train([*overrides, *methods])
+    assert 0 < metrics["stages"]["term_substitution/terms"] <= len(texts)
+
+
+def test_terms_can_not_need_an_opinion_where_none_is_annotated() -> None:
+    method = Guidelines(terms_need_opinion=True, not_terms=None)
+    session = setting_of(tiny_encoder(labels=3), method)
+    session.task.types, session.task.labels = ["NEG", "POS"], ["O", "B-NEG", "I-NEG", "B-POS", "I-POS"]
+    method.session = session
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("domadapt.methods.terms.noun_kinds", lambda *of: frozenset({"NEG", "POS"}))
+        with pytest.raises(ValueError, match="terms_need_opinion=true: expected a span type of opinions"):
+            method.prepare()
+
+
+def test_spans_are_nothing_to_classification(tmp_path: Path) -> None:
+    methods = ["task=classification", "adaptation=term_substitution", "trainer.epochs=1"]
+    stages = domadapt.train([*corpora(tmp_path), *methods])["stages"]
+    assert stages["term_substitution/terms"] == 0 < stages["term_substitution/others"]
+
+
+def test_a_parser_that_is_loaded_in_the_middle_of_training_changes_no_number(tmp_path: Path) -> None:
+    def trained(name: str) -> object:
+        folder = tmp_path / name
+        overrides = [*corpora(tmp_path), "adaptation=term_substitution", "trainer.threads=1", f"paths.run={folder}"]
+        return [(line["losses"], line["validators"]) for line in domadapt.train(overrides)["curve"]]
+
+    warm = trained("warm")
+    load_pipeline.cache_clear()  # the parses of the corpora are in the cache: what is made anew each epoch loads it
+    assert trained("cold") == warm
+
+
+def test_what_was_mended_is_counted_as_read_not_at_every_epoch(tmp_path: Path) -> None:
+    overrides = corpora(tmp_path)
+    rows = [
+        {
+            "id": str(i),
+            "text": f"The lens of a strap{i} is dull, number {i}.",
+            "spans": [{"start": 4, "end": 8, "type": "aspect"}, {"start": 9, "end": 10, "type": "opinion"}],
+        }
+        for i in range(20)
+    ]
+    write_jsonl(tmp_path / "source.jsonl", rows)
+    often = "span off word boundaries, snapped outward"
+    told = [
+        domadapt.train(
+            [
+                *overrides,
+                "data.dev_by=record",
+                "adaptation=term_substitution",
+                "adaptation.term_substitution.share=1.0",
+                f"trainer.epochs={n}",
+            ]
+        )["counts"]["warnings"][often]
+        for n in (1, 2)
+    ]
+    assert told[0] == told[1] == 20

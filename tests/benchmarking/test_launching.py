@@ -14,7 +14,7 @@ from hydra.errors import MissingConfigException
 
 from domadapt.benchmarking import plan as planning
 from domadapt.benchmarking.launching import _without_listing, jobs_at_once, launch, portable
-from domadapt.config.compose import compose, user_error
+from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.data.records import DataError, Location
 from domadapt.runs.key import cell_key
 from domadapt.training.distributed import threads_of_a_job
@@ -116,7 +116,7 @@ def test_how_many_run_at_once_is_said_where_it_is_known(overrides: list[str], co
 
 def test_a_plan_divides_by_no_guess(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(planning, "estimate", lambda todo: [150.0] * 4)
-    todo = [planning.PlannedCell("source_only", 1, (), compose("train", [f"paths.runs={tmp_path}"]))] * 4
+    todo = [planning.PlannedCell("source_only", 1, (), to_builtin(compose("train", [f"paths.runs={tmp_path}"])))] * 4
     said = planning.plan(todo, None, "ray")
     assert "launcher ray, as many at once as there is room for" in said
     assert "about 10 min for 4 of them, one after the other" in said

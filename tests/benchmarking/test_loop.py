@@ -1,24 +1,23 @@
-"""Benchmarks: the plan, the table while they run, what is run again and what is not, and the failures at the end."""
+"""Benchmarks and sweeps: the plan, what is run again and what is not, failures at the end; what may lead a search."""
 
-import io
 import json
-import logging
 import re
-import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
+from hydra.core.hydra_config import HydraConfig
 
-from domadapt.benchmarking.live import LiveTable, logs_above_the_table
-from domadapt.benchmarking.loop import benchmark, tell_of_other_hardware
+from domadapt.benchmarking.launching import check_search
+from domadapt.benchmarking.loop import Watch, benchmark, tell_of_other_hardware, told_apart
 from domadapt.benchmarking.plan import PlannedCell, cells, plan
-from domadapt.config.compose import compose
+from domadapt.benchmarking.sweep import Sweep
+from domadapt.config.compose import compose, to_builtin
 from domadapt.config.overrides import lengthen
 from domadapt.runs.key import cell_key
 from domadapt.runs.status import Status
-from tests.support import corpora, records, write_jsonl
+from tests.support import Command, corpora, records, write_jsonl
 
 
 def overrides(folder: Path, *more: str) -> list[str]:
@@ -98,7 +97,7 @@ def test_a_cell_is_called_as_the_matrix_calls_it(tmp_path: Path) -> None:
     more += ["benchmark.only=[strong,few,plain,gnn]", "benchmark.seeds=[1]"]
     found = todo(overrides(tmp_path, *more))
     names = ["strong", "few+8_labels", "other", "gnn"]
-    assert [cell.config.method for cell in found] == names == [cell.folder.parent.name for cell in found]
+    assert [cell.config["method"] for cell in found] == names == [cell.folder.parent.name for cell in found]
     assert [compose("train", cell.overrides).method for cell in found] == names  # as its launcher sees it
     assert [cell.method for cell in found] == ["strong", "few", "plain", "gnn"]
 
@@ -122,26 +121,21 @@ def test_matrices_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         todo(overrides(tmp_path, "seed=1"))
 
 
-def test_the_live_table_says_what_runs_and_what_is_done(tmp_path: Path) -> None:
+def test_it_is_told_which_cells_have_ended(tmp_path: Path) -> None:
     found = todo(overrides(tmp_path))
-    watch = LiveTable(found, Console(width=100))
+    watch = Watch(found)
     status = Status(found[1].folder, found[1].key)
     with status.during("fit"):
         status.note(0.0, epoch=1, epochs=3, step=20, steps=60)
     names = dict.fromkeys(("source", "target", "method"), "") | {"task": "extraction", "role": "adapted"}
     scores = {"headline": "span_f1", "source_dev": {}, "target_test": {"span_f1": 0.625}}
     metrics = {**names, **scores, "key": found[0].key, "seed": 1, "curve": [], "config": {}, "seconds": {"fit": 3.0}}
-    found[0].folder.mkdir(parents=True)
-    (found[0].folder / "metrics.json").write_text(json.dumps(metrics), encoding="utf-8")
-    (found[2].folder).mkdir(parents=True)
-    (found[2].folder / "metrics.json").write_text('{"half', encoding="utf-8")
+    for folder, text in ((found[0].folder, json.dumps(metrics)), (found[2].folder, '{"half')):
+        folder.mkdir(parents=True)
+        (folder / "metrics.json").write_text(text, encoding="utf-8")
     Status(found[3].folder, found[3].key).failed(ValueError("seed"))
-    assert [cell.name for cell in watch.look()] == [found[0].name]
-    with watch.console.capture() as drawn:
-        watch.console.print(watch.table())
-    text = drawn.get()
-    assert "62.5 ●·" in text and "◐✗" in text and "1 of 4 cells" in text
-    assert f"◐ {found[1].name}: fit, epoch 1 of 3, step 20 of 60" in text
+    assert [*watch.look()] == [f"{found[0].name}: span_f1 62.5, 3 s", f"{found[3].name}: failed: ValueError: seed"]
+    assert [*watch.look()] == [] and [*watch.ended] == [found[0].folder]
     assert "2 started: go on from their last checkpoint" in plan(found, 2, "joblib")
 
 
@@ -191,13 +185,95 @@ def test_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert cell_key(misspelt) not in keys
 
 
-def test_logs_go_to_standard_error_as_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rich replaces it while a table is shown."""
-    old, new, handler = io.StringIO(), io.StringIO(), logging.StreamHandler()
-    handler.setStream(old)
-    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
-    monkeypatch.setattr(sys, "stderr", new)
-    with logs_above_the_table():
-        logging.getLogger().warning("while")
-    logging.getLogger().warning("after")
-    assert (new.getvalue(), old.getvalue()) == ("while\n", "after\n")
+@pytest.fixture
+def sweeping(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """Runs `domadapt train -m` on a small problem."""
+    monkeypatch.setattr(Sweep, "command", ())
+    given = [*corpora(tmp_path), "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
+    return lambda *overrides: command("train", "-m", *given, *overrides)
+
+
+def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Command, tmp_path: Path) -> None:
+    code, out, err = sweeping("seed=-2,1")
+    assert code == 2
+    assert out.startswith("2 cells: 1 pairs × 1 methods × 2 seeds; launcher in_process, 1 at once\n  2 to run\n")
+    assert out.count("span_f1 on the target test") == 1
+    assert "domadapt train: 1 of 2 cells failed; the same command runs these again, and no other:" in err
+    assert "seed=-2: expected a whole number" in err
+    (metrics,) = (tmp_path / "runs").rglob("metrics.json")
+    written = metrics.stat().st_mtime_ns
+    code, out, err = sweeping("seed=1,-2")
+    assert (code, metrics.stat().st_mtime_ns) == (2, written)
+    assert "seed=-2: expected a whole number" in err and not out, "what is left fails, and is told before the plan"
+    assert "domadapt train -m data=my_files" in metrics.read_text(encoding="utf-8")  # the command as it was typed
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["seed=1,2", "trainer.learning_rte=0.1,0.2"], "trainer.learning_rte: there is no such setting; did you mean"),
+        (["injection=none,lisaa"], "injection=lisaa: there is no such option"),
+        (["seed=1,1"], "are one and the same run"),
+        (["trainer.learning_rate=interval(0,1)"], "does not support sweep type"),
+    ],
+)
+def test_a_grid_that_makes_no_sense_is_one_line(
+    sweeping: Command, tmp_path: Path, overrides: list[str], told: str
+) -> None:
+    code, out, err = sweeping(*overrides)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert told in err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_cells_are_called_what_tells_them_apart(tmp_path: Path) -> None:
+    def names(*settings: str) -> list[str]:
+        given = [(*corpora(tmp_path), setting) for setting in settings]
+        configs = [compose("train", one) for one in given]
+        found = [PlannedCell(c.method, c.seed, one, to_builtin(c)) for c, one in zip(configs, given, strict=True)]
+        return [cell.method for cell in told_apart(found)]
+
+    assert names("injection=none", "injection=gnn", "seed=2") == ["source_only", "gnn", "source_only"]
+    rates = ["source_only (trainer.learning_rate=0.1)", "source_only (trainer.learning_rate=0.2)"]
+    assert names("trainer.learning_rate=0.1", "trainer.learning_rate=0.2") == rates
+
+
+@pytest.mark.skipif(find_spec("optuna") is None, reason="the extra [optuna] is not installed")
+def test_a_search_says_how_long_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    config = compose("train", ["sweeper=optuna", "hydra.sweeper.n_trials=7"], with_hydra=True)
+    Sweep().on_multirun_start(config)
+    assert capsys.readouterr().out == "search: 7 runs, each chosen by the values of those before: no plan\n"
+    Sweep().on_multirun_start(compose("benchmark", ["sweeper=optuna"], with_hydra=True))
+    assert capsys.readouterr().out == ""
+
+
+class Bound:
+    """A validator that is marked as reading target labels."""
+
+    name = "a_bound"
+    uses_target_labels = True
+
+
+def searching(monkeypatch: pytest.MonkeyPatch, sweeper: str) -> None:
+    """As in a job of `-m` with this sweeper."""
+    settings = compose("train", with_hydra=True).hydra
+    settings.mode = "MULTIRUN"
+    settings.runtime.choices["hydra/sweeper"] = sweeper
+    monkeypatch.setattr(HydraConfig, "get", staticmethod(lambda: settings))
+
+
+def test_a_search_by_target_labels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    cfg = compose("train")
+    cfg.selection = {"_target_": f"{__name__}.Bound"}
+    searching(monkeypatch, "basic")
+    check_search(cfg, "train")  # a sweep over seeds may print the bound
+    searching(monkeypatch, "optuna")
+    with pytest.raises(ValueError, match="selection=a_bound: reads target labels"):
+        check_search(cfg, "train")
+    check_search(compose("train"), "train")
+
+
+def test_a_search_needs_a_verb_with_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    searching(monkeypatch, "optuna")
+    with pytest.raises(ValueError, match="parse has no value to search by"):
+        check_search(compose("parse"), "parse")

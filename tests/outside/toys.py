@@ -30,7 +30,9 @@ class Teacher(Method):
 
     def attach(self, session: Session) -> None:
         super().attach(session)
-        self.teacher = session.encoder.twin().requires_grad_(False)
+        own = session.encoder
+        self.teacher = type(own)(own.name, own.kind, own.labels).requires_grad_(False)
+        self.teacher.load_state_dict(own.state_dict())
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
         return []

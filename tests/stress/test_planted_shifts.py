@@ -62,16 +62,16 @@ def accuracy_in_a_small_world(method: Method | None, shift: Callable[..., Tensor
         return signs * torch.tensor([2.0, 1.0]) + 0.4 * torch.randn(count, 2, generator=dice), classes
 
     encoder, head = nn.Linear(2, 4), nn.Linear(4, 2)
-    setting = SimpleNamespace(task=Classification(["bad", "good"]), encoder=SimpleNamespace(width=4))
+    session = SimpleNamespace(task=Classification(["bad", "good"]), encoder=SimpleNamespace(width=4))
     groups = [{"params": [*encoder.parameters(), *head.parameters()], "lr": 0.01}]
     if method is not None:
-        method.attach(setting)  # type: ignore[arg-type]
+        method.attach(session)  # type: ignore[arg-type]
         groups += [group for group in method.parameter_groups(0.01) if group["params"]]
     optimizer = torch.optim.Adam(groups)
 
     def view(rows: Tensor) -> Any:
         states = encoder(rows)
-        return SimpleNamespace(output=Output(states[:, None], head(states)), batch=None, setting=setting, weight=1.0)
+        return SimpleNamespace(output=Output(states[:, None], head(states)), batch=None, session=session, weight=1.0)
 
     for number in range(steps):
         (rows, classes), (others, _) = sample(64), sample(64)

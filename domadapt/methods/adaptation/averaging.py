@@ -1,17 +1,16 @@
-r"""The mean of the weights over training's steps is what is scored and saved.
+r"""The mean of the encoder's weights over training's steps is scored and saved.
 
 From a share of training on, after each step k with weights :math:`w_k`,
 
 .. math:: \bar w_k = \bar w_{k-1} + \max(1 - \alpha, \tfrac1k) \, (w_k - \bar w_{k-1}),
 
-for a decay :math:`\alpha` an exponential moving average that begins as a plain mean; without one, the uniform mean of
+with a decay :math:`\alpha` an exponential moving average that begins as a plain mean, without one the uniform mean of
 SWA (Izmailov et al. 2018, https://arxiv.org/abs/1803.05407; under domain shift SWAD, Cha et al. 2021,
-https://arxiv.org/abs/2102.08604). One model at prediction, as fast as any.
+https://arxiv.org/abs/2102.08604). What an injection folds into the encoder stays, and what methods learn on top of it
+is as in the last step.
 
-Costs a copy of the weights, in memory and with every epoch that is kept, and an addition a step; no text is read. It
-takes away the noise of the last steps, no shift: fails where the rate has already decayed to nothing, as there is then
-no noise left, and where averaging begins before training has settled. Weights that an injection folds into the encoder
-stay as it folds them. The average of the encoder alone: what methods learn on top of it is as in the last step.
+Costs a copy of the weights and an addition a step. It takes away the noise of the last steps, no shift: it fails where
+the rate has decayed to nothing, or where averaging begins before training has settled.
 """
 
 from typing import Any

@@ -1,17 +1,15 @@
-r"""Distillation: what saved models say of the target, together, is learnt by one.
+r"""What saved models say of the target, together, is learnt by one.
 
-Of M teachers with logits :math:`z^m` on each row, a text or a word, and the student's logits z,
+With logits :math:`z^m` of M teachers, and z of the student, on each row, a text or a word,
 
 .. math:: L = L_{task} + w \, T^2 \; KL\Big( \frac1M \sum_m \text{softmax}(z^m / T) \,\Big\|\,
           \text{softmax}(z / T) \Big)
 
 on the unlabelled target (Hinton, Vinyals & Dean 2015, https://arxiv.org/abs/1503.02531). Teachers may be seeds of one
-recipe, a larger backbone, models of several sources, or runs whose methods stay with them at prediction: evidence,
-graphs and guards become weights of a stock model.
+recipe, a larger backbone, models of several sources, or models with methods of their own: a stock model is left.
 
 Costs each teacher's pass over the target once, and a pass over a target batch a step. Fails where the teachers are
-wrong alike: nothing here corrects them. Target labels stay locked: a teacher is refused that was trained or chosen by
-labels of this target.
+wrong alike. A teacher that was trained or chosen by labels of this target is refused.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,17 +1,16 @@
-r"""Labels of target texts that a large model, or anyone, wrote: learnt softly, for they may be wrong.
+r"""Labels of target texts that a large model, or anyone, wrote are learnt softly, for they may be wrong.
 
 A network that was trained on the source alone is one teacher, and each file is another. With :math:`p_{ik}` the
 network's probability of class k of word (or text) i, and F files of which :math:`n_{ik}` say k,
 
 .. math:: q_{ik} = \frac{p_{ik} + n_{ik}}{1 + F}
 
-is sharpened and learnt beside the source, with a cross entropy. Where network and file differ it is half and half, and
-what else the network learns decides. No target label is read: what the files hold is an estimate like any other.
+is sharpened and learnt beside the source, with a cross entropy. No target label is read: what the files hold is an
+estimate like any other.
 
-A model of the noise was tried instead, confusion matrices by expectation-maximisation (Dawid & Skene 1979, Applied
-Statistics 28) with the network as prior. Of 400 laptop texts with 40 % wrong spans its labels were worse than the
-mean's (F1 of words 67 to 71, file and mean 75; cross entropy .27 to .48 and .17), and so was the network that learnt
-them (span F1 62.2 and 70.8; source-only 66.9). So was letting what they differ on count for a tenth (70.0).
+Confusion matrices by expectation-maximisation (Dawid & Skene 1979, Applied Statistics 28), the network as prior, were
+worse: of 400 laptop texts with 40 % wrong spans the F1 of words was 67 to 71 (file and mean 75), and span F1 of the
+network that learnt them 62.2 (70.8; source-only 66.9). So was a tenth of the weight for what they differ on (70.0).
 
 Costs a pass of the source-only network over the target, and a step on ``batch_size`` texts beside each on the source.
 Fails where network and files err alike.
@@ -67,11 +66,7 @@ class ExternalLabels(Method):
         self.soft: list[Tensor] = []
 
     def prepare(self) -> dict[str, Any]:
-        """Read the files, and ask the network.
-
-        Raises:
-            ValueError: a file labels none of the target's texts, or with labels that the source does not have.
-        """
+        """Read the files, and ask the network."""
         session = self.session
         network = session.readings.source_only()
         by_text = {example.text.strip(): example for example in session.target if example.index in network}

@@ -1,9 +1,8 @@
-"""What the user knows of how the target would be annotated: switches, stated and never learnt.
+"""What the user knows of how the target would be annotated: switches at decoding, stated and never learnt.
 
-Guidelines are part of the shift between corpora, and no unlabelled text tells them. Does a term count on which no
-opinion is given? Is the product itself a term? Unset, both switches leave predictions as they are. Results with a
-switch set are results of a user who knows it, and the method's name says so. Rules that guess the answers from text
-were measured and withdrawn: they gained on two corpora and lost 6 to 13 points of F1 on three others. Ours.
+Guidelines are part of the shift between corpora, and no unlabelled text tells them: does a term count on which no
+opinion is given? Is the product itself a term? Unset, predictions stay as they are; set, the method's name says so.
+Rules that guess the answers from text gained on two corpora and lost 6 to 13 points of F1 on three others. Ours.
 """
 
 from collections.abc import Sequence

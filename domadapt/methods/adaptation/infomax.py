@@ -1,17 +1,16 @@
-r"""Information maximisation: predictions on the target that are sure one by one and diverse together.
+r"""Predictions on the target learn to be sure one by one and diverse together.
 
-Of the target's rows, texts or words that could be something, with probabilities :math:`p_i` and their mean
+With probabilities :math:`p_i` of the target's texts, or of its words that could be something, and their mean
 :math:`\bar p` over the batch,
 
 .. math:: L = \frac1n \sum_i H(p_i) \; - \; H(\bar p) \cdot 1[H(\bar p) < \rho \ln C],
 
-after Gomes et al. 2010 and SHOT (Liang et al. 2020, https://arxiv.org/abs/2002.08546). The threshold is that of FMIM
-(Chen & Wan 2022, https://arxiv.org/abs/2201.12549), there .5 to .7 nats: classes need not be as many as each other, so
-diversity is asked for only where it is low. B and I of one type count as one class, as there.
+after Gomes et al. 2010 and SHOT (Liang et al. 2020, https://arxiv.org/abs/2002.08546); the threshold is that of FMIM
+(Chen & Wan 2022, https://arxiv.org/abs/2201.12549), for classes need not be equally frequent. B and I of one type
+count as one class.
 
-Costs a forward and backward pass over a target batch a step. Fails where the source's boundary runs through the middle
-of the target's clusters: it makes errors sure. A weight that is large beside the task's loss does so early; and where
-the classes of the target are far less even than :math:`\rho` asks for, it makes up members of the rare ones.
+Costs a pass over a target batch a step. Fails where the source's boundary runs through the target's clusters, for it
+makes errors sure, early if its weight is large; and where the target's classes are less even than :math:`\rho` asks.
 """
 
 import math

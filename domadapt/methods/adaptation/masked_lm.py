@@ -5,10 +5,8 @@ Post-training follows Gururangan et al. 2020 (https://aclanthology.org/2020.acl-
 
 .. math:: L = L_{task}(source) + \lambda L_{MLM}(target).
 
-``epochs=0`` is the joint stage alone, ``weight=0`` the first. Costs as many passes over both domains' text as there
-are epochs (kept in the cache for the next run), and a pass over a target batch a step. Fails where there is little
-text, and, as measured, on the default backbone, a contrastive sentence encoder without a prediction head: it loses a
-point of F1 there.
+Costs ``epochs`` passes over both domains' text (kept in the cache), and a pass over a target batch a step. Fails where
+there is little text, and on the default backbone, a contrastive encoder without a prediction head: a point of F1.
 """
 
 import hashlib
@@ -29,6 +27,7 @@ from domadapt.data.batches import Batch, Example
 from domadapt.data.loaders import BucketSampler
 from domadapt.methods.method import Method, Step, in_range
 from domadapt.methods.session import Session
+from domadapt.runs.key import NUMERICS
 from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time
 
@@ -118,7 +117,7 @@ class MaskedLanguageModel(Method):
         settings = (self.epochs, self.learning_rate, self.head_learning_rate, self.batch_size, self.masked)
         digest = hashlib.sha256(repr(settings).encode())
         digest.update(f"{session.seed} {session.precision} {session.device.type} {torch.__version__}".encode())
-        digest.update(f"{torch.get_num_threads()} {Path(__file__).read_text(encoding='utf-8')}".encode())
+        digest.update(f"{torch.get_num_threads()} {NUMERICS}".encode())
         for name, parameter in encoder.base.named_parameters():
             digest.update(f"{name} {parameter.requires_grad}".encode())
             digest.update(parameter.detach().cpu().numpy().tobytes())

@@ -49,12 +49,10 @@ class Coral(Matching):
     .. math:: L = \frac{1}{4 d^2} \| C_S - C_T \|_F^2 \; + \; \frac1d \| \mu_S - \mu_T \|^2
 
     with covariances C and means :math:`\mu` of the rows' states of width d. The first term is Deep CORAL (Sun & Saenko
-    2016, https://arxiv.org/abs/1607.01719). It can't see a shift that moves all of the target; the second, which can,
-    is left out by ``means=false``.
+    2016, https://arxiv.org/abs/1607.01719); the second sees a shift that moves all of the target.
 
-    Costs a pass over a target batch a step. Fails where batches have fewer rows than the states have numbers:
-    covariances of a few rows are mostly noise. And as every matching of marginals, where classes are not as frequent
-    in both domains.
+    Costs a pass over a target batch a step. Fails where classes are not as frequent in both domains, and where batches
+    have fewer rows than states have numbers: such covariances are mostly noise.
 
     Args:
         means: whether the means count, too.
@@ -97,18 +95,17 @@ SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median squared distance
 class MMD(Matching):
     r"""Maximum mean discrepancy: states of source and target whose distributions are alike.
 
-    The distance between the means of two samples in the space of a kernel k (Gretton et al. 2012, JMLR 13; in networks
-    DAN, Long et al. 2015, https://arxiv.org/abs/1502.02791), in its unbiased form,
+    The distance between two samples' means in the space of a kernel k (Gretton et al. 2012, JMLR 13; in networks DAN,
+    Long et al. 2015, https://arxiv.org/abs/1502.02791), unbiased, as the biased form pulls each domain's rows together:
 
     .. math:: \frac{\sum_{i \ne j} k(x_i, x_j)}{n(n-1)} + \frac{\sum_{i \ne j} k(y_i, y_j)}{m(m-1)}
               - \frac{2 \sum_{ij} k(x_i, y_j)}{nm},
               \qquad k(a, b) = \frac15 \sum_{s} e^{-\|a-b\|^2 / (s \, \sigma^2)},
 
-    with :math:`\sigma^2` the median of all squared distances and s of ¼, ½, 1, 2, 4. Unbiased, so it may be a little
-    below zero where there is nothing left to do; the biased form would go on pulling each domain's rows together.
+    with :math:`\sigma^2` the median of all squared distances and s of ¼, ½, 1, 2, 4.
 
-    Costs a pass over a target batch a step, and a matrix of the rows' distances. Fails as every matching of marginals
-    does, where the classes are not as frequent in both domains; and on small batches, where it is mostly noise.
+    Costs a pass over a target batch a step, and a matrix of the rows' distances. Fails where classes are not as
+    frequent in both domains, and on small batches, where it is mostly noise.
 
     Args:
         level, weight: see :class:`Matching`.
@@ -146,19 +143,17 @@ def mmd(source: Tensor, target: Tensor) -> Tensor:
 class DomainAdversary(Matching):
     r"""Domain-adversarial training: states from which source and target can't be told apart.
 
-    A discriminator d learns to tell the domain of a row, a text or a word that could be something; the encoder f,
-    through a gradient that is reversed, to keep it from that (Ganin et al. 2016, https://arxiv.org/abs/1505.07818):
+    A discriminator d learns to tell a row's domain; the encoder f, through a gradient that is reversed, to keep it from
+    that (Ganin et al. 2016, https://arxiv.org/abs/1505.07818):
 
     .. math:: \min_f \max_d \; L_{task} - \lambda(t) \, L_{d},
               \qquad \lambda(t) = \frac{2}{1 + e^{-10 t}} - 1,
 
     with :math:`L_d` the cross entropy of the domain, each domain counting for half, and t the share of training that
-    is done. What is logged is :math:`L_d`: near ln 2 = .69 the discriminator is at a loss, near 0 it sees the domain
-    plainly.
+    is done. Logged is :math:`L_d`: near ln 2 = .69 the discriminator is at a loss, near 0 it sees the domain plainly.
 
-    Costs a pass over a target batch a step, and the discriminator. Fails where classes are not as frequent in the
-    target as in the source: to match the marginals, rows must then be moved across the boundary. An unsteady game:
-    watch the loss.
+    Costs a pass over a target batch a step, and the discriminator. Fails where classes are not as frequent in both
+    domains, for rows must then cross the boundary; and it is an unsteady game: watch the loss.
 
     Args:
         hidden: width of the discriminator's two hidden layers.

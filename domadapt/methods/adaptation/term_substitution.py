@@ -1,29 +1,25 @@
-r"""Source sentences that speak of the target's things, other ones every epoch.
+r"""Source sentences speak of the target's things, of other ones every epoch.
 
-The shift between reviews is mostly one of vocabulary: only 7 to 12 % of aspect terms are shared between domains. So
-each epoch a share of the source's sentences is rewritten. Each annotated term is replaced, with probability
-``terms``, by a noun phrase of the unlabelled target; each noun outside of any span, with probability ``others``, by
-one of its single nouns, plural for plural; labels stay where they are. The model learns that *where* a word stands
-makes it a term, not which word it is. Akin to CDRG (Yu et al. 2021), without a generator.
+The shift between reviews is mostly one of vocabulary: 7 to 12 % of aspect terms are shared. Each epoch a share of the
+source's sentences is rewritten: each annotated term is replaced, with probability ``terms``, by a noun phrase of the
+unlabelled target; each noun outside of spans, with probability ``others``, by one of its single nouns, plural for
+plural; labels stay where they are. The model learns that *where* a word stands makes it a term. Akin to CDRG
+(Yu et al. 2021), without a generator.
 
 A phrase x is drawn for a term by
 
 .. math:: \text{count}(x)^{.75} \, (.02 + q(x)),
 
-and for another noun with 1 - q(x) in place of q(x). Before the first epoch is over, and without ``belief``, q is the
-same for all. After each epoch the network reads the target: q(x) is the mean over the uses of x of the probability that
-its words are in terms, shrunk by three uses towards the mean of phrases with the same last word, and that towards the
-mean of all. So what the network takes for a term of the target mostly stands where terms do.
+and for another noun with 1 - q(x) in place of q(x). After each epoch, with ``belief``, the network reads the target:
+q(x) is the mean over the uses of x of the probability that its words are in terms, shrunk by three uses towards the
+mean of phrases with the same last word, and that towards the mean of all. Until then, and without, q is constant.
 
-Terms and other nouns are replaced as often, so that a word of the target is no sign of a term, nor of the contrary:
-replacing others less often raises recall and costs more precision, and replacing them alone teaches that nothing of the
-target is a term. Where several span types are mostly nouns, the source tells whether a noun tells its type
-(:func:`type_agreement`). Where it does not (the same aspects, liked and disliked), all are terms. Where it does, a
-phrase of the wrong type would make a label false: spans stay, and other nouns are replaced only where spans are names,
-which their own shape tells too. Where texts are classified there are no terms: nouns are replaced that do not go with
-a class; in a pair of texts a noun of both is replaced alike, lest their relation change. Costs a pass over the target's
-text an epoch, and tokenising what was rewritten. Fails where domains differ in what is annotated rather than in words.
-Ours.
+Terms and other nouns are replaced as often: replacing others less often raises recall and costs more precision, and
+replacing them alone teaches that nothing of the target is a term. Where several span types are mostly nouns and a noun
+tells its type (:func:`type_agreement`), a phrase of the wrong type would make a label false: spans stay, and other
+nouns are replaced only where spans are names. Where texts are classified, nouns are replaced that do not go with a
+class; in a pair of texts a noun of both is replaced alike, lest their relation change. Costs a pass over the target's
+text an epoch, and tokenising. Fails where domains differ in what is annotated rather than in words. Ours.
 """
 
 import itertools

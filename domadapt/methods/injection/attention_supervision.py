@@ -1,25 +1,23 @@
 r"""Pretrained attention heads are pulled towards the relations that they nearly follow already.
 
-Some heads of a pretrained model look from a verb to its object, or from a noun to its adjective, without having been
-told (Clark et al. 2019, https://aclanthology.org/W19-4828). Each chosen head h is given one relation in one direction,
-and learns that the first piece of a word attends to the first pieces S(i) of the words that it is so related with,
+Some heads look from a verb to its object, or from a noun to its adjective, untold (Clark et al. 2019,
+https://aclanthology.org/W19-4828). Each chosen head h is given one relation in one direction, and learns that the first
+piece of a word attends to the first pieces S(i) of the words that it is so related with,
 
 .. math:: L_h = -\frac1{|P|} \sum_{i \in P} \log \sum_{j \in S(i)} A^h_{ij},
 
-on source and target text, for it needs parses and no labels; the loss is the mean over heads. A word has one head, so
-from dependents to heads this is plain cross entropy; a head may have several dependents. Attention is left as it is,
-queries and keys learn, and there are no parameters: the model left behind is a stock one. Where the user's
-pipeline tells coreference (``parser.coreference``), ``coref`` is a relation, too: from a mention to the one before it
-that names the same.
+on source and target text; the loss is the mean over heads. There are no parameters: queries and keys learn, and a stock
+model is left. Where the user's pipeline tells coreference (``parser.coreference``), ``coref`` is a relation, too: from
+a mention to the one before it that names the same.
 
-Where attention can be replaced, A is read before dropout. Other models, such as DeBERTa, return theirs, in training
-after dropout: of what it has taken nothing is learned in that step, and the rest is divided up among what it has left.
+A is read before dropout where attention can be replaced. Other models, such as DeBERTa, return theirs, in training
+after dropout: of what it has taken nothing is learned in that step.
 
 Which head for which relation is measured before training, in parses of the source: the pair of a relation and a head
 with the highest mean attention along the relation, in whichever direction, comes first, then the best pair of another
 relation and another head, and so on. Such a head need not know syntax: one that looks at the word before it looks from
-nouns to adjectives, too. Trees of a control that have one relation, ``linear`` and ``self_loops``, stand
-in for all relations: their best heads are supervised, as many as there are relations.
+nouns to adjectives, too. Trees of a control that have one relation, ``linear`` and ``self_loops``, stand in for all:
+their best heads are supervised, as many as there are relations.
 """
 
 import logging
@@ -34,7 +32,7 @@ from torch import Tensor
 from domadapt.data.batches import Example
 from domadapt.methods.heads import check_place, mass_loss, read_heads
 from domadapt.methods.method import Method, Step, View, both_sides
-from domadapt.methods.session import Session
+from domadapt.methods.session import Session, drawn
 from domadapt.models.output import scores_name
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import PREVIOUS, SELF
@@ -137,15 +135,13 @@ class AttentionSupervision(Method):
         Of a sample of the source's texts; -1 for a kind that is not met.
         """
         session = self.session
-        encoder, source = session.encoder, session.source
+        encoder = session.encoder
         layers, heads = encoder.attention_shape
         total = torch.zeros(len(self.kinds), layers, heads, dtype=torch.float64)
         count = torch.zeros(len(self.kinds), dtype=torch.float64)
         every = [*product(range(layers), range(heads))]
-        chosen = np.random.default_rng(0).permutation(len(source))[:MEASURED]
-        sample = [source[i] for i in sorted(chosen.tolist())]
         with encoder.keeping_scores(every):
-            for batch, output in session.outputs(sample, BATCH, "heads", alone=True):
+            for batch, output in session.outputs(drawn(session.source, MEASURED, 0), BATCH, "heads", alone=True):
                 kinds, *places = self.own(batch, "links")
                 for layer, head in every:
                     mass = output.kept[scores_name(layer, head)].softmax(-1)[tuple(places)]

@@ -1,15 +1,14 @@
 r"""An attention head beside the pretrained ones, whose scores the parse shapes, at prediction as in training.
 
-LIBERT (Pereg, Korat, Wasserblat 2020, https://aclanthology.org/2020.coling-main.158) adds to one layer a head with its
+LIBERT (Pereg et al. 2020, https://aclanthology.org/2020.coling-main.158) adds to one layer a head with its
 own queries, keys and values, and multiplies its attention by the parents' matrix P of the dependency tree:
 
 .. math:: \mathrm{head} = \Big(\mathrm{softmax}\big(\tfrac{QK^\top}{\sqrt d}\big) \circ P\Big) V, \qquad
           \mathrm{output} = W_o\,[\text{pretrained heads}] + W_e\,\mathrm{head}.
 
 :math:`P_{ij} = 1` where the word of piece j is the syntactic head of the word of piece i; a root is its own. A piece
-without a word ([CLS], [SEP], whitespace) gets nothing from the head. With ``shape: bias`` the arcs are no filter but an
-offer: :math:`\mathrm{softmax}(QK^\top/\sqrt d + bP)\,V`, b learned. :math:`W_e` starts at zero: step 0 is the plain
-model.
+without a word ([CLS], [SEP], whitespace) gets nothing. With ``shape: bias`` arcs are an offer, no filter:
+:math:`\mathrm{softmax}(QK^\top/\sqrt d + bP)\,V`, b learned. :math:`W_e` starts at zero: step 0 is the plain model.
 """
 
 import math

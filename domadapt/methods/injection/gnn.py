@@ -1,25 +1,24 @@
 r"""A graph network over the parse supervises the encoder during training and is dropped at prediction.
 
-Each word has two views: what the encoder says of it in its sentence, :math:`h_i` (the mean of its piece states), and
-what a graph network says of it from its neighbours in the dependency tree. In every batch a random share M of the
-words is masked: their node input is a learned vector instead of :math:`W h_i`, so their graph state
+Each word has two views: :math:`h_i`, the mean of its piece states, and what a graph network says of it from its
+neighbours in the dependency tree. A random share M of a batch's words is masked: a learned vector stands for
+:math:`W h_i`, so that
 
 .. math:: z_i = \mathrm{GNN}(\{W h_j\}_{j \notin M}, \text{tree})_i, \quad i \in M
 
-is what the tree around a word tells about it and not its own node input. The encoder is asked to agree with the tree,
-in contrast with the batch's other masked words (InfoNCE, van den Oord et al. 2018):
+is what the tree around a word tells about it. The encoder is asked to agree, in contrast with the batch's other masked
+words (InfoNCE, van den Oord et al. 2018):
 
 .. math:: L_{agree} = -\frac1{|M|} \sum_{i \in M} \log
           \frac{\exp(\cos(P h_i, z_i) / \tau)}{\sum_{j \in M} \exp(\cos(P h_i, z_j) / \tau)}.
 
-Agreement alone can be had from lexical neighbours, so encoder states must also tell the tree itself (Dozat & Manning
-2017): the head of each word among the words of its text, and the relation to it,
+Agreement can be had from lexical neighbours, so states must also tell the tree itself (Dozat & Manning 2017): each
+word's head among the words of its text, and the relation to it,
 
 .. math:: L_{head} = -\log \mathrm{softmax}_j(a_i^\top U b_j)_{head(i)}, \qquad
           L_{relation} = -\log p(r_i \mid h_i, h_{head(i)}).
 
-All three need parses and no labels: they run on source and on target text, and tie the words of both domains to
-relations that do not change between them. Nothing of it is needed to predict: the model left behind is a stock one.
+All three need parses and no labels, and run on source and target text. A stock model is left.
 """
 
 import torch

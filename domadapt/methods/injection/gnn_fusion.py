@@ -1,13 +1,12 @@
-r"""A graph network over the parse that is read at prediction: its word states join the encoder's through a gate.
+r"""A graph network over the parse is read at prediction: its word states join the encoder's through a gate.
 
-Each word's state :math:`h_i`, the mean of its pieces' last states, goes into the graph network; what it says of the
-word from its neighbours in the tree is added to the word's pieces, as far as a gate opens:
+Each word's state :math:`h_i`, the mean of its pieces' last states, goes into the graph network
+(:mod:`domadapt.models.graph_network`); what comes out is added to the word's pieces, as far as a gate opens:
 
 .. math:: h'_p = h_p + \tanh(G\,[h_p; z_p] + g) \odot O z_p, \qquad z_i = \mathrm{GNN}(h, \text{tree})_i,
 
-where :math:`z_p` is the z of the piece's word, and for a piece without a word ([CLS], [SEP], whitespace) the mean of
-its text's words, so that heads that classify texts read the tree, too. G and g start at zero: the gate is closed, and
-step 0 is the plain model. The networks: :mod:`domadapt.models.graph_network`.
+where :math:`z_p` is the z of the piece's word; of a piece without a word ([CLS], [SEP], whitespace), the mean of its
+text's words. G and g start at zero: step 0 is the plain model.
 """
 
 import torch

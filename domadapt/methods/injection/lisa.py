@@ -1,24 +1,20 @@
 r"""Linguistically-informed self-attention: one attention head, or several, learn to be the parser.
 
-Strubell, Verga, Andor, Weiss, McCallum 2018, https://aclanthology.org/D18-1548. One head of one layer scores every pair
+Strubell et al. 2018, https://aclanthology.org/D18-1548. One head of one layer scores every pair
 of pieces with a biaffine form over its own queries and keys,
 
 .. math:: s_{ij} = \frac{q_i^\top U k_j + b^\top k_j}{\sqrt d}, \qquad A_i = \mathrm{softmax}_j(s_{ij}),
 
-and is trained so that each piece attends to the first piece of its word's syntactic head, on source and on target
-text, for the head's loss needs no labels but parses:
+and learns that each piece attends to the first pieces S(i) of its word's syntactic head, children or siblings, on
+source and target text:
 
-.. math:: L = -\frac1{|P|} \sum_{i \in P} \log A_{i,\mathrm{head}(i)}.
+.. math:: L = -\frac1{|P|} \sum_{i \in P} \log \sum_{j \in S(i)} A_{ij}.
 
-A head may look for a word's children or siblings instead: a set S(i) of first pieces, which share its attention,
-:math:`L = -\frac1{|P|} \sum_{i \in P} \log \sum_{j \in S(i)} A_{ij}`.
-
-U starts as the identity and b as zero, so training starts from the pretrained head. A piece without a defined head
-([CLS], [SEP], whitespace, a head that was truncated away) attends freely and is not supervised.
+U starts as the identity and b as zero: step 0 is the plain model. A piece without such words ([CLS], [SEP], whitespace,
+a head that was truncated away) attends freely.
 
 Where queries are a linear layer of their own and meet the keys as they are (BERT, RoBERTa, ELECTRA, DistilBERT and
-their like), U and b fold into it exactly, :math:`W' = U^\top W_q,\ b' = U^\top b_q + b`: what is scored and saved is a
-stock model that gives the same outputs without us.
+their like), U and b fold into it exactly, :math:`W' = U^\top W_q,\ b' = U^\top b_q + b`: a stock model is left.
 """
 
 from collections.abc import Sequence

@@ -1,19 +1,16 @@
-r"""Opinion words and what they are about are tied by the dependency path between them, on source and on target text.
+r"""Opinion words and what they are about are tied by the dependency path between them, on source and target text.
 
-The paths that lead from opinions to aspects are nearly all shared between domains, the aspects are not. So from the
-states of an opinion word i and of a word j near it in the tree, the encoder must tell by which of the source's K most
-telling paths, if any, i leads to j:
+The paths from opinions to aspects are nearly all shared between domains, the aspects are not. From the states of an
+opinion word i and of a word j near it in the tree, the encoder must tell by which of the source's K most telling paths,
+if any, i leads to j:
 
 .. math:: a_i = g(A h_i), \quad b_j = g(B h_j), \quad
           L = -\frac1{|P|} \sum_{(i,j) \in P} \log \mathrm{softmax}\big(W [a_i; b_j; a_i \circ b_j] + c\big)_{r_{ij}},
 
-with g the GELU, P all pairs of an opinion word and another word that at most ``longest`` arcs part from it, and
-:math:`r_{ij}` the number of the path where j is a noun that one of the K leads to, else 0.
-
-Paths and opinion words are learnt from the source (:mod:`domadapt.methods.terms`), under the trees of training: a
-control has its own. Where texts are classified, words that lean to a class are the opinion words. The loss needs no
-labels, only parses: it is the same on both sides. Nothing of it is needed to predict: the model left behind is a stock
-one.
+with g the GELU, P all pairs of an opinion word and another word at most ``longest`` arcs away, and :math:`r_{ij}` the
+number of the path where j is a noun that one of the K leads to, else 0. Paths and opinion words are learnt from the
+source (:mod:`domadapt.methods.terms`), under the trees of training; where texts are classified, words that lean to a
+class are the opinion words. A stock model is left.
 """
 
 from collections.abc import Callable, Iterator, Sequence

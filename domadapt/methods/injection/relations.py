@@ -1,15 +1,14 @@
 r"""Word states of one layer must tell the parse: each word's head, its relation to it, and its part of speech.
 
-Dozat & Manning 2017, https://openreview.net/forum?id=Hk95PK9le. Of the word states :math:`h_i` of a layer (the means of
-its pieces' states), four projections are made, a word being a dependent or a head, of an arc or of a relation:
+Dozat & Manning 2017, https://openreview.net/forum?id=Hk95PK9le. Of a layer's word states :math:`h_i`, the means of
+their pieces', four projections are made, a word being a dependent or a head, of an arc or of a relation:
 
 .. math:: s_{ij} = [d_i; 1]^\top U e_j, \qquad
           t_{ijr} = [d'_i; 1]^\top U_r [e'_j; 1], \qquad
           u_i = W h_i + b,
 
-the scores of word j being the head of i, of r being the relation between them, and of the parts of speech. All three
-are learnt by cross entropy on source and on target text, for they need parses and no labels; relations are scored at
-the parser's head. Nothing of it is needed to predict: the model left behind is a stock one.
+the scores of word j being the head of i, of r being the relation between them, and of the parts of speech. All are
+learnt by cross entropy on source and target text; relations are scored at the parser's head. A stock model is left.
 
 A control (``control=``) changes trees and leaves tags: of a gain over it, none is due to parts of speech.
 """

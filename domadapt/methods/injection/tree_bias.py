@@ -1,16 +1,14 @@
-r"""Attention that knows how far apart words are in the dependency tree, at prediction as in training.
+r"""Attention knows how far apart words are in the dependency tree, at prediction as in training.
 
-Li, Zhou, Li, Xu, Cao 2021 (https://aclanthology.org/2021.findings-acl.57) keep attention within a syntactic distance;
-Bai et al. 2021 (Syntax-BERT, EACL) mask by relations in the tree. Here each head h of each chosen layer learns what a
-distance is worth to it, and the mask is a choice:
+Each head h of each chosen layer learns what a distance is worth to it,
 
 .. math:: A^h = \mathrm{softmax}_j\Big(\frac{q_i^\top k_j}{\sqrt d} + b^h_{\delta(i,j)}\Big), \qquad
           \delta(i,j) \in \{0, \dots, m, \text{beyond}, \text{no tree}\}.
 
-:math:`\delta` counts the arcs between the words of two pieces: 0 within a word, *beyond* above m and between words of
-different sentences, *no tree* where a piece has no word ([CLS], [SEP], whitespace). All b start at zero: step 0 is the
-plain model. A mask of k keeps pairs from attending to each other that are farther apart than k; pieces without a word
-always reach, and are reached by, every other.
+:math:`\delta` counts the arcs between the words of two pieces: 0 within a word, *beyond* above m and between sentences,
+*no tree* where a piece has no word ([CLS], [SEP], whitespace). All b start at zero: step 0 is the plain model. With a
+mask of k, as in Li et al. 2021 (https://aclanthology.org/2021.findings-acl.57; by relations in Bai et al. 2021,
+Syntax-BERT), pairs farther apart than k do not attend to each other; pieces without a word reach all.
 """
 
 import torch

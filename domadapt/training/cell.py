@@ -1,0 +1,104 @@
+"""One cell of a benchmark: locked, run, or gone on with, and its metrics.json written."""
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from domadapt.runs.key import files_named
+from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside
+from domadapt.tracking.tracker import tracking
+from domadapt.training import build
+from domadapt.training.distributed import settings_of_torch
+from domadapt.training.options import RunConfig
+from domadapt.training.run import run
+from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty
+from domadapt.utils.redact import redacted
+
+log = logging.getLogger(__name__)
+FINISHED = "%s is finished: not run again (to force it, delete this folder)"
+# What a run writes, and what is in the folders that it replaces or deletes as a whole.
+FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md", "model")
+FOLDERS = {
+    "model": ("domadapt.json", "encoder", "methods.safetensors", "source_dev.json", "SHA256SUMS"),
+    "checkpoint": ("*.safetensors", ".*"),
+    "evidence": ("epoch=*.npz",),
+}
+
+
+def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
+    """Train, select and test one configuration; go on from the last checkpoint of a run that was killed.
+
+    Args:
+        cfg: a composed ``train.yaml``.
+        wait: if another process runs this cell, wait for its result. A benchmark's cells do not: their failures are
+            shown in its table, while one run that fails before anything was learnt leaves no folder.
+
+    Returns:
+        The content of the run folder's ``metrics.json``. A finished run is not repeated.
+
+    Raises:
+        ValueError: naming the setting or file, its value, what was expected and the fix.
+        Busy: another process runs this cell, and ``wait`` is False.
+    """
+    config = build.read_config(cfg)
+    folder = config.folder
+    if (metrics := read_results(folder, config.key)) is not None and not read_status(folder):
+        log.info(FINISHED, folder)
+        return metrics
+    if (before := build.source_only(cfg)) is not None:
+        train(before)
+    for name in FILES:
+        refuse_overwriting(folder / name, files_named(config.values["data"]), "paths.run")
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        return _locked(config, wait=False, leave=not wait)
+    except Busy as busy:
+        if not wait:
+            raise
+        log.info("%s; waiting for its result", busy)
+        return _locked(config, wait=True, leave=False)
+    except BaseException:
+        if wait:
+            remove_empty(new)
+        raise
+
+
+def _locked(config: RunConfig, wait: bool, leave: bool) -> dict[str, Any]:
+    """With the run's lock held; ``leave`` says whether a failure is kept in the folder though nothing else is."""
+    folder = config.folder
+    redacted(config.values)  # known from here on
+    with run_lock(folder, wait):
+        clean(folder)
+        status = Status(folder, config.key)
+        if (metrics := read_results(folder, config.key)) is not None:  # by who held the lock, or was killed then
+            log.info(FINISHED, folder)
+        else:
+            set_aside(folder)
+            try:
+                with settings_of_torch(), tracking(config.values, config.key, folder, status.attempts) as tracker:
+                    metrics = run(config, status, tracker)
+                    if tracker:
+                        tracker.finish(metrics)  # after metrics.json: it may take its time over the last uploads
+            except BaseException as error:
+                status.failed(error)
+                if not leave:
+                    status.forget()
+                raise
+        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+        status.finished()
+    return metrics
+
+
+def clean(folder: Path) -> None:
+    """Delete what a killed attempt has left half written."""
+    for name, patterns in FOLDERS.items():
+        for path in (folder / name).glob("*"):
+            if not any(path.match(pattern) for pattern in patterns):
+                raise ValueError(f"{path}: not written by domadapt, which replaces {name}/; choose another paths.run")
+    for name in FILES:
+        clear_parts(folder / name)
+    for part in (folder / "checkpoint").glob(".*"):
+        shutil.rmtree(part, ignore_errors=True)

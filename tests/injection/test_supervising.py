@@ -1,0 +1,244 @@
+"""Injections that supervise the encoder alone: their losses against loops, and that nothing of them is left."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import domadapt
+from domadapt.data.records import Record, Span
+from domadapt.methods.injection.gnn import GraphSupervision, agreement_loss
+from domadapt.methods.injection.paths import OpinionPaths, path_loss
+from domadapt.methods.injection.relations import Relations
+from domadapt.methods.session import Session
+from domadapt.methods.terms import leaning_words, opinion_words
+from domadapt.methods.units import word_head_loss
+from domadapt.models.graph_network import CONVOLUTIONS, GraphNetwork
+from domadapt.syntax.parser import SpacyParser
+from domadapt.syntax.trees import path
+from domadapt.training.build import build
+from tests.support import corpora, setting_of, tiny_encoder, tiny_step
+
+
+def supervision(convolution: str = "gatv2") -> GraphSupervision:
+    return GraphSupervision(convolution, 16, 2, 0.5, 0.1, 1.0, 1.0, 1.0)
+
+
+def test_head_loss_against_a_loop() -> None:
+    torch.manual_seed(0)
+    words, heads = torch.tensor([3, 0, 2]), torch.tensor([1, 1, 0, 3, 3])
+    known = torch.tensor([True, True, False, True, True])
+    dependent, governor, bilinear = torch.randn(5, 4), torch.randn(5, 4), torch.randn(4, 4)
+    slow = []
+    for start, size in ((0, 3), (3, 2)):
+        for word in range(start, start + size):
+            if known[word]:
+                scores = torch.stack([dependent[word] @ bilinear @ governor[j] for j in range(start, start + size)])
+                slow.append(-F.log_softmax(scores, 0)[heads[word] - start])
+    fast = word_head_loss(dependent, governor, bilinear, heads, words, known)
+    torch.testing.assert_close(fast, torch.stack(slow).mean())
+
+
+def test_agreement_against_a_loop() -> None:
+    torch.manual_seed(0)
+    words, graph = torch.randn(4, 3), torch.randn(4, 3)
+    slow = []
+    for i in range(4):
+        similarities = torch.stack([F.cosine_similarity(words[i], graph[j], dim=0) / 0.1 for j in range(4)])
+        slow.append(-F.log_softmax(similarities, 0)[i])
+    torch.testing.assert_close(agreement_loss(words, graph, 0.1), torch.stack(slow).mean())
+    assert agreement_loss(words[:1], graph[:1], 0.1) == 0
+
+
+@pytest.mark.parametrize("convolution", CONVOLUTIONS)
+def test_a_masked_word_is_hidden_from_its_own_graph_state(convolution: str) -> None:
+    torch.manual_seed(0)
+    network = GraphNetwork(convolution, inputs=6, width=8, depth=2, relations={"obj": 1}, hides=True)
+    edges, kinds = torch.tensor([[0, 1, 0, 1, 2], [1, 0, 0, 1, 2]]), torch.tensor([0, 2, 4, 4, 4])
+    words, masked = torch.randn(3, 6), torch.tensor([True, False, False])
+    before = network(words, edges, kinds, masked)
+    words[0] += 1  # hidden: must change nothing anywhere
+    torch.testing.assert_close(network(words, edges, kinds, masked), before)
+    words[1] += 1  # its neighbour: must be felt
+    assert not torch.allclose(network(words, edges, kinds, masked)[0], before[0])
+
+
+@pytest.mark.parametrize("convolution", CONVOLUTIONS)
+def test_losses_are_finite_and_reach_the_encoder(convolution: str) -> None:
+    method = supervision(convolution)
+    session = setting_of(tiny_encoder(), method)
+    source = tiny_step(session, target=False).source
+    losses = method.batch_losses(source.encoded, source.batch)
+    assert set(losses) == set(method.weights)
+    for loss in losses.values():
+        session.encoder.zero_grad()
+        loss.backward(retain_graph=True)
+        gradient = session.encoder.base.get_input_embeddings().weight.grad
+        assert torch.isfinite(loss)
+        assert gradient.abs().sum() > 0
+
+
+def test_relations_of_a_group_are_one_to_a_relational_network() -> None:
+    torch.manual_seed(0)
+    relations = {"det": 1, "nsubj": 2, "nsubj:pass": 3}
+    network = GraphNetwork("relational", inputs=6, width=8, depth=1, relations=relations)
+    words, edges = torch.randn(2, 6), torch.tensor([[0, 1, 0, 1], [1, 0, 0, 1]])
+    down, up, loop = 0, 4, 8
+    found = {name: network(words, edges, torch.tensor([down + i, up + i, loop, loop])) for name, i in relations.items()}
+    torch.testing.assert_close(found["nsubj"], found["nsubj:pass"], rtol=0, atol=0)
+    assert not torch.allclose(found["nsubj"], found["det"])
+    turned = network(words, edges, torch.tensor([up + 2, down + 2, loop, loop]))
+    assert not torch.allclose(turned, found["nsubj"])  # a head is not a dependent
+
+
+@pytest.mark.parametrize(("layer", "max_pieces"), [(0, 64), (-1, 9)])  # words cut off
+def test_losses_against_loops_over_words(layer: int, max_pieces: int) -> None:
+    method = Relations(layer, 6, 4, 1.0, 1.0, 1.0)
+    session = setting_of(tiny_encoder(), method, max_pieces=max_pieces)
+    with torch.no_grad():
+        method.arc.normal_()
+    source = tiny_step(session, target=False).source
+    states = source.encoded.states if layer == -1 else source.encoded.kept["layer/0"]
+    one, slow = torch.ones(1), {"relations/head": [], "relations/relation": [], "relations/tag": []}
+    for row, example in enumerate(session.source):
+        parse, pairs = example.parse, [*zip(example.alignment.pair_pieces, example.alignment.pair_words, strict=True)]
+        assert parse is not None
+        pieces = [[int(p) for p, w in pairs if w == word] for word in range(len(parse.heads))]
+        words = [states[row, own].mean(0) if own else torch.zeros(session.encoder.width) for own in pieces]
+        arcs, heads, dependents, governors = zip(
+            *(F.gelu(method.project(word)).split([6, 6, 4, 4]) for word in words), strict=True
+        )
+        for word, head in enumerate(parse.heads.tolist()):
+            if not pieces[word]:
+                continue
+            tag = method.tags[parse.tags[word]]
+            slow["relations/tag"].append(-method.tag(words[word]).log_softmax(-1)[tag])
+            if pieces[head]:
+                scores = torch.stack([torch.cat([arcs[word], one]) @ method.arc @ heads[j] for j in range(len(words))])
+                slow["relations/head"].append(-scores.log_softmax(-1)[head])
+                dependent, governor = torch.cat([dependents[word], one]), torch.cat([governors[head], one])
+                kinds = torch.stack([dependent @ form @ governor for form in method.relation])
+                kind = session.relations[parse.relations[word]]
+                slow["relations/relation"].append(-kinds.log_softmax(-1)[kind])
+    assert len(slow["relations/tag"]) > len(slow["relations/head"]) > 3 or max_pieces == 64
+    found = method.batch_losses(source.encoded, source.batch)
+    for name, values in slow.items():
+        torch.testing.assert_close(found[name], torch.stack(values).mean(), atol=1e-4, rtol=1e-4)
+        session.encoder.zero_grad()
+        found[name].backward(retain_graph=True)
+        assert session.encoder.base.get_input_embeddings().weight.grad.abs().sum() > 0
+
+
+def test_layers_above_the_chosen_one_learn_nothing() -> None:
+    method = Relations(0, 6, 4, 1.0, 1.0, 1.0)
+    session = setting_of(tiny_encoder(), method)
+    torch.stack([*method.losses(tiny_step(session)).values()]).sum().backward()
+    below, above = session.encoder.layers()
+    assert all(p.grad is not None for p in below.parameters())
+    assert all(p.grad is None for p in above.parameters())
+
+
+TEXTS = ["The lens is sharp.", "A sharp screen helps me.", "Nope."]
+
+
+def prepared(tmp_path: Path, *overrides: str) -> tuple[Session, OpinionPaths, dict[str, object]]:
+    given = [*corpora(tmp_path), "injection=paths", "injection.paths.paths=3", *overrides]
+    session, _ = build(domadapt.compose("train", given))
+    method = session.methods["paths"]
+    return session, method, method.prepare()
+
+
+def told(method: OpinionPaths) -> OpinionPaths:
+    """Without a source to learn from."""
+    method.opinions, method.numbers = frozenset({"sharp"}), {("nsubj",): 1, ("^amod",): 2}
+    return method
+
+
+def test_loss_against_a_loop() -> None:
+    torch.manual_seed(0)
+    start, end, pairs = torch.randn(4, 3), torch.randn(4, 3), torch.tensor([[0, 0, 3], [1, 2, 2], [2, 0, 1]])
+    score = nn.Linear(9, 4)
+    slow = [
+        -F.log_softmax(score(torch.cat([start[i], end[j], start[i] * end[j]])), 0)[number]
+        for i, j, number in pairs.T.tolist()
+    ]
+    torch.testing.assert_close(path_loss(start, end, pairs, score), torch.stack(slow).mean())
+    assert path_loss(start, end, pairs[:, :0], score) == 0
+
+
+def test_pairs_are_opinion_words_with_what_is_near_and_the_path_to_nouns() -> None:
+    session = setting_of(tiny_encoder(), told(OpinionPaths(10, 3, 8, 1.0)), texts=TEXTS)
+    batch = tiny_step(session).source.batch
+    words = [(e.word(i).lower(), e.parse) for e in session.source for i in range(len(e.words))]
+    firsts = np.concatenate([np.arange(len(e.words)) for e in session.source])
+    pairs = batch.extra["OpinionPaths/pairs"].T.tolist()
+    assert {(words[i][0], words[j][0], number) for i, j, number in pairs if number} == {
+        ("sharp", "lens", 1),
+        ("sharp", "screen", 2),
+    }
+    for i, j, _ in pairs:
+        way = path(words[i][1], int(firsts[i]), int(firsts[j]))  # type: ignore[arg-type]
+        assert words[i][0] == "sharp" and way is not None and 0 < len(way) <= 3
+    assert len(pairs) > 4  # pairs without a path of these among them
+
+
+def test_it_learns_paths_from_the_source_and_lowers_its_loss(tmp_path: Path) -> None:
+    session, method, stage = prepared(tmp_path)
+    assert stage["paths/opinions"] == 5
+    assert any("nsubj" in str(told) for told in stage["paths/paths"])  # type: ignore[union-attr, attr-defined]
+    optimizer = torch.optim.Adam([*method.parameters(), *session.encoder.parameters()], 1e-2)
+    found = []
+    for _ in range(10):
+        (loss,) = method.losses(tiny_step(session)).values()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(float(loss.detach()))
+    assert found[-1] < found[0] - 0.1
+
+
+def test_words_that_lean_to_a_class_take_the_place_of_opinions(tmp_path: Path) -> None:
+    _, method, stage = prepared(tmp_path, "task=classification")
+    assert {"great", "dull", "superb", "weak", "lovely"} >= method.opinions > set()
+    assert stage["paths/paths"] and len(method.numbers) <= 3
+    assert leaning_words([], [], ["good", "bad"]) == frozenset()
+
+
+def test_a_controls_twin_has_its_own_paths_and_as_many_parameters(tmp_path: Path) -> None:
+    sides = [prepared(tmp_path), prepared(tmp_path, "control=linear")]
+    assert sides[0][1].numbers != sides[1][1].numbers
+    assert len({sum(p.numel() for p in method.parameters()) for _, method, _ in sides}) == 1
+
+
+def test_it_leaves_the_encoder_as_it_was_and_truncated_words_out() -> None:
+    encoder, method = tiny_encoder(), told(OpinionPaths(10, 3, 8, 1.0))
+    before = set(encoder.state_dict())
+    step = tiny_step(setting_of(encoder, method, texts=TEXTS, max_pieces=5))
+    assert (step.source.batch.node_first_piece < 0).any()
+    assert all(torch.isfinite(loss) for loss in method.losses(step).values())
+    assert set(encoder.state_dict()) == before and not method.used_at_prediction
+    assert not encoder.attention_hooks and not encoder.states_hooks
+
+
+def test_opinion_words_are_told_by_relations_where_only_terms_are_annotated() -> None:
+    texts = ["The lens is sharp.", "A sharp zoom.", "A new day.", "A new week."]
+    spans = [[(4, 8)], [(8, 12)], [], []]
+    records = [
+        Record(str(i), "", text, spans=tuple(Span(start, end, "x") for start, end in own))
+        for i, (text, own) in enumerate(zip(texts, spans, strict=True))
+    ]
+    parses = list(SpacyParser().parse(records))
+    assert opinion_words(records, parses, {"x"}, 1, 0.5) == {"sharp"}
+    assert opinion_words(records, parses, {"x"}, 3, 0.5) == frozenset()  # not met often enough
+    both = [Record(r.id, "", r.text, spans=(*(r.spans or ()), Span(0, 3, "y"))) for r in records[:1]]
+    assert opinion_words(both, parses[:1], {"x"}, 1, 0.5) == {"the"}  # where opinions are annotated, they tell
+
+
+def test_a_source_without_terms_is_refused() -> None:
+    session = setting_of(tiny_encoder(), method := OpinionPaths(10, 3, 8, 1.0), texts=TEXTS)
+    assert session.source
+    with pytest.raises(ValueError, match=r"^OpinionPaths: expected spans that are mostly nouns.*leave the method out$"):
+        method.prepare()
