@@ -45,7 +45,10 @@ POWER = 0.75  # of a phrase's count: word2vec's, Mikolov et al. 2013
 LEAST_BELIEF = 0.02  # so that any phrase may still come
 SHRINKAGE = 3.0  # uses
 TELLS = 0.5  # agreement from which on a noun tells its type: half of the way from chance to always
-TELLING, MET = 0.8, 5  # share of one class from which on a noun goes with it, and how often it must be met
+TELLING, MET = (
+    0.6,
+    5,
+)  # of the way from a class's own share to always: from there on a noun goes with it; its least uses
 
 
 class Phrase(NamedTuple):
@@ -289,15 +292,26 @@ def names(records: Sequence[Record], parses: Sequence[Parse], kinds: Collection[
 
 
 def telling_nouns(records: Sequence[Record], parses: Sequence[Parse]) -> frozenset[str]:
-    """Nouns that go with one class, where texts are classified: they stay, lest labels lose their reason."""
+    """Nouns that go with one class, where texts are classified: they stay, lest labels lose their reason.
+
+    What most nouns go with, since most texts are of that class, tells nothing: of two classes as frequent as each other
+    four of five uses tell, of one that three texts of four have nine of ten.
+    """
     by_class: dict[str, Counter[str]] = {}
     for record, parse in zip(records, parses, strict=True):
         if record.label is not None:
             for word, (start, end) in enumerate(parse.words.tolist()):
                 if is_noun(parse, word, record.text):
                     by_class.setdefault(record.text[start:end].lower(), Counter())[record.label] += 1
-    share = {noun: max(counts.values()) / counts.total() for noun, counts in by_class.items() if counts.total() >= MET}
-    return frozenset(noun for noun, most in share.items() if most > TELLING)
+    every = sum(by_class.values(), Counter[str]())
+
+    def tells(counts: Counter[str]) -> bool:
+        return any(
+            count / counts.total() - (share := every[label] / every.total()) > TELLING * (1 - share)
+            for label, count in counts.items()
+        )
+
+    return frozenset(noun for noun, counts in by_class.items() if counts.total() >= MET and tells(counts))
 
 
 def places(record: Record, parse: Parse, kinds: Collection[str], telling: frozenset[str]) -> list[Place]:
