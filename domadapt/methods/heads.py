@@ -11,10 +11,7 @@ from domadapt.methods.units import masked_mean
 
 
 def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
-    """A setting that lists heads.
-
-    Args:
-        choices: what each row says beside ``layer`` and ``head``, and what of it is allowed; anything, where empty.
+    """A setting that lists heads; ``choices`` are what each row says beside ``layer`` and ``head``, any where empty.
 
     >>> read_heads("lisa.heads", [{"layer": 3, "head": 0, "target": "aunt"}], {"target": ("parent", "child")})
     Traceback (most recent call last):
@@ -72,10 +69,8 @@ def check_place(name: str, layer: int, encoder: Any, head: int | None = None) ->
 def mass_loss(scores: Tensor, links: Tensor) -> Tensor:
     """Minus the logarithm of how much of a piece's attention falls on any of the pieces that it is linked with.
 
-    Args:
-        scores: (batch, pieces, pieces) before the softmax, attending piece in rows.
-        links: (3, links): row of the batch, attending piece, a piece that it should attend to. The mean is over pieces
-            that are linked with something that no mask hides; zero if there is none.
+    The mean over pieces that are linked with something that no mask hides; zero if there is none.
+    Of (batch, pieces, pieces) scores, attending piece in rows, and (3, links): row, attending piece, one to attend to.
 
     >>> mass_loss(torch.zeros(1, 4, 4), torch.tensor([[0, 0], [1, 1], [2, 3]])).exp().item()
     2.0

@@ -23,17 +23,12 @@ from domadapt.tasks.task import Task
 def word_head_loss(
     dependent: Tensor, governor: Tensor, bilinear: Tensor, word_heads: Tensor, words: Tensor, known: Tensor
 ) -> Tensor:
-    """Cross entropy of each word's head among the words of its own text (a root's head is itself).
+    """Mean cross entropy of each word's head among the words of its own text (a root's head is itself); zero without.
 
     Args:
-        dependent, governor: (nodes, width).
-        bilinear: (width, width).
-        word_heads: (nodes,) head node.
+        dependent, governor: (nodes, width); ``bilinear`` is (width, width).
+        word_heads: (nodes,) head node, which counts where ``known``: (nodes,) True where both have pieces.
         words: (batch,) number of words of each text.
-        known: (nodes,) True where word and head both have pieces.
-
-    Returns:
-        Scalar mean over known words; zero if there is none.
     """
     longest = int(words.max()) if len(words) else 0
     starts = words.cumsum(0) - words
@@ -50,12 +45,9 @@ def word_head_loss(
 
 
 def name_loss(logits: Tensor, names: Tensor, known: Tensor) -> Tensor:
-    """Mean cross entropy of names, such as relations or parts of speech; one that training never met is left out.
+    """Mean cross entropy of names, such as relations or parts of speech, of words that are ``known``; zero without.
 
-    Args:
-        logits: (nodes, names).
-        names: (nodes,) id of each word's name, 0 where unknown.
-        known: (nodes,) True for words that count; without any the loss is zero.
+    (nodes, names) logits; (nodes,) ids, 0 for a name that training never met, which is left out; (nodes,) ``known``.
 
     >>> name_loss(torch.zeros(2, 4), torch.tensor([0, 3]), torch.tensor([True, True])).exp().item()
     4.0
@@ -79,13 +71,8 @@ def logits_of(output: Output, batch: Batch, token: bool) -> Tensor:
 
 
 def with_word_logits(output: Output, batch: Batch, changed: Callable[[Tensor], Tensor]) -> Output:
-    """The output with other logits of its words.
-
-    Args:
-        output: where words are classified; left as it is.
-        changed: of (words with a piece, classes) logits in float32, as bfloat16 would round away what is added; it may
-            write to them.
-    """
+    """The output with other logits of its words: ``changed`` is of (words with a piece, classes) logits in float32, as
+    bfloat16 would round away what is added, and may write to them."""
     pieces = batch.node_first_piece[batch.node_first_piece >= 0]
     logits = output.logits.float().clone()
     flat = logits.view(-1, logits.shape[-1])

@@ -157,12 +157,8 @@ def add_to_output(
     batch: Batch,
     kept: dict[str, Tensor],
 ) -> list[RemovableHandle]:
-    """Add something to what attention gives, made of what it is given; until the handles are removed.
-
-    Args:
-        projection: its output projection: what is added meets the same dropout, norm and residual connection.
-        hook: from the states that attention is given, (batch, pieces, width), to what is added, of the same shape.
-    """
+    """Add what ``hook`` makes of the (batch, pieces, width) states that attention is given to what it gives, until the
+    handles are removed. Behind the output projection it meets the same dropout, norm and residual connection."""
     inputs: list[Tensor] = []
 
     def read(module: Any, args: Any, kwargs: Any) -> None:

@@ -52,13 +52,9 @@ def reaches(module: nn.Module, query: Tensor, key: Tensor, mask: Tensor | None) 
 def plain_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float | None, dropout: float
 ) -> Tensor:
-    """(batch, pieces, heads, head width) attention in three steps.
+    """(batch, pieces, heads, head width) attention in three steps, of (batch, heads, pieces, head width) each.
 
-    Args:
-        query, key, value: (batch, heads, pieces, head width).
-        mask: boolean (True = may attend) or additive; broadcasts to (batch, heads, pieces, pieces).
-        scaling: of the scores; None for 1 / sqrt(head width).
-        dropout: of the weights.
+    The mask is boolean (True = may attend) or additive, and broadcasts to (batch, heads, pieces, pieces).
     """
     scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     if mask is not None:

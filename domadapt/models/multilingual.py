@@ -93,11 +93,7 @@ def make(path: Path, folder: Path) -> None:
 
 
 def unpacked(path: Path) -> tuple[dict[str, int], list[tuple[str, float]], dict[str, int], Packed]:
-    """What a packed file holds.
-
-    Returns:
-        Sizes, pieces with their log-probabilities, the special pieces' numbers, and the tensors, flat, in float32.
-    """
+    """A packed file's sizes, pieces with log-probabilities, special pieces' numbers, and flat tensors in float32."""
     raw = path.read_bytes()
     if raw[:8] != b"E5S1" + struct.pack("<I", 1):
         raise ValueError(f"{path}: expected E5S1, version 1, at its beginning; got {raw[:8]!r}")

@@ -53,11 +53,7 @@ def score_warnings(
     curve: Sequence[Mapping[str, Any]],
     epoch: int,
 ) -> Iterator[str]:
-    """Why not to take a score on the target test at its word, one sentence each.
-
-    Args:
-        epoch: the one that is kept, counted from 1.
-    """
+    """Why not to take a score on the target test at its word, one sentence each; ``epoch`` is the kept one."""
     dev = {line["epoch"]: float(line["source_dev"][task.headline]) for line in curve}
     best = max(dev, key=lambda one: dev[one])
     if dev[best] - dev[epoch] >= FELL:
@@ -97,11 +93,7 @@ class Labelled:
 
 
 def target_card(session: Session, labelled: Labelled, metrics: Metrics, audit: Audit | None) -> TargetCard:
-    """Put together what a person wants to see of a run without target labels.
-
-    Args:
-        audit: of its texts, where there was one.
-    """
+    """Put together what a person wants to see of a run without target labels; ``audit`` is of its texts, if any."""
     texts, predictions, spans = session.domains.unlabelled.texts, labelled.predictions, session.task.kind == "token"
     kinds = tuple(_kinds(session, predictions))
     empty = sum(not p.spans for p in predictions) if spans else 0

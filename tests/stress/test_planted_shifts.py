@@ -23,6 +23,7 @@ from tests.test_learning import OPINIONS, SOURCE_NOUNS, TARGET_NOUNS, planted_sh
 # Adaptation: why there is no shift that it wins.
 NONE = {
     "averaging": "it takes away the noise of the last steps, and no shift",
+    "external_labels": "it learns what its files say",
     "masked_lm": "a random encoder learns which words keep company in thousands of steps, not in a test's seconds: "
     "tried on all three problems of words below, with 10 to 20 passes, it was no better or worse than none",
 }

@@ -109,12 +109,8 @@ class Distillation(Method):
 
 
 def rows_by_text(known: Mapping[str, Tensor], examples: Sequence[Example], counts: Sequence[int], width: int) -> Tensor:
-    """(rows, width) what is known of texts, one after the other: zeros of a text that nothing is known of.
-
-    Args:
-        known: (rows, width) by text; another number of rows than is counted here is of a text that was cut otherwise.
-        counts: rows of each.
-    """
+    """(rows, width) what is known of texts, one after the other: zeros of a text of which nothing is known, or another
+    number of rows than is counted here, for then it was cut otherwise."""
     rows = [known.get(example.text, torch.zeros(0)) for example in examples]
     pairs = zip(rows, counts, strict=True)
     return torch.cat([found if len(found) == count else torch.zeros(count, width) for found, count in pairs])

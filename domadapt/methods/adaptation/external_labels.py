@@ -150,11 +150,7 @@ def moved(record: Record, text: str) -> Record:
 
 
 def averaged(probabilities: Tensor, answers: Tensor) -> Tensor:
-    """(rows, classes) mean of the network's probabilities and what files say.
-
-    Args:
-        probabilities: (rows, classes) of the network.
-        answers: (files, rows) class ids, -1 where a file says nothing.
+    """Mean of the network's (rows, classes) probabilities and what files say: (files, rows) class ids, -1 for nothing.
 
     >>> averaged(torch.tensor([[0.6, 0.4], [0.4, 0.6]]), torch.tensor([[0, -1], [1, -1]])).tolist()
     [[0.5333333611488342, 0.46666666865348816], [0.4000000059604645, 0.6000000238418579]]

@@ -223,10 +223,7 @@ def spelling(uses: Sequence[Use], texts: Sequence[Text], parses: Sequence[Parse]
 def believed(
     phrases: Sequence[Phrase], uses: Mapping[Phrase, Sequence[Use]], words: Mapping[int, Mapping[int, float]]
 ) -> Tensor:
-    """(phrases,) mean probability of each phrase, shrunk.
-
-    Args:
-        words: probability of each word that was read, by its number, by text.
+    """(phrases,) mean probability of each phrase, shrunk; ``words``: of each word that was read, by number, by text.
 
     >>> one, two = Phrase("battery life", False), Phrase("life", False)
     >>> believed([one, two], {one: [Use(0, 0, 2)], two: []}, {0: {0: 1.0, 1: 0.5}}).tolist()

@@ -129,9 +129,7 @@ class OpinionPaths(Method):
 def path_loss(start: Tensor, end: Tensor, pairs: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:
     """Mean cross entropy of the path between two words; zero without a pair.
 
-    Args:
-        start, end: (nodes, width) views of each word as an opinion word, and as what is led to.
-        pairs: (3, pairs) opinion word, other word, number of the path between them.
+    (nodes, width) views of words as an opinion word, and as what is led to; (3, pairs): opinion word, other, path.
 
     >>> views, pairs = torch.eye(2), torch.tensor([[0], [1], [0]])
     >>> round(path_loss(views, views, pairs, lambda rows: torch.zeros(len(rows), 4)).item(), 4)  # ln 4
