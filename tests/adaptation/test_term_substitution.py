@@ -151,9 +151,8 @@ def test_nouns_that_go_with_a_class_stay() -> None:
     records += [Record(f"p{i}", "x", "The lens and the day.", label="positive") for i in range(6)]
     assert telling_nouns(records, list(SpacyParser().parse(records))) == {"refund", "day"}
     # Where nine texts of ten are positive, a noun of whose uses as many are says nothing.
-    records = [Record(f"{i}", "x", "The lens of the day.", label="positive" if i % 10 else "negative") for i in range(60)]
-        Record(str(i), "x", "The lens of the day.", label="positive" if i % 10 else "negative") for i in range(60)
-    ]
+    labels = ["positive" if i % 10 else "negative" for i in range(60)]
+    records = [Record(str(i), "x", "The lens of the day.", label=label) for i, label in enumerate(labels)]
     records += [Record(f"n{i}", "x", "The refund.", label="negative") for i in range(5)]
     assert telling_nouns(records, list(SpacyParser().parse(records))) == {"refund"}
 

@@ -51,6 +51,7 @@ TELLING, MET = (
 )  # of the way from a class's own share to always: from there on a noun goes with it; its least uses
 TELLING, MET = 0.6, 5  # of the way from a class's own share to always: then a noun goes with it; and its least uses
 
+
 class Phrase(NamedTuple):
     """A noun phrase in lower case, and whether its last word is a plural."""
 
