@@ -29,31 +29,16 @@ TERMS = ["lens", "battery", "screen", "zoom"]
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model, trained on a user's own files."""
     folder = tmp_path_factory.mktemp("train")
+    texts = [(text, text.index(term), len(term)) for text, term in zip(SENTENCES * 4, TERMS * 4, strict=True)]
     rows = [
-        {
-            "id": str(i),
-            "domain": "camera",
-            "text": text,
-            "spans": [{"start": at, "end": at + len(term), "type": "aspect"}],
-        }
-        for i, (text, term) in enumerate(zip(SENTENCES * 4, TERMS * 4, strict=True))
-        for at in [text.index(term)]
+        {"id": str(i), "text": text, "spans": [{"start": at, "end": at + length, "type": "aspect"}]}
+        for i, (text, at, length) in enumerate(texts)
     ]
     (folder / "source.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "target.txt").write_text("The keyboard is soft.\n")
-    api.train(
-        [
-            "data=my_files",
-            f"data.source.path={folder}/source.jsonl",
-            f"data.target.path={folder}/target.txt",
-            "backbone=tiny_random",
-            "trainer.epochs=1",
-            "trainer.least_steps=0",
-            "trainer.device=cpu",
-            "max_pieces=16",
-            f"paths.run='{folder}/seed=1'",
-        ]
-    )
+    data = ["data=my_files", f"data.source.path={folder}/source.jsonl", f"data.target.path={folder}/target.txt"]
+    small = ["backbone=tiny_random", "trainer.epochs=1", "trainer.least_steps=0", "trainer.device=cpu", "max_pieces=16"]
+    api.train([*data, *small, f"paths.run='{folder}/seed=1'"])
     return folder / "seed=1"
 
 

@@ -6,13 +6,12 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from omegaconf import DictConfig
 
 from domadapt.runs.groups import AGAIN, load, read_metrics, typed
 from domadapt.runs.key import cell_key, run_folder
@@ -102,7 +101,7 @@ def read_results(folder: Path, key: str) -> dict[str, Any] | None:
     return metrics if "key" in metrics and metrics.get("format", FORMAT) == FORMAT else None
 
 
-def finished(cfg: DictConfig) -> dict[str, Any] | None:
+def finished(cfg: Mapping[str, Any]) -> dict[str, Any] | None:
     """The results of a configuration that has been run; nothing that trains is loaded to find them."""
     folder = run_folder(cfg)
     metrics = read_results(folder, cell_key(cfg))

@@ -22,16 +22,42 @@ from domadapt.data.domains import Domains
 from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus, parted_corpus, write_jsonl
 
 
-def test_joint_absa_takes_train_and_test_as_published(tmp_path: Path) -> None:
-    domains = joint_absa(str(joint_corpus(tmp_path)), "rest_to_device", dev_share=0.25, terms_only=False)
-    assert (len(domains.source_train), len(domains.source_dev), len(domains.source_test)) == (9, 3, 6)
-    assert {t.id for t in domains.unlabelled.texts} == {f"device-train-{i}" for i in range(12)}
+def ids(domain: str, **parts: int) -> set[str]:
+    return {f"{domain}-{name}-{i}" for name, count in parts.items() for i in range(count)}
+
+
+PARTS: dict[str, tuple[Callable[[Path], Domains], tuple[set[str], ...]]] = {
+    # source train and dev together, test; target texts, test; the ceiling's train and dev together
+    "joint_absa": (
+        lambda path: joint_absa(str(joint_corpus(path)), "rest_to_device", 0.25, terms_only=False),
+        (ids("rest", train=12), ids("rest", test=6), ids("device", train=12), ids("device", test=6)),
+    ),
+    "memd": (
+        lambda path: memd(str(parted_corpus(path, "memd", LAYOUTS["memd"].domains)), "hotel_to_laptop"),
+        (ids("hotel", train=12, dev=4), ids("hotel", test=6), ids("laptop", train=12), ids("laptop", test=6)),
+    ),
+    "cross_ner": (
+        lambda path: cross_ner(
+            str(parted_corpus(path, "cross_ner", LAYOUTS["cross_ner"].domains)), "conll2003_to_science", 0.25
+        ),
+        (
+            *(ids("conll2003", train=12, dev=4), ids("conll2003", test=6)),
+            *(ids("science", train=12, dev=4), ids("science", test=6)),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("corpus", PARTS)
+def test_parts_are_taken_as_published(tmp_path: Path, corpus: str) -> None:
+    make, expected = PARTS[corpus]
+    domains, ceiling = make(tmp_path), make(tmp_path).in_domain()
     assert domains.test is not None
-    test = domains.test.open()
-    assert {r.id for r in test} == {f"device-test-{i}" for i in range(6)}
-    assert {s.type for r in test for s in r.spans or ()} == {"POS", "NEG"}
-    ceiling = domains.in_domain()
-    assert {r.id for r in (*ceiling.source_train, *ceiling.source_dev)} == {t.id for t in domains.unlabelled.texts}
+    parts = ((*domains.source_train, *domains.source_dev), domains.source_test, domains.unlabelled.texts)
+    assert (*({r.id for r in part} for part in parts), {r.id for r in domains.test.open()}) == expected
+    train, dev = ({r.id for r in part} for part in (ceiling.source_train, ceiling.source_dev))
+    assert train | dev == expected[2] | (ids("laptop", dev=4) if corpus == "memd" else set()) and not train & dev
+    assert len(domains.source_dev) == {"joint_absa": 3}.get(corpus, 4)
 
 
 def test_terms_only_keeps_spans_and_drops_polarity(tmp_path: Path) -> None:
@@ -40,22 +66,6 @@ def test_terms_only_keeps_spans_and_drops_polarity(tmp_path: Path) -> None:
     with_polarity, terms = ([(s.start, s.end, s.type) for r in d.source_train for s in r.spans or ()] for d in both)
     assert {kind for *_, kind in with_polarity} == {"POS", "NEG", "NEU"}
     assert terms == [(start, end, "aspect") for start, end, _ in with_polarity]
-
-
-def ids(domain: str, name: str, count: int) -> set[str]:
-    return {f"{domain}-{name}-{i}" for i in range(count)}
-
-
-def test_memd_takes_all_parts_as_published(tmp_path: Path) -> None:
-    domains = memd(str(parted_corpus(tmp_path, "memd", LAYOUTS["memd"].domains)), "hotel_to_laptop")
-    parts = [{r.id for r in part} for part in (domains.source_train, domains.source_dev, domains.source_test)]
-    assert parts == [ids("hotel", "train", 12), ids("hotel", "dev", 4), ids("hotel", "test", 6)]
-    assert {t.id for t in domains.unlabelled.texts} == ids("laptop", "train", 12)
-    ceiling = domains.in_domain()
-    assert {r.id for r in ceiling.source_train} == ids("laptop", "train", 12)
-    assert {r.id for r in ceiling.source_dev} == ids("laptop", "dev", 4)
-    assert domains.test is not None
-    assert {r.id for r in domains.test.open()} == ids("laptop", "test", 6)
 
 
 def test_xabsa_reads_terms_or_terms_with_polarity(tmp_path: Path) -> None:
@@ -69,25 +79,9 @@ def test_xabsa_reads_terms_or_terms_with_polarity(tmp_path: Path) -> None:
         assert (domains.source, domains.target) == ("restaurants_en", "restaurants_es") and not domains.warnings
         assert {r.domain for r in domains.source_train} == {domains.source}
         assert {span.type for r in domains.source_dev for span in r.spans or ()} == types
-        assert {t.id for t in domains.unlabelled.texts} == ids("es", "train", 12)
-        assert domains.test is not None and {r.id for r in domains.test.open()} == ids("es", "test", 6)
-        assert {r.id for r in domains.in_domain().source_dev} == ids("es", "dev", 4)
-
-
-def test_cross_ner_joins_the_targets_small_parts(tmp_path: Path) -> None:
-    root = str(parted_corpus(tmp_path, "cross_ner", LAYOUTS["cross_ner"].domains))
-    domains = cross_ner(root, "conll2003_to_science", dev_share=0.25)
-    assert ({r.id for r in domains.source_train}, {r.id for r in domains.source_dev}) == (
-        ids("conll2003", "train", 12),
-        ids("conll2003", "dev", 4),
-    )
-    joined = ids("science", "train", 12) | ids("science", "dev", 4)
-    assert {t.id for t in domains.unlabelled.texts} == joined
-    ceiling = domains.in_domain()
-    train, dev = ({r.id for r in part} for part in (ceiling.source_train, ceiling.source_dev))
-    assert train | dev == joined and not train & dev and len(dev) == 4
-    assert domains.test is not None
-    assert {r.id for r in domains.test.open()} == ids("science", "test", 6)
+        assert {t.id for t in domains.unlabelled.texts} == ids("es", train=12)
+        assert domains.test is not None and {r.id for r in domains.test.open()} == ids("es", test=6)
+        assert {r.id for r in domains.in_domain().source_dev} == ids("es", dev=4)
 
 
 def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) -> None:
@@ -220,15 +214,15 @@ def test_clean_leaves_out_test_sentences_that_occur_in_training_text(tmp_path: P
 def test_dropped_copies_leave_the_ceiling_too(tmp_path: Path) -> None:
     root = aspect_corpus(tmp_path)
     splits = json.loads((root / "aspect_opinion" / "splits.json").read_text())
-    ids = splits["device_to_laptops_1"]
-    ids["target_unlabeled_text_also_in_test"] = ids["target_unlabeled"][:3]
+    split = splits["device_to_laptops_1"]
+    split["target_unlabeled_text_also_in_test"] = split["target_unlabeled"][:3]
     (root / "aspect_opinion" / "splits.json").write_text(json.dumps(splits))
 
     def learnt(repeated: str) -> set[str]:
         domains = aspect_opinion(str(root), "device_to_laptops", 1, 0.25, repeated).in_domain()
         return {record.id for record in (*domains.source_train, *domains.source_dev)}
 
-    assert learnt("keep") - learnt("drop") == set(ids["target_unlabeled"][:3])
+    assert learnt("keep") - learnt("drop") == set(split["target_unlabeled"][:3])
 
 
 def test_a_file_that_lacks_what_the_splits_name_is_refused(tmp_path: Path) -> None:

@@ -151,9 +151,10 @@ def test_the_example_in_the_yaml_trains(tmp_path: Path, command: Command) -> Non
         "trainer.epochs=1",
         "trainer.least_steps=0",
         "trainer.device=cpu",
-        "paths.run=run",
     ]
-    code, _, err = command("train", "--config-dir", str(tmp_path / "own"), "data=reviews", *small)
+    code, _, err = command(
+        "train", "--config-dir", str(tmp_path / "own"), "data=reviews", *small, "trainer.device=cpu", "paths.run=run"
+    )
     assert code == 0, err
     told = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert (told["source"], told["target"], told["config"]["pair"]) == ("hotels+bars", "spas", "hotels+bars_to_spas")

@@ -25,7 +25,6 @@ CONTENTS = {
     "the head ends with its line": b"x" * 4095 + b"\nsecond\n",
     "a line longer than a pipe": b"y" * 100_000 + b"\r\nlast",
     "a mark, CRLF, a separator": b"\xef\xbb\xbfone\r\n\n  \ntwo\xe2\x80\xa8three\n last\r",
-    "an old Mac's": b"one\rtwo\r\rthree\r",
     "a carriage return within": b"one\rtwo\nthree\n",
     "damaged": "caf\ufffd\nbell\x07\n".encode(),
 }

@@ -23,41 +23,10 @@ from tests.data.test_readers import GOOD
 Outcome = tuple[list[tuple[str, str]], Counter[str], str | None]  # ids and texts, what was counted, the error
 
 # White space that is none of ours, halves of line ends, marks of the formats, bytes of other encodings.
-ODD = [
-    "\xa0",
-    "\x85",
-    "\u2028",
-    "\x0b",
-    "\x1c",
-    "\r",
-    "\r\n",
-    "\n",
-    "\t",
-    " ",
-    "\ufeff",
-    "\ufffd",
-    "\u200b",
-    "😀",
-    "é",
-    ",",
-]
-MARKS = [
-    "##",
-    "[t]",
-    "a[+2]##",
-    "<text>",
-    "</text>",
-    "<sentence>",
-    "<review>",
-    "</review>",
-    "&",
-    '"',
-    "'",
-    "{",
-    "}",
-    "\\ud800",
-]
-MARKS += [" O", "\tB-ASP", " I-x", "NaN", "text", "label", "id", "0", "-1", "${x}", ";", "]]>", "<!DOCTYPE a>", "<?xml"]
+ODD = [*"\xa0\x85\u2028\x0b\x1c\r\n\t \ufeff\ufffd\u200b😀é,", "\r\n"]
+MARKS = """## [t] a[+2]## <text> </text> <sentence> <review> </review> & " ' { } \\ud800 NaN text label
+    id 0 -1 ${x} ; ]]> <?xml""".split()  # noqa: SIM905
+MARKS += [" O", "\tB-ASP", " I-x", "<!DOCTYPE a>"]
 TEXT = st.lists(st.sampled_from(ODD + MARKS) | st.characters(exclude_categories=["Cs"]), max_size=12).map("".join)
 RAW = st.sampled_from(
     [b"\0", b"\xff\xfe", b"\x1f\x8b", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xf0\x9f\x98", b"PK\x03\x04"]

@@ -76,25 +76,14 @@ FOLLOW = """
 
 def test_a_sweep_leaves_an_offline_run_a_cell_and_no_secret(tmp_path: Path) -> None:
     given = [o for o in corpora(tmp_path) if "epochs" not in o]
+    secret, theirs = (
+        f"+tracking.api_key={GIVEN}",
+        {"WANDB_PROJECT": "theirs", "WANDB_NOTES": "a note", "WANDB_TAGS": "a,b"},
+    )
     sweep = ["train", "-m", *given, "trainer.epochs=2", f"paths.cache={tmp_path}/cache", "seed=1,2"]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "domadapt",
-            *sweep,
-            "tracking=wandb_offline",
-            f"+tracking.api_key={GIVEN}",
-            "tracking.tags=[mine]",
-        ],
-        env=environment(
-            tmp_path,
-            WANDB_API_KEY=KEY,
-            MY_PASSWORD=KEY[::-1],
-            WANDB_PROJECT="theirs",
-            WANDB_NOTES="a note",
-            WANDB_TAGS="a,b",
-        ),
+        [sys.executable, "-m", "domadapt", *sweep, *["tracking=wandb_offline", "tracking.tags=[mine]"], secret],
+        env=environment(tmp_path, WANDB_API_KEY=KEY, MY_PASSWORD=KEY[::-1], **theirs),
         cwd=tmp_path,
         capture_output=True,
         text=True,
