@@ -19,7 +19,7 @@ from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains
 from domadapt.runs.key import files_named, installed
-from domadapt.utils.files import files_read, refuse_overwriting, write_atomic
+from domadapt.utils.files import refuse_overwriting, write_atomic
 from domadapt.utils.text import visible
 from domadapt.utils.work import progress
 
@@ -187,16 +187,13 @@ def run(cfg: DictConfig) -> Audit:
     if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
     output = None if cfg.output is None else Path(str(cfg.output))
-    with files_read() as read:
-        domains: Domains = make(cfg.data)
+    domains: Domains = make(cfg.data)
     if output is not None:
-        refuse_overwriting(output, [*read, *files_named(to_builtin(cfg.data))])
+        refuse_overwriting(output, files_named(to_builtin(cfg.data)))
     task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
     kind = None if task is None or task.get("_target_") == AUTO else make(task).kind
-    with files_read() as read:  # the sealed test among them
-        found = audit(domains, kind, cfg.seed)
+    found = audit(domains, kind, cfg.seed)
     if output is not None:
-        refuse_overwriting(output, read)
         write_audit(found, output, to_builtin(cfg))
     return found
 

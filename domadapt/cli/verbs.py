@@ -21,7 +21,7 @@ from domadapt.inference.description import FORMATS, free_folder, model_folder, r
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import refuse_missing
 from domadapt.runs.key import files_named, folder_of
-from domadapt.utils.files import files_read, refuse_overwriting, replace_atomic, write_atomic
+from domadapt.utils.files import refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import apart, paired
 from domadapt.utils.work import progress
 
@@ -208,19 +208,15 @@ def analyze(cfg: DictConfig) -> str:
     model = str(cfg.model)
     refuse_without_attention(model)
     started = time.perf_counter()
-    with files_read() as read:
-        domains = make(cfg.data)
-    read |= {*files_named(to_builtin(cfg.data)), *model_folder(model).rglob("*")}
+    domains = make(cfg.data)
+    read = [*files_named(to_builtin(cfg.data)), *model_folder(model).rglob("*")]
     files = output, output.with_suffix(".json")
     for file in files:
         refuse_overwriting(file, read)
     parser = make_parser(cfg.parser, domains, folder_of(cfg, "cache"))
     try:
         sizes = cfg.texts, cfg.scored_texts, cfg.batch_size
-        with files_read() as late:  # the target's test among them
-            found = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
-        for file in files:
-            refuse_overwriting(file, late)
+        found = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
         _warn(domains.warnings + found.after.domains.warnings)
         analysis = analyse(found, score=cfg.scored_texts > 0)
     finally:

@@ -29,7 +29,7 @@ from domadapt.reporting.words import summary, verdict_card
 from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs, reselect
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Statistics
-from domadapt.utils.files import files_read, refuse_overwriting, write_atomic
+from domadapt.utils.files import write_atomic
 
 EXAMPLES = 10  # of each kind and pair
 FEW = 2  # warnings that are not folded away
@@ -213,11 +213,7 @@ def report(
     if unknown or not formats:
         raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
     chosen = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]
-    with files_read() as read:
-        run_set = read_runs(chosen)
-    read |= {path.with_name("predictions.jsonl") for path in read if path.name == "metrics.json"}
-    for suffix in (output.suffix, ".md", ".runs.csv", ".methods.csv"):
-        refuse_overwriting(output.with_suffix(suffix), read)
+    run_set = read_runs(chosen)
     words: tuple[str, ...] = ()
     if selection is not None:
         shown, words = reselect(run_set.runs, selection)
@@ -229,11 +225,9 @@ def report(
     statistics = compare(pairs, baseline)
     statistics = replace(statistics, messages=(*words, *statistics.messages))
     if {"html", "markdown"} & set(formats):
-        with files_read() as read:
-            audits = read_audits(chosen, audit)
-            finished = Finished(run_set, pairs, statistics, audits, palette(pairs))
-            sections, title = contents(finished), answer(finished).sentence
-        refuse_overwriting(output, read)
+        audits = read_audits(chosen, audit)
+        finished = Finished(run_set, pairs, statistics, audits, palette(pairs))
+        sections, title = contents(finished), answer(finished).sentence
         if "html" in formats:
             write_atomic(output, page(title, sections))
         if "markdown" in formats:

@@ -89,15 +89,17 @@ def names_file(name: str, value: Any) -> bool:
 
 
 def files_named(value: Any, name: str = "") -> Iterator[Path]:
-    """The files and folders that a configuration names."""
+    """The files that a configuration names, by patterns, too, and those in folders that it names."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from files_named(item, key)
     elif isinstance(value, list):
         for item in value:
             yield from files_named(item, name)
-    elif names_file(name, value):
-        yield Path(value)
+    elif isinstance(value, str):
+        for path in matching(value) if "\0" not in value else ():
+            if names_file(name, str(path)):
+                yield from [path] if path.is_file() else path.rglob("*")
 
 
 def shipped() -> Path:

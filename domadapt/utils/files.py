@@ -6,40 +6,12 @@ import hashlib
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
-
-_watchers: list[set[Path]] = []
-
-
-@contextmanager
-def files_read() -> Iterator[set[Path]]:
-    """Collect the path of every file that is opened meanwhile."""
-    _install()
-    read: set[Path] = set()
-    _watchers.append(read)
-    try:
-        yield read
-    finally:
-        _watchers[:] = [other for other in _watchers if other is not read]  # one inside may hold the same files
-
-
-@cache
-def _install() -> None:
-    sys.addaudithook(_note)  # stays for good: Python has no way to take one out again
-
-
-def _note(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" and _watchers and isinstance(arguments[0], str | bytes):
-        for read in _watchers:
-            read.add(Path(os.fsdecode(arguments[0])))
 
 
 def cache_folder() -> Path:
