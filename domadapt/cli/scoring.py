@@ -74,8 +74,8 @@ def _table(task: "Task", records: Sequence[Record], predictions: Sequence["Predi
 
     def line(name: str, kinds: list[str], average: str, more: str) -> str:
         items = counted(rows, kinds, average)
-        found = interval(mean_of([items.score], resampled_scores([items])))
-        low, high = max(0.0, found.low or 0.0), min(1.0, found.high or 1.0)
+        ends = interval(mean_of([items.score], resampled_scores([items])))
+        low, high = max(0.0, ends.low or 0.0), min(1.0, ends.high or 1.0)
         return f"  {visible(name):20} {100 * items.score:5.1f}  ({100 * low:.1f} to {100 * high:.1f}){more}"
 
     yield f"  {'':20} {'F1':>5}  (95 % over texts)"
@@ -141,13 +141,13 @@ def compare(cfg: DictConfig) -> str:
 
 def _only(rows: Sequence[Mapping[str, Any]], name: str, other: str) -> str:
     """Of spans, what one model finds and the other does not, most frequent first."""
-    found = Counter(
+    counts = Counter(
         " ".join(row["text"][start:end].lower().split())
         for row in rows
         for start, end, _ in sorted(row[name] - row[other])
     )
-    common = ", ".join(f"{visible(words)} ({count})" for words, count in found.most_common(SHOWN))
-    return f"  found by {name} alone: {found.total()} spans{': ' if common else ''}{common}"
+    common = ", ".join(f"{visible(words)} ({count})" for words, count in counts.most_common(SHOWN))
+    return f"  found by {name} alone: {counts.total()} spans{': ' if common else ''}{common}"
 
 
 def _in_words(text: str, labels: set[Any], kind: str) -> str:

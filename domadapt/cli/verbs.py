@@ -216,15 +216,15 @@ def analyze(cfg: DictConfig) -> str:
     parser = make_parser(cfg.parser, domains, folder_of(cfg, "cache"))
     try:
         sizes = cfg.texts, cfg.scored_texts, cfg.batch_size
-        found = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
-        _warn(domains.warnings + found.after.domains.warnings)
-        analysis = analyse(found, score=cfg.scored_texts > 0)
+        studied = subject(model, domains, parser, *sizes, cfg.device, cfg.seed, cfg.trust_code)
+        _warn(domains.warnings + studied.after.domains.warnings)
+        analysis = analyse(studied, score=cfg.scored_texts > 0)
     finally:
         parser.close()
-    for file, content in zip(files, (html(analysis, found), numbers(analysis, found)), strict=True):
+    for file, content in zip(files, (html(analysis, studied), numbers(analysis, studied)), strict=True):
         write_atomic(file, content)
     where = f"written: {' and '.join(map(str, files))}, in {time.perf_counter() - started:.0f} seconds"
-    return "\n".join([*lines(analysis, found), where])
+    return "\n".join([*lines(analysis, studied), where])
 
 
 def report(cfg: DictConfig) -> str:

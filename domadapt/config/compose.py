@@ -56,8 +56,8 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
     places = [Path(str(files("domadapt.conf"))), *config_dirs(arguments)]
     names = [f"{a.replace('=', '/', 1)}.yaml" for a in arguments if "=" in a and not a.startswith("-")]
     asked = [place / name for name in names for place in places]
-    if found := [path.read_text(encoding="utf-8").rstrip() for path in asked if path.is_file()]:
-        return "\n\n".join(found)
+    if texts := [path.read_text(encoding="utf-8").rstrip() for path in asked if path.is_file()]:
+        return "\n\n".join(texts)
     about = next((line.split(maxsplit=1)[1] for line in usage.splitlines() if line.split()[:1] == [verb]), "")
     composed = "train" if verb == "adapt" else verb
     lines = [f"domadapt {verb} [overrides]      {about}", "", *_settings(composed)]
@@ -153,8 +153,8 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return f"{_flat(cause)} ({key}._target_; {where}; DOMADAPT_TRACEBACK=1 shows more)"
     if isinstance(error, InstantiationException):
         return f"{_flat(error)} (DOMADAPT_TRACEBACK=1 shows where)"
-    if isinstance(error, HydraException) and (found := re.match(r"Could not override '([^']+)'", str(error))):
-        return f"{found[1]}: domadapt {verb} has no such choice; leave it out (domadapt {verb} --help shows all)"
+    if isinstance(error, HydraException) and (match := re.match(r"Could not override '([^']+)'", str(error))):
+        return f"{match[1]}: domadapt {verb} has no such choice; leave it out (domadapt {verb} --help shows all)"
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _flat(error)
     if isinstance(error, OSError) and error.filename is not None:

@@ -125,14 +125,14 @@ def several_trackers(arguments: Sequence[str]) -> list[str]:
     >>> several_trackers(["seed=1", "tracking=[csv,tensorboard]"])
     ['seed=1', 'tracking=none', '+tracking@tracking.csv=csv', '+tracking@tracking.tensorboard=tensorboard']
     """
-    found = list[str]()
+    result = list[str]()
     for argument in arguments:
         if several := re.fullmatch(r"tracking=\[([\w, ]+)\]", argument):
             names = [name.strip() for name in several[1].split(",")]
-            found += ["tracking=none", *(f"+tracking@tracking.{name}={name}" for name in names)]
+            result += ["tracking=none", *(f"+tracking@tracking.{name}={name}" for name in names)]
         else:
-            found.append(argument)
-    return found
+            result.append(argument)
+    return result
 
 
 def parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -44,18 +44,18 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
             f"runs={[str(path) for path in chosen]}: no metrics.json there; "
             f"expected folders that `domadapt train` or `domadapt benchmark` has written"
         )
-    found, skipped = list[tuple[int, Metrics]](), list[str]()
+    runs, skipped = list[tuple[int, Metrics]](), list[str]()
     for file in files:
         try:
-            found.append((file.stat().st_mtime_ns, read_metrics(file)))
+            runs.append((file.stat().st_mtime_ns, read_metrics(file)))
         except (OSError, ValueError) as error:
             skipped.append(str(error))
-    if not found:
+    if not runs:
         raise ValueError(skipped[0] if len(skipped) == 1 else f"{skipped[0]} ({len(skipped)} files are unreadable)")
     for message in skipped:
         log.warning("left out: %s", message)
-    found.sort(key=lambda each: (each[0], each[1].folder))
-    return RunSet(tuple(run for _, run in found), tuple(skipped))
+    runs.sort(key=lambda each: (each[0], each[1].folder))
+    return RunSet(tuple(run for _, run in runs), tuple(skipped))
 
 
 def refuse_missing(paths: Iterable[Path]) -> None:
@@ -68,8 +68,8 @@ def read_metrics(path: Path) -> Metrics:
     """One ``metrics.json``."""
     content = load(path)
     if content.get("format") != FORMAT:
-        found = f"format {content.get('format')!r}, expected {FORMAT}: another version of domadapt wrote it"
-        raise ValueError(f"{path}: {found}; {AGAIN}")
+        problem = f"format {content.get('format')!r}, expected {FORMAT}: another version of domadapt wrote it"
+        raise ValueError(f"{path}: {problem}; {AGAIN}")
     try:
         return typed({**content, "folder": str(path.parent)})
     except ValueError as error:
@@ -107,14 +107,14 @@ something else in that place
     given = {name: value for name, value in content.items() if value is not None or name in NEEDED}
     wrong = [name for name in NEEDED if name not in given]
     try:
-        found: Metrics = schema(Metrics).validate_json(json.dumps(given), strict=True)  # "0.5" and true are no scores
+        metrics: Metrics = schema(Metrics).validate_json(json.dumps(given), strict=True)  # "0.5" and true are no scores
         if not wrong:
-            wrong += _inconsistent(found)
+            wrong += _inconsistent(metrics)
     except ValidationError as error:
         wrong += dict.fromkeys(str(part["loc"][0]) for part in error.errors() if part["loc"])
     if wrong:
         raise ValueError(f"lacks {', '.join(wrong)}, or has something else in that place")
-    return found
+    return metrics
 
 
 def _inconsistent(run: Metrics) -> Iterator[str]:
@@ -200,8 +200,8 @@ def rank(role: str) -> int:
 
 def settings(config: Mapping[str, Any]) -> dict[str, str]:
     """A configuration as dotted names, less seed, paths, names and threads: those that a cell's key leaves out."""
-    found = flat({name: value for name, value in config.items() if name not in NAMES})
-    return {name: value for name, value in found.items() if name not in ("trainer.threads", "trainer.regret")}
+    dotted = flat({name: value for name, value in config.items() if name not in NAMES})
+    return {name: value for name, value in dotted.items() if name not in ("trainer.threads", "trainer.regret")}
 
 
 def flat(value: Any, name: str = "") -> dict[str, str]:
@@ -276,12 +276,12 @@ def reference(pair: Pair, method: MethodRuns, role: str) -> MethodRuns | None:
     Where there are several, the one that adds nothing and shares the method's backbone and trainer; None if that
     leaves none or more than one.
     """
-    found = [m for m in pair.methods if m.role == role]
-    if len(found) > 1:
-        found = [m for m in found if m.runs[0].method == role] or found
-    if len(found) > 1:
-        found = [m for m in found if _training(m) == _training(method)]
-    return found[0] if len(found) == 1 else None
+    candidates = [m for m in pair.methods if m.role == role]
+    if len(candidates) > 1:
+        candidates = [m for m in candidates if m.runs[0].method == role] or candidates
+    if len(candidates) > 1:
+        candidates = [m for m in candidates if _training(m) == _training(method)]
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _training(method: MethodRuns) -> dict[str, str]:

@@ -154,11 +154,11 @@ def cell_key(cfg: Mapping[str, Any], without: Sequence[str] = ()) -> str:
     counts; every other one's choice stands in a column of its own, and a new one runs nothing again.
     """
     config = to_builtin(cfg)
-    kept = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}
-    kept["parser"] = {n: value for n, value in kept["parser"].items() if n not in SIDES or value is not None}
-    kept["trainer"] = {name: value for name, value in kept["trainer"].items() if name not in OF_THE_TRAINER}
+    counted = {name: value for name, value in config.items() if name not in (*LEFT_OUT, *without)}
+    counted["parser"] = {n: value for n, value in counted["parser"].items() if n not in SIDES or value is not None}
+    counted["trainer"] = {name: value for name, value in counted["trainer"].items() if name not in OF_THE_TRAINER}
     versions = [installed(name) for name in NUMERIC]
-    parts = [NUMERICS, by_content(kept), _pipelines(config), versions, _hardware(config["trainer"])]
+    parts = [NUMERICS, by_content(counted), _pipelines(config), versions, _hardware(config["trainer"])]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 

@@ -196,8 +196,8 @@ class Metrics:
         """
         if known := self.training or self.ceiling:
             return known
-        said = (self.curve,) if self.curve else (self.source, self.target, self.folder)
-        return hashlib.sha256(repr((self.method, self.seed, said)).encode("utf-8", "surrogatepass")).hexdigest()
+        content = (self.curve,) if self.curve else (self.source, self.target, self.folder)
+        return hashlib.sha256(repr((self.method, self.seed, content)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def score(self, name: str = "") -> float | None:
         """A score on the target test, the headline unless named; None where it has none."""

@@ -156,5 +156,5 @@ def between_pieces(words: Tensor, piece_words: Tensor, otherwise: float) -> Tens
     """
     known, places = piece_words >= 0, piece_words.clamp(min=0)
     rows = torch.arange(len(places), device=places.device).view(-1, 1, 1)
-    found = words[rows, places.unsqueeze(2), places.unsqueeze(1)]
-    return found.masked_fill(~(known.unsqueeze(2) & known.unsqueeze(1)), otherwise)
+    between = words[rows, places.unsqueeze(2), places.unsqueeze(1)]
+    return between.masked_fill(~(known.unsqueeze(2) & known.unsqueeze(1)), otherwise)

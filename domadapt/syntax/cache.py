@@ -103,8 +103,8 @@ class ParseCache:
             keys = [text_key(text) for text in chunk]
             entries = {key: parse.words for key, parse in self._read(keys).items()}
             alone = {key: text_key(text, b"words") for key, text in _missing(keys, chunk, entries).items()}
-            kept = self._read([*alone.values()])
-            entries |= {key: kept[own].words for key, own in alone.items() if own in kept}
+            stored = self._read([*alone.values()])
+            entries |= {key: stored[own].words for key, own in alone.items() if own in stored}
             if missing := _missing(keys, chunk, entries):
                 fresh = dict(zip(missing, self.parser.tokenize(missing.values()), strict=True))
                 blank = {n: (np.zeros(n, np.int64), ("",) * n, ("",) * n) for n in {len(w) for w in fresh.values()}}

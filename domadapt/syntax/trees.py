@@ -169,15 +169,15 @@ def ancestors(heads: Tensor, first: int) -> Tensor:
     [[1, 0, 0], [1, 1, 0]]
     """
     batch, words = heads.shape
-    found = torch.zeros(batch, first, words, dtype=torch.bool, device=heads.device)
+    result = torch.zeros(batch, first, words, dtype=torch.bool, device=heads.device)
     reached = torch.arange(first, device=heads.device).repeat(batch, 1)
     for _ in range(words):  # an arc up each time, until all are at their roots
-        found.scatter_(2, reached.unsqueeze(2), True)
+        result.scatter_(2, reached.unsqueeze(2), True)
         above = heads.gather(1, reached)
         if torch.equal(above, reached):
             break
         reached = above
-    return found
+    return result
 
 
 def tree_distances(heads: Tensor, first: int | None = None) -> Tensor:

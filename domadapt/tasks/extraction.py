@@ -183,11 +183,11 @@ class Extraction(Task):
     def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:
         """Exact-span F1 of each type, and their average; a span counts only with its type."""
         gold = {(i, s) for i, r in enumerate(records) for s in r.spans or ()}
-        found = {(i, s) for i, p in enumerate(predictions) for s in p.spans}
+        predicted = {(i, s) for i, p in enumerate(predictions) for s in p.spans}
         scores: Scores = {}
         for kind in self.types:
-            own_gold, own_found = ({(i, s) for i, s in spans if s.type == kind} for spans in (gold, found))
-            scores |= set_scores(own_gold, own_found, kind)
+            own_gold, own_predicted = ({(i, s) for i, s in spans if s.type == kind} for spans in (gold, predicted))
+            scores |= set_scores(own_gold, own_predicted, kind)
         if self.average == "micro":
-            return set_scores(gold, found, "span") | scores
+            return set_scores(gold, predicted, "span") | scores
         return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))} | scores
