@@ -17,6 +17,10 @@ from domadapt.data.records import MISSING, DataError, Location, Record, Unquoted
 from domadapt.utils.files import write_atomic
 
 PACKED: Final = (b"\x1f\x8b", b"PAR1")  # gzip and parquet: no line of them can be read before the end is
+SIGNATURES: Final = {
+    b"PK\x03\x04": ("an Excel or zip file", "save the sheet as CSV, or unpack it"),
+    b"%PDF": ("a PDF file", "save its text as a .txt file"),
+}
 Columns = Mapping[str, tuple[str, ...]]
 OURS: Final = ("id", "text", "text_pair", "label")
 NAMED: Final = {  # how a user names a column
@@ -132,11 +136,14 @@ def check_name(path: Path) -> None:
 
 
 def check_start(path: Path, raw: bytes) -> None:
-    """Refuse UTF-16, packed or not: as UTF-8 much of it decodes, to a text nobody wrote.
+    """Refuse what is no text but is met most, and UTF-16: as UTF-8 much of it decodes, to a text nobody wrote.
 
     Of Western text in UTF-16 every other byte is NUL.
     """
     head = raw[:4096]
+    for start, (kind, fix) in SIGNATURES.items():
+        if head.startswith(start):
+            raise DataError(Location(path), "file", Unquoted(kind), "UTF-8 text", fix)
     if 4 * head.count(0) > len(head):
         fix = f"re-encode it: iconv -f utf-16 -t utf-8 {_shell(path)} > NEW_FILE (utf-16le or -16be if it has no mark)"
         raise DataError(Location(path), "file", "UTF-16, or no text", "UTF-8 text", fix)

@@ -257,6 +257,10 @@ a.txt b'sharp\ncaf\xe9 au lait\n'
   2: byte 9 of the file is b'\xe9'; expected UTF-8; unpack it, or re-encode it, for instance: iconv -f latin1
 a.txt b'\xff\xfes\x00h\x00a\x00r\x00p\x00'
   -: file is 'UTF-16, or no text'; expected UTF-8 text; re-encode it: iconv -f utf-16 -t utf-8
+a.xlsx b'PK\x03\x04\x14\x00\x06\x00'
+  -: file is an Excel or zip file; expected UTF-8 text; save the sheet as CSV, or unpack it
+a.pdf b'%PDF-1.7\n%\xe2\xe3'
+  -: file is a PDF file; expected UTF-8 text; save its text as a .txt file
 a.jsonl ''
   -: file is 'empty'; expected records; check how it was written
 a.jsonl '\n \n'
