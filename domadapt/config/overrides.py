@@ -68,14 +68,11 @@ def lengthen(argument: str) -> str:
     if "${" in value:  # OmegaConf would evaluate it, now or when it reads the run's settings again
         fix = "rename the file, or let the shell fill in what stands for it"
         raise ValueError(f"{name}={value}: a path is taken as it is, and '${{' can't be in it; {fix}")
-    if value in ("", "null") or value.lstrip("[")[:1] in ("'", '"') or _sweep(value):
+    # Several values for `train -m` are parted by commas, without a space, which people's sweeps don't have.
+    sweep = "," in value and " " not in value and not _is_list(value) and not _exists(value)
+    if value in ("", "null") or value.lstrip("[")[:1] in ("'", '"') or sweep:
         return name + sign + value  # quoted before: a benchmark composes its cells from the user's overrides
     return name + sign + (_list(value) if _is_list(value) else quoted(value))
-
-
-def _sweep(value: str) -> bool:
-    """Several values for `train -m`: parted by commas, without a space, which people's sweeps don't have."""
-    return "," in value and " " not in value and not _is_list(value) and not _exists(value)
 
 
 def _is_list(value: str) -> bool:

@@ -45,7 +45,12 @@ def open_texts(
             head = file.read(HEAD)
             packed = head.startswith(PACKED)
             named = Path("stdin.csv" if column else "stdin.txt") if stdin else path  # as training takes a pipe
-            name = format if packed else _format(path, named, head, format)
+            if not packed:
+                check_start(path, head)
+                if not head:
+                    raise without_records(path, "empty")
+            text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+            name = format if packed else choose(named, text, format)
             plain = name == "plain_text" and not packed
             rest = b"" if plain else file.read()
         except DataError:
@@ -62,14 +67,6 @@ def open_texts(
     corpus = read(path, domain="input", labelled=False, format=name, content=head + rest, columns=columns)
     warnings.update(corpus.warnings)
     return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)
-
-
-def _format(path: Path, named: Path, head: bytes, format: str | None) -> str:
-    """Name of the format by the first bytes of a file."""
-    check_start(path, head)
-    if not head:
-        raise without_records(path, "empty")
-    return choose(named, head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n"), format)
 
 
 def _lines(path: Path, head: bytes, pipe: BinaryIO | None, warnings: Counter[str]) -> Iterator[UnlabelledText]:

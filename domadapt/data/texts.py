@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -266,7 +266,6 @@ _BEFORE: Final = re.compile(
     r" +(?=(?:[.,!?;:%)\]}]|\.{2,}|[!?]{2,}|''|n['’]t|['’](?:s|m|re|ve|ll|d))(?: |$))", re.IGNORECASE
 )
 _AFTER: Final = re.compile(r"(?:(?<=^[(\[{$#])|(?<= [(\[{$#])|(?<=``)) +")
-_BRACKET_of_detokenise: Final = re.compile(r"-[lr][rsc]b-", re.IGNORECASE)
 
 
 def detokenised(record: Record) -> Record:
@@ -276,21 +275,11 @@ def detokenised(record: Record) -> Record:
     >>> plain.text
     'It isn\\'t (too) big, "honest".'
     """
-    plain = edited(
-        record, (Edit(m.start(), m.end(), BRACKETS[m[0].lower()]) for m in _BRACKET_of_detokenise.finditer(record.text))
-    )
-    spaces = {m.span() for pattern in (_BEFORE, _AFTER) for m in pattern.finditer(plain.text)}
-    whole = edited(plain, (Edit(*place, "") for place in _apart(spaces)))
+    plain = edited(record, (Edit(m.start(), m.end(), BRACKETS[m[0].lower()]) for m in _BRACKET.finditer(record.text)))
+    spaces = sorted({m.span() for pattern in (_BEFORE, _AFTER) for m in pattern.finditer(plain.text)})
+    apart = [place for before, place in pairwise([(0, 0), *spaces]) if place[0] >= before[1]]
+    whole = edited(plain, (Edit(*place, "") for place in apart))
     return edited(whole, (Edit(m.start(), m.end(), '"') for m in re.finditer("``|''", whole.text)))
-
-
-def _apart(places: set[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Places that do not overlap, in their order."""
-    apart: list[tuple[int, int]] = []
-    for start, end in sorted(places):
-        if not apart or start >= apart[-1][1]:
-            apart.append((start, end))
-    return apart
 
 
 def lowercased(record: Record) -> Record:

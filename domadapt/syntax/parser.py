@@ -130,9 +130,12 @@ class SpacyParser:
         """
         stream = iter(texts)
         if processes > 1:
-            head = list(_up_to(WORTH, stream))
+            head, characters = list[Text](), 0
+            while characters < WORTH and (text := next(stream, None)) is not None:
+                head.append(text)
+                characters += len(text.text)
             stream = chain(head, stream)
-            if sum(len(text.text) for text in head) >= WORTH:
+            if characters >= WORTH:
                 batches = iter(lambda: [Plain(t.text, t.words) for t in islice(stream, self.batch_size)], [])
                 for parses in in_order(self._parsed, batches, processes):
                     yield from parses
@@ -181,13 +184,6 @@ def make_doc(nlp: "Language", text: str) -> "Doc":
 
     docs = [nlp.make_doc(text[start:end]) for start, end in pairwise([0, *cuts, len(text)])]
     return Doc.from_docs(docs, ensure_whitespace=False) or nlp.make_doc(text)
-
-
-def _up_to(characters: int, texts: Iterator[Text]) -> Iterator[Text]:
-    """The first texts, until there are that many characters."""
-    while characters > 0 and (text := next(texts, None)) is not None:
-        characters -= len(text.text)
-        yield text
 
 
 @lru_cache(maxsize=4)
