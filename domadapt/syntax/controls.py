@@ -10,7 +10,6 @@ import numpy as np
 
 from domadapt.config.compose import make
 from domadapt.syntax.alignment import IntArray
-from domadapt.syntax.nouns import word_class
 from domadapt.syntax.parser import Parse, Parser, Text
 
 PREVIOUS = "previous"  # the one relation of a linear tree's arcs
@@ -90,29 +89,6 @@ class SelfLoops(Control):
         """Every word by itself."""
         words = len(parse.heads)
         return parse._replace(heads=np.arange(words), relations=(SELF,) * words, antecedents=())
-
-
-class WordClasses(Control):
-    """Trees in which each word's head is the word after it, by a relation that is the word's class; the last is a root.
-
-    The neutral control of a method that asks which words belong to those after them: a tagger tells that a noun stands
-    before another, and a method that does not beat this control needs no parser for it. Of no use to methods that read
-    relations by name; a parser that gives no tags leaves one relation.
-
-    >>> from types import SimpleNamespace
-    >>> words, heads, tags = np.array([[0, 1], [2, 3], [4, 5]]), np.array([2, 2, 2]), ("DT", "NNS", "VB")
-    >>> other = WordClasses(SimpleNamespace(name="parser")).other(Parse(words, heads, ("",) * 3, tags), "a b c")
-    >>> other.heads.tolist(), other.relations
-    ([1, 2, 2], ('DT', 'NN', 'VB'))
-    """
-
-    title = "word_classes"
-
-    def other(self, parse: Parse, text: str) -> Parse:
-        """A chain from right to left."""
-        words = len(parse.heads)
-        heads = np.minimum(np.arange(words) + 1, words - 1)
-        return parse._replace(heads=heads, relations=tuple(map(word_class, parse.tags)), antecedents=())
 
 
 class Shuffled(Control):

@@ -60,11 +60,6 @@ def universal(tag: str) -> str:
     return PENN.get(tag) or tag.removesuffix(PLURAL)
 
 
-def word_class(tag: str) -> str:
-    """The first two letters of Penn's tags, which say the class of a word without its form; else the universal tag."""
-    return tag[:2] if tag in PENN else tag.removesuffix(PLURAL)
-
-
 def is_noun(parse: Parse, word: int, text: str) -> bool:
     """Whether a word is tagged as a noun and begins with a letter or digit; a text without any tag is refused."""
     tag = parse.tags[word]
