@@ -219,17 +219,20 @@ def regret(pairs: Sequence[Pair]) -> Section:
         "costs."
     )
     if not tables:
-        none = "No run recorded what other validators would have chosen with their scores on the target test."
+        none = (
+            "No run recorded what other validators would have chosen with their scores on the target test; "
+            "trainer.regret=true does, and a benchmark."
+        )
         return Section("Selection regret", (Prose(none),))
     several = (Folded("Pair by pair", tuple(tables)),) if len(tables) > 1 else tuple(tables)
     return Section("Selection regret", (Prose(about, "soft"), *several))
 
 
 def regret_table(pair: Pair) -> Table | None:
-    """A pair's validators, by method; None where no run recorded scores of their choices."""
+    """A pair's validators, by method; None where no run recorded the scores of others' choices."""
     choices = {method.name: mean_choices(method, pair.headline) for method in pair.methods}
     names = list(dict.fromkeys(name for found in choices.values() for name in found))
-    if not names:
+    if len(names) < 2:
         return None
     names.sort(key=lambda name: name == BOUND)
 
