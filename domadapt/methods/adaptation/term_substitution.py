@@ -45,10 +45,6 @@ POWER = 0.75  # of a phrase's count: word2vec's, Mikolov et al. 2013
 LEAST_BELIEF = 0.02  # so that any phrase may still come
 SHRINKAGE = 3.0  # uses
 TELLS = 0.5  # agreement from which on a noun tells its type: half of the way from chance to always
-TELLING, MET = (
-    0.6,
-    5,
-)  # of the way from a class's own share to always: from there on a noun goes with it; its least uses
 TELLING, MET = 0.6, 5  # of the way from a class's own share to always: then a noun goes with it; and its least uses
 
 
