@@ -80,7 +80,7 @@ def audit(overrides: Sequence[str] = ()) -> Any:
     """
     from domadapt.auditing.audit import run
 
-    return run(compose("audit", ["output=null", *overrides]))
+    return run(compose("audit", overrides))
 
 
 def parse(

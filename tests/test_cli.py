@@ -120,6 +120,8 @@ def test_unknown_verb(command: Command) -> None:
         (["train", "injection=lisaa"], "injection=lisaa: there is no such option; expected one of "),
         (["train", "sead=1"], "sead: there is no such setting; did you mean seed?"),
         (["train", "trainer.epoch=1"], "trainer.epoch: there is no such setting; did you mean trainer.epochs?"),
+        (["adapt", "FILE", "a.txt", "sead=1"], "sead: there is no such setting; did you mean seed?"),
+        (["train", "source.text=a"], "data.source.text: is of your own files: add data=my_files"),
         (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all"),
         (["train", "paths.run=a=b"], "put text with special characters into quotes"),
         (["train", "experiment=aspect_opinion"], "DOMADAPT_BENCHMARK_DATA"),

@@ -11,6 +11,7 @@ import domadapt
 from domadapt.cli import verbs as cli
 from domadapt.config.compose import compose
 from domadapt.data.records import Record
+from domadapt.methods.adaptation import term_substitution
 from domadapt.reporting.report import report
 from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import TargetCard, read_card
@@ -126,6 +127,24 @@ def test_data_that_a_program_holds_is_trained_on(tmp_path: Path) -> None:
     )
     assert metrics["task"] == "classification"
     assert metrics["counts"]["target_unlabelled"] == 2
+
+
+def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, domain, count, first in (("a", "camera", 24, 0), ("few", "laptop", 3, 30)):
+        rows = (f'"{row["text"]}",{row["label"]}' for row in records(domain, count, first))
+        (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("The fan whines.\nIt is fast.\n", encoding="utf-8")
+    seen = list[Record]()
+    kept = term_substitution.telling_nouns
+    monkeypatch.setattr(term_substitution, "telling_nouns", lambda r, p: seen.extend(r) or kept(r, p))
+    run = ["data=my_files", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt", *TINY]
+    run += [f"target.train_path={tmp_path}/few.csv", "target_labels=all", "adaptation=term_substitution"]
+    run += ["trainer.epochs=1", "trainer.least_steps=0", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
+    metrics = domadapt.train(run)
+    card = read_card(tmp_path / "run")
+    assert card is not None and metrics["counts"]["source_train"] > card.source_texts == len(seen)
+    assert sum(kind.source for kind in card.kinds) == card.source_texts
+    assert {record.domain for record in seen} == {"source"}
 
 
 def test_an_unannotated_source_is_refused_with_the_way_out(tmp_path: Path) -> None:

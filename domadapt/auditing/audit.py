@@ -176,10 +176,12 @@ def read_audit(path: Path | str) -> Audit:
             raise ValueError(f"severity {min(odd)!r}, expected one of {', '.join(SEVERITIES)}")
         return found
     except OSError as error:
-        raise ValueError(f"{file}: {error.strerror}; write one with `domadapt audit data=...`") from None
+        raise ValueError(f"{file}: {error.strerror}; write one: `domadapt audit data=... output=audit.json`") from None
     except (ValueError, KeyError, TypeError) as error:
         why = ", ".join(str(e["loc"][0]) for e in error.errors()) if isinstance(error, ValidationError) else str(error)
-        raise ValueError(f"{file}: no audit ({why}); write a new one with `domadapt audit data=...`") from None
+        raise ValueError(
+            f"{file}: no audit ({why}); write a new one: `domadapt audit data=... output=audit.json`"
+        ) from None
 
 
 def run(cfg: DictConfig) -> Audit:

@@ -21,6 +21,7 @@ from domadapt.inference.description import FORMATS, free_folder, model_folder, r
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import refuse_missing
 from domadapt.runs.key import files_named, folder_of
+from domadapt.training.options import check, check_choices, check_data
 from domadapt.utils.files import refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import apart, paired
 from domadapt.utils.work import progress
@@ -44,8 +45,6 @@ CACHED = {  # a kind of what is cached: how the names of its files or folders be
 
 def train(cfg: DictConfig, overrides: list[str]) -> float | None:
     """One run; prints its scores, or without target labels its card; returns what a sweeper may search by."""
-    from domadapt.training.options import check
-
     check(cfg)
     from domadapt.benchmarking.launching import objective, searching, trial
     from domadapt.reporting.tables import text_table
@@ -156,6 +155,8 @@ def parse(cfg: DictConfig) -> None:
 def serve(cfg: DictConfig) -> None:
     """Answer on a port until Ctrl-C."""
     least(cfg.threshold, read_description(model_folder(str(cfg.model))).names)
+    if type(cfg.port) is not int or not 0 <= cfg.port < 2**16:
+        raise ValueError(f"port={cfg.port!r}: expected a whole number from 0 (any that is free) to {2**16 - 1}")
     from domadapt.serving.serve import serve as run
 
     run(cfg)
@@ -184,8 +185,6 @@ def export(cfg: DictConfig) -> str:
 
 def audit(cfg: DictConfig) -> str:
     """What is wrong with the corpora, worst first."""
-    from domadapt.training.options import check_data
-
     check_data(cfg.data)
     from domadapt.auditing.audit import audit_corpora
 
@@ -261,6 +260,7 @@ def cache(cfg: DictConfig) -> str:
 def loaded(cfg: DictConfig, folder: Path) -> "Model":
     """The model of a folder, once what can be wrong with it at a glance is not."""
     read_description(folder)
+    check_choices(cfg)
     from domadapt.inference.model import load
 
     return load(folder, cfg.device, str(cfg.precision), cfg.trust_code)

@@ -171,9 +171,13 @@ def _flat(error: BaseException) -> str:
 
 def _unknown_key(key: str, verb: str) -> str | None:
     """A setting that is not there, and the one it is likeliest to be."""
-    known = {*_keys(compose(verb)), *(group for group, _ in groups(verb))}
+    composed, own = "train" if verb == "adapt" else verb, ["data=my_files"]
+    choices = {group for group, _ in groups(composed)}
+    known = {*_keys(compose(composed, own if verb == "adapt" else ())), *choices}
     if key in known:
         return None  # it is its value that is wrong
+    if "data" in choices and key in {*_keys(compose(composed, own))}:
+        return f"{key}: is of your own files: add data=my_files"
     close = get_close_matches(key, known, n=1)
     fix = f"did you mean {close[0]}?" if close else f"domadapt {verb} --cfg job shows all (+{key}=VALUE adds one)"
     return f"{key}: there is no such setting; {fix}"

@@ -162,6 +162,11 @@ class Domains:
         """How many target texts' labels training may read."""
         return len(self.target_records)
 
+    @property
+    def source_records(self) -> tuple[Record, ...]:
+        """``source_train`` without target records that have joined it; all of it for the in-domain ceiling."""
+        return tuple(record for record in self.source_train if record.domain != self.target) or self.source_train
+
     def labels_checksum(self, count: int) -> str:
         """A checksum of the first so many labelled target texts, in the order that they were drawn in."""
         texts = "\n".join(repr(record.text) for record in self.target_records[:count])

@@ -272,11 +272,15 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
     """
     places = [Path(given)] if given is not None else [Path(path) for path in runs]
     if given is not None and not places[0].exists():
-        raise ValueError(f"audit={given}: there is no such file; write one with `domadapt audit data=...`")
+        raise ValueError(
+            f"audit={given}: there is no such file; write one: `domadapt audit data=... output=audit.json`"
+        )
     files = sorted({f.resolve() for place in places for f in ([place] if place.is_file() else place.rglob("audit.json"))
                     if given is not None or f.name == "audit.json"})  # fmt: skip
     if given is not None and not files:
-        raise ValueError(f"audit={given}: no audit.json in that folder; write one with `domadapt audit data=...`")
+        raise ValueError(
+            f"audit={given}: no audit.json in that folder; write one: `domadapt audit data=... output=audit.json`"
+        )
     if not files:
         return Audits()
     from domadapt.auditing.audit import read_audit
@@ -309,7 +313,9 @@ def data(pairs: Sequence[Pair], audits: Audits) -> Section:
             mended = tuple(f"{what} ({counted(times, 'time')})" for what, times in audit.mended.items())
             blocks.append(Listing("Mended by the readers, or left out", mended))
     if not audits.audits:
-        none = "No audit lies with these runs: `domadapt audit data=...` writes audit.json, audit=PATH shows it here."
+        none = (
+            "No audit lies with these runs: `domadapt audit data=... output=audit.json` makes one, audit=PATH shows it."
+        )
         blocks.append(Prose(none))
     return Section("Data", tuple(blocks))
 

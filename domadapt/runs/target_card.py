@@ -83,7 +83,7 @@ class TargetCard:
     headline: str
     source_dev: float  #: the headline score on the source's dev part, of ``dev_texts`` texts
     dev_texts: int
-    source_texts: int  #: labelled texts trained on
+    source_texts: int  #: labelled texts of the source, trained on
     steps: int
     epochs: int
     texts: int  #: of the target, all of them labelled in ``predictions.jsonl``

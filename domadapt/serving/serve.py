@@ -363,10 +363,8 @@ def serve(cfg: DictConfig) -> None:
         uvicorn.Server(settings).run(sockets=[port])
 
 
-def listening(host: str, port: object) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
     """A socket that is bound already."""
-    if type(port) is not int or not 0 <= port < 2**16:
-        raise ValueError(f"port={port!r}: expected a whole number from 0 (any that is free) to {2**16 - 1}")
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

@@ -112,7 +112,7 @@ def target_card(session: Session, labelled: Labelled, metrics: Metrics, audit: A
         headline=metrics.headline,
         source_dev=metrics.source_dev[metrics.headline],
         dev_texts=len(session.domains.source_dev),
-        source_texts=len(session.domains.source_train),
+        source_texts=len(session.domains.source_records),
         steps=metrics.curve[-1].step,
         epochs=len(metrics.curve),
         texts=len(texts),
@@ -208,7 +208,7 @@ def _found(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
 
 
 def _kinds(session: Session, predictions: Sequence[Prediction]) -> Iterator[Kind]:
-    texts, records = session.domains.unlabelled.texts, session.domains.source_train
+    texts, records = session.domains.unlabelled.texts, session.domains.source_records
     if session.task.kind == "token":
         source = Counter(span.type for record in records for span in record.spans or ())
         found: dict[str, Counter[str]] = {name: Counter() for name in getattr(session.task, "types", ())}

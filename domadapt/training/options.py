@@ -117,11 +117,16 @@ def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
 
 def check(cfg: Mapping[str, Any]) -> None:
     """What is wrong with a composed ``train.yaml``, as far as it shows before anything heavy is imported."""
-    options = read_options(cfg)
-    for name, known in CHOICES.items():
-        if str(value := getattr(options, name)) not in known:
-            raise ValueError(f"trainer.{name}={value!r}: expected {', '.join(known[:-1])} or {known[-1]}")
+    read_options(cfg)
+    check_choices(cfg["trainer"], "trainer.")
     check_data(cfg["data"])
+
+
+def check_choices(given: Mapping[str, Any], prefix: str = "") -> None:
+    """Refuse a device or precision that is none, before torch is imported to say whether it is here."""
+    for name, known in CHOICES.items():
+        if str(value := given[name]) not in known:
+            raise ValueError(f"{prefix}{name}={value!r}: expected {', '.join(known[:-1])} or {known[-1]}")
 
 
 def check_data(data: Mapping[str, Any]) -> None:

@@ -33,7 +33,7 @@ def test_a_page_and_its_numbers(task: str, command: Command) -> None:
     assert found["sides"]["target"]["scored"] == 6
     assert found["unreachable"] is None and found["unreadable"] is None and "can't be had" not in unescape(html) + out
     det = next(r for r in found["heads"] if r["name"] == "det")
-    assert det["words"]["source"] == 24 and "finds det with head " in html.partition("</title>")[0]
+    assert det["words"]["source"] == 24 and "One head of " in html.partition("</title>")[0]
     sides = found["ablation"]["sides"]
     assert set(sides) == {"source", "target"} and [len(heads) for heads in sides["target"]["heads"]] == [4, 4]
     assert found["ablation"]["headline"] == ("span_f1" if task == "extraction" else "macro_f1")

@@ -99,6 +99,7 @@ def files(folder: Path) -> list[str]:
 
 
 def test_prints_and_writes(tmp_path: Path, command: Command) -> None:
+    assert command("audit", *files(tmp_path))[0] == 0 and not Path("audit.json").exists()
     code, out, err = command("audit", *files(tmp_path), "output=out/audit.json")
     assert code == 0, err
     assert "source → target: scores can't be taken as they stand" in out

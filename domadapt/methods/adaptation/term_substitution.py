@@ -100,8 +100,9 @@ class TermSubstitution(Method):
         session, texts = self.session, self.session.domains.unlabelled.texts
         records, parses = session.domains.source_train, session.corpora.parses("source")
         self.kinds = term_kinds(session)
-        told_apart = len(self.kinds) > 1 and type_agreement(records, self.kinds) >= TELLS
-        nothing = told_apart and not names(records, parses, self.kinds)
+        source = len(session.domains.source_records)  # labelled target records that have joined stand behind
+        told_apart = len(self.kinds) > 1 and type_agreement(records[:source], self.kinds) >= TELLS
+        nothing = told_apart and not names(records[:source], parses[:source], self.kinds)
         if told_apart:
             which = "nothing is" if nothing else "only other nouns are"
             log.info("term_substitution: nouns tell %s apart: %s rewritten", ", ".join(sorted(self.kinds)), which)
@@ -109,7 +110,7 @@ class TermSubstitution(Method):
         self.uses = phrases(texts, session.corpora.parses("target"))
         self.phrases = list(self.uses)
         self.spelled = [spelling(self.uses[phrase], texts, session.corpora.parses("target")) for phrase in self.phrases]
-        telling = telling_nouns(records, parses)
+        telling = telling_nouns(records[:source], parses[:source])
         both = zip(records, parses, strict=True)
         self.places = {r.id: [] if nothing else places(r, p, self.kinds, telling) for r, p in both}
         self._fill()
