@@ -62,6 +62,17 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert "(95 % over texts)" in out and "the card expected" in out
     assert len((folder / "scored.jsonl").read_text(encoding="utf-8").splitlines()) == 40
 
+    asked = ["sample", f"model={run}", f"input={folder}/new.txt", f"examples={labelled}", f"output={folder}/ask.jsonl"]
+    code, out, err = command(*asked, "count=7")
+    assert code == 0, err
+    texts = [json.loads(line)["text"] for line in (folder / "ask.jsonl").read_text(encoding="utf-8").splitlines()]
+    prompt = (folder / "ask.prompt.txt").read_text(encoding="utf-8")
+    assert len({*texts}) == 7 and all(text in prompt for text in texts) and "10 examples" in out
+    objects = [json.loads(line) for line in prompt.splitlines() if line.startswith("{")]
+    assert sum({"label", "spans"} & row.keys() != set() for row in objects) == 10 and len(objects) == 17
+    code, _, err = command(*asked)
+    assert code == 2 and "is there already, and may hold labels" in err
+
     code, out, err = command("compare", str(run / "source_only"), str(run), f"input={folder}/new.txt")
     assert code == 0, err
     assert "of 60 texts are labelled differently" in out

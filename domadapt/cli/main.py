@@ -23,6 +23,7 @@ domadapt VERB [overrides]      label one domain, work in another
   benchmark   every pair, method and seed of an experiment, then the table
   predict     label your own text with a trained model
   score       a trained model on labelled texts, with intervals
+  sample      texts worth labelling, as a file and as a prompt for a large model
   compare     what two models label differently in the same texts
   serve       a small page that labels what you type, on this machine
   export      a trained model as a folder that works without domadapt
@@ -44,6 +45,7 @@ VERBS = {  # where the function of each stands, which is loaded when it is calle
     "predict": "domadapt.cli.verbs.predict",
     "score": "domadapt.cli.scoring.score",
     "compare": "domadapt.cli.scoring.compare",
+    "sample": "domadapt.cli.sampling.sample",
     "serve": "domadapt.cli.verbs.serve",
     "export": "domadapt.cli.verbs.export",
     "parse": "domadapt.cli.verbs.parse",
@@ -52,7 +54,16 @@ VERBS = {  # where the function of each stands, which is loaded when it is calle
     "analyze": "domadapt.cli.verbs.analyze",
     "report": "domadapt.cli.verbs.report",
 }
-PLAIN = ("predict", "score", "compare", "parse", "serve", "export")  # verbs whose paths and texts nothing evaluates
+# Verbs whose paths and texts nothing evaluates.
+PLAIN = ("predict", "score", "compare", "sample", "parse", "serve", "export")
+    "predict",
+    "score",
+    "compare",
+    "sample",
+    "parse",
+    "serve",
+    "export",
+)  # verbs whose paths and texts nothing evaluates
 
 
 def main() -> None:

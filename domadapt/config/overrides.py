@@ -245,6 +245,6 @@ def _loose(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _fix(verb: str, word: str) -> str:
     if verb == "predict" and not os.path.exists(word):  # noqa: PTH110 - of any length
         return f'a text to label is written text="{word}", a file input=FILE'
-    if verb in ("predict", "parse", "score", "compare"):
+    if verb in ("predict", "parse", "score", "compare", "sample"):
         return f"a file is written input={word}"
     return f"expected settings as NAME=VALUE, such as seed=1; domadapt {verb} --help lists them"
