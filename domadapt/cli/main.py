@@ -56,14 +56,6 @@ VERBS = {  # where the function of each stands, which is loaded when it is calle
 }
 # Verbs whose paths and texts nothing evaluates.
 PLAIN = ("predict", "score", "compare", "sample", "parse", "serve", "export")
-    "predict",
-    "score",
-    "compare",
-    "sample",
-    "parse",
-    "serve",
-    "export",
-)  # verbs whose paths and texts nothing evaluates
 
 
 def main() -> None:
