@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from scipy.stats import spearmanr
 
 from domadapt.analysis.ablation import OUTSIDE, Ablation, Effect, SideEffects, ablation
 from domadapt.analysis.attention import ALL, FEWEST, Best, Relation, read_heads
 from domadapt.analysis.probes import StructuralProbe, TreeScores, structural_probe
-from domadapt.analysis.shift import Compared, DomainShift, domain_shift
+from domadapt.analysis.shift import DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
 from domadapt.reporting.blocks import Block, Column, Figure, Folded, Prose, Section, Table, TableCell, for_each, tabled
-from domadapt.reporting.formats import counted, listed, number, percent, points
-from domadapt.reporting.render import page
+from domadapt.reporting.render import counted, listed, number, page, percent, points
 from domadapt.reporting.svg import INK, drawn, legend, plain, wrapped
 from domadapt.utils.text import plain_json, visible
 
@@ -48,23 +46,9 @@ def analyse(subject: Subject, score: bool = True) -> Analysis:
     return Analysis(heads, probes, shift, ablation(subject) if score and reached else None)
 
 
-def head_name(layer: int, head: int) -> str:
-    """As the papers write it, counted from 0.
-
-    >>> head_name(3, 5)
-    '3-5'
-    """
-    return f"{layer}-{head}"
-
-
 def shade(value: float, full: float) -> float:
     """Colour of a number: -1 to 1, reached at ``full``."""
     return min(max(value / full, -1.0), 1.0) if full else 0.0
-
-
-def layer_name(name: str) -> str:
-    """Of a layer, below an axis."""
-    return "emb." if name == "embeddings" else name.removeprefix("layer ")
 
 
 def short(name: str, width: int = 16) -> str:
@@ -129,7 +113,7 @@ def _clear_heads(shown: Sequence[Relation], domains: Domains) -> str:
     return (
         f"On {domains['source']} text a head of the pretrained model beats the best fixed offset by {CLEAR * 100:.0f} "
         f"points or more for {sum(gain >= CLEAR for gain in gains.values())} of {counted(len(shown), 'relation')}, "
-        f"most for {top.name} (head {head_name(one.layer, one.head)}: {percent(one.accuracy['source'])} against "
+        f"most for {top.name} (head {one.layer}-{one.head}: {percent(one.accuracy['source'])} against "
         f"{offset}); fine-tuning moved the best heads by {points(float(moved))} points."
     )
 
@@ -169,14 +153,14 @@ def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
 
 
 def _named(best: Best) -> str:
-    return f"{head_name(best.layer, best.head)} {'→' if best.direction == 'to' else '←'}"
+    return f"{best.layer}-{best.head} {'→' if best.direction == 'to' else '←'}"
 
 
 def _of(best: Best, side: str) -> float:
     return best.accuracy[side] or 0.0
 
 
-FULL = 0.05  # of a score: where a colour is full
+FULL = 0.25  # of a score: where a colour is full
 ABLATION_TITLE = "Heads and layers switched off"
 SWITCHED = (
     "The score with one head, or one layer's attention, at zero, less the score with it: above 0 it did harm. "
@@ -204,7 +188,6 @@ def ablation_section(ablation: Ablation | None, domains: Domains) -> Section:
         Prose(SWITCHED, "soft"),
         Prose(LOCK, "warning") if "target" in sides else Prose(alone, "soft"),
         Figure(svg, caption),
-        *([Prose(_agreement(sides, domains))] if len(sides) > 1 else []),
     ]
     columns = for_each({side: domains[side] for side in sides}, lambda layer, side: _layer(sides[side].layers[layer]))
     title = f"{headline} without the attention of a whole layer, less that with it; points, and 95 % interval"
@@ -229,41 +212,21 @@ def _ablation_dots(figure: Canvas, ablation: Ablation, domains: Domains) -> None
     axes.legend(frameon=False, labelcolor=INK, fontsize=8, ncols=2)
 
 
-def named(effects: SideEffects) -> dict[str, Effect]:
-    """By the heads' names."""
-    return {head_name(i, j): e for i, heads in enumerate(effects.heads) for j, e in enumerate(heads)}
-
-
-def harmful(effects: SideEffects) -> list[str]:
-    """Heads without which the score is higher, by more than texts explain; the worst first."""
-    above = {name: e for name, e in named(effects).items() if e.low > 0}
-    return sorted(above, key=lambda name: -above[name].change)
-
-
 def _sentence(effects: SideEffects, domain: str, headline: str) -> str:
-    heads, bad = named(effects), harmful(effects)
+    heads = {f"{i}-{j}": e for i, some in enumerate(effects.heads) for j, e in enumerate(some)}
     worst, dear = max(heads, key=lambda n: heads[n].change), min(heads, key=lambda n: heads[n].change)
     return (
-        f"On {counted(effects.texts, 'labelled text')} of {domain} ({headline} {percent(effects.score)}), {len(bad)} "
+        f"On {counted(effects.texts, 'labelled text')} of {domain} ({headline} {percent(effects.score)}), "
+        f"{sum(e.low > 0 for e in heads.values())} "
         f"of {counted(len(heads), 'head')} did harm and {sum(e.high < 0 for e in heads.values())} helped by more than "
         f"chance (which alone would give up to {len(heads) * OUTSIDE / 2:.0f} of each): without {worst} the score "
         f"changes by {points(heads[worst].change)} points, without {dear} by {points(heads[dear].change)}."
     )
 
 
-def _agreement(sides: dict[str, SideEffects], domains: Domains) -> str:
-    source, target = (np.array([e.change for e in named(one).values()]) for one in sides.values())
-    both = sorted(set.intersection(*(set(harmful(one)) for one in sides.values())))
-    fixed = len(set(source.tolist())) < 2 or len(set(target.tolist())) < 2
-    rank = "can't be told" if fixed else f"is {spearmanr(source, target).statistic:.2f}"
-    common = f"harmful on both: {listed(both)}" if both else "no head is harmful on both"
-    pair = f"a head's effect on {domains['source']} with that on {domains['target']}"
-    return f"The rank correlation of {pair} {rank}; {common}."
-
-
 def _layer(effect: Effect) -> TableCell:
     text = f"{points(effect.change)} ({points(effect.low)} to {points(effect.high)})"
-    return TableCell(text, shade=shade(effect.change, 5 * FULL))
+    return TableCell(text, shade=shade(effect.change, FULL))
 
 
 def lines_svg(
@@ -282,7 +245,9 @@ def lines_svg(
                 axes.axhline(value, color=INK, linewidth=0.8, linestyle=":", label=f" {name}")
             axes.set_ylim(bottom=0)
             axes.set_title(title, fontsize=9, color=INK)
-            axes.set_xticks(range(len(layers)), [*map(layer_name, layers)])
+            axes.set_xticks(
+                range(len(layers)), [n.replace("embeddings", "emb.").removeprefix("layer ") for n in layers]
+            )
             axes.set_xlabel("layer")
             plain(axes)
         legend(figure, grid[0].get_legend_handles_labels()[0], 2, "outside lower left")
@@ -321,10 +286,7 @@ def probes_section(probe: StructuralProbe, domains: Domains) -> Section:
         where = f"in the {NAMED[model]} model ({probe.layers[place]})"
         gaps.append(f"{uuas} points UUAS and {root} points root accuracy {where}")
     gap = f"What a probe learnt on {domains['source']} changes on {domains['target']} by {gaps[0]}, and by {gaps[1]}."
-    tables = tuple(_probe_table(probe, side, domain) for side, domain in domains.items())
-    return Section(
-        PROBES_TITLE, (Prose(about, "soft"), Figure(svg, caption), Prose(gap), Folded("Every score", tables))
-    )
+    return Section(PROBES_TITLE, (Prose(about, "soft"), Figure(svg, caption), Prose(gap)))
 
 
 def best(layers: Sequence[TreeScores]) -> int:
@@ -347,18 +309,6 @@ def probes_sentence(probe: StructuralProbe, domains: Domains) -> str:
     )
 
 
-def _probe_table(probe: StructuralProbe, side: str, domain: str) -> Table:
-    rows = [(name, [probe.found[model][side][place] for model in NAMED]) for place, name in enumerate(probe.layers)]
-    rows.append((ORDER, [probe.linear[side]] * 2))
-    columns: list[Column] = [("layer", lambda row: row[0])]
-    for place, model in enumerate(NAMED.values()):
-        shares = {("uuas", place): f"{model}: UUAS", ("root", place): f"{model}: root"}
-        columns += for_each(shares, lambda row, key: percent(getattr(row[1][key[1]], key[0])))
-        ranks = {("distance", place): f"{model}: distances", ("depth", place): f"{model}: depths"}
-        columns += for_each(ranks, lambda row, key: f"{getattr(row[1][key[1]], key[0]):.2f}")
-    return tabled(f"Probes on {domain} sentences", rows, columns, narrow=True)
-
-
 SHIFT_TITLE = "The shift between the domains"
 SHARED = (
     "Shared: how much of the target the source has shown; divergence: Jensen and Shannon's, in bits, from 0 to 1. "
@@ -370,7 +320,7 @@ def shift_section(shift: DomainShift, domains: Domains) -> Section:
     """A table of what is shared, and the A-distance by layer."""
     blocks: list[Block] = []
     if shift.compared:
-        blocks += [Prose(SHARED, "soft"), _shift_table(shift, domains), *map(Prose, _shift_sentences(shift, domains))]
+        blocks += [Prose(SHARED, "soft"), _shift_table(shift, domains), Prose(_shared(shift, domains))]
     if (lengths := shift.lengths) is not None:
         blocks.append(
             Prose(
@@ -407,23 +357,16 @@ def _shift_table(shift: DomainShift, domains: Domains) -> Table:
     return tabled(title, shift.compared.items(), columns, narrow=True)
 
 
-def _shift_sentences(shift: DomainShift, domains: Domains) -> tuple[str, str]:
+def _shared(shift: DomainShift, domains: Domains) -> str:
     named = {n: one for n, one in shift.compared.items() if n == "words" or n.endswith(" terms")}
     shares = listed([f"{name} {percent(one.tokens)} %" for name, one in named.items()])
-    new = [f"commonest {n} that it lacks: {', '.join(one.new)}" for n, one in named.items() if one.new]
-    start = f"Of what is met in {domains['target']}, {domains['source']} has shown this share of occurrences"
-
-    def beyond(one: Compared) -> float:
-        return one.divergence - (one.divergence_within or 0.0)
-
-    name, one = max(shift.compared.items(), key=lambda item: beyond(item[1]))
-    inside = "" if one.divergence_within is None else f" against {one.divergence_within:.3f} within the source"
-    most = [f"What shifts most beyond the source's own spread are {name} (divergence {one.divergence:.3f}{inside})"]
+    told = [f"Of what is met in {domains['target']}, {domains['source']} has shown this share of occurrences: {shares}"]
+    told += [f"commonest {n} that it lacks: {', '.join(one.new)}" for n, one in named.items() if one.new]
     for kind in ("labels", "parts of speech", "relations"):
         if kind in shift.compared and shift.compared[kind].moved:
             item, before, after = shift.compared[kind].moved[0]
-            most.append(f"of {kind} “{item}” moves most, from {percent(before)} to {percent(after)} %")
-    return f"{'; '.join([f'{start}: {shares}', *new])}.", f"{'; '.join(most)}."
+            told.append(f"of {kind} “{item}” moves most, from {percent(before)} to {percent(after)} %")
+    return f"{'; '.join(told)}."
 
 
 def shift_sentence(shift: DomainShift) -> str:
@@ -513,4 +456,4 @@ def lines(found: Analysis, subject: Subject) -> list[str]:
 
 def _best(relation: Relation) -> str:
     head, offset = relation.best["before"], percent(relation.offset_accuracy["source"])
-    return f"{head_name(head.layer, head.head)}, {percent(head.accuracy['source'])} % (best offset {offset} %)"
+    return f"{head.layer}-{head.head}, {percent(head.accuracy['source'])} % (best offset {offset} %)"

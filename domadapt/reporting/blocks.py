@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from domadapt.reporting.formats import counted, listed
-
 
 @dataclass(frozen=True, slots=True)
 class Prose:
@@ -172,43 +170,13 @@ def in_columns(table: Table, most: int) -> list[Table]:
     [['pair', 'a', 'b'], ['pair', 'c']]
     """
     width = len(table.header)
-    parts = [_columns(table, [0, *range(first, min(first + most, width))]) for first in range(1, max(width, 2), most)]
+    parts = [
+        select_columns(table, [0, *range(first, min(first + most, width))]) for first in range(1, max(width, 2), most)
+    ]
     return [*(replace(part, notes=[]) for part in parts[:-1]), parts[-1]]
 
 
-def collapsed(table: Table) -> Table:
-    """A table without the columns that hold nothing but dashes: a note says why they would.
-
-    >>> rows = [["a", TableCell("1", "a copy"), TableCell("-", "few seeds"), TableCell("-", "few seeds")]]
-    >>> one = collapsed(Table("", ["method", "score", "p", "q"], rows))
-    >>> one.header, one.rows, one.notes
-    (['method', 'score'], [['a', TableCell(text='1', note='a copy', shade=None)]], ['p, q: few seeds'])
-    """
-    columns = range(len(table.header))
-    empty = [c for c in columns[1:] if table.rows and all(text_of(row[c]) == "-" for row in table.rows)]
-    if not empty or len(empty) == len(columns) - 1:
-        return table
-    reasons: dict[str, list[str]] = {}
-    for column in empty:
-        reasons.setdefault(_why(table, column), []).append(table.header[column])
-    notes = [*table.notes, *(f"{', '.join(names)}: {why}" for why, names in reasons.items())]
-    return replace(_columns(table, [c for c in columns if c not in empty]), notes=notes)
-
-
-def _why(table: Table, column: int) -> str:
-    """The reasons in a column's footnotes; with the rows that they are of, if there are several."""
-    rows: dict[str, list[str]] = {}
-    for row in table.rows:
-        cell = row[column]
-        rows.setdefault((isinstance(cell, TableCell) and cell.note) or "not known", []).append(text_of(row[0]))
-    if len(rows) == 1:
-        return next(iter(rows))
-    return "; ".join(
-        f"{why} ({listed(some) if len(some) <= 3 else counted(len(some), 'row')})" for why, some in rows.items()
-    )
-
-
-def _columns(table: Table, columns: Sequence[int]) -> Table:
+def select_columns(table: Table, columns: Sequence[int]) -> Table:
     left = frozenset(new for new, column in enumerate(columns) if column in table.left)
     rows = [[row[c] for c in columns] for row in table.rows]
     return replace(table, header=[table.header[c] for c in columns], rows=rows, left=left)

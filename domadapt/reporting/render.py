@@ -6,6 +6,7 @@ no markup, no HTML, no link, and nobody is mentioned.
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -20,6 +21,9 @@ from domadapt.reporting.blocks import (
     Samples,
     Section,
     Table,
+    TableCell,
+    select_columns,
+    text_of,
     written,
 )
 from domadapt.utils.text import visible
@@ -27,6 +31,80 @@ from domadapt.utils.text import visible
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
 WIDTH = 30  # of a bar of text
 SAFE = re.compile(r"(?!_|www\.|~)(?:(?!://|//)[\w.,;:%()–→↑↓±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&", re.IGNORECASE)
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number and its noun.
+
+    >>> counted(1, "pair"), counted(2, "pair"), counted(2, "this", "these")
+    ('1 pair', '2 pairs', '2 these')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+def number(value: float | None, form: str) -> str:
+    """A number in a format; a dash where there is none."""
+    return "-" if value is None else format(value, form)
+
+
+def percent(share: float | None) -> str:
+    """A share in percent.
+
+    >>> percent(0.5), percent(None)
+    ('50.0', '-')
+    """
+    return number(None if share is None else 100 * share, ".1f")
+
+
+def points(difference: float | None) -> str:
+    """A difference of shares, in points, with its sign.
+
+    >>> points(0.012), points(-0.0001), points(None)
+    ('+1.2', '0.0', '-')
+    """
+    text = number(None if difference is None else 100 * difference, "+.1f")
+    return "0.0" if text in ("+0.0", "-0.0") else text
+
+
+def collapsed(table: Table) -> Table:
+    """A table without the columns that hold nothing but dashes: a note says why they would.
+
+    >>> rows = [["a", TableCell("1", "a copy"), TableCell("-", "few seeds"), TableCell("-", "few seeds")]]
+    >>> one = collapsed(Table("", ["method", "score", "p", "q"], rows))
+    >>> one.header, one.rows, one.notes
+    (['method', 'score'], [['a', TableCell(text='1', note='a copy', shade=None)]], ['p, q: few seeds'])
+    """
+    columns = range(len(table.header))
+    empty = [c for c in columns[1:] if table.rows and all(text_of(row[c]) == "-" for row in table.rows)]
+    if not empty or len(empty) == len(columns) - 1:
+        return table
+    reasons: dict[str, list[str]] = {}
+    for column in empty:
+        reasons.setdefault(_why(table, column), []).append(table.header[column])
+    notes = [*table.notes, *(f"{', '.join(names)}: {why}" for why, names in reasons.items())]
+    return replace(select_columns(table, [c for c in columns if c not in empty]), notes=notes)
+
+
+def _why(table: Table, column: int) -> str:
+    """The reasons in a column's footnotes; with the rows that they are of, if there are several."""
+    rows: dict[str, list[str]] = {}
+    for row in table.rows:
+        cell = row[column]
+        rows.setdefault((isinstance(cell, TableCell) and cell.note) or "not known", []).append(text_of(row[0]))
+    if len(rows) == 1:
+        return next(iter(rows))
+    return "; ".join(
+        f"{why} ({listed(some) if len(some) <= 3 else counted(len(some), 'row')})" for why, some in rows.items()
+    )
 
 
 def page(title: str, sections: Sequence[Section]) -> str:

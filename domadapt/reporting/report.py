@@ -4,13 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table, collapsed
-from domadapt.reporting.examples import fixed_and_broken, mistakes
-from domadapt.reporting.formats import counted
-from domadapt.reporting.frames import given, method_frame, named_file, rows, run_frame, write_csv
-from domadapt.reporting.labels import target_label_sections
+from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
+from domadapt.reporting.frames import best_adapted, given, method_frame, named_file, rows, run_frame, write_csv
 from domadapt.reporting.plots import Colors, dots_svg
-from domadapt.reporting.render import markdown, page
+from domadapt.reporting.render import collapsed, counted, markdown, page
 from domadapt.reporting.sections import (
     Audits,
     calibration,
@@ -23,9 +20,9 @@ from domadapt.reporting.sections import (
     significance,
 )
 from domadapt.reporting.svg import palette
-from domadapt.reporting.tables import heatmap, regret, table
+from domadapt.reporting.tables import heatmap, regret, table, target_label_sections
 from domadapt.reporting.target_card import estimates, expectation, unlabelled
-from domadapt.reporting.words import summary, verdict_card
+from domadapt.reporting.words import fixed_and_broken, mistakes, verdict, verdict_card
 from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs, reselect
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Statistics
@@ -87,14 +84,16 @@ def scores(finished: Finished) -> list[Section]:
     alt = "Scores on the target test: " + ", ".join(f"{name} {100 * mean:.1f}" for name, mean in bars.items())
     text = tuple((name, mean, f"{100 * mean:.1f}") for name, mean in bars.items())
     blocks: list[Block] = [Figure(dots_svg(pairs, statistics, finished.colors, alt), LEGEND, text)]
+    if len(pairs) == 1:  # the page's title says what came out
+        return [Section("Scores", (*blocks, table(pairs[0], statistics)))]
     own = [Section(pair.name, _pair(pair, statistics), 3, folded=True) for pair in pairs]
-    if len(pairs) == 1:
-        return [Section("Scores", (*blocks, *own[0].blocks))]
     return [Section("Scores", (*blocks, *heatmap(pairs, statistics))), *own]
 
 
 def _pair(pair: Pair, statistics: Statistics) -> tuple[Block, ...]:
-    return Prose(summary(pair, statistics)), table(pair, statistics)
+    best = best_adapted(pair)
+    told = verdict([pair], statistics.cell(pair.name, best.name) if best else None)
+    return Prose(told), table(pair, statistics)
 
 
 def on_the_target(finished: Finished) -> list[Section]:
@@ -198,13 +197,6 @@ def report(
         audit: an ``audit.json``, or a folder of them; None takes those that lie below ``runs``.
         baseline: role or name of the method that the others are compared with.
         selection: show the checkpoints that this validator would have chosen; None shows those that were kept.
-
-    Returns:
-        ``output``.
-
-    Raises:
-        ValueError: there are no readable runs, ``output`` is no HTML file, or a format, ``baseline`` or
-            ``selection`` is unknown; names it and the fix.
     """
     output = named_file(output, "report", (".html", ".htm"))
     runs = given(runs)

@@ -1,18 +1,18 @@
 """Sections of the report: significance, costs, expected scores, curves, calibration, data, how to reproduce."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from domadapt.reporting.blocks import Block, Figure, Folded, Listing, Prose, Section, Table, TableCell, for_each, tabled
-from domadapt.reporting.formats import counted, number, percent, points
 from domadapt.reporting.frames import best_adapted, mean, over_runs, rows, seconds
 from domadapt.reporting.plots import Colors, calibration_svg, curve_svg, panels, pooled
+from domadapt.reporting.render import counted, number, percent, points
 from domadapt.reporting.tables import published_and_clean, shares_table
 from domadapt.reporting.words import claim, duration, run_time
-from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference, settings
+from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Replicability, Significance, Statistics
@@ -107,56 +107,34 @@ def _replicated(found: Replicability) -> str | TableCell:
     return TableCell("-", found.reason) if found.count is None else f"{found.count} of {found.of}"
 
 
-class Cost(NamedTuple):
-    """One method: means over its pairs; times and gain against source_only on the same pair, None without it.
-
-    Seconds are those of a run: building, preparing and training, without the test.
-    """
-
-    method: str
-    role: str
-    seconds: float | None
-    times: float | None
-    parameters: float | None
-    gain: float | None
-    pairs: int
-
-
 def cost(pairs: Sequence[Pair]) -> Section:
-    """What methods cost against what they gain."""
+    """What methods cost against what they gain, on their pairs and against source_only on the same pair."""
+    by_name: dict[tuple[str, str], list[tuple[Pair, MethodRuns]]] = {}
+    for pair, method in ((one, method) for one in pairs for method in one.methods):
+        by_name.setdefault((method.name, method.role), []).append((pair, method))
+    lines = []
+    for (name, role), some in by_name.items():
+        both = [(method, base) for pair, method in some if (base := reference(pair, method, "source_only"))]
+        times = mean(mine / others for m, base in both if (mine := seconds(m)) and (others := seconds(base)))
+        scores = [(over_runs(m, Metrics.score), over_runs(base, Metrics.score)) for m, base in both]
+        gain = mean(own - other for own, other in scores if own is not None and other is not None)
+        parameters = mean(run.counts.parameters for _, method in some for run in method.runs)
+        spent = mean(seconds(method) for _, method in some)
+        lines.append((rank(role), times or 0, name, spent, times, parameters, gain, len(some)))
     table = tabled(
         "Means over pairs and seeds",
-        costs(pairs),
+        sorted(lines, key=lambda line: line[:3]),
         [
-            ("method", lambda one: one.method),
-            ("seconds a run", lambda one: number(one.seconds, ".1f")),
-            ("times source_only's", lambda one: number(one.times, ".2f")),
-            ("parameters", lambda one: number(one.parameters, ",.0f")),
-            ("gain, points", lambda one: points(one.gain)),
-            ("pairs", lambda one: str(one.pairs)),
+            ("method", lambda line: line[2]),
+            ("seconds a run", lambda line: number(line[3], ".1f")),
+            ("times source_only's", lambda line: number(line[4], ".2f")),
+            ("parameters", lambda line: number(line[5], ",.0f")),
+            ("gain, points", lambda line: points(line[6])),
+            ("pairs", lambda line: str(line[7])),
         ],
         ["seconds: build, prepare and fit, as recorded on each run's machine; what a cache already held cost none"],
     )
     return Section("Cost against gain", (table, Prose(f"All runs took {duration(run_time(pairs))}.")))
-
-
-def costs(pairs: Sequence[Pair]) -> list[Cost]:
-    """Every method's cost, in the order of the bars."""
-    by_name: dict[tuple[str, str], list[tuple[Pair, MethodRuns, MethodRuns | None]]] = {}
-    for pair in pairs:
-        for method in pair.methods:
-            base = reference(pair, method, "source_only")
-            by_name.setdefault((method.name, method.role), []).append((pair, method, base))
-    found = []
-    for (name, role), some in by_name.items():
-        both = [(method, base) for _, method, base in some if base is not None]
-        times = [mine / others for m, base in both if (mine := seconds(m)) and (others := seconds(base))]
-        scores = [(over_runs(m, Metrics.score), over_runs(base, Metrics.score)) for m, base in both]
-        gains = [own - other for own, other in scores if own is not None and other is not None]
-        parameters = mean(run.counts.parameters for _, method, _ in some for run in method.runs)
-        spent = mean(seconds(method) for _, method, _ in some)
-        found.append(Cost(name, role, spent, mean(times), parameters, mean(gains), len(some)))
-    return sorted(found, key=lambda one: (rank(one.role), one.times or 0, one.method))
 
 
 EXPECTED = "Expected without labels"
@@ -265,11 +243,7 @@ class Audits:
 
 
 def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
-    """Audits below the folders of the runs, or those given.
-
-    Args:
-        given: an ``audit.json``, or a folder that is searched for them; None searches ``runs``.
-    """
+    """Audits below the folders of the runs, or those of an ``audit.json``, or a folder of them, that is given."""
     places = [Path(given)] if given is not None else [Path(path) for path in runs]
     if given is not None and not places[0].exists():
         raise ValueError(
@@ -320,57 +294,22 @@ def data(pairs: Sequence[Pair], audits: Audits) -> Section:
     return Section("Data", tuple(blocks))
 
 
-def shared_settings(runs: Sequence[Metrics]) -> dict[str, str]:
-    """Settings that all runs have in common.
-
-    >>> shared_settings([Metrics(config={"a": 1, "b": 2}), Metrics(config={"a": 1, "b": 3})])
-    {'a': '1'}
-    """
-    every = [settings(run.config) for run in runs]
-    return {k: v for k, v in every[0].items() if all(other.get(k) == v for other in every)} if every else {}
-
-
-def counts_of(runs: Sequence[Metrics], name: str) -> list[tuple[str, int]]:
-    """What runs say under ``versions`` or ``hardware``, and how many say so; the most frequent first.
-
-    >>> counts_of([Metrics(versions={"torch": "2"}), Metrics(versions={"torch": "2"})], "versions")
-    [('torch 2', 2)]
-    """
-    texts = (", ".join(f"{k} {v}" for k, v in flat(getattr(run, name)).items()).strip() for run in runs)
-    return Counter(texts).most_common()
-
-
 def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
-    """Everything that somebody needs to repeat these runs."""
-    shared = shared_settings(runs)
+    """Everything that somebody needs to repeat these runs; and what was warned of."""
     about = "Command and key of each run. The same command, versions and hardware give the same numbers."
     blocks: list[Block] = [Prose(about)]
     for pair in pairs:
-        lines = [_command(method, run) for method in pair.methods for run in method.runs]
+        lines, warned = list[str](), Counter[tuple[str, str]]()
+        for method, run in ((m, run) for m in pair.methods for run in m.runs):
+            command, key = redact(run.command or "not recorded"), run.key or "not recorded"
+            lines.append(f"{command}  # {method.name}, seed {run.seed}, key {key}")
+            warned.update({(method.name, text): times for text, times in run.counts.warnings.items()})
         blocks.append(Listing(f"{pair.name}: {counted(len(lines), 'command')}", tuple(lines), code=True))
-    own = {pair.name: tuple(line for method in pair.methods for line in _differing(method, shared)) for pair in pairs}
-    blocks += [Listing(f"{n}: settings that not all runs share, and warnings", some) for n, some in own.items() if some]
-    common = tuple(redact(f"{name}={value}") for name, value in shared.items())
-    blocks.append(Listing(f"{counted(len(common), 'setting')} shared by all runs", common, code=True))
-    for name, title in (("versions", "Versions"), ("hardware", "Hardware")):
-        lines = [f"{counted(n, 'run')}: {redact(text) or 'not recorded'}" for text, n in counts_of(runs, name)]
-        blocks += [Prose(f"{title}. {line}") for line in lines[:3]]
-        if len(lines) > 3:
-            blocks.append(Listing(f"{title}: {len(lines) - 3} more", tuple(lines[3:])))
+        if warned:
+            told = (f"{name}: {counted(times, 'time')}: {text}" for (name, text), times in sorted(warned.items()))
+            blocks.append(Listing(f"{pair.name}: warnings", tuple(told)))
+    for name in ("versions", "hardware"):
+        texts = Counter(", ".join(f"{k} {v}" for k, v in flat(getattr(run, name)).items()).strip() for run in runs)
+        first, *more = (f"{counted(n, 'run')}: {redact(text) or 'not recorded'}" for text, n in texts.most_common())
+        blocks += [Prose(f"{name.capitalize()}. {first}"), *([Listing(f"Other {name}", tuple(more))] if more else [])]
     return Section("How to reproduce", tuple(blocks))
-
-
-def _command(method: MethodRuns, run: Metrics) -> str:
-    command, key = redact(run.command or "not recorded"), run.key or "not recorded"
-    return f"{command}  # {method.name}, seed {run.seed}, key {key}"
-
-
-def _warnings(method: MethodRuns) -> Mapping[str, int]:
-    return sum((Counter(run.counts.warnings) for run in method.runs), Counter[str]())
-
-
-def _differing(method: MethodRuns, shared: Mapping[str, str]) -> list[str]:
-    own = {name: value for name, value in settings(method.config).items() if shared.get(name) != value}
-    told = ", ".join(redact(f"{name}={value}") for name, value in own.items())
-    warnings = [f"{method.name}: {counted(n, 'time')}: {message}" for message, n in sorted(_warnings(method).items())]
-    return [*([f"{method.name}: {told}"] if told else []), *warnings]

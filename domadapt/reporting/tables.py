@@ -1,14 +1,15 @@
-"""Tables of scores: of a pair, over pairs, by validator, as published and clean."""
+"""Tables of scores: of a pair, over pairs, by validator, as published and clean, by number of target labels."""
 
+import json
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from domadapt.reporting.blocks import Block, Folded, Prose, Section, Table, TableCell, for_each, in_columns, tabled
-from domadapt.reporting.formats import percent, points
-from domadapt.reporting.frames import TableRow, detail_names, over_runs, rows
-from domadapt.reporting.render import as_text
-from domadapt.runs.groups import MethodRuns, Pair, group, typed
+from domadapt.reporting.blocks import Block, Column, Prose, Section, Table, TableCell, for_each, in_columns, tabled
+from domadapt.reporting.frames import TableRow, best_adapted, detail_names, mean, rows, target_labels
+from domadapt.reporting.render import as_text, counted, percent, points
+from domadapt.runs.groups import Pair, distinct, group, reference, settings, typed
+from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Cell, Interval, Share, Statistics
 from domadapt.utils.text import visible
@@ -208,66 +209,45 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
 
 
 BOUND = "oracle"  # chooses by target test labels: a bound, never a choice
+REGRET = (
+    "What each validator's checkpoint scores, and in brackets the mean epoch it chose; * marks the one that was used. "
+    "The oracle looks at target test labels: a bound, and the difference to it is what choosing without them costs."
+)
 
 
 def regret(pairs: Sequence[Pair]) -> Section:
-    """One table a pair: mean target score of the checkpoint that each validator would have chosen."""
-    tables = [table for pair in pairs if (table := regret_table(pair)) is not None]
-    about = (
-        "What each validator's checkpoint scores, and in brackets the mean epoch it chose; * marks the one that was "
-        "used. The oracle looks at target test labels: a bound, and the difference to it is what choosing without them "
-        "costs."
-    )
-    if not tables:
+    """Mean target score of the checkpoint that each validator would have chosen, one line a method."""
+    chosen: dict[tuple[str, str], list[tuple[float, int]]] = {}  # by method and validator: scores and epochs
+    runs: dict[str, list[Metrics]] = {}
+    for method, run, headline in ((m, run, pair.headline) for pair in pairs for m in pair.methods for run in m.runs):
+        known = {name: (one.target_test or {}).get(headline) for name, one in run.selection.choices.items()}
+        for name, score in known.items():
+            if score is not None:
+                chosen.setdefault((method.name, name), []).append((score, run.selection.choices[name].epoch))
+        if any(score is not None for score in known.values()):
+            runs.setdefault(method.name, []).append(run)
+    names = sorted(dict.fromkeys(name for _, name in chosen), key=lambda name: name == BOUND)
+    if len(names) < 2:
         none = (
             "No run recorded what other validators would have chosen with their scores on the target test; "
             "trainer.regret=true does, and a benchmark."
         )
         return Section("Selection regret", (Prose(none),))
-    several = (Folded("Pair by pair", tuple(tables)),) if len(tables) > 1 else tuple(tables)
-    return Section("Selection regret", (Prose(about, "soft"), *several))
 
-
-def regret_table(pair: Pair) -> Table | None:
-    """A pair's validators, by method; None where no run recorded the scores of others' choices."""
-    choices = {method.name: mean_choices(method, pair.headline) for method in pair.methods}
-    names = list(dict.fromkeys(name for found in choices.values() for name in found))
-    if len(names) < 2:
-        return None
-    names.sort(key=lambda name: name == BOUND)
-
-    def cell(method: MethodRuns, name: str) -> str:
-        if name not in choices[method.name]:
+    def cell(method: str, name: str) -> str:
+        if not (found := chosen.get((method, name))):
             return ""
-        score, epoch = choices[method.name][name]
-        used = name in {run.selection.validator for run in method.runs}
-        return f"{100 * score:.1f} ({epoch:.1f}){'*' if used else ''}"
+        used = name in {run.selection.validator for run in runs[method]}
+        return f"{percent(fmean(s for s, _ in found))} ({fmean(e for _, e in found):.1f}){'*' if used else ''}"
 
-    return tabled(
-        f"{pair.name}: {pair.headline} on the target test by validator, percent",
-        [method for method in pair.methods if choices[method.name]],
-        [
-            ("method", lambda method: method.name),
-            *for_each({name: f"{name} (a bound)" if name == BOUND else name for name in names}, cell),
-            ("regret", lambda method: percent(over_runs(method, lambda run: run.selection.gap))),
-        ],
-        ["regret: mean over seeds of the oracle's score less the chosen checkpoint's, in points"],
-    )
-
-
-def mean_choices(method: MethodRuns, headline: str) -> dict[str, tuple[float, float]]:
-    """Validator → (mean target score, mean epoch) of its choices over seeds.
-
-    >>> from domadapt.runs.metrics import Choice, Metrics, Selection
-    >>> run = Metrics(selection=Selection(choices={"entropy": Choice(2, {"span_f1": 0.5})}))
-    >>> mean_choices(MethodRuns("a", "adapted", (run,)), "span_f1")
-    {'entropy': (0.5, 2.0)}
-    """
-    found: dict[str, list[tuple[float, int]]] = {}
-    for name, choice in (item for run in method.runs for item in run.selection.choices.items()):
-        if (value := (choice.target_test or {}).get(headline)) is not None:
-            found.setdefault(name, []).append((value, choice.epoch))
-    return {name: (fmean(v for v, _ in some), fmean(e for _, e in some)) for name, some in found.items()}
+    columns: list[Column] = [
+        ("method", str),
+        *for_each({name: f"{name} (a bound)" if name == BOUND else name for name in names}, cell),
+        ("regret", lambda method: percent(mean(run.selection.gap for run in runs[method]))),
+    ]
+    note = "regret: mean of the oracle's score less the chosen checkpoint's, in points"
+    table = tabled("Target test by validator, percent, mean over runs", runs, columns, [note])
+    return Section("Selection regret", (Prose(REGRET, "soft"), table))
 
 
 def published_and_clean(pairs: Sequence[Pair]) -> Table | Prose:
@@ -296,3 +276,85 @@ def published_and_clean(pairs: Sequence[Pair]) -> Table | Prose:
         ],
         [CLEAN, *([f"as published and clean are the same, or were not recorded apart: {same}"] if same else [])],
     )
+
+
+LabelCurve = dict[int, TableRow]  # of methods that differ in their number of target labels alone: a row by that number
+
+
+def label_curves(pair: Pair, statistics: Statistics | None = None) -> dict[str, LabelCurve]:
+    """By name, curves of several numbers of target labels, and beside them the one that the report calls the best.
+
+    Not the ceiling, which has no source labels.
+    """
+    found: dict[str, tuple[str, dict[str, str], LabelCurve]] = {}
+    for row in rows(pair, statistics):
+        number = target_labels(row.method)
+        if row.target is None or number is None or row.method.role == "in_domain":
+            continue
+        others = {k: value for k, value in settings(row.method.config).items() if k != "target_labels"}
+        name = row.method.runs[0].method.replace(f"+{row.method.config.get('target_labels')}_labels", "", 1)
+        found.setdefault(json.dumps([name, others]), (name, others, {}))[2].setdefault(number, row)
+    names = distinct([(name, others) for name, others, _ in found.values()])
+    curves = {name: dict(sorted(curve.items())) for name, (*_, curve) in zip(names, found.values(), strict=True)}
+    if not any(len(curve) > 1 for curve in curves.values()):
+        return {}
+    best = best_adapted(pair)
+    return {n: curve for n, curve in curves.items() if len(curve) > 1 or (0 in curve and curve[0].method is best)}
+
+
+def reached(scores: Mapping[int, float], score: float) -> str:
+    """With how many labels, of those that were tried, a score is first reached.
+
+    >>> curve = {0: 0.4, 8: 0.5, 32: 0.6}
+    >>> [reached(curve, score) for score in (0.3, 0.45, 0.5, 0.55, 0.65)]
+    ['no labels', 'fewer than 8 labels', '8 labels', 'between 8 and 32 labels', 'more than 32 labels']
+    """
+    enough = next((labels for labels, value in scores.items() if value >= score), None)
+    if enough is None:
+        return f"more than {max(scores)} labels"
+    fewer = max((labels for labels in scores if labels < enough), default=0)
+    if enough == 0 or scores[enough] == score:
+        return counted(enough, "label") if enough else "no labels"
+    return f"between {fewer} and {enough} labels" if fewer else f"fewer than {counted(enough, 'label')}"
+
+
+def worth(pair: Pair, curves: Mapping[str, LabelCurve]) -> str:
+    """With how many labels plain fine-tuning has what the best adapted method has with none."""
+    best = best_adapted(pair)
+    name, row = next(((n, c[0]) for n, c in curves.items() if 0 in c and c[0].method is best), ("", None))
+    base = row and reference(pair, row.method, "source_only")
+    plain = next((c for c in curves.values() if len(c) > 1 and base in [own.method for own in c.values()]), None)
+    if row is None or row.target is None or plain is None:
+        return "How many labels adaptation is worth is not known: it takes source_only with and without labels."
+    scores = {labels: own.target.mean for labels, own in plain.items() if own.target}
+    return (
+        f"Adaptation is worth {reached(scores, row.target.mean)} here, by means over seeds: {visible(name)} with none "
+        f"scores {percent(row.target.mean)}."
+    )
+
+
+def target_label_sections(pairs: Sequence[Pair], statistics: Statistics) -> list[Section]:
+    """Scores by number of target labels, where some method was run with several on one pair; else none."""
+    blocks: list[Block] = []
+    for pair in pairs:
+        if curves := label_curves(pair, statistics):
+            blocks += [Prose(worth(pair, curves)), label_table(pair, curves)]
+    return [Section("Target labels", tuple(blocks))] if blocks else []
+
+
+def label_table(pair: Pair, curves: Mapping[str, LabelCurve]) -> Table:
+    """Number of labels × method."""
+    tried = [point for curve in curves.values() for point in curve.items()]
+    every = {number for number, row in tried if row.method.config.get("target_labels") == "all"}
+
+    def score(number: int, name: str) -> str | TableCell:
+        if (row := curves[name].get(number)) is None or (value := row.target) is None:
+            return ""
+        if value.low is None or value.high is None:
+            return TableCell(percent(value.mean), value.reason)
+        return f"{percent(value.mean)} ({percent(value.low)}–{percent(value.high)}, {OVER[value.over][0]})"
+
+    columns = [("labels", lambda n: f"{n} (all)" if n in every else str(n)), *for_each([*curves], score)]
+    title = f"{pair.name}: {pair.headline} on the target test by number of target labels, percent"
+    notes = ["in brackets: 95 % interval over seeds (s) and test texts (t)"]
+    return tabled(title, sorted({number for number, _ in tried}), columns, notes, narrow=True)

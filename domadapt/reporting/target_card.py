@@ -23,8 +23,7 @@ from domadapt.reporting.blocks import (
     for_each,
     tabled,
 )
-from domadapt.reporting.formats import counted, number, percent
-from domadapt.reporting.render import as_text, in_line, markdown
+from domadapt.reporting.render import as_text, counted, in_line, markdown, number, percent
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card

@@ -1,18 +1,23 @@
-"""What the report says in words: the verdict, what is shown of a pair, and whether syntax helps."""
+"""What the report says in words: the verdict, whether syntax helps; texts that adaptation fixed and broke."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from domadapt.reporting.blocks import Facts
-from domadapt.reporting.formats import counted, listed
-from domadapt.reporting.frames import BELOW, best_adapted, best_overall, mean, over_runs
+from domadapt.reporting.blocks import Block, Facts, Folded, Marked, Prose, Samples, Table, for_each, tabled
+from domadapt.reporting.frames import BELOW, best_adapted, best_overall, mean, over_runs, rows
+from domadapt.reporting.render import counted, listed
 from domadapt.reporting.tables import closed
+from domadapt.reporting.target_card import marked
 from domadapt.runs.groups import MethodRuns, Pair, reference
 from domadapt.runs.metrics import Metrics
+from domadapt.runs.target_card import ShownText
+from domadapt.statistics.items import read_answers
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Interval, Statistics
-from domadapt.utils.text import visible
+from domadapt.utils.text import cut, visible
 
 
 def claim(one: Cell, statistics: Statistics) -> str:
@@ -20,9 +25,6 @@ def claim(one: Cell, statistics: Statistics) -> str:
 
     A control is the method with what it is about taken away. One that does worse than source_only is no placebo but
     poison: a gain over it measures its harm as well.
-
-    Args:
-        statistics: where its controls' own differences to the baseline are.
     """
     baseline = visible(one.baseline.other or statistics.baseline)
     if one.baseline.interval is None:
@@ -46,7 +48,7 @@ def claim(one: Cell, statistics: Statistics) -> str:
             needed.append(control)
         sentences.append(text)
     names = [visible(difference.other) for difference in needed]
-    unshown = [name for name, difference in zip(names, needed, strict=True) if not gain(difference)]
+    unshown = [visible(difference.other) for difference in needed if not _gains(difference)]
     if len(needed) == 1:
         lacking.append("no neutral control was run")
     elif not unshown and not lacking:  # nothing that it was to stand against may be missing
@@ -57,9 +59,9 @@ def claim(one: Cell, statistics: Statistics) -> str:
     return f"{listed(sentences)}. It is not shown that syntax helps: {'; '.join(lacking)}."
 
 
-def gain(difference: Difference) -> bool:
+def _gains(found: Difference) -> bool:
     """Whether a gain is shown: by its interval, and by the test over runs after Holm's correction."""
-    p, value = difference.again.p_holm, difference.interval
+    p, value = found.again.p_holm, found.interval
     return value is not None and value.low is not None and value.low > 0 and p is not None and p <= ALPHA
 
 
@@ -76,57 +78,6 @@ def distance(value: Interval) -> str:
     return f"{abs(100 * value.mean):.1f} points ({ends}) {'above' if value.mean >= 0 else 'below'}"
 
 
-def summary(pair: Pair, statistics: Statistics) -> str:
-    """One paragraph on a pair, beside its table: what adaptation changed, and whether that is shown."""
-    if (best := best_adapted(pair)) is None:
-        return "No adapted method was run."
-    start = f"Of the adapted methods, {visible(best.name)} is best on source dev, by which it is named here"
-    cell = statistics.cell(pair.name, best.name)
-    if cell.score is None:
-        return f"{start}; the target test has no labels to score it by."
-    text = f"{start}. {verdict(cell.baseline)}"
-    share = cell.shares[0] if cell.shares else None
-    if share and share.value is not None and shown(cell.baseline):
-        text += f" It closes {closed(share).text} of the gap to the ceiling."
-    return text
-
-
-def shown(difference: Difference) -> str:
-    """``gain`` or ``loss`` where the test over seeds shows one after Holm's correction, else an empty string.
-
-    >>> from domadapt.statistics.results import Significance
-    >>> both = Interval(0.1, 0.05, 0.15, "seeds"), Significance(0.01, 0.03, "seeds", 10)
-    >>> shown(Difference("source_only", *both, both[1]))
-    'gain'
-    """
-    p = difference.again.p_holm
-    if difference.interval is None or p is None or p > ALPHA:
-        return ""
-    return "gain" if difference.interval.mean > 0 else "loss"
-
-
-def verdict(difference: Difference) -> str:
-    """What may be said of a difference on one pair.
-
-    >>> from domadapt.statistics.results import Significance
-    >>> few = Significance(None, None, "seeds", 3, "3 seeds can't reach 0.05")
-    >>> verdict(Difference("source_only", Interval(0.02, -0.01, 0.05, "seeds"), few, few))
-    "It is 2.0 points (-1.0 to 5.0 over seeds) above source_only; no gain or loss is shown: 3 seeds can't reach 0.05."
-    """
-    if difference.interval is None:
-        return f"It can't be compared: {difference.reason}."
-    start, seeds = f"It is {distance(difference.interval)} {visible(difference.other)}", difference.again
-    if kind := shown(difference):
-        return f"{start}, a {kind} that training again would show (p = {seeds.p_holm:.2g} after Holm)."
-    why = f"p = {seeds.p_holm:.2g} after Holm over seeds" if seeds.p_holm is not None else seeds.reason
-    return f"{start}; no gain or loss is shown: {why}."
-
-
-def _sizes(pairs: Sequence[Pair]) -> str:
-    names = {method.name for pair in pairs for method in pair.methods}
-    return f"{counted(len(_runs(pairs)), 'run')}, {counted(len(names), 'method')}, {counted(len(pairs), 'pair')}"
-
-
 def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     """Task, backbone, scores, gap closed, run time, model, and one plain sentence."""
     tasks = list(dict.fromkeys(f"{pair.task}, scored by {pair.headline}" for pair in pairs))
@@ -140,10 +91,13 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     if overall and overall.shares:
         share = overall.shares[0]
         items.append(("Gap closed", closed(replace(share, reason="")).text if share.value else f"- ({share.reason})"))
-    items.append(("Runs", f"{_sizes(pairs)}; {duration(run_time(pairs))} in all"))
+    runs = _runs(pairs)
+    names = {method.name for pair in pairs for method in pair.methods}
+    sizes = f"{counted(len(runs), 'run')}, {counted(len(names), 'method')}, {counted(len(pairs), 'pair')}"
+    items.append(("Runs", f"{sizes}; {duration(run_time(pairs))} in all"))
     if best:
         items.append(("Model", _model([method for _, method in best])))
-    return Facts(_sentence(pairs, overall), tuple(items))
+    return Facts(verdict(pairs, overall), tuple(items))
 
 
 def _runs(pairs: Sequence[Pair]) -> list[Metrics]:
@@ -167,23 +121,20 @@ def duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _sentence(pairs: Sequence[Pair], overall: Cell | None) -> str:
+def verdict(pairs: Sequence[Pair], found: Cell | None) -> str:
+    """What may be said of the best adapted method, on one pair or over several."""
     if not any(run.target_test for run in _runs(pairs)):
         return "The target test has no labels, so no score is known; below is what can be said without one."
-    if overall is None:
+    if found is None:
         return "No adapted method was run, so nothing is compared."
-    difference, name = overall.baseline, overall.method
+    difference = found.baseline
     if difference.interval is None:
-        return f"{name}, best on source dev, can't be compared: {difference.reason}."
-
-    def better(value: Interval) -> str:
-        return f"{abs(100 * value.mean):.1f} points {'better' if value.mean >= 0 else 'worse'} than"
-
-    several = len(overall.pairs) > 1
-    text = f"{name}, best on source dev, is {better(difference.interval)} {difference.other} on the target"
-    text += f", in the mean over {counted(len(overall.pairs), 'pair')}" if several else ""
-    controls = [(control.interval, control.other) for control in overall.controls if control.interval is not None]
-    text += "".join(f" and {better(interval)} {other}, its control" for interval, other in controls)
+        return f"{found.method}, best on source dev, can't be compared: {difference.reason}."
+    several = len(found.pairs) > 1
+    text = f"{found.method}, best on source dev, is {distance(difference.interval)} {difference.other} on the target"
+    text += f", in the mean over {counted(len(found.pairs), 'pair')}" if several else ""
+    controls = [(control.interval, control.other) for control in found.controls if control.interval is not None]
+    text += "".join(f" and {distance(interval)} {other}, its control" for interval, other in controls)
     p = difference.again.p_holm
     if p is not None and p <= ALPHA:
         where = "on at least one of these pairs " if several else ""
@@ -215,3 +166,187 @@ def _model(methods: Sequence[MethodRuns]) -> str:
     if not there:
         return "not kept beside these runs"
     return f"{there[0]}{f' (and {len(there) - 1} more: other seeds and pairs)' if len(there) > 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedText:
+    """One text of ``predictions.jsonl``, and the annotator's, source_only's and the adapted model's labels.
+
+    Attributes:
+        change: errors that adaptation added (negative: removed), mean over the seeds that both were run with.
+        errors: of source_only and of the adapted model, at ``seed``, where adaptation changed most.
+    """
+
+    text: str
+    gold: set[Any]
+    before: set[Any]
+    after: set[Any]
+    change: float
+    errors: tuple[int, int]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An adapted method against source_only at the seeds of both: texts with fewer and more errors, clearest first."""
+
+    method: MethodRuns
+    seeds: tuple[int, ...]
+    total: int
+    fixed: tuple[ChangedText, ...]
+    broken: tuple[ChangedText, ...]
+
+
+def beside_source_only(pair: Pair) -> Comparison | str:
+    """A pair's best adapted method against source_only, text by text; or why there is no comparison."""
+    method = best_adapted(pair)
+    if method is None:
+        return "no adapted method was run"
+    base = reference(pair, method, "source_only")
+    if base is None:
+        return "no comparable run of source_only"
+    seeds = tuple(seed for seed in method.seeds if seed in base.seeds)
+    if not seeds:
+        return f"source_only was run with seeds {base.seeds}, the adapted method with {method.seeds}: none in common"
+    texts: dict[int, list[ChangedText]] = {}
+    for seed in seeds:
+        one, other = (
+            next(Path(run.folder, "predictions.jsonl") for run in each.runs if run.seed == seed)
+            for each in (base, method)
+        )
+        if absent := [str(file) for file in (one, other) if not file.is_file()]:
+            return f"no {absent[0]} (written only where the target test has labels)"
+        before, after = read_answers(one, pair.task), read_answers(other, pair.task)
+        if len(before) != len(after):
+            raise ValueError(f"{one} and {other}: different numbers of texts; run those cells again")
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            if old.text != new.text:
+                raise ValueError(f"{other}: text {new.name!r} is not the one of {one}")
+            wrong = errors(old.gold, old.predicted, pair.task), errors(old.gold, new.predicted, pair.task)
+            labels, change = (old.gold, old.predicted, new.predicted), float(wrong[1] - wrong[0])
+            texts.setdefault(index, []).append(ChangedText(old.text, *labels, change, wrong, seed))
+    changes = [_over_seeds(same) for same in texts.values()]
+    fixed = sorted((e for e in changes if e.change < 0), key=lambda e: (e.errors[1] > 0, e.change))
+    broken = sorted((e for e in changes if e.change > 0), key=lambda e: (e.errors[0] > 0, -e.change))
+    return Comparison(method, seeds, len(changes), tuple(fixed), tuple(broken))
+
+
+def errors(gold: set[Any], predicted: set[Any], task: str) -> int:
+    """Wrong label, or spans missed and invented.
+
+    >>> errors({(0, 4, "aspect")}, {(0, 3, "aspect")}, "extraction")
+    2
+    """
+    return int(gold != predicted) if task == "classification" else len(gold ^ predicted)
+
+
+def _over_seeds(same: list[ChangedText]) -> ChangedText:
+    change = sum(e.change for e in same) / len(same)
+    return replace((min if change < 0 else max)(same, key=lambda e: e.change), change=change)
+
+
+KINDS = ("right", "boundary", "type", "boundary and type", "missed", "invented")
+MOST = 8  # confusions of labels that have a column
+
+
+def mistakes(pair: Pair) -> Table | None:
+    """Errors by kind, one line a method; None where no run kept its predictions beside gold labels."""
+    methods = [row.method for row in rows(pair)]
+    counts = {method.name: found for method in methods if (found := _mistakes(method, pair.task))}
+    if not counts:
+        return None
+    what, names = "spans", list(KINDS)
+    notes = [
+        "boundary: overlaps an annotated span of its type; type: the span, another type; missed and invented: overlaps "
+        "nothing on the other side"
+    ]
+    if pair.task != "extraction":
+        common = sum(counts.values(), Counter[str]())
+        what, names = "texts", ["right", *(name for name, _ in common.most_common() if name != "right")][: MOST + 1]
+        notes = ["a → b: annotated as a, predicted as b"]
+        if len(common) > len(names):
+            notes.append(f"the {MOST} most frequent of {len(common) - ('right' in common)} confusions")
+    columns = for_each(names, lambda method, name: f"{counts[method.name][name] / len(method.runs):.0f}")
+    columns = [("method", lambda method: method.name), *columns]
+    title = f"{pair.name}: {what} of the target test by kind of error, mean over seeds"
+    return tabled(title, [method for method in methods if method.name in counts], columns, notes, narrow=True)
+
+
+def kinds(gold: set[Any], predicted: set[Any]) -> Counter[str]:
+    """Kinds of a text's predicted spans, and of annotated ones that are missed.
+
+    An annotated span that is found right, or of which one prediction has the wrong type or boundary, is not missed.
+
+    >>> kinds({(0, 4, "aspect"), (9, 12, "opinion")}, {(0, 6, "aspect"), (20, 22, "opinion")})
+    Counter({'boundary': 1, 'invented': 1, 'missed': 1})
+    """
+    found = Counter[str]()
+    for start, end, kind in sorted(predicted):
+        touched = [span for span in gold if span[0] < end and start < span[1]]
+        if (start, end, kind) in gold:
+            found["right"] += 1
+        elif any(span[2] == kind for span in touched):
+            found["boundary"] += 1
+        elif any(span[:2] == (start, end) for span in touched):
+            found["type"] += 1
+        else:
+            found["boundary and type" if touched else "invented"] += 1
+    found["missed"] += sum(not any(s < end and start < e for s, e, _ in predicted) for start, end, _ in gold)
+    return +found
+
+
+def _mistakes(method: MethodRuns, task: str) -> Counter[str] | None:
+    files = [Path(run.folder, "predictions.jsonl") for run in method.runs]
+    if not all(run.folder and run.target_test and file.is_file() for run, file in zip(method.runs, files, strict=True)):
+        return None
+    found = Counter[str]()
+    for answer in (answer for file in files for answer in read_answers(file, task)):
+        if task == "extraction":
+            found += kinds(answer.gold, answer.predicted)
+        else:
+            (gold,), (predicted,) = answer.gold, answer.predicted
+            found["right" if gold == predicted else f"{gold} → {predicted}"] += 1
+    return found
+
+
+LONGEST_TEXT = 300  # characters of a sentence that are shown
+FRONT = 4  # examples of each kind that are not folded away
+
+
+def fixed_and_broken(pair: Pair, most: int) -> list[Block]:
+    """A pair's examples, at most so many of each kind."""
+    try:
+        compared = beside_source_only(pair)
+    except ValueError as error:  # damaged predictions spoil the examples, not the report
+        compared = str(error)
+    if not isinstance(compared, Comparison):
+        return [Prose(f"Nothing to compare: {compared}.")]
+    seeds = ", ".join(map(str, compared.seeds))
+    wrong = "a span missed or invented" if pair.task == "extraction" else "a wrong label"
+    about = (
+        f"{compared.method.name} against source_only at the same seeds ({seeds}), on {compared.total} target test "
+        f"texts. An error is {wrong}. Shown at the seed that changed most: gold is the annotators', before is "
+        f"source_only's, after is the adapted model's."
+    )
+    blocks: list[Block] = [Prose(about)]
+    for kind, worse, examples in (("Fixed", "fewer", compared.fixed), ("Broke", "more", compared.broken)):
+        shown, number = examples[:most], len(examples)
+        of = "" if not number else "; all of them" if number == len(shown) else f"; {len(shown)} of them"
+        blocks.append(Prose(f"{kind}: {counted(number, 'text has', 'texts have')} {worse} errors{of}", "lead"))
+        samples = [_sample(pair, example) for example in shown]
+        blocks += samples[:FRONT]
+        if len(samples) > FRONT:
+            blocks.append(Folded(f"{kind}: {len(samples) - FRONT} more", tuple(samples[FRONT:])))
+    return blocks
+
+
+def _sample(pair: Pair, example: ChangedText) -> Samples:
+    """One text: with its labels, or once with each side's spans."""
+    text, left_out = cut(example.text if example.text.strip() else "[nothing but white space]", LONGEST_TEXT)
+    three = {"gold": example.gold, "before": example.before, "after": example.after}
+    if pair.task == "classification":
+        labels = ", ".join(f"{name} {label}" for name, one in three.items() for label in one)
+        return Samples(f"{labels}; seed {example.seed}", (Marked("", ((text, ""),), left_out),))
+    before, after = example.errors
+    texts = (replace(marked(ShownText(text, left_out, spans=tuple(one))), lead=name) for name, one in three.items())
+    return Samples(f"errors: {before} before, {after} after; seed {example.seed}", tuple(texts))

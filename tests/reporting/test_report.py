@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from benchmarks.synthetic import synthetic_runs
 from domadapt.reporting.blocks import Prose, Section, Table
-from domadapt.reporting.examples import LONGEST_TEXT
 from domadapt.reporting.plots import dots_svg
 from domadapt.reporting.render import LONGEST, code, harmless, markdown, table_lines
 from domadapt.reporting.report import FORMATS, report
 from domadapt.reporting.svg import palette
+from domadapt.reporting.words import LONGEST_TEXT
 from tests.support import grouped
 
 HOSTILE = (
@@ -93,7 +93,7 @@ def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) ->
     assert re.search(r"20\.0 points \([^)]*\) above source_only", words)
     for part in (
         "12 runs, ",
-        "no gain or loss is shown",  # three seeds can't
+        "more than chance is not shown: too few runs (3)",  # three seeds can't
         "lisa against source_only at the same seeds (1, 2, 3), on 2 target test texts",
         "Fixed: 1 text has fewer errors; all of them",
         "Broke: 1 text has more errors; all of them",

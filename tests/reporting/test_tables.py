@@ -7,12 +7,21 @@ from typing import Any
 import pytest
 
 from domadapt.reporting.blocks import Figure, Prose, Table, written
-from domadapt.reporting.examples import mistakes
 from domadapt.reporting.frames import rows
 from domadapt.reporting.plots import pooled
-from domadapt.reporting.sections import Audits, calibration, costs, data, expected, read_audits, significance
+from domadapt.reporting.sections import Audits, calibration, cost, data, expected, read_audits, significance
 from domadapt.reporting.svg import palette
-from domadapt.reporting.tables import heatmap, published_and_clean, regret, regret_table, text_table
+from domadapt.reporting.tables import (
+    heatmap,
+    label_curves,
+    label_table,
+    published_and_clean,
+    regret,
+    target_label_sections,
+    text_table,
+    worth,
+)
+from domadapt.reporting.words import mistakes
 from domadapt.runs.groups import group, read_runs, reference
 from domadapt.statistics.compare import compare
 from domadapt.statistics.resampling import interval, mean_of
@@ -189,8 +198,8 @@ def test_regret_by_hand(make_metrics: Any) -> None:
         })
         for seed, gap in ((1, 0.25), (2, 0.0))
     ]  # fmt: skip
-    table = regret_table(grouped(runs)[0])
-    assert table is not None
+    _, table = regret(grouped([*runs, make_metrics("source_only", 1, 0.5)])).blocks
+    assert isinstance(table, Table)
     assert table.header == ["method", "entropy", "source_dev", "oracle (a bound)", "regret"]
     assert table.rows == [["lisa", "50.0 (1.5)*", "25.0 (1.0)", "62.5 (3.0)", "12.5"]]
     (block,) = regret(grouped([make_metrics("lisa", 1, 0.5)])).blocks
@@ -228,9 +237,12 @@ def test_cost_by_hand(make_metrics: Any) -> None:
 
     first = [run("source_only", 0.5, 1.0), run("lisa", 0.75, 3.0)]
     pairs = grouped([*first, run("source_only", 0.5, 3.0, "b"), run("lisa", 0.5, 11.0, "b")])
-    base, lisa = costs(pairs)
-    assert (base.seconds, base.times, base.gain) == (3.0, 1.0, 0.0)
-    assert (lisa.seconds, lisa.times, lisa.gain, lisa.parameters, lisa.pairs) == (8.0, 2.5, 0.125, 7.0, 2)
+    table = cost(pairs).blocks[0]
+    assert isinstance(table, Table)
+    assert table.rows == [
+        ["source_only", "3.0", "1.00", "7", "0.0", "2"],
+        ["lisa", "8.0", "2.50", "7", "+12.5", "2"],
+    ]
 
 
 def test_heatmap_by_hand(make_metrics: Any) -> None:
@@ -297,3 +309,51 @@ def test_audits_beside_the_runs(tmp_path: Path, make_metrics: Any) -> None:
     assert table.rows == [["severe", "duplicates", "Half of the test is in training <b>."]]
     with pytest.raises(ValueError, match="no audit"):
         read_audits([], tmp_path / "audit.json")
+
+
+EVERY = 200
+PLAIN: dict[int | str, float] = {0: 0.40, 8: 0.44, 32: 0.50, 128: 0.56, "all": 0.60}
+BEST: dict[int | str, float] = {0: 0.53, 8: 0.54, 32: 0.56, 128: 0.58, "all": 0.60}
+
+
+def labelled(make: Any, way: str, curve: dict[Any, float], seed: int = 1) -> list[Any]:
+    """As training writes them: the name says how many labels were asked for, the counts how many these are."""
+    made = []
+    for labels, score in curve.items():
+        config = {"target_labels": labels, "trainer": {"epochs": 2}, "data": {"source": "camera"}}
+        counts = {"target_labels": EVERY if labels == "all" else labels}
+        name, role = (f"{way}+{labels}_labels", {"role": "adapted"}) if labels else (way, {})
+        made.append(make(name, seed, score, config=config, counts=counts, **role))
+    return made
+
+
+def test_methods_that_differ_in_target_labels_are_one_curve(make_metrics: Any) -> None:
+    runs = [*labelled(make_metrics, "source_only", PLAIN), *labelled(make_metrics, "best", BEST)]
+    # The ceiling; and a name that says labels, of a run that was given none: neither is one of best's.
+    runs += [make_metrics("in_domain", 1, 0.7), make_metrics("best+8_labels", 2, 0.5)]
+    (pair,) = grouped(runs)
+    table = label_table(pair, label_curves(pair))
+    assert [line[0] for line in table.rows] == ["0", "8", "32", "128", "200 (all)"]
+    assert (table.header, written(table)[0][1][1:]) == (["labels", "source_only", "best"], ["44.0 [1]", "54.0 [1]"])
+    assert "fewer than 3 seeds" in written(table)[1][0]
+    (none,) = grouped([run for way in ("source_only", "best") for run in labelled(make_metrics, way, {0: 0.5})])
+    assert label_curves(none) == {} and target_label_sections([none], compare([none])) == []
+
+
+@pytest.mark.parametrize(
+    ("plain", "best", "said"),
+    [
+        (PLAIN, BEST, "worth between 32 and 128 labels here, by means over seeds: best with none scores 53.0."),
+        (PLAIN, {0: 0.53}, "worth between 32 and 128 labels here"),  # an adapted method that never had labels
+        ({0: 0.4, 8: 0.55}, BEST, "worth fewer than 8 labels here"),
+        ({0: 0.4, 8: 0.41, 128: 0.5}, BEST, "worth more than 128 labels here"),
+        ({0: 0.54, 8: 0.6}, BEST, "worth no labels here"),
+        ({0: 0.4, 32: 0.53}, BEST, "worth 32 labels here"),
+        ({0: 0.4}, BEST, "not known: it takes source_only with and without labels"),
+        (PLAIN, {8: 0.5, 32: 0.6}, "not known"),
+    ],
+)
+def test_how_many_labels_adaptation_is_worth(make_metrics: Any, plain: Any, best: Any, said: str) -> None:
+    runs = [*labelled(make_metrics, "source_only", plain), *labelled(make_metrics, "best", best)]
+    (pair,) = grouped(runs)
+    assert said in worth(pair, label_curves(pair))
