@@ -16,6 +16,7 @@ from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import read
 from domadapt.data.records import Record
 from domadapt.data.streams import open_texts
+from domadapt.data.texts import identity
 from domadapt.inference.description import model_folder, read_description
 from domadapt.utils.files import write_atomic
 from domadapt.utils.pairs import apart
@@ -23,7 +24,7 @@ from domadapt.utils.pairs import apart
 EXAMPLES = 10  # labelled source texts in the prompt
 MOST = 20_000  # texts that are read
 UNSURE = 3  # words that a text's uncertainty is the mean of: most words of any text are plainly nothing
-COPY = 1e-3  # distance below which two texts are one
+LEAST = 1e-3  # of a text that the model is sure of, and of one that lies where another does
 
 
 def sample(cfg: DictConfig) -> str:
@@ -37,7 +38,8 @@ def sample(cfg: DictConfig) -> str:
     for path in (output, output.with_suffix(".prompt.txt")):
         if path.exists():
             raise ValueError(f"output={output}: {path} is there already, and may hold labels; give another name")
-    texts = list(islice(open_texts(str(cfg.input), cfg.format, Counter(), column(cfg))[1], MOST))
+    stream = open_texts(str(cfg.input), cfg.format, Counter(), column(cfg))[1]
+    texts = list({identity(text.text): text for text in islice(stream, MOST)}.values())  # copies once
     model = loaded(cfg, folder)
     from domadapt.inference.evaluate import evaluate
 
@@ -69,25 +71,24 @@ def _examples(path: Path, format: str | None) -> list[Record]:
 
 
 def spread(features: Any, weights: Any, count: int) -> list[int]:
-    """Numbers of texts, each the farthest from those before it, distance counting by weight; no copies.
+    """Numbers of texts, each the farthest from those before it, distance counting by weight.
 
     Args:
         features: (texts, width).
         weights: (texts,).
 
-    >>> spread(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]), np.array([0.9, 0.8, 0.5, 0.4]), 4)
+    >>> spread(np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.6, 0.8]]), np.array([0.9, 0.8, 0.5, 0.4]), 3)
     [0, 2, 3]
     """
-    unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
+    centred = features - features.mean(0)
+    unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
     chosen: list[int] = []
-    distance = np.ones(len(unit))
-    while len(chosen) < count and len(unit):
-        score = np.where(distance > COPY, distance * (weights + COPY), -1.0)
-        best = int(score.argmax())
-        if score[best] < 0:
-            break
+    distance, left = np.ones(len(unit)), np.ones(len(unit), dtype=bool)
+    while len(chosen) < min(count, len(unit)):
+        best = int(np.where(left, (distance + LEAST) * (weights + LEAST), -1.0).argmax())
         chosen.append(best)
-        distance = np.minimum(distance, 1 - unit @ unit[best])
+        left[best] = False
+        distance = np.minimum(distance, np.maximum(0.0, 1 - unit @ unit[best]))
     return chosen
 
 
