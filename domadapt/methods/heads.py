@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from domadapt.methods.method import in_range
+from domadapt.methods.method import in_range, one_of
 from domadapt.methods.units import masked_mean
 
 
@@ -26,9 +26,10 @@ def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> 
         for key in ("layer", "head"):
             in_range(f"{name}[{place}].{key}", row[key], 0)
         for key, allowed in choices.items():
-            if not isinstance(row[key], str) or (allowed and row[key] not in allowed):
-                expected = f"{', '.join(allowed[:-1])} or {allowed[-1]}" if allowed else "a name"
-                raise ValueError(f"{name}[{place}].{key}={row[key]!r}: expected {expected}")
+            if allowed:
+                one_of(f"{name}[{place}].{key}", row[key], *allowed)
+            elif not isinstance(row[key], str):
+                raise ValueError(f"{name}[{place}].{key}={row[key]!r}: expected a name")
         if row in rows[:place]:
             raise ValueError(f"{name}[{place}]={row}: is there twice")
     return rows

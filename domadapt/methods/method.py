@@ -166,3 +166,15 @@ def in_range(name: str, value: float, low: float, high: float = float("inf")) ->
     if type(value) not in ((int,) if whole else (int, float)) or not low <= value <= high:
         expected = f"a whole number from {low}" if whole else f"a number from {low} to {high}"
         raise ValueError(f"{name}={value!r}: expected {expected}")
+
+
+def one_of(name: str, value: object, *choices: object) -> None:
+    """Refuse a setting that is none of the choices.
+
+    >>> one_of("coral.means", 1, True, False)
+    Traceback (most recent call last):
+    ValueError: coral.means=1: expected true or false
+    """
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        *others, last = ("null" if choice is None else str(choice).lower() for choice in choices)
+        raise ValueError(f"{name}={value!r}: expected {', '.join(others)} or {last}")

@@ -1,8 +1,7 @@
 """Ten dependency paths from opinion words to terms, learnt from the source, in place of a network.
 
-Klein et al. (2022), Opinion-based Relational Pivoting for Cross-domain Aspect Term Extraction: few terms are shared
-between domains, nearly all paths are. :mod:`domadapt.syntax.nouns` says how rules are learnt. Every benchmark of
-spans should print it: a network that is not better has learnt nothing that transfers.
+After Klein et al. 2022: see :func:`domadapt.syntax.nouns.learn_rules`. Every benchmark of spans should print it: a
+network that is not better has learnt nothing that transfers.
 """
 
 from collections import Counter
@@ -26,28 +25,19 @@ class PathRules:
         longest: arcs of a path.
         least: uses of a word in the source before it can be listed as an opinion word.
         share: of them that must stand in opinions, from 0 to 1.
-
-    Attributes:
-        kinds: span types of terms.
-        opinions: opinion words, in lower case, with their span type; an empty one where only terms are annotated.
-        term_type: the commonest of ``kinds``.
-        rules: by their paths, in the order they were taken.
-        judged: type of the terms that an opinion word mostly goes with in the source, where it does.
     """
 
-    kinds: frozenset[str]
-    opinions: dict[str, str]
-    term_type: str
+    kinds: frozenset[str]  #: span types of terms
+    opinions: dict[str, str]  #: opinion words, in lower case, with their span type; "" where only terms are annotated
+    term_type: str  #: the commonest of ``kinds``
+    rules: dict[Path, Rule]  #: in the order they were taken
+    judged: dict[str, str]  #: by opinion word, the type of the terms that it mostly goes with in the source
 
     def __init__(self, rules: int, longest: int, least: int, share: float) -> None:
-        in_range("floor.path_rules.least", least, 1)
+        for name, value in (("least", least), ("rules", rules), ("longest", longest)):
+            in_range(f"floor.path_rules.{name}", value, 1)
         in_range("floor.path_rules.share", share, 0.0, 1.0)
-        in_range("floor.path_rules.rules", rules, 1)
-        in_range("floor.path_rules.longest", longest, 1)
-        self.least, self.share = least, share
-        self.most, self.longest = rules, longest
-        self.rules: dict[Path, Rule] = {}
-        self.judged: dict[str, str] = {}
+        self.least, self.share, self.most, self.longest = least, share, rules, longest
 
     def learn(self, records: Sequence[Record], parses: Sequence[Parse]) -> dict[str, Any]:
         """Read everything off the source; returns what to record of it."""

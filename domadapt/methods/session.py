@@ -1,7 +1,7 @@
 """What a run works with: handed to methods, evaluation and training alike."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text, warn_of_parses, word_ranges
 from domadapt.tasks.task import Task
 from domadapt.utils.runtime import undisturbed
-from domadapt.utils.work import progress, quiet
+from domadapt.utils.work import progress
 
 SAMPLE = 128  # training texts that validators see
 READ = 5000  # target texts that are read after an epoch, at most
@@ -30,6 +30,12 @@ def drawn(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
     """So many at most, in their order; the same ones for the same seed."""
     chosen = np.random.default_rng(seed).permutation(len(examples))[:count]
     return [examples[i] for i in sorted(chosen.tolist())]
+
+
+def without_labels(examples: Sequence[Example], task: Task) -> list[UnlabelledText]:
+    """Texts as another model is asked for them: with their words, where words are classified."""
+    words = [tuple(map(tuple, e.words.tolist())) if task.kind == "token" else None for e in examples]
+    return [UnlabelledText("", e.domain, e.text, own) for e, own in zip(examples, words, strict=True)]
 
 
 class ReadText(NamedTuple):
@@ -70,35 +76,33 @@ class TargetReadings:
 
     def __init__(self, session: "Session") -> None:
         self._session = session
-        self._now: dict[int, ReadText] | None = None
-        self._source_only: dict[int, ReadText] | None = None
+        self._read: dict[str, dict[int, ReadText]] = {}
 
     def now(self) -> dict[int, ReadText]:
         """By the weights as they are; for a method that reads ``target``."""
-        if self._now is None:
-            examples = self._sample()
-            found = self._session.read(examples, "read target")
-            self._now = dict(zip([example.index for example in examples], found, strict=True))
-        return self._now
+        return self._once("now", lambda examples: self._session.read(examples, "read target"))
 
     def source_only(self) -> dict[int, ReadText]:
         """By a network that was trained on the source alone; for a method that reads ``source_only``."""
-        if self._source_only is None:
-            session, examples = self._session, self._sample()
-            token = session.task.kind == "token"
-            words = [tuple(map(tuple, e.words.tolist())) if token else None for e in examples]
-            texts = [UnlabelledText("", e.domain, e.text, own) for e, own in zip(examples, words, strict=True)]
+        session = self._session
+
+        def read(examples: Sequence[Example]) -> list[ReadText]:
+            texts, where = without_labels(examples, session.task), (session.device.type, session.precision)
             with undisturbed():  # a model that is loaded draws random numbers
-                found = session.saved_runs.read(session.source_only, texts, session.device.type, session.precision)
-            self._source_only = dict(zip([example.index for example in examples], found, strict=True))
-        return self._source_only
+                result: list[ReadText] = session.saved_runs.read(session.source_only, texts, *where)
+            return result
+
+        return self._once("source only", read)
 
     def forget(self) -> None:
         """The weights have changed: the target is read anew."""
-        self._now = None
+        self._read.pop("now", None)
 
-    def _sample(self) -> list[Example]:
-        return drawn(self._session.target, READ, seed=1)
+    def _once(self, network: str, read: Callable[[list[Example]], list[ReadText]]) -> dict[int, ReadText]:
+        if network not in self._read:
+            examples = drawn(self._session.target, READ, seed=1)
+            self._read[network] = dict(zip((e.index for e in examples), read(examples), strict=True))
+        return self._read[network]
 
 
 @dataclass(slots=True)
@@ -140,11 +144,6 @@ class Session:
         """A few training examples, the same for every seed and method, that validators read."""
         return [replace(example, index=i) for i, example in enumerate(drawn(self.source, SAMPLE, seed=0))]
 
-    @property
-    def quiet(self) -> bool:
-        """No progress bars: not a terminal."""
-        return quiet()
-
     def autocast(self) -> AbstractContextManager[Any]:
         """The run's precision for code outside Lightning."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16-mixed")
@@ -158,10 +157,6 @@ class Session:
             except UnreachableAttention as error:
                 raise ValueError(f"{name}: needs attention that it can reach, and {error}") from error
             self.collator.extras[name] = method.collate
-
-    def target_sample(self, count: int, seed: int) -> list[Example]:
-        """Target examples for a method's own pass, as many at most: the same ones in every run."""
-        return [replace(example, index=i) for i, example in enumerate(drawn(self.target, count, seed))]
 
     @property
     def parses(self) -> bool:
@@ -187,9 +182,9 @@ class Session:
         Args:
             part: what to call them where truncation is counted.
         """
-        found, self.truncation[part], warnings = self._encoded(texts, part, parses, labelled, self.parser)
+        examples, self.truncation[part], warnings = self._encoded(texts, part, parses, labelled, self.parser)
         self.domains.warnings.update(warnings)
-        return found
+        return examples
 
     def _encoded(
         self, texts: Sequence[Text], part: str, parses: bool, labelled: bool, parser: Parser
@@ -197,16 +192,19 @@ class Session:
         warnings = Counter[str]()
         words: list[IntArray] = [np.empty((0, 2), dtype=np.int64)] * len(texts)
         trees = None
-        if parses or self.task.kind == "token":  # else nothing reads words
-            words, trees = words_of(texts, parser, parses, part)
-        if trees is not None:
+        if parses:
+            trees = list(progress(parser.parse(texts), f"parse {part}", len(texts), "text"))
+            words = [tree.words for tree in trees]
             warn_of_parses([t.text for t in texts], trees, parser.name, warnings)
+        elif self.task.kind == "token":  # else nothing reads words
+            given = all(text.words is not None for text in texts)  # by their owner, whoever the parser is
+            words = [word_ranges(t.words or ()) for t in texts] if given else list(parser.tokenize(texts))
         targets: dict[str, Any] = {}
         if labelled:
             records = [t for t in texts if isinstance(t, Record)]
             self.task.check(records)
             targets = self.task.targets(records, words, warnings)
-        found, cut = encode(
+        examples, cut = encode(
             [t.text for t in texts],
             words,
             self.encoder.tokenizer,
@@ -217,15 +215,15 @@ class Session:
             given=[t.words for t in texts],
         )
         # Texts that may have been cut are counted as such.
-        whole = [e.alignment for e in found if len(e.input_ids) < self.max_pieces]
+        whole = [e.alignment for e in examples if len(e.input_ids) < self.max_pieces]
         if bare := sum(int((alignment.word_first_pieces() < 0).sum()) for alignment in whole):
             warnings["word left out: the backbone has no piece of it (a control character, say)"] += bare
-        return found, cut, warnings
+        return examples, cut, warnings
 
     def read(self, examples: Sequence[Example], title: str) -> list[ReadText]:
         """What the model makes of examples, one after the other."""
         ordered = [replace(example, index=place) for place, example in enumerate(examples)]
-        found: dict[int, ReadText] = {}
+        result: dict[int, ReadText] = {}
         for batch, output in self.outputs(ordered, 64, title):
             rows = self.task.log_probabilities(output, batch).cpu()
             counts, words = [1] * len(batch.index), np.zeros(len(rows), np.int64)
@@ -235,8 +233,8 @@ class Session:
                 counts, words = torch.bincount(texts, minlength=len(batch.index)).tolist(), places.numpy()
             numbers = np.split(words, np.cumsum(counts)[:-1])
             for place, row, own in zip(batch.index.tolist(), rows.split(counts), numbers, strict=True):
-                found[place] = ReadText(own.tolist(), row)
-        return [found[place] for place in range(len(examples))]
+                result[place] = ReadText(own.tolist(), row)
+        return [result[place] for place in range(len(examples))]
 
     def real_relations(self) -> set[str]:
         """Relations in all texts that are read, whatever control the batches' trees are under: one may hide some."""
@@ -301,15 +299,3 @@ class Session:
         finally:
             for module, was in zip(modules, training, strict=True):
                 module.train(was)
-
-
-def words_of(
-    texts: Sequence[Text], parser: Parser, parses: bool, title: str
-) -> tuple[list[IntArray], list[Parse] | None]:
-    """Word ranges of texts, with their parses if asked."""
-    if not parses and all(text.words is not None for text in texts):  # the owner's, whoever the parser is
-        return [word_ranges(text.words or ()) for text in texts], None
-    if not parses:
-        return list(parser.tokenize(texts)), None
-    trees = list(progress(parser.parse(texts), f"parse {title}", len(texts), "text"))
-    return [t.words for t in trees], trees

@@ -4,8 +4,9 @@ Most words of a text are plainly nothing, and a loss over all of them is met by 
 words count that could be something, as the model has it at that moment, P(not O) > .05.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,6 @@ from domadapt.models.output import Output
 from domadapt.syntax.alignment import IGNORED
 from domadapt.syntax.trees import UNKNOWN
 from domadapt.tasks.rows import MATTERS
-from domadapt.tasks.task import Task
 
 
 def word_head_loss(
@@ -60,14 +60,25 @@ def masked_mean(values: Tensor, where: Tensor) -> Tensor:
     return (values * where).sum() / where.sum().clamp(min=1)
 
 
-LEVELS = ("sentence", "word")
+def logits_of(view: View) -> Tensor:
+    """(rows, classes) of what is classified: words with a piece, or texts; in float32."""
+    if view.session.task.kind != "token":
+        return view.output.logits.float()
+    first = view.batch.node_first_piece
+    return view.output.logits.flatten(0, 1)[first[first >= 0]].float()
 
 
-def logits_of(output: Output, batch: Batch, token: bool) -> Tensor:
-    """(rows, classes) of what is classified: words with a piece, or texts."""
-    if not token:
-        return output.logits
-    return output.logits.flatten(0, 1)[batch.node_first_piece[batch.node_first_piece >= 0]]
+def rows_of(known: Mapping[Any, Tensor], keys: Iterable[Any], counts: Iterable[int], classes: int) -> Tensor:
+    """(rows, classes) what is known of texts by their keys, one after the other; zeros where nothing is.
+
+    Args:
+        counts: rows of each text; of one that was cut otherwise, nothing is known.
+
+    >>> rows_of({"one": torch.ones(1, 2)}, ["one", "two"], [1, 1], 2).tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
+    parts = [(known.get(key, torch.zeros(0)), count) for key, count in zip(keys, counts, strict=True)]
+    return torch.cat([rows if len(rows) == count else torch.zeros(count, classes) for rows, count in parts])
 
 
 def with_word_logits(output: Output, batch: Batch, changed: Callable[[Tensor], Tensor]) -> Output:
@@ -80,13 +91,13 @@ def with_word_logits(output: Output, batch: Batch, changed: Callable[[Tensor], T
     return replace(output, logits=logits)
 
 
-def that_matter(logits: Tensor, token: bool) -> Tensor:
+def candidates(logits: Tensor, token: bool) -> Tensor:
     """(rows,) True for words that could be something, and for every text.
 
-    >>> that_matter(torch.tensor([[9.0, 0.0], [0.0, 0.0]]), token=True).tolist()
+    >>> candidates(torch.tensor([[9.0, 0.0], [0.0, 0.0]]), token=True).tolist()
     [False, True]
     """
-    something = 1 - logits.detach().float().softmax(-1)[:, 0]
+    something = 1 - logits.detach().softmax(-1)[:, 0]
     return something > MATTERS if token else something > -1
 
 
@@ -97,48 +108,11 @@ def states_of(view: View, level: str) -> Tensor:
         level: ``word``: each word's first piece, of words that could be something. ``sentence``: the first piece, which
             is what heads read where texts are classified; the mean over pieces where words are.
     """
-    output, batch, token = view.output, view.batch, view.session.task.kind == "token"
-    states = output.states.float()
+    states, batch, token = view.output.states.float(), view.batch, view.session.task.kind == "token"
     if level == "word":
-        chosen = that_matter(logits_of(output, batch, token), token)
-        return states.flatten(0, 1)[batch.node_first_piece[batch.node_first_piece >= 0][chosen]]
+        first = batch.node_first_piece
+        return states.flatten(0, 1)[first[first >= 0][candidates(logits_of(view), token)]]
     if not token:
         return states[:, 0]
     mask = batch.attention_mask.unsqueeze(-1)
     return (states * mask).sum(1) / mask.sum(1)
-
-
-def merge(probabilities: Tensor, names: list[str]) -> Tensor:
-    """Of (rows, classes) probabilities, those of the same name added.
-
-    >>> merge(torch.tensor([[0.5, 0.2, 0.3]]), ["", "aspect", "aspect"])
-    tensor([[0.5000, 0.5000]])
-    """
-    kinds = list(dict.fromkeys(names))
-    places = torch.tensor([kinds.index(name) for name in names], device=probabilities.device)
-    return probabilities.new_zeros(len(probabilities), len(kinds)).index_add(1, places, probabilities)
-
-
-def entropy(probabilities: Tensor) -> Tensor:
-    """In nats, over the last dimension."""
-    return -(probabilities * probabilities.clamp(min=1e-8).log()).sum(-1)
-
-
-def check_level(name: str, level: str | None) -> None:
-    """Refuse what is no level.
-
-    >>> check_level("mmd", "span")
-    Traceback (most recent call last):
-    ValueError: mmd.level='span': expected sentence, word or null
-    """
-    if level not in (*LEVELS, None):
-        raise ValueError(f"{name}.level={level!r}: expected sentence, word or null")
-
-
-def level_of(name: str, level: str | None, task: Task) -> str:
-    """The level that is meant: of None, what the task classifies; of texts, which words matter is not known."""
-    if level == "word" and task.kind != "token":
-        raise ValueError(
-            f"{name}.level=word: here texts are classified, and no word of them is; take sentence, or null"
-        )
-    return level or ("word" if task.kind == "token" else "sentence")

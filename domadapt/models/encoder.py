@@ -92,7 +92,7 @@ class Encoder(nn.Module):
         number_layers(self.base)
         drop_by_bytes(self.model)
         self.attention_hooks: dict[int, list[AttentionHook]] = {}
-        self.output_hooks: dict[int, list[StatesHook]] = {}
+        self.output_hooks: list[tuple[nn.Module, nn.Linear, StatesHook]] = []  # attention, its output projection
         self.states_hooks: list[StatesHook] = []
         self.kept_layers: set[int] = set()
         self.wanted_scores: list[Callable[[], Heads]] = []
@@ -129,16 +129,16 @@ class Encoder(nn.Module):
             kept[layer_name(layer)] = layer_states(output)
 
         def between(module: Any, inputs: Any, output: Any) -> Any:
-            found: Tensor = output[0]
+            changed: Tensor = output[0]
             if hooked and last in self.kept_layers:  # some models normalise what their last layer gives
-                kept[layer_name(last)] = found
+                kept[layer_name(last)] = changed
             for hook in self.states_hooks if hooked else ():
-                found = hook(found, batch, kept)
-            states.append(found)
-            if found is not output[0]:
-                output["last_hidden_state"] = found
+                changed = hook(changed, batch, kept)
+            states.append(changed)
+            if changed is not output[0]:
+                output["last_hidden_state"] = changed
                 if getattr(module, "pooler", None) is not None:  # made of the states as they were
-                    output["pooler_output"] = module.pooler(found)
+                    output["pooler_output"] = module.pooler(changed)
             return output
 
         handles = [self.base.register_forward_hook(between)]
@@ -166,13 +166,7 @@ class Encoder(nn.Module):
     @contextmanager
     def _added(self, batch: Batch, hooked: bool, kept: dict[str, Tensor]) -> Iterator[None]:
         """Within it, layers' attention gives what the hooks on its output add, too."""
-        handles = []
-        modules = self.attention_layers() if hooked and self.output_hooks else []
-        for layer, module in enumerate(modules):
-            for hook in self.output_hooks.get(layer, ()):
-                projection = output_projection(self.base, module)
-                assert projection is not None  # or it would not have been hooked
-                handles += add_to_output(module, projection, hook, batch, kept)
+        handles = [h for added in self.output_hooks if hooked for h in add_to_output(*added, batch, kept)]
         try:
             yield
         finally:
@@ -255,12 +249,13 @@ class Encoder(nn.Module):
             hook: takes the states that go into the layer's attention, the batch, and what this pass keeps; gives what
                 is added behind the output projection, (batch, pieces, width).
         """
-        if output_projection(self.base, self._attention_layer(layer)) is None:
+        module = self._attention_layer(layer)
+        if (projection := output_projection(self.base, module)) is None:
             raise ValueError(
                 f"backbone {self.name!r} ({type(self.base).__name__}) has no output projection of its own width, so "
                 f"nothing can be added beside its heads. All others work of: {SUPPORTED}"
             )
-        self.output_hooks.setdefault(layer, []).append(hook)
+        self.output_hooks.append((module, projection, hook))
 
     def hook_states(self, hook: StatesHook) -> None:
         """Let ``hook`` change the last states before the task head reads them, after those attached before it."""
@@ -289,11 +284,10 @@ class Encoder(nn.Module):
 
     def _scores_of(self) -> dict[int, set[int]]:
         """By layer the heads whose scores are wanted of this pass."""
-        found: dict[int, set[int]] = defaultdict(set)
-        for wanted in self.wanted_scores:
-            for layer, head in wanted():
-                found[layer].add(head)
-        return found
+        heads: dict[int, set[int]] = defaultdict(set)
+        for layer, head in (place for wanted in self.wanted_scores for place in wanted()):
+            heads[layer].add(head)
+        return heads
 
     def keep_layer(self, layer: int) -> str:
         """Let every forward pass keep what a layer gives out, (batch, pieces, width), in ``Output.kept``; gives its

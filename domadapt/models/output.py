@@ -1,11 +1,8 @@
-"""What an encoder gives, by which names it keeps more, and what training needs of one."""
+"""What an encoder gives, and by which names it keeps more."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
 
 from torch import Tensor
-from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 
 from domadapt.data.batches import Batch
 
@@ -33,21 +30,3 @@ def layer_name(layer: int) -> str:
 def scores_name(layer: int, head: int) -> str:
     """What a head's scores are called among what a pass keeps."""
     return f"scores/{layer}/{head}"
-
-
-class EncoderLike(Protocol):
-    """What training needs from an encoder (:class:`~domadapt.models.encoder.Encoder`,
-    :class:`~domadapt.models.bilstm.BiLSTM`)."""
-
-    tokenizer: PreTrainedTokenizerBase
-    takes_methods: bool
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def longest(self) -> int: ...
-
-    def __call__(self, batch: Batch) -> Output: ...
-
-    def save(self, folder: Path) -> None: ...

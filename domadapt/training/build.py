@@ -26,7 +26,6 @@ from domadapt.inference.model import SavedRuns, lowercased
 from domadapt.methods.method import TREES, Method
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
-from domadapt.models.output import EncoderLike
 from domadapt.runs.key import cell_key, folder_of, run_folder
 from domadapt.selection.validators import NAMES, Validator
 from domadapt.syntax.controls import controlled
@@ -132,7 +131,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     domains, task, sealed = problem.domains, problem.task, problem.sealed
     methods = make_methods(cfg)
     refuse_unlike(str(cfg.backbone.get("name")), task.kind, task.names, lowercased(cfg.data))
-    encoder: EncoderLike = make(cfg.backbone, kind=task.kind, labels=task.labels)
+    encoder: Any = make(cfg.backbone, kind=task.kind, labels=task.labels)
     if cfg.max_pieces > encoder.longest:
         raise ValueError(
             f"max_pieces={cfg.max_pieces}: expected 3 to {encoder.longest}, the longest that {cfg.backbone.name} reads"
@@ -185,7 +184,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
     session.attach()
     for module in (encoder, *methods.values()):
-        module.to(device)  # type: ignore[attr-defined]
+        module.to(device)
     return session, sealed
 
 

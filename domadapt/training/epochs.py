@@ -29,6 +29,7 @@ from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
 from domadapt.utils.runtime import random_state, set_random_state
+from domadapt.utils.work import quiet
 
 told = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
 
@@ -149,7 +150,7 @@ class Epochs(Callback):
                     self.keep(epoch)
                 headline = self.session.task.headline
                 module.shown["dev"] = f"{100 * self.curve[-1]['source_dev'][headline]:.1f}"
-                if self.session.quiet:
+                if quiet():
                     since, before = self.began
                     epochs = trainer.max_epochs or epoch
                     left = (time.monotonic() - since) / (epoch - before) * (epochs - epoch)

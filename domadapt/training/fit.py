@@ -17,6 +17,7 @@ from domadapt.training.epochs import Epochs
 from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint
+from domadapt.utils.work import quiet
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logge
             )
     module = AdaptationModule(session, options, steps)
     resumed = resumable(epochs)
-    callbacks: list[Callback] = [epochs] if session.quiet else [epochs, Bar(leave=False)]
+    callbacks: list[Callback] = [epochs] if quiet() else [epochs, Bar(leave=False)]
     trainer = pl.Trainer(
         max_epochs=options.epochs,
         precision=session.precision,  # type: ignore[arg-type]
@@ -71,7 +72,7 @@ def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logge
         **trainer_options(options, session.device),
         enable_checkpointing=False,
         enable_model_summary=False,
-        enable_progress_bar=not session.quiet,
+        enable_progress_bar=not quiet(),
     )
     module.train()  # pretrained models come in evaluation mode, and Lightning leaves them in it: no dropout
     pl.seed_everything(session.seed, verbose=False)  # training's randomness, whatever a method's stage has used

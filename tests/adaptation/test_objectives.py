@@ -18,9 +18,9 @@ from domadapt.data.readers import read
 from domadapt.methods.adaptation.averaging import Averaging
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel
-from domadapt.methods.adaptation.matching import SCALES, coral, mmd
+from domadapt.methods.adaptation.matching import SCALES, DomainAdversary, coral, mmd
 from domadapt.methods.session import Session
-from domadapt.methods.units import level_of, states_of
+from domadapt.methods.units import states_of
 from domadapt.runs.key import cell_key
 from domadapt.syntax.parser import load_pipeline
 from domadapt.training.build import build, read_problem
@@ -167,7 +167,7 @@ def test_words_that_are_plainly_nothing_are_not_compared() -> None:
     assert len(states_of(view, "word")) == 0
     assert states_of(view, "sentence").shape == (len(view.batch.words), encoder.width)
     with pytest.raises(ValueError, match=r"^dann.level=word: here texts are classified"):
-        level_of("dann", "word", SimpleNamespace(kind="sequence"))  # type: ignore[arg-type]
+        DomainAdversary("word", 8, 10.0, 1.0, 1.0).attach(SimpleNamespace(task=SimpleNamespace(kind="sequence")))  # type: ignore[arg-type]
 
 
 def test_a_run_counts_by_its_teachers_model_not_by_where_it_lies(tmp_path: Path) -> None:

@@ -12,17 +12,16 @@ Costs each teacher's pass over the target once, and a pass over a target batch a
 wrong alike. A teacher that was trained or chosen by labels of this target is refused.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from domadapt.data.batches import Example
-from domadapt.data.domains import UnlabelledText
 from domadapt.methods.method import Method, Step, in_range
-from domadapt.methods.units import logits_of
+from domadapt.methods.session import drawn, without_labels
+from domadapt.methods.units import logits_of, rows_of
 from domadapt.utils.runtime import undisturbed
 
 
@@ -55,37 +54,36 @@ class Distillation(Method):
 
     def prepare(self) -> dict[str, Any]:
         """Let every teacher label the target; one that has other labels, or has read the target's, is refused."""
-        session, token = self.session, self.session.task.kind == "token"
-        examples = session.target_sample(self.texts, seed=2)
-        words = [tuple((s, e) for s, e in example.words.tolist()) if token else None for example in examples]
-        texts = [UnlabelledText(str(e.index), e.domain, e.text, w) for e, w in zip(examples, words, strict=True)]
+        session = self.session
+        examples = drawn(session.target, self.texts, seed=2)
+        texts = without_labels(examples, session.task)
         total: list[Tensor] = []
         for run in self.teachers:
             self._check(run)
+            where = session.device.type, session.precision
             with undisturbed():
-                where = session.device.type, session.precision
-                found = session.saved_runs.label(run, texts, self.batch_size, *where)
-            if (found.kind, sorted(found.labels)) != (session.task.kind, sorted(session.task.labels)):
+                teacher = session.saved_runs.label(run, texts, self.batch_size, *where)
+            if (teacher.kind, sorted(teacher.labels)) != (session.task.kind, sorted(session.task.labels)):
                 raise ValueError(
-                    f"distil.teachers: {run} tells {', '.join(found.labels)}; expected the labels of this run, "
+                    f"distil.teachers: {run} tells {', '.join(teacher.labels)}; expected the labels of this run, "
                     f"{', '.join(session.task.labels)}"
                 )
-            order = [found.labels.index(label) for label in session.task.labels]
-            said = [(logits[:, order] / self.temperature).softmax(-1) / len(self.teachers) for logits in found.logits]
-            total = [a + b for a, b in zip(total, said, strict=True)] if total else said
+            order = [teacher.labels.index(label) for label in session.task.labels]
+            shares = [(rows[:, order] / self.temperature).softmax(-1) / len(self.teachers) for rows in teacher.logits]
+            total = [a + b for a, b in zip(total, shares, strict=True)] if total else shares
         self.labels = {e.text: labels.nan_to_num(0.0) for e, labels in zip(examples, total, strict=True)}
         return {"distil/teachers": len(self.teachers), "distil/texts": len(examples)}
 
     def _check(self, run: str) -> None:
-        told, domains = self.session.saved_runs.told(run), self.session.domains
-        target, given = domains.target, told["target_labels"]
+        run_of, domains = self.session.saved_runs.told(run), self.session.domains
+        target, given = domains.target, run_of["target_labels"]
         # The same draw, or its beginning: of another split they may be among the texts that this run is tested on.
-        among = given <= domains.target_labels and told["checksum"] == domains.labels_checksum(given)
+        among = given <= domains.target_labels and run_of["checksum"] == domains.labels_checksum(given)
         reasons = {
-            "it was trained on target labels": told["role"] == "in_domain",
-            "its epoch was chosen by target labels (selection=oracle)": told["validator"] == "oracle",
+            "it was trained on target labels": run_of["role"] == "in_domain",
+            "its epoch was chosen by target labels (selection=oracle)": run_of["validator"] == "oracle",
             f"it was given {given} target labels that this run is not": given and not among,
-            f"its labelled source is this run's target, {target}": target in str(told["source"]).split("+"),
+            f"its labelled source is this run's target, {target}": target in str(run_of["source"]).split("+"),
         }
         for reason, holds in reasons.items():
             if holds:
@@ -96,24 +94,15 @@ class Distillation(Method):
         if not self.labels:
             return {}
         counts = [len(e.words) if self.session.task.kind == "token" else 1 for e in examples]
-        return {"labels": rows_by_text(self.labels, examples, counts, len(self.session.task.labels))}
+        return {"labels": rows_of(self.labels, (e.text for e in examples), counts, len(self.session.task.labels))}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         if step.target is None or not self.labels:
             return {}
-        batch, token = step.target.batch, self.session.task.kind == "token"
-        labels = self.own(batch, "labels")
-        labels = labels[batch.node_first_piece >= 0] if token else labels
-        logits = logits_of(step.target.output, batch, token).float()
-        return {"distil": step.target.weight * divergence(logits, labels, self.temperature)}
-
-
-def rows_by_text(known: Mapping[str, Tensor], examples: Sequence[Example], counts: Sequence[int], width: int) -> Tensor:
-    """(rows, width) what is known of texts, one after the other: zeros of a text of which nothing is known, or another
-    number of rows than is counted here, for then it was cut otherwise."""
-    rows = [known.get(example.text, torch.zeros(0)) for example in examples]
-    pairs = zip(rows, counts, strict=True)
-    return torch.cat([found if len(found) == count else torch.zeros(count, width) for found, count in pairs])
+        labels = self.own(step.target.batch, "labels")
+        if self.session.task.kind == "token":
+            labels = labels[step.target.batch.node_first_piece >= 0]
+        return {"distil": step.target.weight * divergence(logits_of(step.target), labels, self.temperature)}
 
 
 def divergence(logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
@@ -121,6 +110,7 @@ def divergence(logits: Tensor, labels: Tensor, temperature: float) -> Tensor:
 
     Labels are probabilities; rows of zeros do not count.
 
+    >>> import torch
     >>> logits = torch.tensor([[2.0, 0.0], [1.0, 1.0]])
     >>> labels = torch.stack([(logits[0] / 2).softmax(-1), torch.zeros(2)])
     >>> abs(round(float(divergence(logits, labels, 2.0)), 5)), round(float(divergence(-logits, labels, 2.0)), 2)

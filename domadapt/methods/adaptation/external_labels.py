@@ -85,15 +85,15 @@ class ExternalLabels(Method):
         probabilities = torch.cat([text.rows for text in rows]).float().exp()
         soft = averaged(probabilities, answers)
         self.soft = list(soft.clamp(min=1e-9).log().split([len(text.rows) for text in rows]))
-        found: dict[str, Any] = {"external_labels/texts": len(numbers)}
+        result: dict[str, Any] = {"external_labels/texts": len(numbers)}
         for path, answer in zip(self.paths, answers, strict=True):
             something = answer > 0 if session.task.kind == "token" else answer >= 0
             agree = (probabilities.argmax(-1) == answer)[something].float()
             share = float(agree.mean()) if len(agree) else 0.0
-            found[f"external_labels/{path.rpartition('/')[2]}"] = round(share, 3)
+            result[f"external_labels/{path.rpartition('/')[2]}"] = round(share, 3)
             log.info("external_labels: %s: the network agrees with %.0f %% of its labels", path, 100 * share)
-        found["external_labels/disputed"] = self._disputed(probabilities.argmax(-1), answers[0], rows)
-        return found
+        result["external_labels/disputed"] = self._disputed(probabilities.argmax(-1), answers[0], rows)
+        return result
 
     def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, Tensor]:
         """Class ids of each word, or the class id, of each target text that a file labels, by the text's number."""
@@ -136,7 +136,7 @@ class ExternalLabels(Method):
         chosen = torch.randperm(len(self.examples))[: self.batch_size].tolist()
         session = self.session
         view = View(session.collator([self.examples[i] for i in chosen]).to(session.device), session)
-        logits = logits_of(view.output, view.batch, session.task.kind == "token").float()
+        logits = logits_of(view)
         soft = torch.cat([self.soft[i] for i in chosen]).to(logits.device)
         wanted = (soft / TEMPERATURE).softmax(-1)
         return {"external_labels": -(wanted * F.log_softmax(logits, -1)).sum(-1).mean()}

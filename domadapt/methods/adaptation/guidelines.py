@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
-from domadapt.methods.method import Method
+from domadapt.methods.method import Method, one_of
 from domadapt.methods.terms import term_kinds
 from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output
@@ -36,8 +36,7 @@ class Guidelines(Method):
 
     def __init__(self, terms_need_opinion: bool | None, not_terms: Sequence[str] | str | None) -> None:
         super().__init__()
-        if not (terms_need_opinion is None or isinstance(terms_need_opinion, bool)):  # 0 would be ignored here
-            raise ValueError(f"guidelines.terms_need_opinion={terms_need_opinion!r}: expected true, false or null")
+        one_of("guidelines.terms_need_opinion", terms_need_opinion, True, False, None)
         if isinstance(not_terms, str):
             path = Path(not_terms)
             if not path.is_file():

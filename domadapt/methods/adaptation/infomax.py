@@ -15,10 +15,11 @@ makes errors sure, early if its weight is large; and where the target's classes 
 
 import math
 
+import torch
 from torch import Tensor
 
 from domadapt.methods.method import Method, Step, in_range
-from domadapt.methods.units import entropy, logits_of, merge, that_matter
+from domadapt.methods.units import candidates, logits_of
 
 
 class InfoMax(Method):
@@ -39,18 +40,16 @@ class InfoMax(Method):
     def losses(self, step: Step) -> dict[str, Tensor]:
         if step.target is None:
             return {}
-        task = self.session.task
+        task, logits = self.session.task, logits_of(step.target)
         token = task.kind == "token"
-        logits = logits_of(step.target.output, step.target.batch, token).float()
-        chosen = logits[that_matter(logits, token)]
-        merged = merge(chosen.softmax(-1), [label[2:] for label in task.labels] if token else task.labels)
+        probabilities = logits[candidates(logits, token)].softmax(-1)
+        merged = merge(probabilities, [label[2:] for label in task.labels] if token else task.labels)
         return {"infomax": step.target.weight * information(merged, self.rho)}
 
 
 def information(probabilities: Tensor, rho: float) -> Tensor:
     """Mean entropy of the rows, less the entropy of their mean where it is below a share rho of the largest.
 
-    >>> import torch
     >>> sure_and_diverse, collapsed = torch.eye(2), torch.tensor([[1.0, 0.0], [1.0, 0.0]])
     >>> [round(float(information(p, 1.0)), 2) for p in (sure_and_diverse, collapsed)]  # at 1: not below it
     [0.0, 0.0]
@@ -63,3 +62,19 @@ def information(probabilities: Tensor, rho: float) -> Tensor:
     together = entropy(probabilities.mean(0))
     diverse = bool(together < rho * math.log(probabilities.shape[-1]))
     return entropy(probabilities).mean() - together * diverse
+
+
+def merge(probabilities: Tensor, names: list[str]) -> Tensor:
+    """Of (rows, classes) probabilities, those of the same name added.
+
+    >>> merge(torch.tensor([[0.5, 0.2, 0.3]]), ["", "aspect", "aspect"])
+    tensor([[0.5000, 0.5000]])
+    """
+    kinds = list(dict.fromkeys(names))
+    places = torch.tensor([kinds.index(name) for name in names], device=probabilities.device)
+    return probabilities.new_zeros(len(probabilities), len(kinds)).index_add(1, places, probabilities)
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """In nats, over the last dimension."""
+    return -(probabilities * probabilities.clamp(min=1e-8).log()).sum(-1)

@@ -30,6 +30,7 @@ from domadapt.methods.session import Session
 from domadapt.runs.key import NUMERICS
 from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time
+from domadapt.utils.work import quiet
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +41,7 @@ class MaskedLanguageModel(Method):
     Args:
         epochs: passes over target and source text before training; 0 leaves that stage out.
         learning_rate: of that stage, for the encoder.
-        head_learning_rate: of that stage, for the prediction head. The head is new and the encoder is not: were both
-            to learn at one rate, the encoder would be bent before the head has learnt to read it.
+        head_learning_rate: of that stage, for the prediction head, which is new, as the encoder is not.
         batch_size: texts a step of that stage.
         masked: share of pieces to predict.
         use_source: post-train on source text, too.
@@ -88,45 +88,43 @@ class MaskedLanguageModel(Method):
 
     def prepare(self) -> dict[str, Any]:
         """Post-train encoder and head on both domains' text, or take the result of an equal run from the cache."""
-        session, encoder = self.session, self.session.encoder
+        session = self.session
         if not self.epochs:
             return {}
         examples = [*session.target, *(session.source if self.use_source else [])]
-        path = session.cache / f"masked-lm-{self._key(encoder, examples, session)}.safetensors"
-        modules = {"encoder": encoder.base, "head": self}
-        kept = _kept(path)
-        if kept is None:
+        path = session.cache / f"masked-lm-{self._key(examples)}.safetensors"
+        modules: dict[str, nn.Module] = {"encoder": session.encoder.base, "head": self}
+        saved = _saved(path)
+        if saved is None:
             with one_at_a_time(path):  # of several runs that need it
-                kept = _kept(path) or self._make(path, modules, encoder, examples, session)
+                saved = _saved(path)
+                if saved is None:
+                    if path.exists():
+                        log.warning("%s: damaged; it is made again", path)
+                    saved = {"curve": self._post_train(examples)}
+                    saved |= {name: module.state_dict() for name, module in modules.items()}
+                    checkpoint.save(saved, path)
         for name, module in modules.items():
-            module.load_state_dict(kept[name], strict=name == "head")
-        return {"masked_lm/post_training_loss": kept["curve"], "masked_lm/post_training_texts": len(examples)}
+            module.load_state_dict(saved[name], strict=name == "head")
+        return {"masked_lm/post_training_loss": saved["curve"], "masked_lm/post_training_texts": len(examples)}
 
-    def _make(
-        self, path: Path, modules: dict[str, nn.Module], encoder: Any, examples: Sequence[Example], session: Session
-    ) -> dict[str, Any]:
-        if path.exists():
-            log.warning("%s: damaged; it is made again", path)
-        curve = self._post_train(encoder, examples, session)
-        made = {"curve": curve, **{name: module.state_dict() for name, module in modules.items()}}
-        checkpoint.save(made, path)
-        return made
-
-    def _key(self, encoder: Any, examples: Sequence[Example], session: Session) -> str:
+    def _key(self, examples: Sequence[Example]) -> str:
         """Everything that could change the post-trained weights."""
+        session = self.session
         settings = (self.epochs, self.learning_rate, self.head_learning_rate, self.batch_size, self.masked)
         digest = hashlib.sha256(repr(settings).encode())
         digest.update(f"{session.seed} {session.precision} {session.device.type} {torch.__version__}".encode())
         digest.update(f"{torch.get_num_threads()} {NUMERICS}".encode())
-        for name, parameter in encoder.base.named_parameters():
+        for name, parameter in session.encoder.base.named_parameters():
             digest.update(f"{name} {parameter.requires_grad}".encode())
             digest.update(parameter.detach().cpu().numpy().tobytes())
         for example in examples:
             digest.update(repr(example.input_ids).encode())
         return digest.hexdigest()[:24]
 
-    def _post_train(self, encoder: Any, examples: Sequence[Example], session: Session) -> list[float]:
+    def _post_train(self, examples: Sequence[Example]) -> list[float]:
         """Train with linear warm-up and decay; returns the mean loss of each epoch."""
+        session, encoder = self.session, self.session.encoder
         pl.seed_everything(session.seed, verbose=False)  # the same result whatever else the run has made before
         sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, session.seed)
         steps = self.epochs * len(sampler)
@@ -139,14 +137,14 @@ class MaskedLanguageModel(Method):
         schedule = get_linear_schedule_with_warmup(optimizer, round(0.06 * steps), steps)
         encoder.train()
         curve: list[float] = []
-        with tqdm(total=steps, desc="masked language model", unit="step", leave=False, disable=session.quiet) as bar:
+        with tqdm(total=steps, desc="masked language model", unit="step", leave=False, disable=quiet()) as bar:
             for epoch in range(self.epochs):
                 sampler.set_epoch(epoch)
                 total = 0.0
                 for indices in sampler:
                     batch = session.collator([examples[i] for i in indices]).to(session.device)
                     with session.autocast():
-                        loss = self._loss(encoder, batch, hooked=False)  # cached for runs with other injections, too
+                        loss = self._loss(batch, hooked=False)  # cached for runs with other injections, too
                     optimizer.zero_grad()
                     loss.backward()
                     torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -161,12 +159,11 @@ class MaskedLanguageModel(Method):
         """Joint stage: predict masked pieces of the target batch."""
         if step.target is None or not self.weights["masked_lm"]:
             return {}
-        return {"masked_lm": step.target.weight * self._loss(self.session.encoder, step.target.batch, hooked=True)}
+        return {"masked_lm": step.target.weight * self._loss(step.target.batch, hooked=True)}
 
-    def _loss(self, encoder: Any, batch: Batch, hooked: bool) -> Tensor:
-        corrupted, chosen = self.mask(batch.input_ids)
-        states = encoder.states(replace(batch, input_ids=corrupted), hooked)
-        states = states[chosen]  # the vocabulary is wide: only masked pieces
+    def _loss(self, batch: Batch, hooked: bool) -> Tensor:
+        encoder, (corrupted, chosen) = self.session.encoder, self.mask(batch.input_ids)
+        states = encoder.states(replace(batch, input_ids=corrupted), hooked)[chosen]  # few: the vocabulary is wide
         states = self.norm(F.gelu(self.dense(states)))
         logits = F.linear(states, encoder.base.get_input_embeddings().weight, self.bias)
         return F.cross_entropy(logits.float(), batch.input_ids[chosen], reduction="sum") / chosen.sum().clamp(min=1)
@@ -184,7 +181,7 @@ class MaskedLanguageModel(Method):
         return corrupted, labels != -100
 
 
-def _kept(path: Path) -> dict[str, Any] | None:
+def _saved(path: Path) -> dict[str, Any] | None:
     """A whole result in the cache; None if there is none."""
     try:
         return checkpoint.load(path)

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.methods.method import Method, Step, in_range
+from domadapt.methods.method import Method, Step, in_range, one_of
 from domadapt.methods.session import Session
-from domadapt.methods.units import check_level, level_of, states_of
+from domadapt.methods.units import states_of
 
 
 class Matching(Method):
@@ -25,12 +25,15 @@ class Matching(Method):
 
     def __init__(self, name: str, level: str | None, weight: float) -> None:
         super().__init__({name: weight})
-        check_level(name, level)
+        one_of(f"{name}.level", level, "sentence", "word", None)
         self.loss, self.level = name, level
 
     def attach(self, session: Session) -> None:
         super().attach(session)
-        self.at = level_of(self.loss, self.level, session.task)
+        token = session.task.kind == "token"
+        if self.level == "word" and not token:
+            raise ValueError(f"{self.loss}.level=word: here texts are classified; expected sentence, or null")
+        self.at = self.level or ("word" if token else "sentence")
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         if step.target is None:
@@ -61,8 +64,7 @@ class Coral(Matching):
 
     def __init__(self, level: str | None, means: bool, weight: float) -> None:
         super().__init__("coral", level, weight)
-        if not isinstance(means, bool):
-            raise ValueError(f"coral.means={means!r}: expected true or false")
+        one_of("coral.means", means, True, False)
         self.means = means
 
     def distance(self, source: Tensor, target: Tensor) -> Tensor:

@@ -1,26 +1,21 @@
-r"""Learning from the model's own labels of the target.
+r"""The model learns its own labels of the target, beside the source.
 
 When a share ``start`` of training is over, and after each epoch that follows, the model labels the unlabelled target
-with the probabilities that decoding has: of each tag over all sequences. They are sharpened, :math:`q_c \propto
-p_c^{1/T}`, and the target is trained on beside the source:
+with the probabilities that decoding has. Sharpened, :math:`q_c \propto p_c^{1/T}`, they are learnt:
 
 .. math:: L = L_{task}(source) + w \cdot \frac{-\sum_i v_i \sum_c q_{ic} \log p_{ic}}{\sum_i v_i},
 
 with weight :math:`v_i = 1` where the model is sure, :math:`\max_c p_{ic} > \tau`, and a tenth elsewhere (as in BOND,
-Liang et al. 2020, https://arxiv.org/abs/2006.15509, softly). With ``average`` p is the mean of two teachers: this
-network, and one that was trained on the source alone, which is trained first, as a run of its own. Labels that one of
-two unlike networks doubts count less: beside ``term_substitution``, which finds much and some of it wrongly, a
-network that misses much and errs seldom. Beside ``averaging`` the labels are those of the weights' moving average: a
-mean teacher (Tarvainen & Valpola 2017, https://arxiv.org/abs/1703.01780).
+Liang et al. 2020, https://arxiv.org/abs/2006.15509, softly). With ``average``, p is the mean of two unlike teachers,
+this network and one that was trained on the source alone, as a run of its own: beside ``term_substitution``, which
+finds much and some of it wrongly, it misses much and errs seldom. Beside ``averaging``, the labels are those of the
+weights' moving average: a mean teacher (Tarvainen & Valpola 2017, https://arxiv.org/abs/1703.01780). Where texts are
+classified, labels are weighted to be of the source's classes all together, lest the commonest grow each round.
 
-Where texts are classified, a label counts by its class, so that all of them together are of the source's classes:
-most unlabelled reviews are kind ones, and a network that learns its own labels of them learns that, and more each
-round.
-
-It drives towards what it already believes, right or wrong. So there is a guard: labels that have collapsed are not
-learnt from, and the run says so and counts it. Of words, where the share that is something is less than a quarter or
-more than four times the source's; of texts, where a class that is common in the source is found less than a quarter
-as often. Costs a pass over the target after each epoch, and a step on target text beside each on the source.
+Costs a pass over the target after each epoch, and a step on target text beside each on the source. It drives towards
+what it already believes, right or wrong. So labels that have collapsed are not learnt from, and the run counts it:
+where the share of words that are something is less than a quarter or more than four times the source's, or a class
+that is common in the source is found less than a quarter as often.
 """
 
 import logging
@@ -34,9 +29,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from domadapt.data.batches import Example
-from domadapt.methods.method import Method, Step, in_range
+from domadapt.methods.method import Method, Step, in_range, one_of
 from domadapt.methods.session import Session
-from domadapt.methods.units import logits_of
+from domadapt.methods.units import logits_of, rows_of
 
 log = logging.getLogger(__name__)
 UNSURE = 0.1  # weight of words that the model is not sure of
@@ -60,8 +55,7 @@ class SelfTraining(Method):
         in_range("self_training.start", start, 0.0, 1.0)
         in_range("self_training.temperature", temperature, 0.01, 10.0)
         in_range("self_training.sure", sure, 0.0, 1.0)
-        if not isinstance(average, bool):
-            raise ValueError(f"self_training.average={average!r}: expected true or false")
+        one_of("self_training.average", average, True, False)
         self.start, self.temperature, self.sure, self.average = start, temperature, sure, average
         self.reads = frozenset({"target", *(["source_only"] if average else [])})
         self.labels: dict[int, Tensor] = {}  # by number of the text: (rows, classes) log-probabilities
@@ -105,34 +99,24 @@ class SelfTraining(Method):
             given, expected = float(1 - shares[0]), float(1 - wanted[0])
             if expected / FACTOR <= given <= expected * FACTOR:
                 return ""
-            shares_of = (
-                f"{100 * given:.1f} % of the target's words are labelled as something",
-                f"{100 * expected:.1f} %",
-            )
-            return f"{shares_of[0]}, {shares_of[1]} of the source's are"
+            words = f"{100 * given:.1f} % of the target's words are labelled as something"
+            return f"{words}, {100 * expected:.1f} % of the source's are"
         labels = self.session.task.labels
         common = wanted >= min(RARE, 0.5 / len(labels))
-        lost = [labels[i] for i in (common & (shares < wanted / FACTOR)).nonzero().flatten().tolist()]
-        return (
-            f"hardly any of the target's texts are labelled {', '.join(lost)}, of the source's many are" if lost else ""
-        )
+        lost = ", ".join(labels[i] for i in (common & (shares < wanted / FACTOR)).nonzero().flatten().tolist())
+        return lost and f"hardly any of the target's texts are labelled {lost}, of the source's many are"
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``labels``: (rows, classes) log-probabilities of words with a piece, or of texts; zeros for unlabelled."""
         if not self.labels:
             return {}
-        parts = []
-        for example in examples:
-            rows = int((example.alignment.word_first_pieces() >= 0).sum()) if self.token else 1
-            known = self.labels.get(example.index, torch.zeros(0))
-            parts.append(known if len(known) == rows else torch.zeros(rows, len(self.session.task.labels)))
-        return {"labels": torch.cat(parts)}
+        counts = [int((e.alignment.word_first_pieces() >= 0).sum()) if self.token else 1 for e in examples]
+        return {"labels": rows_of(self.labels, (e.index for e in examples), counts, len(self.session.task.labels))}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         if step.target is None or not self.labels:
             return {}
-        labels = self.own(step.target.batch, "labels")
-        logits = logits_of(step.target.output, step.target.batch, self.token).float()
+        labels, logits = self.own(step.target.batch, "labels"), logits_of(step.target)
         labelled = labels.exp().sum(-1) < 1.5  # zeros are no log-probabilities
         counts = self.counts.to(logits.device)
         loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.sure, counts)
@@ -141,13 +125,13 @@ class SelfTraining(Method):
     def memory(self) -> dict[str, Any]:
         if not self.labels:
             return {"refused": self.refused}
-        return {
-            "refused": self.refused,
+        lengths = torch.tensor([len(rows) for rows in self.labels.values()])
+        labels = {
             "numbers": torch.tensor([*self.labels]),
-            "lengths": torch.tensor([len(rows) for rows in self.labels.values()]),
+            "lengths": lengths,
             "rows": torch.cat([*self.labels.values()]),
-            "counts": self.counts,
         }
+        return {"refused": self.refused, "counts": self.counts, **labels}
 
     def recall(self, memory: dict[str, Any]) -> None:
         self.refused, self.labels = int(memory["refused"]), {}

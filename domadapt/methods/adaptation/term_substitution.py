@@ -34,7 +34,7 @@ from torch import Tensor
 
 from domadapt.data.records import Record
 from domadapt.data.texts import Edit, edited
-from domadapt.methods.method import Method, in_range
+from domadapt.methods.method import Method, in_range, one_of
 from domadapt.methods.terms import term_kinds
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases, universal
 from domadapt.syntax.parser import Parse, Text
@@ -88,8 +88,7 @@ class TermSubstitution(Method):
         super().__init__()
         for name, value in (("share", share), ("terms", terms), ("others", others)):
             in_range(f"term_substitution.{name}", value, 0.0, 1.0)
-        if not isinstance(belief, bool):
-            raise ValueError(f"term_substitution.belief={belief!r}: expected true or false")
+        one_of("term_substitution.belief", belief, True, False)
         self.share, self.terms, self.others, self.belief = share, terms, others, belief
         self.reads = frozenset({"corpus_parses", *(["target"] if belief else [])})
         self.kinds: frozenset[str] = frozenset()

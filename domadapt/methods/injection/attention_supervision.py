@@ -84,16 +84,15 @@ class AttentionSupervision(Method):
         encoder.keep_scores(self._wanted)
         wanted = [*dict.fromkeys(relation for relation, _ in self.kinds)]
         names = sorted(session.real_relations() - {*ANY})
-        if COREFERENCE in wanted and tells_coreference(session):
+        if COREFERENCE in wanted and any(parse.antecedents for parse in session.corpora.parses("source")):
             names.append(COREFERENCE)
         absent = [r for r in wanted if names and not any(is_kind_of(name, r) for name in names)]
         if absent:
-            there = ", ".join(names)
-            told = f"attention_supervision: no relation {', '.join(absent)} in the parses, whose relations are: {there}"
+            message = f"no relation {', '.join(absent)} in the parses, whose relations are: {', '.join(names)}"
             if len(absent) == len(wanted):
-                raise ValueError(f"{told}; choose among these")
-            log.warning("%s", told)
-            # Left out: a control's trees have every relation, and its twin would supervise more heads.
+                raise ValueError(f"attention_supervision: {message}; choose among these")
+            log.warning("attention_supervision: %s", message)
+            # Left out: a control's trees have every relation, and it would supervise more heads.
             self.kinds = [kind for kind in self.kinds if kind[0] not in absent]
             self.heads = [row for row in self.heads if row["relation"] not in absent]
 
@@ -103,30 +102,28 @@ class AttentionSupervision(Method):
 
     def prepare(self) -> dict[str, Any]:
         """Choose heads where they are not given."""
-        own = sorted(self.session.encoder.own_scores)
-        if taken := [row for row in self.heads if (row["layer"], row["head"]) in own and not self.auto]:
-            raise ValueError(
-                f"attention_supervision.heads: layer {taken[0]['layer']}, head {taken[0]['head']} is another "
-                f"injection's (lisa's), which does not look at what is supervised here; give one of them another head"
-            )
+        taken = self.session.encoder.own_scores
         if not self.auto:
+            for layer, head in sorted({(row["layer"], row["head"]) for row in self.heads} & taken):
+                raise ValueError(
+                    f"attention_supervision.heads: layer {layer}, head {head} is another injection's (lisa's), which "
+                    "does not look at what is supervised here; give one of them another head"
+                )
             return {}
         affinity = self.affinity()
-        for layer, head in own:
+        for layer, head in taken:
             affinity[:, layer, head] = -1.0
+        best = best_heads(affinity, [relation for relation, _ in self.kinds])
         self.heads = [
             {"layer": layer, "head": head, "relation": self.kinds[kind][0], "direction": self.kinds[kind][1]}
-            for kind, layer, head in best_heads(affinity, [relation for relation, _ in self.kinds])
+            for kind, layer, head in best
         ]
         if not self.heads:
             raise ValueError(
                 f"attention_supervision.relations={[*dict.fromkeys(r for r, _ in self.kinds)]}: none of them is in the "
                 f"parses of the source texts; choose others, or give heads"
             )
-        shares = [
-            float(affinity[self.kinds.index((r["relation"], r["direction"])), r["layer"], r["head"]])
-            for r in self.heads
-        ]
+        shares = [float(affinity[place]) for place in best]
         return {"attention_supervision/heads": self.heads, "attention_supervision/affinity": shares}
 
     def affinity(self) -> Tensor:
@@ -136,10 +133,9 @@ class AttentionSupervision(Method):
         """
         session = self.session
         encoder = session.encoder
-        layers, heads = encoder.attention_shape
-        total = torch.zeros(len(self.kinds), layers, heads, dtype=torch.float64)
+        total = torch.zeros(len(self.kinds), *encoder.attention_shape, dtype=torch.float64)
         count = torch.zeros(len(self.kinds), dtype=torch.float64)
-        every = [*product(range(layers), range(heads))]
+        every = [*product(*map(range, encoder.attention_shape))]
         with encoder.keeping_scores(every):
             for batch, output in session.outputs(drawn(session.source, MEASURED, 0), BATCH, "heads", alone=True):
                 kinds, *places = self.own(batch, "links")
@@ -167,34 +163,26 @@ class AttentionSupervision(Method):
         return both_sides(step, self.head_losses)
 
     def head_losses(self, view: View) -> dict[str, Tensor]:
-        links, kept = self.own(view.batch, "links"), view.encoded.kept
-        losses = [
-            mass_loss(
-                kept[scores_name(row["layer"], row["head"])],
-                links[1:, links[0] == self.kinds.index((row["relation"], row["direction"]))],
-            )
-            for row in self.heads
-        ]
+        links, losses = self.own(view.batch, "links"), []
+        for row in self.heads:
+            of_kind = links[0] == self.kinds.index((row["relation"], row["direction"]))
+            scores = view.encoded.kept[scores_name(row["layer"], row["head"])]
+            losses.append(mass_loss(scores, links[1:, of_kind]))
         return {"attention_supervision/heads": torch.stack(losses).mean()}
-
-
-def tells_coreference(session: Session) -> bool:
-    """Whether the pipeline names an antecedent somewhere in the source, whatever control its trees are under."""
-    return any(parse.antecedents for parse in session.corpora.parses("source"))
 
 
 def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> IntArray:
     """(links, 4) of one text: number of the kind, row, first piece of a word, first piece of one it is related with."""
     assert example.parse is not None
-    found = []
+    links = []
     for number, (relation, direction) in enumerate(kinds):
         names = [relation if name in ANY else name for name in example.parse.relations]
         arcs = relation_links(example.parse.heads, names, relation)
         if relation == COREFERENCE and example.parse.antecedents:
             arcs = np.array(example.parse.antecedents)
         pairs = example.alignment.link_pieces(arcs if direction == TO_HEAD else arcs[:, ::-1], every=False)
-        found.append(np.insert(pairs, 0, [[number], [row]], axis=1))
-    return np.concatenate(found)
+        links.append(np.insert(pairs, 0, [[number], [row]], axis=1))
+    return np.concatenate(links)
 
 
 def best_heads(affinity: Tensor, relations: Sequence[str]) -> list[tuple[int, int, int]]:

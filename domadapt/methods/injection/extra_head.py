@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
 from domadapt.methods.heads import check_place
-from domadapt.methods.method import Method, in_range
+from domadapt.methods.method import Method, in_range, one_of
 from domadapt.methods.session import Session
 from domadapt.models.attention import additive_mask
 from domadapt.syntax.alignment import between_pieces, words_read
@@ -44,10 +44,8 @@ class ExtraHead(Method):
         super().__init__()
         in_range("extra_head.layer", layer, 0)
         in_range("extra_head.rate", rate, 0.0, 1e6)
-        if shape not in ("product", "bias"):
-            raise ValueError(f"extra_head.shape={shape!r}: expected product or bias")
-        if arcs not in ("parents", "children", "both"):
-            raise ValueError(f"extra_head.arcs={arcs!r}: expected parents, children or both")
+        one_of("extra_head.shape", shape, "product", "bias")
+        one_of("extra_head.arcs", arcs, "parents", "children", "both")
         self.layer, self.product, self.arcs, self.rate = layer, shape == "product", arcs, rate
 
     def attach(self, session: Session) -> None:

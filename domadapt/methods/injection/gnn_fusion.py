@@ -61,7 +61,7 @@ class GraphFusion(Method):
             # One list of words' states, then texts' means, in which each piece finds its own.
             own = first_words(batch.pair_pieces, batch.pair_nodes, batch.input_ids.numel()).view_as(batch.input_ids)
             rows = torch.arange(nodes, nodes + len(states), device=states.device).unsqueeze(1)
-            told = torch.cat([graph, means])[torch.where(own >= 0, own, rows)]
-            gate = torch.tanh(self.gate(torch.cat([states.float(), told], dim=-1)))
-            fused: Tensor = states + (gate * self.leave(told)).to(states.dtype)
+            around = torch.cat([graph, means])[torch.where(own >= 0, own, rows)]
+            gate = torch.tanh(self.gate(torch.cat([states.float(), around], dim=-1)))
+            fused: Tensor = states + (gate * self.leave(around)).to(states.dtype)
             return fused

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from domadapt.data.batches import Example
 from domadapt.methods.heads import check_place, hidden_below, mass_loss, read_heads
-from domadapt.methods.method import Method, Step, View, both_sides, in_range
+from domadapt.methods.method import Method, Step, View, both_sides, in_range, one_of
 from domadapt.methods.session import Session
 from domadapt.models.attention import AttentionCall
 from domadapt.syntax.alignment import IGNORED, IntArray
@@ -56,12 +56,10 @@ class Lisa(Method):
         self, layer: int, head: int, at_prediction: str, weight: float, target: str = PARENT, heads: Any = None
     ) -> None:
         super().__init__({"lisa/head": weight})
-        if at_prediction not in ("predicted", "parser"):
-            raise ValueError(f"lisa.at_prediction={at_prediction!r}: expected predicted or parser")
+        one_of("lisa.at_prediction", at_prediction, "predicted", "parser")
         in_range("lisa.layer", layer, 0)
         in_range("lisa.head", head, 0)
-        if target not in TARGETS:
-            raise ValueError(f"lisa.target={target!r}: expected parent, child or sibling")
+        one_of("lisa.target", target, *TARGETS)
         one: dict[str, Any] = {"layer": layer, "head": head, "target": target}
         self.listed = heads is not None
         self.rows = [one] if heads is None else read_heads("lisa.heads", heads, {"target": TARGETS})
@@ -88,9 +86,8 @@ class Lisa(Method):
             check_place(name, head.layer, encoder, head.head)
             encoder.hook_attention(head.layer, partial(self._attend, head), beneath=True)
             encoder.own_scores.add((head.layer, head.head))
-        found = [query_projection(encoder, head.layer) for head in self.heads]
-        self.projections = [name for name in found if name is not None]
-        self.folds = len(self.projections) == len(self.heads) and not self.by_parser
+        self.projections = [query_projection(encoder, head.layer) for head in self.heads]
+        self.folds = all(self.projections) and not self.by_parser
         self.used_at_prediction = not self.folds
 
     def prepare(self) -> dict[str, Any]:
@@ -103,14 +100,12 @@ class Lisa(Method):
                 )
         return {}
 
-    def _attend(self, own: "SyntaxHead", call: AttentionCall) -> Tensor:
+    def _attend(self, syntax: "SyntaxHead", call: AttentionCall) -> Tensor:
         """Every head as it is, then the syntax head's part of the result replaced by its own."""
-        result = call.inner()  # (batch, pieces, heads, head width)
+        result, head = call.inner(), syntax.head  # (batch, pieces, heads, head width)
         if self.folds and not self.training:  # its U and b are in the weights by then
             return result
-        head = own.head
-        scores = call.scores(head, own.changed)
-        call.kept[own.scores] = scores
+        call.kept[syntax.scores] = scores = call.scores(head, syntax.changed)
         weights = scores.softmax(-1)
         if self.by_parser and call.batch.piece_heads is not None:
             weights = replace_by_tree(weights, call.batch.piece_heads)
@@ -143,9 +138,8 @@ class Lisa(Method):
 
     def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """U and b of each head folded into its query projection, where that is exact."""
-        if self.folds:
-            for head, projection in zip(self.heads, self.projections, strict=True):
-                weights = folded(weights, projection, head)
+        for head, projection in zip(self.heads, self.projections, strict=True) if self.folds else ():
+            weights = folded(weights, projection, head)
         return weights
 
 
@@ -186,20 +180,20 @@ def piece_links(examples: Sequence[Example], target: str) -> IntArray:
     return np.concatenate(links).T
 
 
-def query_projection(encoder: Any, layer: int) -> str | None:
-    """The name, in the encoder's state, of a layer's query projection; None where folding would not be exact.
+def query_projection(encoder: Any, layer: int) -> str:
+    """The name, in the encoder's state, of a layer's query projection; empty where folding would not be exact.
 
     Rotary positions come between projection and scores, and some models project queries, keys and values in one.
     """
     if any("rotary" in name for name, _ in encoder.base.named_modules()):
-        return None
+        return ""
     module = encoder.attention_layers()[layer]
     home = next(name for name, found in encoder.named_modules() if found is module)
     for name in QUERIES:
         part = dict(module.named_modules()).get(name)
         if isinstance(part, nn.Linear) and part.bias is not None and part.out_features == encoder.width:
             return f"{home}.{name}"
-    return None
+    return ""
 
 
 def replace_by_tree(weights: Tensor, piece_heads: Tensor) -> Tensor:
@@ -215,7 +209,7 @@ def replace_by_tree(weights: Tensor, piece_heads: Tensor) -> Tensor:
 
 def head_loss(scores: Tensor, piece_heads: Tensor) -> Tensor:
     """Mean cross entropy of (batch, pieces, pieces) scores over pieces with a head that no mask hides; zero if none."""
-    told = scores.gather(-1, piece_heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-    piece_heads = piece_heads.masked_fill(told <= hidden_below(scores), IGNORED)
+    right = scores.gather(-1, piece_heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    piece_heads = piece_heads.masked_fill(right <= hidden_below(scores), IGNORED)
     total = F.cross_entropy(scores.flatten(0, 1), piece_heads.flatten(), ignore_index=IGNORED, reduction="sum")
     return total / (piece_heads != IGNORED).sum().clamp(min=1)
