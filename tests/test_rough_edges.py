@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,34 @@ def test_predictions_that_are_not_utf8_are_named(tmp_path: Path) -> None:
     path.write_bytes(b'{"id": "1", "text": "caf\xe9"}\n')
     with pytest.raises(ValueError, match=r"predictions.jsonl:1: not a prediction"):
         read_answers(path, "classification")
+
+
+def test_docstrings_that_python_has_dropped_are_not_the_backbones_fault() -> None:
+    code = "from domadapt.models.pretrained import load_tokenizer; load_tokenizer('tiny_random')"
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("ValueError: python -OO takes away the docstrings")
+
+
+def test_what_is_told_to_end_leaves_nothing_half_written(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "domadapt", "parse", "input=-", "output=out.conllu", f"paths.cache={tmp_path}/c"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdin is not None
+        while not [*tmp_path.glob(".out.conllu.*")]:
+            assert process.poll() is None
+            process.stdin.write(b"The fan whines.\n" * 1000)
+            process.stdin.flush()
+        process.terminate()
+        process.stdin.close()
+        assert process.wait() == 128 + signal.SIGTERM
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["c"]
+    assert not [*tmp_path.glob("*out.conllu*")]
+
+
+def test_a_platform_that_nobody_has_tested_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command("--version")[2] == ""
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    code, out, err = command("--version")
+    assert (code, err) == (0, "warning: tested on Linux x86-64 alone; this is Linux arm64\n") and out.strip()
 
 
 def test_a_run_leaves_torch_as_it_was(tmp_path: Path) -> None:

@@ -101,8 +101,9 @@ def renamed(log: Path) -> list[str]:
 
 
 def weights(folder: Path) -> dict[str, bytes]:
-    """Every safetensors file of a run's model."""
-    found = {path.name: path.read_bytes() for path in sorted((folder / "model").rglob("*.safetensors"))}
+    """Every file of a run's model that holds weights, or the tokenizer."""
+    files = [path for kind in ("*.safetensors", "tokenizer*") for path in (folder / "model").rglob(kind)]
+    found = {path.name: path.read_bytes() for path in files}
     assert found
     return found
 

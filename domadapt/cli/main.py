@@ -4,8 +4,10 @@ import hashlib
 import io
 import logging
 import os
+import platform
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,6 +62,9 @@ PLAIN = ("predict", "score", "compare", "sample", "parse", "serve", "export")
 
 def main() -> None:
     """Entry point of the `domadapt` command. Exits with 2 after a user's error, told in one line."""
+    if sys.argv[1:2] not in (["adapt"], ["train"], ["benchmark"]):  # which clear what is half written when they go on
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     with _pipes_may_close():
         _main(sys.argv[1:])
         if sys.stdout is not None:
@@ -75,6 +80,8 @@ def _main(arguments: list[str]) -> None:
         from domadapt.runs.key import installed
 
         print(installed("domadapt"))
+        if (here := (platform.system(), platform.machine())) != ("Linux", "x86_64"):
+            print(f"warning: tested on Linux x86-64 alone; this is {' '.join(here)}", file=sys.stderr)
         return
     if set(COMPLETION) & set(arguments):
         complete(arguments[verb in VERBS :], VERBS)
