@@ -38,13 +38,10 @@ class Audit:
     """What an audit found.
 
     Attributes:
-        source, target: names of the domains, harmless to show.
         parts: number of texts of each part.
         surfaces: share of cased and of tokenised texts of each part.
-        findings: worst first.
         mended: what the readers mended or left out, counted.
-        verdict: the findings in words.
-        seconds: that it took.
+        verdict: in words, each severe finding and each warning, worst first.
     """
 
     source: str
@@ -64,7 +61,6 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
     and nothing that it computes reaches training or selection.
 
     Args:
-        domains: as training gets them; their sealed test is open afterwards.
         kind: ``token`` looks at spans alone, ``sequence`` at labels alone, None at whatever is annotated.
         fast: only what takes seconds: no near duplicates, no classifiers.
     """
@@ -92,20 +88,12 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
         {shown(what, 200): count for what, count in sorted(domains.warnings.items())},
         seconds=time.perf_counter() - started,
     )
-    return replace(result, verdict=verdict(result))
-
-
-def verdict(result: Audit) -> str:
-    """The findings in words: how many of what severity, then each severe one and each warning, worst first.
-
-    >>> print(verdict(Audit("camera", "laptop", {}, {}, ())))
-    camera → laptop: nothing was found that would make a score mean something else than it says.
-    """
-    return " ".join([headline(result), *(f.text for f in result.findings if f.severity != "note")])
+    message = " ".join([headline(result), *(f.text for f in findings if f.severity != "note")])
+    return replace(result, verdict=message)
 
 
 def headline(result: Audit) -> str:
-    """The verdict in a sentence.
+    """How many findings of what severity, in a sentence.
 
     >>> headline(Audit("camera", "laptop", {}, {}, (Finding("gap", "severe", 1.0, "None."),)))
     "camera → laptop: scores can't be taken as they stand (severe findings: 1, warnings: 0)."
@@ -119,17 +107,7 @@ def headline(result: Audit) -> str:
 
 
 def text_audit(result: Audit, width: int = 110) -> str:
-    """The audit in words, worst first, in lines of at most ``width`` characters; every character of it harmless.
-
-    >>> found = (Finding("encoding", "note", 0.1, "1 of 7 texts holds U+FFFD."),)
-    >>> print(text_audit(Audit("camera", "laptop", {"target test": 7}, {}, found)))
-    camera → laptop: nothing was found that would make a score mean something else than it says.
-    <BLANKLINE>
-      target test        7 texts
-    <BLANKLINE>
-    Notes (1)
-      1. [encoding] 1 of 7 texts holds U+FFFD.
-    """
+    """The audit in words, worst first, in lines of at most ``width`` characters; all of it harmless."""
     lines = [*wrap(headline(result), width), ""]
     for name, texts in result.parts.items():
         shares = result.surfaces.get(name)

@@ -22,12 +22,10 @@ class Finding:
     """One thing found.
 
     Attributes:
-        kind: what it is about.
         severity: ``severe`` (a score can't be believed as it stands), ``warning`` (it needs a companion: a clean score,
             a macro F1, a lower-cased run) or ``note``.
         weight: 0 to 1, orders findings of one severity: the share of texts, or the size of the effect.
         text: what was found, and what to do about it.
-        numbers: the same for programs.
         examples: short, with control and direction-changing characters written out.
     """
 
@@ -40,12 +38,7 @@ class Finding:
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Worst first.
-
-    >>> found = [Finding("a", "note", 1.0, ""), Finding("b", "severe", 0.1, ""), Finding("c", "severe", 0.9, "")]
-    >>> [finding.kind for finding in ordered(found)]
-    ['c', 'b', 'a']
-    """
+    """Worst first."""
     return sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), -f.weight, f.kind, f.text))
 
 
@@ -59,11 +52,7 @@ def shown(text: str, width: int = 100) -> str:
 
 
 def named(items: Sequence[str], width: int = 30) -> str:
-    """Items of strangers in a sentence.
-
-    >>> named(["screen", "fan"]), named([])
-    ('screen, fan', 'none')
-    """
+    """Items of strangers in a sentence."""
     return ", ".join(shown(item, width) for item in items) or "none"
 
 
@@ -80,13 +69,7 @@ def percent(share: float) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """Texts with one role.
-
-    Attributes:
-        name: ``source train``, ``source dev``, ``source test``, ``target unlabelled``, ``target test``, or
-            ``target train`` (labelled, for the in-domain ceiling).
-        records: its texts; without labels where the part has none.
-    """
+    """Texts with one role, by its name; ``target train`` is labelled, for the in-domain ceiling."""
 
     name: str
     records: tuple[Record, ...]
@@ -121,17 +104,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Parts:
-    """All parts of a problem.
+    """All parts of a problem."""
 
-    Attributes:
-        domains: by side, its domain's name, harmless to show.
-        texts: parts that are not empty, each text in one of them only as often as the corpora hold it.
-        labelled: per side, parts that carry labels or spans; those of the target may repeat ``texts``' unlabelled part.
-    """
-
-    domains: dict[str, str]
-    texts: tuple[Part, ...]
-    labelled: dict[str, tuple[Part, ...]]
+    domains: dict[str, str]  #: by side, its domain's name, harmless to show
+    texts: tuple[Part, ...]  #: those not empty, each text in one of them only as often as the corpora hold it
+    labelled: dict[str, tuple[Part, ...]]  #: per side, with labels or spans; may repeat unlabelled ``texts``
 
     def couples(self, *names: tuple[str, str]) -> Iterator[tuple[Part, Part]]:
         """Those of the pairs that are there; the test stands for the target only where it has no unlabelled text."""
@@ -151,11 +128,7 @@ class Parts:
 
 
 def gather(domains: Domains) -> Parts:
-    """Open everything, the sealed test and the ceiling's labels included: an audit trains no model that is delivered.
-
-    Args:
-        domains: as training gets them; their sealed test is open afterwards.
-    """
+    """Open everything, sealed test and ceiling's labels included: an audit trains no model that is delivered."""
     unlabelled = tuple(Record(t.id, t.domain, t.text, t.words) for t in domains.unlabelled.texts)
     test = domains.test.open() if domains.test is not None else ()
     train = []

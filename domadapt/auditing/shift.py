@@ -6,11 +6,12 @@ from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from domadapt.auditing.finding import SIDES, TEST, TRAIN, UNLABELLED, Finding, Parts, named, percent, shown
 from domadapt.data.records import Record
 from domadapt.data.texts import identity, words
+from domadapt.statistics.items import Answer, ItemCounts, counted
+from domadapt.statistics.resampling import resampled_scores
 
 UNSEEN: Final = 0.2  # of the target's running words: from here on it is worth a warning
 
@@ -206,7 +207,6 @@ FEWEST: Final = 40  # labelled texts a domain
 MOST: Final = 4000  # labelled texts read of a domain
 READ: Final = 20_000  # characters of a text
 FOLDS: Final = 5
-RESAMPLES: Final = 500
 
 
 def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
@@ -231,26 +231,17 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
         LogisticRegression(C=10.0, solver="liblinear", class_weight="balanced", random_state=seed)
     )
     # It sees no label, so that folds may share it.
-    bag: Any = TfidfVectorizer(
-        tokenizer=words,
-        token_pattern=None,
-        lowercase=False,
-        sublinear_tf=True,
-        ngram_range=(1, 2),
-        max_features=100_000,
-    )
+    reads: Any = {"tokenizer": words, "token_pattern": None, "lowercase": False}
+    bag = TfidfVectorizer(**reads, sublinear_tf=True, ngram_range=(1, 2), max_features=100_000)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    x, gold, names = bag.fit_transform(texts), np.asarray(target_labels), sorted({*target_labels})
-    once, by_fold = np.ones((1, len(labels))), cross_val_predict(model, x, labels, cv=folds)
-    at_home = macro_f1(np.asarray(labels), by_fold, sorted({*labels}), once).item()
+    x = bag.fit_transform(texts)
+    at_home = _predicted(texts, labels, cross_val_predict(model, x, labels, cv=folds)).score
     across = model.fit(x, labels).predict(bag.transform(target_texts))
     in_domain = cross_val_predict(model, bag.fit_transform(target_texts), target_labels, cv=folds)
-    rng, size = np.random.default_rng(seed), len(gold)
-    often = [np.bincount(rng.integers(0, size, size), minlength=size) for _ in range(RESAMPLES)]
-    weights = np.stack([np.ones(size), *often])  # texts as they are, and drawn again
-    from_source, from_target = (macro_f1(gold, found, names, weights) for found in (across, in_domain))
-    reached, ceiling = float(from_source[0]), float(from_target[0])
-    low, high = map(float, np.percentile((from_target - from_source)[1:], [2.5, 97.5]))
+    both = [_predicted(target_texts, target_labels, found) for found in (across, in_domain)]
+    reached, ceiling = (items.score for items in both)
+    from_source, from_target = resampled_scores(both).T
+    low, high = map(float, np.percentile(from_target - from_source, [2.5, 97.5]))
     none = low <= 0
     yield Finding(
         "gap",
@@ -266,18 +257,9 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def macro_f1(gold: NDArray[Any], found: NDArray[Any], names: Sequence[str], weights: NDArray[Any]) -> NDArray[Any]:
-    """(draws,) mean F1 of the classes that the gold labels hold, each text as often as (draws, texts) weights say.
-
-    >>> gold, found = np.array(["a", "a", "b", "b"]), np.array(["a", "a", "b", "a"])
-    >>> macro_f1(gold, found, ["a", "b"], np.ones((1, 4))).round(3).tolist()
-    [0.733]
-    """
-    hits = [
-        2 * (weights @ ((gold == n) & (found == n))) / np.maximum(1, weights @ (gold == n) + weights @ (found == n))
-        for n in names
-    ]
-    return np.asarray(np.mean(hits, axis=0))
+def _predicted(texts: Sequence[str], gold: Sequence[str], found: Sequence[str]) -> ItemCounts:
+    answers = [Answer(str(i), *each) for i, each in enumerate(zip(texts, ({g} for g in gold), ({f} for f in found)))]
+    return counted(answers, sorted({*gold}), "macro")
 
 
 def _labelled(parts: Parts, side: str, seed: int) -> tuple[list[str], list[str]]:
