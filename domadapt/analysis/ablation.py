@@ -26,12 +26,7 @@ RESAMPLES, OUTSIDE = 1000, 0.05
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What switching off did to a score.
-
-    Attributes:
-        change: of the score, without it less with it: above 0 the part did harm.
-        low, high: of its interval over texts, drawn again in pairs.
-    """
+    """A score without a part less that with it: above 0 it did harm; and an interval over texts, drawn in pairs."""
 
     change: float
     low: float
@@ -40,29 +35,17 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class SideEffects:
-    """Of one side's texts.
-
-    Attributes:
-        texts: labelled, unseen in training.
-        score: with everything on.
-        heads: (layers, heads).
-        layers: of whole layers.
-    """
+    """Of one side's labelled texts that training has not seen."""
 
     texts: int
-    score: float
-    heads: tuple[tuple[Effect, ...], ...]
-    layers: tuple[Effect, ...]
+    score: float  #: with everything on
+    heads: tuple[tuple[Effect, ...], ...]  #: (layers, heads)
+    layers: tuple[Effect, ...]  #: of whole layers
 
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """What it did.
-
-    Attributes:
-        headline: name of the score.
-        sides: by side; those without labels are not there.
-    """
+    """What it did to the headline score, on the sides that have labels."""
 
     headline: str
     sides: dict[str, SideEffects]

@@ -28,13 +28,9 @@ LEAST = 0.1  # share of a word's attention that is drawn
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """One head's attention over texts.
+    """Attention of a layer's head that puts most of it on the words' syntactic heads; both are counted from 0.
 
-    Attributes:
-        layer: counted from 0: the last one that syntax was put into, else the last.
-        head: counted from 0: the one of that layer that puts most attention on the words' syntactic heads.
-        heads: how many the layer has.
-        weights: per text (words, words), attending word in rows; what a row lacks to 1 goes to special pieces.
+    Weights are (words, words) a text, attending word in rows; what a row lacks to 1 goes to special pieces.
     """
 
     layer: int
@@ -44,12 +40,7 @@ class Attention:
 
 
 def read_attention(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Sequence[Parse]) -> Attention:
-    """Read a loaded model's attention.
-
-    Args:
-        loaded: on the CPU, in float32.
-        layer: counted from 0; None for the last one with a hook, else the last.
-    """
+    """Attention of a loaded model on the CPU, in a layer; with None in the last one with a hook, else the last."""
     session, encoder = loaded.session, loaded.session.encoder
     words = [parse.words for parse in parses]
     trees = parses if loaded.parses else None
@@ -121,13 +112,9 @@ def most_syntactic(weights: Sequence[Maps], parses: Sequence[Parse]) -> int:
 
 
 def as_parse(weights: Maps, parse: Parse) -> tuple[Parse, int, int]:
-    """Each word's most attended word drawn like its head, the weight in percent like the relation.
+    """Each word's most attended word, by (words, words) weights, drawn like its head, its percentage like a relation.
 
-    Args:
-        weights: (words, words) of one text.
-
-    Returns:
-        The drawing's arcs, how many words look most at their syntactic head, and of how many that have one.
+    And how many words look most at their syntactic head, of how many that have one.
     """
     best = weights.argmax(1).astype(np.int64) if len(weights) else np.zeros(0, dtype=np.int64)
     shares = zip(parse.relations, weights.max(1, initial=0.0), strict=True)
@@ -150,24 +137,14 @@ class Tally:
     Clark, Khandelwal, Levy and Manning (2019), What Does BERT Look At?, https://arxiv.org/abs/1906.04341. A head is
     read in both directions: a word points to its syntactic head, or is pointed to by it. What it is measured against is
     the best fixed offset, such as 'the next word', of the same relation.
-
-    Attributes:
-        words: that have the relation to another word.
-        offsets: (offsets,) how many have their head at each of :data:`OFFSETS`.
-        hits: (directions, heads of all layers) how many of them each head finds.
     """
 
-    words: dict[str, int] = field(default_factory=dict)
-    offsets: dict[str, Places] = field(default_factory=dict)
-    hits: dict[str, Places] = field(default_factory=dict)
+    words: dict[str, int] = field(default_factory=dict)  #: that have the relation to another word
+    offsets: dict[str, Places] = field(default_factory=dict)  #: how many have their head at each of OFFSETS
+    hits: dict[str, Places] = field(default_factory=dict)  #: (directions, heads of all layers) that each head finds
 
     def add(self, weights: Maps, parse: Parse, read: NDArray[np.bool_]) -> None:
-        """Count one text.
-
-        Args:
-            weights: (heads, words, words) attention between words.
-            read: (words,) of which a piece is left.
-        """
+        """Count one text: (heads, words, words) attention; (words,) of which words a piece is left."""
         chosen, heads = arcs(parse, read)
         hits = np.stack([pointed(weights, chosen) == heads, pointed(weights.transpose(0, 2, 1), chosen) == heads])
         apart = (heads - chosen)[None] == np.array(OFFSETS)[:, None]
@@ -198,45 +175,27 @@ def pointed(weights: Maps, words: Places) -> Places:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """A head, the best for a relation on source text, and how often it is right.
-
-    Attributes:
-        layer, head: counted from 0.
-        direction: of :data:`DIRECTIONS`.
-        accuracy: by side; None where a side has too few words of the relation.
-    """
+    """A head, the best for a relation on source text, and how often it is right."""
 
     layer: int
     head: int
-    direction: str
-    accuracy: dict[str, float | None]
+    direction: str  #: of DIRECTIONS
+    accuracy: dict[str, float | None]  #: by side; None where it has too few words of the relation
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One relation.
-
-    Attributes:
-        name: as the parser calls it.
-        words: by side.
-        offset: the best on source text: 1 is the next word.
-        offset_accuracy: its accuracy by side.
-        best: by model, over all layers.
-    """
+    """One relation, as the parser calls it."""
 
     name: str
-    words: dict[str, int]
-    offset: int
-    offset_accuracy: dict[str, float | None]
-    best: dict[str, Best]
+    words: dict[str, int]  #: by side
+    offset: int  #: the best on source text: 1 is the next word
+    offset_accuracy: dict[str, float | None]  #: by side
+    best: dict[str, Best]  #: by model, over all layers
 
 
 def heads_of(tallies: Mapping[str, Mapping[str, Tally]], layers: int) -> tuple[Relation, ...]:
-    """What the best heads on source text do on both sides, by relation, the commonest first.
-
-    Args:
-        tallies: by model and side, source first.
-    """
+    """What the best heads on source text do, by relation, the commonest first; tallies are by model and side."""
     counted = next(iter(tallies.values()))["source"].words
     names = [name for name, count in counted.items() if count >= FEWEST]
     names.sort(key=lambda name: (name != ALL, -counted[name]))

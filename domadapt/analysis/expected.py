@@ -33,11 +33,9 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """One kind, which is a class or a span type, in every text.
+    """(texts,) how many of a class or a span type are predicted, are right, are there to find.
 
-    Attributes:
-        predicted, right, there: (texts,) how many are predicted, are right, are there to find; the latter two are
-            expected where no labels are known.
+    The latter two are expected where no labels are known.
     """
 
     predicted: Array
@@ -50,12 +48,9 @@ class Counts:
 
 
 def counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, Counts]:
-    """Counts of a model's rows, by kind.
+    """Counts of a model's rows, by kind: of words with BIO tags where ``rows.o_class`` is 0, else of texts.
 
-    Args:
-        rows: of all texts; of words with BIO tags where ``rows.o_class`` is 0, else of texts.
-        labels: names of the classes, in the order of the probabilities.
-        labelled: what is right is counted, by ``rows.classes``; else expected.
+    What is right is counted by ``rows.classes`` if these are labels, else expected.
 
     >>> sure, none = np.array([[0.75, 0.25], [0.5, 0.5]], np.float32), np.zeros(2, np.int64)
     >>> result = counts(Predicted(sure, none, np.array([0, 1]), none, none - 1), ["bad", "good"], labelled=False)
@@ -121,12 +116,7 @@ def f1(sums: Array) -> Array:
 
 
 def headline(sums: Array, name: str, average: str) -> Array:
-    """(...) the score of a task.
-
-    Args:
-        sums: (kinds, ..., 3) predicted, right and there.
-        name: of the score; ``accuracy`` is the share of predictions that are right.
-        average: ``macro``, the mean of the kinds' F1, or ``micro``, the F1 of all together.
+    """(...) the score of a task from (kinds, ..., 3) predicted, right and there; accuracy is the share that is right.
 
     >>> headline(np.array([[4.0, 2.0, 4.0], [1.0, 1.0, 1.0]]), "span_f1", "macro").item()
     0.75
@@ -151,10 +141,7 @@ RANGE = np.log(0.05), np.log(20.0)  # of the logarithm of a temperature
 
 
 def temperature(rows: Predicted) -> float:
-    """The temperature with the least negative log likelihood; 1 without rows.
-
-    Args:
-        rows: of labelled text that the model has not learnt from.
+    """The temperature with the least negative log likelihood, on labelled text not learnt from; 1 without rows.
 
     >>> always, none = np.array([[0.9, 0.1]] * 4, np.float32), np.zeros(4, np.int64)
     >>> round(temperature(Predicted(always, none, none, none, np.array([0, 0, 0, 1]))), 2)  # sure by .9, right by .75
@@ -181,15 +168,9 @@ def _logs(rows: Predicted) -> Array:
 
 
 def calibration_under_shift(dev: Predicted, test: Predicted | None) -> dict[str, Any]:
-    """Calibration on source dev and on the target test, before and after temperature scaling on source dev.
+    """Calibration on source dev and, where it has labels, on the target test, before and after temperature scaling.
 
     One number is fitted to all of source dev, so what it says of source dev itself is hardly flattered.
-
-    Args:
-        test: of the target test; None where there are no labels.
-
-    Returns:
-        As :class:`domadapt.runs.metrics.Calibration` has it.
     """
     heat = temperature(dev)
     result: dict[str, Any] = {"temperature": round(heat, 4)}
@@ -205,18 +186,11 @@ def calibration_under_shift(dev: Predicted, test: Predicted | None) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class TrackRecord:
-    """The estimate's record on runs whose target labels are known.
+    """The estimate's record on runs whose target labels are known."""
 
-    Attributes:
-        bias: mean of the estimate less the true score; it is subtracted.
-        spread: standard deviation of what is left.
-        error: mean absolute error of the corrected estimate, on corpora that the bias was not learnt on.
-        runs: how many there were.
-    """
-
-    bias: float
-    spread: float
-    error: float
+    bias: float  #: mean of the estimate less the true score; it is subtracted
+    spread: float  #: standard deviation of what is left
+    error: float  #: mean absolute error of the corrected estimate, on corpora that the bias was not learnt on
     runs: int
 
 
@@ -236,8 +210,7 @@ KNOWN = {
 def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, Any] | None:
     """The expected headline score on a target, with an interval: source dev's, changed by what confidence changes.
 
-    Returns:
-        As :class:`domadapt.runs.metrics.Expected` has it; None without rows, and for tags other than BIO.
+    As :class:`domadapt.runs.metrics.Expected` has it; None without rows, and for tags other than BIO.
     """
     tags = task.kind == "token"
     if not len(dev) or not len(target) or (tags and task.labels != tag_names([t[2:] for t in task.labels[1::2]])):
@@ -272,10 +245,7 @@ def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, A
 
 
 def interval(score: float, sampled: list[float], spread: float) -> tuple[float, float]:
-    """From where to where a score lies nine times in ten: what texts were drawn, and what the estimate can't see.
-
-    Args:
-        sampled: the same from texts of source dev and target drawn again.
+    """From where to where a score lies nine times in ten: what texts were drawn, and what the estimate cannot see.
 
     >>> interval(0.6, [0.58, 0.6, 0.62], 0.0), interval(0.6, [0.6, 0.6], 0.1)
     ((0.567, 0.633), (0.436, 0.764))
@@ -289,16 +259,10 @@ def interval(score: float, sampled: list[float], spread: float) -> tuple[float, 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What the estimate is made from.
+    """What the estimate is made from, by kind."""
 
-    Attributes:
-        counted: kind → of source dev, with its labels.
-        dev, target: kind → the same expected from calibrated probabilities.
-        headline, average: of the task.
-    """
-
-    counted: Mapping[str, Counts]
-    dev: Mapping[str, Counts]
+    counted: Mapping[str, Counts]  #: of source dev, with its labels
+    dev: Mapping[str, Counts]  #: the same expected from calibrated probabilities
     target: Mapping[str, Counts]
     headline: str
     average: str

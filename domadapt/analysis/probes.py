@@ -64,12 +64,7 @@ def linear(trees: Sequence[Tree]) -> TreeScores:
 
 
 def score(predicted: Iterable[tuple[Array, Array]], trees: Sequence[Tree]) -> TreeScores:
-    """Compare predictions with trees; not a number where there is nothing to compare.
-
-    Args:
-        predicted: of each tree, distances (n, n) and depths (n,).
-        trees: two words at least each.
-    """
+    """Compare predicted distances (n, n) and depths (n,) with trees; not a number where there is nothing to compare."""
     right, arcs, roots = 0, 0, list[bool]()
     distance, depth = dict[int, list[float]](), dict[int, list[float]]()
     for (far, deep), tree in zip(predicted, trees, strict=True):
@@ -157,13 +152,7 @@ def squared_distances(points: Tensor) -> Tensor:
 def fit(
     states: Sequence[Tensor], trees: Sequence[Tree], rank: int = RANK, epochs: int = EPOCHS, seed: int = 1
 ) -> Probe:
-    """Train both maps.
-
-    Args:
-        states: of each tree (n, width).
-        trees: of one word at least each.
-        seed: of the start and the order.
-    """
+    """Train both maps on states (n, width) of trees."""
     if not trees:
         raise ValueError("structural probe: no sentence to learn from; expected some of 5 to 50 words")
     width = states[0].shape[1]
@@ -213,23 +202,16 @@ class StructuralProbe:
     """What the encoder knows of syntax, layer by layer, on source and on target, before and after fine-tuning.
 
     Judged against the embeddings, which know words and places alone, and against the order of words.
-
-    Attributes:
-        learnt: source sentences that the probes have learnt from.
-        rank: of the maps.
-        layers: their names, the embeddings first.
-        found: by model (``before``, ``after``), then side, what the probe of each layer finds: on source sentences that
-            were held out, and on the target's.
-        linear: by side, what the order of words finds.
-        reason: why there is nothing of all this; empty where there is.
     """
 
-    learnt: int = 0
+    learnt: int = 0  #: source sentences that the probes have learnt from
     rank: int = RANK
-    layers: tuple[str, ...] = ()
-    found: dict[str, dict[str, tuple[TreeScores, ...]]] = field(default_factory=dict)
-    linear: dict[str, TreeScores] = field(default_factory=dict)
-    reason: str = ""
+    layers: tuple[str, ...] = ()  #: their names, the embeddings first
+    found: dict[str, dict[str, tuple[TreeScores, ...]]] = field(
+        default_factory=dict
+    )  #: by model, side, layer: held out
+    linear: dict[str, TreeScores] = field(default_factory=dict)  #: by side, what the order of words finds
+    reason: str = ""  #: why there is nothing of all this
 
 
 def structural_probe(subject: Subject) -> StructuralProbe:

@@ -112,10 +112,7 @@ def proxy_a_distance(source: NDArray[Any], target: NDArray[Any], seed: int = 1) 
     2 (1 - 2e), e the classifier's share of mistakes on held-out texts: 0 for chance or less, 2 where it makes none. As
     many texts of each domain, so that chance is a half. Ben-David et al. 2007 (https://papers.nips.cc/paper/2983);
     Glorot et al. 2011 found it higher, not lower, where adapted representations transfer better: it measures what can
-    be seen, not what harms.
-
-    Returns:
-        None for fewer than 20 texts of one domain.
+    be seen, not what harms. None for fewer than 20 texts of one domain.
 
     >>> left, right = np.zeros((40, 2)), np.ones((60, 2))
     >>> proxy_a_distance(left, right), proxy_a_distance(left, left), proxy_a_distance(left[:9], right)
@@ -150,23 +147,16 @@ class Lengths:
 class DomainShift:
     """What moves from source to target.
 
-    Attributes:
-        compared: kinds of items in both domains, by name: ``words``, ``parts of speech``, ``relations``; where labels
-            are known ``labels`` and ``TYPE terms``. Those are left out that one domain lacks.
-        lengths: None where a domain has no text.
-        layers: their names, the embeddings first.
-        a_distances: by model (``before``, ``after``), of each layer; empty where there are too few texts,
-            or layers can't be read.
-        texts: by side, how many the distances are of.
-        reason: why there are no distances; empty where there are.
+    Compared are kinds of items that both domains have: ``words``, ``parts of speech``, ``relations``; where labels are
+    known ``labels`` and ``TYPE terms``.
     """
 
     compared: dict[str, Compared]
     lengths: Lengths | None
-    layers: tuple[str, ...]
-    a_distances: dict[str, tuple[float, ...]]
-    texts: dict[str, int]
-    reason: str = ""
+    layers: tuple[str, ...]  #: their names, the embeddings first
+    a_distances: dict[str, tuple[float, ...]]  #: by model, of each layer; empty with too few texts or unreadable layers
+    texts: dict[str, int]  #: by side, how many the distances are of
+    reason: str = ""  #: why there are no distances
 
 
 READ: dict[str, Callable[[Example], Sequence[str]]] = {

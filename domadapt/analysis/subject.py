@@ -30,52 +30,30 @@ MODELS, SIDES = ("before", "after"), ("source", "target")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One domain.
-
-    Attributes:
-        domain: its name.
-        examples: what is read, without labels: a sample of its texts, each with its tree.
-        labelled: every labelled record; none where there are no labels. Of the target, its test.
-        scored: labelled examples that training has not seen: of source dev and test, or the target's test.
-    """
+    """One domain, by its name."""
 
     domain: str
-    examples: list[Example]
-    labelled: tuple[Record, ...] = ()
-    scored: tuple[Example, ...] = ()
+    examples: list[Example]  #: what is read, without labels: a sample of its texts, each with its tree
+    labelled: tuple[Record, ...] = ()  #: every labelled record; of the target, its test
+    scored: tuple[Example, ...] = ()  #: labelled, unseen in training: of source dev and test, or the target's test
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What every part of an analysis is given.
+    """What every part of an analysis is given."""
 
-    Attributes:
-        before: the backbone as it was pretrained, without methods; its task head knows nothing.
-        after: the fine-tuned model as it predicts.
-        source, target: the text. Both models have one tokenizer, so examples serve both.
-        parser: of real trees.
-        batch_size: texts a batch.
-        seed: of samples.
-        name: of the model's folder.
-        backbone: name of its pretrained weights.
-        trainable: which of them training changed.
-        unreachable: why the models' attention can't be replaced, so that no part of an analysis may ask for it; empty
-            if it can.
-        unreadable: why the states of their layers can't be read, likewise.
-    """
-
-    before: Session
-    after: Session
-    source: Side
+    before: Session  #: the backbone as it was pretrained, without methods; its task head knows nothing
+    after: Session  #: the fine-tuned model as it predicts
+    source: Side  #: both models have one tokenizer, so examples serve both
     target: Side
-    parser: Parser
+    parser: Parser  #: of real trees
     batch_size: int = 16
-    seed: int = 1
-    name: str = ""
-    backbone: str = ""
-    trainable: str = "all"
-    unreachable: str = ""
-    unreadable: str = ""
+    seed: int = 1  #: of samples
+    name: str = ""  #: of the model's folder
+    backbone: str = ""  #: name of its pretrained weights
+    trainable: str = "all"  #: which of them training changed
+    unreachable: str = ""  #: why the models' attention can't be replaced; empty if it can
+    unreadable: str = ""  #: why the states of their layers can't be read; empty if they can
 
     def models(self) -> dict[str, Session]:
         """By the names of :data:`MODELS`."""
@@ -104,16 +82,9 @@ def subject(
     seed: int = 1,
     trust_code: bool = False,
 ) -> Subject:
-    """Load both models, read and parse both sides.
+    """Load both models, read and parse at most ``texts`` of both sides, and ``scored_texts`` labelled ones.
 
     The target's test is opened: nothing is trained or chosen by what is found here.
-
-    Args:
-        model: a run's folder, or the ``model/`` in it.
-        texts: of each side at most, drawn by ``seed``.
-        scored_texts: labelled texts of each side at most; 0 scores nothing.
-        device: ``auto``, ``cpu`` or ``cuda``.
-        trust_code: as :func:`domadapt.inference.model.load` takes it.
     """
     refuse_without_attention(model)
     folder = model_folder(model)
@@ -200,10 +171,7 @@ def _closed(encoder: Any) -> tuple[str, str]:
 
 
 def arcs(parse: Parse, read: NDArray[np.bool_] | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Words that hang on another word, punctuation aside, and their heads.
-
-    Args:
-        read: (words,) which of them the model reads, if not all.
+    """Words that hang on another word, punctuation aside, and their heads; of those (words,) that a model reads.
 
     >>> parse = Parse(np.zeros((3, 2)), np.array([1, 1, 1]), ("det", "root", "punct"), ("", "", ""))
     >>> [found.tolist() for found in arcs(parse)]
@@ -219,13 +187,9 @@ def arcs(parse: Parse, read: NDArray[np.bool_] | None = None) -> tuple[NDArray[n
 def every_layer(
     session: Session, examples: Sequence[Example], batch_size: int, title: str
 ) -> Iterator[tuple[Batch, list[Tensor]]]:
-    """States of a model as it predicts, batch by batch, longest first; hooks see them, whatever the architecture.
+    """Batches, longest first, and as a model predicts the states of its embeddings and every layer.
 
-    Args:
-        session: whose encoder has layers that can be read.
-
-    Returns:
-        The batch, and of the embeddings and every layer (batch, pieces, width), in float32.
+    These are (batch, pieces, width), in float32; hooks see them, whatever the architecture.
     """
     layers = session.encoder.layers()
     states: dict[int, Tensor] = {}

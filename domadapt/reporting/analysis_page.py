@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from domadapt.analysis.ablation import OUTSIDE, Ablation, Effect, SideEffects, ablation
+from domadapt.analysis.ablation import OUTSIDE, Ablation, SideEffects, ablation
 from domadapt.analysis.attention import ALL, FEWEST, Best, Relation, read_heads
-from domadapt.analysis.probes import StructuralProbe, TreeScores, structural_probe
+from domadapt.analysis.probes import StructuralProbe, structural_probe
 from domadapt.analysis.shift import DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
 from domadapt.reporting.blocks import Block, Column, Figure, Folded, Prose, Section, Table, TableCell, for_each, tabled
@@ -46,18 +46,12 @@ def analyse(subject: Subject, score: bool = True) -> Analysis:
     return Analysis(heads, probes, shift, ablation(subject) if score and reached else None)
 
 
-def shade(value: float, full: float) -> float:
-    """Colour of a number: -1 to 1, reached at ``full``."""
-    return min(max(value / full, -1.0), 1.0) if full else 0.0
-
-
 def short(name: str, width: int = 16) -> str:
     """A domain's name in a figure."""
     return wrapped(visible(name), width, 1)
 
 
 SHOWN = 14  # relations, the commonest
-CLEAR = 0.1  # by which a head should beat an offset to be called a head for a relation
 MARKERS = dict(zip(NAMED, "oD", strict=True))
 HEADS_TITLE = "Heads against relations"
 GREEN = "green: above the relation's best fixed offset, red: below it"
@@ -76,11 +70,11 @@ def heads_section(heads: Sequence[Relation] | None, domains: Domains) -> Section
         why = f"No relation occurs {FEWEST} times in {domains['source']}: give more texts."
         return Section(HEADS_TITLE, (Prose(why),))
     every = [*shown, *(relation for relation in heads if relation.name == ALL)]
-    caption = _clear_heads(shown, domains)
+    caption = _from_source_to_target(shown, domains)
     alt = f"Accuracy of the best head by relation. {caption}"
     svg = drawn(alt, 0.24 * len(every) + 1.1, lambda figure: _relation_dots(figure, every, domains))
-    table, moved = _best_heads(every, domains), Prose(_from_source_to_target(shown, domains))
-    return Section(HEADS_TITLE, (Prose(HEADS, "soft"), Figure(svg, caption), moved, Folded("The numbers", (table,))))
+    table = Folded("The numbers", (_best_heads(every, domains),))
+    return Section(HEADS_TITLE, (Prose(HEADS, "soft"), Figure(svg, caption), table))
 
 
 def _relation_dots(figure: Canvas, shown: Sequence[Relation], domains: Domains) -> None:
@@ -105,19 +99,6 @@ def _dots(axes: Any, values: Sequence[float | None], marker: str, **look: Any) -
     axes.plot([x for x, _ in known], [y for _, y in known], marker, **look)
 
 
-def _clear_heads(shown: Sequence[Relation], domains: Domains) -> str:
-    gains = {r.name: _of(r.best["before"], "source") - (r.offset_accuracy["source"] or 0.0) for r in shown}
-    top = max(shown, key=lambda r: gains[r.name])
-    one, offset = top.best["before"], percent(top.offset_accuracy["source"])
-    moved = np.mean([_of(r.best["after"], "source") - _of(r.best["before"], "source") for r in shown])
-    return (
-        f"On {domains['source']} text a head of the pretrained model beats the best fixed offset by {CLEAR * 100:.0f} "
-        f"points or more for {sum(gain >= CLEAR for gain in gains.values())} of {counted(len(shown), 'relation')}, "
-        f"most for {top.name} (head {one.layer}-{one.head}: {percent(one.accuracy['source'])} against "
-        f"{offset}); fine-tuning moved the best heads by {points(float(moved))} points."
-    )
-
-
 def _from_source_to_target(shown: Sequence[Relation], domains: Domains) -> str:
     both = [r for r in shown if all(r.best[m].accuracy["target"] is not None for m in NAMED)]
     if not both:
@@ -137,7 +118,8 @@ def _from_source_to_target(shown: Sequence[Relation], domains: Domains) -> str:
 def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
     def accuracy(r: Relation, model: str, side: str) -> TableCell:
         value, base = r.best[model].accuracy[side], r.offset_accuracy[side]
-        return TableCell(percent(value), shade=None if value is None or base is None else shade(value - base, 0.5))
+        clear = None if value is None or base is None else float(np.clip(2 * (value - base), -1, 1))
+        return TableCell(percent(value), shade=clear)
 
     columns: list[Column] = [("relation", lambda r: r.name), ("words", lambda r: f"{r.words['source']:,}")]
     columns.append(("offset", lambda r: f"{r.offset:+d}"))
@@ -156,14 +138,9 @@ def _named(best: Best) -> str:
     return f"{best.layer}-{best.head} {'→' if best.direction == 'to' else '←'}"
 
 
-def _of(best: Best, side: str) -> float:
-    return best.accuracy[side] or 0.0
-
-
-FULL = 0.25  # of a score: where a colour is full
-ABLATION_TITLE = "Heads and layers switched off"
+ABLATION_TITLE = "Heads switched off"
 SWITCHED = (
-    "The score with one head, or one layer's attention, at zero, less the score with it: above 0 it did harm. "
+    "The score with one head at zero, less the score with it: above 0 it did harm; analysis.json has layers, too. "
     "Intervals are over texts."
 )
 LOCK = (
@@ -189,10 +166,7 @@ def ablation_section(ablation: Ablation | None, domains: Domains) -> Section:
         Prose(LOCK, "warning") if "target" in sides else Prose(alone, "soft"),
         Figure(svg, caption),
     ]
-    columns = for_each({side: domains[side] for side in sides}, lambda layer, side: _layer(sides[side].layers[layer]))
-    title = f"{headline} without the attention of a whole layer, less that with it; points, and 95 % interval"
-    layers = range(len(next(iter(sides.values())).layers))
-    return Section(ABLATION_TITLE, (*blocks, tabled(title, layers, [("layer", str), *columns])))
+    return Section(ABLATION_TITLE, tuple(blocks))
 
 
 def _ablation_dots(figure: Canvas, ablation: Ablation, domains: Domains) -> None:
@@ -222,11 +196,6 @@ def _sentence(effects: SideEffects, domain: str, headline: str) -> str:
         f"chance (which alone would give up to {len(heads) * OUTSIDE / 2:.0f} of each): without {worst} the score "
         f"changes by {points(heads[worst].change)} points, without {dear} by {points(heads[dear].change)}."
     )
-
-
-def _layer(effect: Effect) -> TableCell:
-    text = f"{points(effect.change)} ({points(effect.low)} to {points(effect.high)})"
-    return TableCell(text, shade=shade(effect.change, FULL))
 
 
 def lines_svg(
@@ -278,26 +247,13 @@ def probes_section(probe: StructuralProbe, domains: Domains) -> Section:
         }
         levels[title] = {ORDER: 100 * getattr(probe.linear["target"], score)}
     svg = lines_svg(panels, probe.layers, f"UUAS and root accuracy of probes by layer. {caption}", levels)
-    gaps = []
-    for model, sides in probe.found.items():
-        place = best(sides["source"])
-        home, away = sides["source"][place], sides["target"][place]
-        uuas, root = points(away.uuas - home.uuas), points(away.root - home.root)
-        where = f"in the {NAMED[model]} model ({probe.layers[place]})"
-        gaps.append(f"{uuas} points UUAS and {root} points root accuracy {where}")
-    gap = f"What a probe learnt on {domains['source']} changes on {domains['target']} by {gaps[0]}, and by {gaps[1]}."
-    return Section(PROBES_TITLE, (Prose(about, "soft"), Figure(svg, caption), Prose(gap)))
-
-
-def best(layers: Sequence[TreeScores]) -> int:
-    """The layer, embeddings left out, with the highest UUAS."""
-    return 1 + int(np.argmax([one.uuas for one in layers[1:]]))
+    return Section(PROBES_TITLE, (Prose(about, "soft"), Figure(svg, caption)))
 
 
 def probes_sentence(probe: StructuralProbe, domains: Domains) -> str:
     """The least that probes say, of those that there are."""
     before, last = probe.found["before"], len(probe.layers) - 1
-    place = best(before["source"])
+    place = max(range(1, last + 1), key=lambda layer: before["source"][layer].uuas)
     change = probe.found["after"]["target"][last].uuas - before["target"][last].uuas
     return (
         f"The pretrained model's trees are clearest in {probe.layers[place]}: UUAS "

@@ -44,14 +44,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing, made by :mod:`domadapt.reporting.svg` with its alternative text, so already harmless.
-
-    Where pictures can't be shown there are bars of text: (name, number from 0 to 1, the number in words).
-    """
+    """A drawing, made by :mod:`domadapt.reporting.svg` with its alternative text, so already harmless."""
 
     svg: str
     caption: str
-    text: tuple[tuple[str, float, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,25 +23,15 @@ FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the beginning of 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One method's line.
-
-    Attributes:
-        method: whose it is.
-        target: headline score on all of the target test; None without target labels.
-        clean: the same without copies of training or unlabelled texts; None where nothing was left out.
-        details: means of the other scores by name.
-        source: mean headline score on the source; None for the ceiling, which sees no source data.
-        closed: share of the way from source_only to in_domain.
-        regret: mean over seeds of the oracle's score less the chosen checkpoint's; None where no run recorded it.
-    """
+    """One method's line."""
 
     method: MethodRuns
-    target: Interval | None
-    clean: Interval | None
-    details: dict[str, float]
-    source: float | None
-    closed: Share
-    regret: float | None = None
+    target: Interval | None  #: headline score on all of the target test
+    clean: Interval | None  #: the same without copies of training or unlabelled texts; None where nothing was left out
+    details: dict[str, float]  #: means of the other scores by name
+    source: float | None  #: mean headline score on the source; None for the ceiling, which sees no source data
+    closed: Share  #: of the way from source_only to in_domain
+    regret: float | None = None  #: mean over seeds of the oracle's score less the chosen checkpoint's
 
     @property
     def name(self) -> str:
@@ -51,8 +41,7 @@ class TableRow:
 def rows(pair: Pair, statistics: Statistics | None = None) -> list[TableRow]:
     """A pair's lines: those below, source_only, adapted ones by falling score with their controls, in_domain.
 
-    Args:
-        statistics: where the target scores' intervals come from; over seeds alone without it.
+    Intervals are over seeds alone without statistics.
     """
     found = {method.name: _row(pair, method, statistics) for method in pair.methods}
 
@@ -118,24 +107,13 @@ def over_runs(method: MethodRuns, read: Callable[[Metrics], float | None]) -> fl
 
 
 def seconds(method: MethodRuns) -> float | None:
-    """Mean seconds of a method's runs before the test; runs that took another's network say nothing of them.
-
-    >>> runs = Metrics(seconds={"fit": 2.0, "evaluate": 9.0}), Metrics(seconds={"fit": 4.0})
-    >>> seconds(MethodRuns("a", "adapted", runs))
-    3.0
-    """
+    """Mean seconds of a method's runs before the test; runs that took another's network say nothing of them."""
     stages = ("build", "prepare", "fit")
     return mean(sum(run.seconds.get(stage, 0) for stage in stages) for run in method.runs if "fit" in run.seconds)
 
 
 def target_labels(method: MethodRuns) -> int | None:
-    """How many target labels a method's runs were given beside the source's; None where that was not recorded.
-
-    >>> from domadapt.runs.metrics import Counts
-    >>> runs = Metrics(counts=Counts(target_labels=200), config={"target_labels": "all"}), Metrics()
-    >>> [target_labels(MethodRuns("a", "adapted", (run,))) for run in runs]
-    [200, 0]
-    """
+    """How many target labels a method's runs were given beside the source's; None where that was not recorded."""
     asked, known = method.config.get("target_labels") or 0, method.runs[0].counts.target_labels
     return known if known is not None else asked if isinstance(asked, int) else None
 
@@ -254,27 +232,15 @@ def given(runs: Paths | None) -> Paths:
 
 
 def named_file(output: str | Path | None, name: str, suffixes: Sequence[str]) -> Path:
-    """The file that other formats go beside, under its name with their own endings.
-
-    Args:
-        suffixes: that the file may have, the usual one first.
-
-    >>> named_file("report.md", "report", (".html", ".htm"))
-    Traceback (most recent call last):
-    ValueError: output=report.md: expected a name that ends in .html or .htm, such as report.html; other formats go \
-beside it
-    """
-    usual = f"{name}{suffixes[0]}"
+    """The file that other formats go beside, under its name with their own endings; the usual suffix is the first."""
+    told = f"output={'null' if output is None else output}"
     if not isinstance(output, str | Path) or not str(output):
-        raise ValueError(
-            f"output={'null' if output is None else output}: expected a file's name, such as output={usual}"
-        )
+        raise ValueError(f"{told}: expected a file's name, such as output={name}{suffixes[0]}")
     path = Path(output)
     if path.is_dir():
-        raise ValueError(f"output={path}: is a folder; expected a file's name, such as {path / usual}")
+        raise ValueError(f"{told}: is a folder; expected a file's name, such as {path / name}{suffixes[0]}")
     if path.suffix.lower() not in suffixes:
-        raise ValueError(
-            f"output={path}: expected a name that ends in {' or '.join(suffixes)}, such as "
-            f"{path.with_suffix(suffixes[0])}; other formats go beside it"
-        )
+        usual = path.with_suffix(suffixes[0])
+        ends = " or ".join(suffixes)
+        raise ValueError(f"{told}: expected a name that ends in {ends}, such as {usual}; other formats go beside it")
     return path

@@ -193,13 +193,7 @@ Point = tuple[float, float, int]  # mean confidence, share right, how many
 
 
 def pooled(method: MethodRuns) -> list[Point]:
-    """Ten bins by confidence, the seeds' bins put together by their counts.
-
-    >>> from domadapt.runs.metrics import Bin, Calibration, Metrics
-    >>> bins = Bin(0.95, 0.5, 2), Bin(0.99, 1.0, 2)
-    >>> pooled(MethodRuns("a", "adapted", (Metrics(calibration=Calibration(bins=bins)),)))
-    [(0.97, 0.75, 4)]
-    """
+    """Ten bins by confidence, the seeds' bins put together by their counts."""
     sums: dict[int, list[float]] = {}
     for part in (part for run in method.runs for part in run.calibration.bins if part.count):
         total = sums.setdefault(min(int(part.confidence * BINS), BINS - 1), [0.0, 0.0, 0.0])

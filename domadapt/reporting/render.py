@@ -29,7 +29,6 @@ from domadapt.reporting.blocks import (
 from domadapt.utils.text import visible
 
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
-WIDTH = 30  # of a bar of text
 SAFE = re.compile(r"(?!_|www\.|~)(?:(?!://|//)[\w.,;:%()–→↑↓±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&", re.IGNORECASE)
 
 
@@ -108,10 +107,9 @@ def _why(table: Table, column: int) -> str:
 
 
 def page(title: str, sections: Sequence[Section]) -> str:
-    """The whole page; sections of level 2 are listed at the top.
+    """The whole page as HTML; sections of level 2 are listed at the top.
 
-    Returns:
-        HTML. Every string but the figures' is escaped, and its control characters are written out.
+    Every string but the figures' is escaped, and its control characters are written out.
     """
     environment = Environment(
         loader=PackageLoader("domadapt.reporting", "."),
@@ -152,10 +150,9 @@ def in_line(text: Marked) -> str:
 
 
 def markdown(title: str, sections: Sequence[Section], longest: int = LONGEST) -> str:
-    """A whole report as GitHub reads it.
+    """A whole report as GitHub reads it, of at most so many bytes.
 
-    Args:
-        longest: bytes; what would go beyond is left out, the last of the smaller sections first, and counted.
+    The last of the smaller sections is left out first, and counted.
     """
     parts = [_section(section) for section in sections]
     left_out = 0
@@ -203,7 +200,7 @@ def code(text: str) -> str:
     ('``a`b``', '``` `` ```')
     """
     text = visible(text)
-    fence = _fence(text, 1)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     space = " " if text[:1] == "`" or text[-1:] == "`" or not text.strip() else ""
     return f"{fence}{space}{text}{space}{fence}"
 
@@ -228,8 +225,8 @@ def _block(block: Block) -> Iterable[str]:
             title = [f"**{harmless(block.title)}**", ""] if block.title else []
             notes = [f"- {harmless(note)}" for note in written(block)[1]]
             return [*title, *table_lines(block), *(["", *notes] if notes else [])]
-        case Figure(_, caption, text):
-            return [*_bars(text), *([harmless(caption)] if caption else [])] if text else []
+        case Figure():  # a table says the same
+            return []
         case Facts(sentence, items):
             return [
                 *([f"**{harmless(sentence)}**", ""] if sentence else []),
@@ -253,18 +250,3 @@ def _marked(text: Marked) -> str:
     parts = [harmless(text.lead) + ":"] if text.lead else []
     parts += [f"**{harmless(piece)}** ({harmless(kind)})" if kind else harmless(piece) for piece, kind in text.pieces]
     return " ".join(parts) + (" …" if text.left_out else "")
-
-
-def _bars(rows: Sequence[tuple[str, float, str]]) -> list[str]:
-    names = [visible(name) for name, _, _ in rows]
-    width = max(map(len, names))
-    lines = [
-        f"{name.ljust(width)}  {'█' * round(WIDTH * min(max(share, 0.0), 1.0)):<{WIDTH}}  {visible(words)}"
-        for name, (_, share, words) in zip(names, rows, strict=True)
-    ]
-    fence = _fence("".join(lines), 3)
-    return [f"{fence}text", *lines, fence, ""]
-
-
-def _fence(text: str, least: int) -> str:
-    return "`" * max(least, 1 + max((len(run) for run in re.findall("`+", text)), default=0))

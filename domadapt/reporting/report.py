@@ -82,8 +82,7 @@ def scores(finished: Finished) -> list[Section]:
         if row.target
     }
     alt = "Scores on the target test: " + ", ".join(f"{name} {100 * mean:.1f}" for name, mean in bars.items())
-    text = tuple((name, mean, f"{100 * mean:.1f}") for name, mean in bars.items())
-    blocks: list[Block] = [Figure(dots_svg(pairs, statistics, finished.colors, alt), LEGEND, text)]
+    blocks: list[Block] = [Figure(dots_svg(pairs, statistics, finished.colors, alt), LEGEND)]
     if len(pairs) == 1:  # the page's title says what came out
         return [Section("Scores", (*blocks, table(pairs[0], statistics)))]
     own = [Section(pair.name, _pair(pair, statistics), 3, folded=True) for pair in pairs]
@@ -144,7 +143,7 @@ def provenance(finished: Finished) -> list[Section]:
     def folded(block: Block) -> Block:
         return Folded(block.title, (block,)) if isinstance(block, Table) and len(block.rows) > LONG else block
 
-    both = data(finished.pairs, finished.audits), reproduce(finished.runs.runs, finished.pairs)
+    both = data(finished.audits), reproduce(finished.runs.runs, finished.pairs)
     return [replace(section, blocks=tuple(map(folded, section.blocks))) for section in both]
 
 

@@ -10,7 +10,7 @@ from domadapt.reporting.blocks import Block, Figure, Folded, Listing, Prose, Sec
 from domadapt.reporting.frames import best_adapted, mean, over_runs, rows, seconds
 from domadapt.reporting.plots import Colors, calibration_svg, curve_svg, panels, pooled
 from domadapt.reporting.render import counted, number, percent, points
-from domadapt.reporting.tables import published_and_clean, shares_table
+from domadapt.reporting.tables import shares_table
 from domadapt.reporting.words import claim, duration, run_time
 from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference
 from domadapt.runs.metrics import Metrics
@@ -166,13 +166,7 @@ def expected(pairs: Sequence[Pair]) -> Section:
 
 
 def how_far_off(runs: Iterable[Metrics]) -> str:
-    """In words: how far off expectations were.
-
-    >>> from domadapt.runs.metrics import Expected
-    >>> known = Expected(0.612, 0.5, 0.7)
-    >>> how_far_off([Metrics(headline="span_f1", target_test={"span_f1": 0.589}, expected=known)])
-    'Expected 61.2, was 58.9: off by 2.3 points on average over 1 run; 1 within its interval.'
-    """
+    """In words: how far off expectations were."""
     both = [(one, was) for run in runs if (one := run.expected) and (was := run.score()) is not None]
     if not both:
         return "The target test has no labels: nothing shows how far off these are."
@@ -270,10 +264,9 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
     return Audits(tuple(audits), tuple(skipped))
 
 
-def data(pairs: Sequence[Pair], audits: Audits) -> Section:
-    """As published and clean side by side, and the audits."""
-    blocks: list[Block] = [published_and_clean(pairs)]
-    blocks += [Prose(f"An audit was left out: {message}", "warning") for message in audits.skipped]
+def data(audits: Audits) -> Section:
+    """The audits."""
+    blocks: list[Block] = [Prose(f"An audit was left out: {message}", "warning") for message in audits.skipped]
     from domadapt.auditing.audit import headline
 
     columns = [("severity", lambda f: f.severity), ("about", lambda f: f.kind), ("finding", lambda f: f.text)]

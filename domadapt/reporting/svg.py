@@ -27,15 +27,7 @@ LIGHTER = 0.5  # of a control: the share of what its method's colour lacks to wh
 
 
 def palette(pairs: Sequence[Pair]) -> dict[str, str]:
-    """Colours by the methods' names; a control has its method's, lighter.
-
-    >>> from domadapt.runs.groups import MethodRuns
-    >>> from domadapt.runs.metrics import Metrics
-    >>> gnn = Metrics(method="gnn", config={"benchmark": {"controls": {"gnn": "shuffled"}}})
-    >>> methods = MethodRuns("gnn", "adapted", (gnn,)), MethodRuns("shuffled", "control", (Metrics(method="shuffled"),))
-    >>> palette([Pair("a → b", "span_f1", "extraction", methods)])
-    {'gnn': '#e69f00', 'shuffled': '#f2cf80'}
-    """
+    """Colours by the methods' names; a control has its method's, lighter."""
     every = {method.name: (pair, method) for pair in pairs for method in pair.methods}
     own = sorted(name for name, (_, method) in every.items() if method.role not in (*STANDING, "control"))
     found = {name: ADAPTED[place % len(ADAPTED)] for place, name in enumerate(own)}
@@ -74,12 +66,7 @@ def drawing() -> Iterator[None]:
 
 
 def drawn(alt: str, height: float, draw: Callable[[Canvas], object]) -> str:
-    """A figure as an SVG element in the page's text colour.
-
-    Args:
-        height: in inches; the width is that of all figures.
-        draw: puts axes on the figure.
-    """
+    """A figure of a height in inches as an SVG element in the page's text colour."""
     with drawing():
         figure = Canvas(figsize=(WIDTH, height), layout="constrained", facecolor="none")
         draw(figure)

@@ -7,7 +7,7 @@ from typing import Any
 
 from domadapt.reporting.blocks import Block, Column, Prose, Section, Table, TableCell, for_each, in_columns, tabled
 from domadapt.reporting.frames import TableRow, best_adapted, detail_names, mean, rows, target_labels
-from domadapt.reporting.render import as_text, counted, percent, points
+from domadapt.reporting.render import as_text, counted, percent
 from domadapt.runs.groups import Pair, distinct, group, reference, settings, typed
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import compare
@@ -20,26 +20,11 @@ OVER = {
     "test items": ("t", "over test texts, of these trained models and not of training again"),
 }
 CEILING = "ceiling: trained on target labels"
-CLEAN = "clean: without test texts that are copies of training or unlabelled texts"
+CLEAN = "without test texts that are copies of training or unlabelled texts"
 
 
 def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Aligned tables for a terminal: one a pair, then the gap closed over pairs.
-
-    Args:
-        metrics: contents of ``metrics.json``.
-
-    >>> run = {"source": "camera", "target": "laptop", "task": "extraction", "headline": "span_f1", "seed": 1,
-    ...        "method": "source_only", "role": "source_only", "config": {}, "source_dev": {"span_f1": 0.7},
-    ...        "target_test": {"span_f1": 0.5, "aspect_f1": 0.4}, "curve": []}
-    >>> print(text_table([run]))
-    camera → laptop: span_f1 on the target test, percent
-    method       score  interval  aspect F1  source  gap closed  seeds
-    source_only   50.0     - [1]       40.0    70.0       - [2]      1
-      [1] fewer than 3 seeds, and no predictions read to draw test items from
-      [2] no comparable run of in_domain among these
-      source: the score on the source's dev part, for want of a source test
-    """
+    """Aligned tables for a terminal, from contents of ``metrics.json``: one a pair, then the gap closed over pairs."""
     pairs = group([typed(content) for content in metrics])
     tables = [table(pair) for pair in pairs]
     roles = {method.role for pair in pairs for method in pair.methods}
@@ -51,11 +36,7 @@ def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
 
 
 def table(pair: Pair, statistics: Statistics | None = None) -> Table:
-    """A pair's table with its footnotes.
-
-    Args:
-        statistics: where intervals come from; over seeds alone without it.
-    """
+    """A pair's table with its footnotes; intervals are over seeds alone without statistics."""
     lines = rows(pair, statistics)
     clean = [row.clean for row in lines if row.clean]
     columns = [
@@ -127,7 +108,8 @@ def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
     if gap := next((row.closed.gap for row in lines if row.method.role == "in_domain" and row.closed.value), None):
         remarks.append(f"the gap: {gap_words(gap)}")
     if any(row.clean for row in lines):
-        remarks.append(CLEAN)
+        sizes = next(row.method.runs[0].target_test_sizes for row in lines if row.clean)
+        remarks.append(f"clean: on {sizes.clean} of {sizes.all} texts, {CLEAN}" if sizes else f"clean: {CLEAN}")
     if any(row.source is not None and not row.method.runs[0].source_test for row in lines):
         remarks.append("source: the score on the source's dev part, for want of a source test")
     if any(row.regret is not None for row in lines):
@@ -248,34 +230,6 @@ def regret(pairs: Sequence[Pair]) -> Section:
     note = "regret: mean of the oracle's score less the chosen checkpoint's, in points"
     table = tabled("Target test by validator, percent, mean over runs", runs, columns, [note])
     return Section("Selection regret", (Prose(REGRET, "soft"), table))
-
-
-def published_and_clean(pairs: Sequence[Pair]) -> Table | Prose:
-    """Every method's score on all of the target test, and on the texts that occur nowhere in training."""
-    by_pair = {pair.name: rows(pair) for pair in pairs}
-    lines = [(name, row, row.target, row.clean) for name, some in by_pair.items() for row in some]
-    same = ", ".join(name for name, some in by_pair.items() if not any(row.clean for row in some))
-    both = [(name, row, target, clean) for name, row, target, clean in lines if target and clean]
-    if not both:
-        return Prose(f"As published and clean are the same, or no run recorded them apart: {same}.")
-
-    def size(row: TableRow, name: str) -> str:
-        sizes = row.method.runs[0].target_test_sizes
-        return str(getattr(sizes, name) if sizes else "-")
-
-    return tabled(
-        "Target test as published and clean: mean scores, percent",
-        both,
-        [
-            ("method", lambda line: f"{line[0]}: {line[1].name}"),
-            ("texts", lambda line: size(line[1], "all")),
-            ("clean texts", lambda line: size(line[1], "clean")),
-            ("as published", lambda line: percent(line[2].mean)),
-            ("clean", lambda line: percent(line[3].mean)),
-            ("difference", lambda line: points(line[3].mean - line[2].mean)),
-        ],
-        [CLEAN, *([f"as published and clean are the same, or were not recorded apart: {same}"] if same else [])],
-    )
 
 
 LabelCurve = dict[int, TableRow]  # of methods that differ in their number of target labels alone: a row by that number

@@ -97,11 +97,7 @@ def title(card: TargetCard) -> str:
 
 
 def kinds_table(card: TargetCard, words: int = 10) -> Table:
-    """What is predicted of the target, how often, and on which words; beside it the source, and before adapting.
-
-    Args:
-        words: shown of each kind.
-    """
+    """What is predicted of the target, how often, and on which words; beside it the source, and before adapting."""
     spans, before = card.task == "extraction", _before(card)
     was = {kind.name: kind.count for kind in before.kinds} if before else {}
     about = f"Predicted of {counted(card.texts, 'target text')}"

@@ -276,9 +276,6 @@ def kinds(gold: set[Any], predicted: set[Any]) -> Counter[str]:
     """Kinds of a text's predicted spans, and of annotated ones that are missed.
 
     An annotated span that is found right, or of which one prediction has the wrong type or boundary, is not missed.
-
-    >>> kinds({(0, 4, "aspect"), (9, 12, "opinion")}, {(0, 6, "aspect"), (20, 22, "opinion")})
-    Counter({'boundary': 1, 'invented': 1, 'missed': 1})
     """
     found = Counter[str]()
     for start, end, kind in sorted(predicted):

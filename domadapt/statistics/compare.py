@@ -45,10 +45,7 @@ def compare(pairs: Sequence[Pair], baseline: str = "source_only", predictions: b
 
     Holm's correction is over what is claimed: all per-pair tests of one unit of adapted methods, against the baseline
     and against their controls alike, are one family; all their tests over pairs of one unit are another. Nothing is
-    tested of bounds, baselines and controls.
-
-    Args:
-        predictions: read them; without, intervals are over seeds alone.
+    tested of bounds, baselines and controls. Without predictions, intervals are over seeds alone.
     """
     read = [scored(pair, predictions) for pair in pairs]
     known = [one for one, _ in read]
@@ -81,19 +78,12 @@ def _corrected(cells: Sequence[Cell]) -> tuple[Cell, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ScoredPair:
-    """One pair's runs.
-
-    Attributes:
-        pair: as grouped.
-        runs: every run by method and seed.
-        items: counts per test item, of every run with readable predictions.
-        resampled: (resamples,) scores by name on the same resamples of the test items, for the runs in ``items``.
-    """
+    """One pair's runs."""
 
     pair: Pair
     runs: dict[Run, Metrics]
-    items: dict[Run, ItemCounts]
-    resampled: dict[tuple[str, Run], FloatArray]
+    items: dict[Run, ItemCounts]  #: of every run with readable predictions
+    resampled: dict[tuple[str, Run], FloatArray]  #: (resamples,) scores by name, on the same resamples of the items
 
     def known(self, method: MethodRuns, seed: int, name: str = "") -> bool:
         """Whether a run has a score, the headline unless named."""
@@ -178,12 +168,10 @@ class Contrast:
     """A method less another on one pair, before any words over pairs.
 
     Attributes:
-        pair: its name.
         other: with whom the method is compared; None where there is nobody.
         reason: why there is no ``mean``.
         mean: of the difference over seeds; None where there is nothing to compare.
         items: p-values over test items, two-sided and one-sided; None where not tested.
-        item_count: test items.
     """
 
     pair: str

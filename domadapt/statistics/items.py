@@ -29,21 +29,15 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ItemCounts:
-    """What one run got right and wrong on each test item.
+    """What one run got right and wrong on each test item, in the order of the items' names, whatever the file's.
 
-    Attributes:
-        digest: of the items and their gold labels; runs with the same digest can be compared item by item.
-        counts: (items, kinds, 3) true positives, false positives, false negatives. A kind is a span type, or a class
-            that occurs among the gold labels; for a micro average all kinds are one. Items are in the order of their
-            names, whatever the file's.
-        average: how kinds are put together: ``macro`` or ``micro``.
-        kinds: their names; empty where all kinds are one.
+    A kind is a span type, or a class that occurs among the gold labels; for a micro average all kinds are one.
     """
 
-    digest: str
-    counts: CountArray
-    average: str
-    kinds: tuple[str, ...] = ()
+    digest: str  #: of the items and their gold labels; runs with the same digest can be compared item by item
+    counts: CountArray  #: (items, kinds, 3) true positives, false positives, false negatives
+    average: str  #: how kinds are put together: ``macro`` or ``micro``
+    kinds: tuple[str, ...] = ()  #: their names; empty where all kinds are one
 
     def only(self, kind: str) -> "ItemCounts | None":
         """The counts of one kind; None where they are not kept apart."""
@@ -61,8 +55,7 @@ class ItemCounts:
 def f1(totals: npt.NDArray[Any], average: str = "macro") -> FloatArray:
     """(...) F1 of (..., kinds, 3) true positives, false positives, false negatives; 0 for a kind that is nowhere.
 
-    Args:
-        average: ``macro``, the mean over kinds, or ``micro``, of all kinds together.
+    ``macro`` is the mean over kinds, ``micro`` is of all kinds together.
 
     >>> f1(np.array([[2, 1, 1], [0, 0, 3]])).tolist(), f1(np.array([[2, 1, 1], [0, 0, 3]]), "micro").tolist()
     (0.3333333333333333, 0.4444444444444444)

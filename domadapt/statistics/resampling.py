@@ -2,19 +2,17 @@
 
 What may change sides if the method changes nothing? Three units, three questions:
 
-- **Seeds** (of one pair) or **runs** (of all pairs). If the method changed nothing, the two runs of one seed came from
-  the same procedure, and either could have been called the method: their scores may be swapped, seed by seed. Test set
-  and training data are as they are. A small p says: training again would show a difference on this pair (over all runs:
-  on at least one of these pairs). This is what a claim about a *method* needs. It assumes that different seeds, and one
-  seed on different pairs, train independently of each other.
+- **Seeds** (of one pair) or **runs** (of all pairs). If the method changed nothing, either of the two runs of one seed
+  could have been called the method: their scores may be swapped. A small p says: training again would show a difference
+  on this pair (over all runs: on at least one of these pairs). This is what a claim about a *method* needs. It assumes
+  that different seeds, and one seed on different pairs, train independently of each other.
 - **Pairs**. If the method helped on as many pairs as it harmed, a pair's mean difference may change its sign. A small p
   says: other pairs drawn like these would show it, too. Pairs that share a domain are not drawn independently: with
   them the p-value is too small by an unknown amount.
 - **Test items** (approximate randomisation: Yeh 2000, https://aclanthology.org/C00-2137). If the *trained models* were
   equally good, both sides' answers to one item may be swapped, those of all its seeds together, because seeds see the
-  same items. A small p says: these models differ on other texts of this kind. Two seeds of one method differ in this
-  sense, too (in 13 of 45 comparisons of one method's seeds under ``results/aspect_opinion``, p was below 0.05): it is
-  no evidence for a method, and the more items, the smaller this p for a difference that is noise of training.
+  same items. A small p says: these models differ on other texts of this kind. So do two seeds of one method (in 13 of
+  45 comparisons under ``results/aspect_opinion``): it is no evidence for a method.
 
 Swapping n pairs of numbers gives 2^n results, so no two-sided p below 2^-(n-1): below 6 there is a reason in words.
 """
@@ -67,29 +65,23 @@ class Mean:
     independently, items with replacement, the same for all models of a test set, so that differences are paired. This
     is slightly too careful (Owen 2007, The pigeonhole bootstrap, https://doi.org/10.1214/07-AOAS122).
 
-    With few seeds, percentiles of these draws are too bold all the same: in a simulation with seeds that vary much,
-    they cover 80 % at 3 seeds and 88 % at 5 where they say 95 %, and BCa does no better on 3 values. So the draws give
-    the standard error (seeds' part made unbiased, ``n - 1`` in place of ``n``) and Student's t the ends, with
-    Satterthwaite's degrees of freedom, as Hesterberg (2015, https://doi.org/10.1080/00031305.2015.1089789) advises for
-    small samples: 93 % to 99 % from 3 seeds on.
+    With few seeds, percentiles of these draws are too bold: they cover 80 % at 3 seeds and 88 % at 5 where they say
+    95 %. So the draws give the standard error (seeds' part made unbiased, ``n - 1`` in place of ``n``) and Student's t
+    the ends, with Satterthwaite's degrees of freedom, as Hesterberg (2015,
+    https://doi.org/10.1080/00031305.2015.1089789) advises for small samples: 93 % to 99 % from 3 seeds on.
 
     Over pairs, units that share a network, on either side of a difference, are drawn together and count once for the
     degrees of freedom: copies are no evidence. A network that reads no target is the same for all targets of its source
     and seed, and a ceiling for all sources of its target.
-
-    Attributes:
-        values: (units,) on the test items as they are; a unit is one seed on one pair.
-        weights: (units,) that add up to 1.
-        units: (units,) pair and seed.
-        networks: (units,) keys of the networks that were scored; units with one in common are drawn together.
-        items: (resamples, units) values on resampled test items; None where only the scores are known.
     """
 
-    values: FloatArray
-    weights: FloatArray
-    units: tuple[tuple[str, int], ...]
-    networks: tuple[frozenset[str], ...]
-    items: FloatArray | None
+    values: FloatArray  #: (units,) on the test items as they are; a unit is one seed on one pair
+    weights: FloatArray  #: (units,) that add up to 1
+    units: tuple[tuple[str, int], ...]  #: pair and seed
+    networks: tuple[
+        frozenset[str], ...
+    ]  #: (units,) keys of what was scored; those that share one are drawn together
+    items: FloatArray | None  #: (resamples, units) values on resampled test items; None where only the scores are known
 
     @property
     def value(self) -> float:
@@ -150,13 +142,10 @@ def mean_of(
     seeds: Sequence[int] = (),
     networks: Sequence[frozenset[str]] = (),
 ) -> Mean:
-    """One method's, or one difference's, mean over the seeds of one pair.
+    """One method's, or one difference's, mean over the seeds of one pair, from (seeds,) scores.
 
-    Args:
-        scores: (seeds,) on the test items as they are.
-        resampled: (resamples, seeds) on resampled items; None where only the scores are known.
-        seeds: theirs; counted from 0 if not given.
-        networks: (seeds,) keys of what was scored; without them, each is a network of its own.
+    Of (resamples, seeds) scores on resampled items, where there are any. Without ``networks``, keys of what was
+    scored, each seed is a network of its own.
     """
     count = len(scores)
     units = tuple((pair, seed) for seed in (seeds or range(count)))
@@ -285,10 +274,7 @@ def sign_flip(
 
 
 def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str, copies: int = 0) -> Significance:
-    """Two-sided test of paired differences, or words where there are too few.
-
-    Args:
-        copies: how many of these the differences are of beyond their own number, because they share a network.
+    """Two-sided test of paired differences, or words where there are too few; ``copies`` share a network with these.
 
     >>> runs_test([0.01, 0.02, 0.03], [1 / 3] * 3, "seeds").reason
     'too few seeds (3): swapping them gives no p below 0.25, 6 are needed for 0.05'
@@ -304,22 +290,15 @@ def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str,
 
 
 def reachable(count: int) -> float:
-    """The smallest two-sided p-value that so many paired differences can give.
-
-    >>> reachable(6)
-    0.03125
-    """
+    """The smallest two-sided p-value that so many paired differences can give."""
     return float(min(1.0, max(2.0 ** (1 - count), 1 / (SWAPS + 1))))
 
 
 def items_test(comparisons: Sequence[tuple[Sequence[ItemCounts], Sequence[ItemCounts]]]) -> list[tuple[float, float]]:
     """Approximate randomisation over test items, several comparisons on the same swaps.
 
-    Args:
-        comparisons: method and other, each one run a seed, the seeds in the same order; all on one test set.
-
-    Returns:
-        For each, of the difference of mean scores, the p-value two-sided and the one that the method is better.
+    Each is the runs of a method and of another by seed, all on one test set. Given back are the p-values of the
+    difference of mean scores: two-sided, and that the method is better.
     """
     if not comparisons:
         return []
@@ -392,11 +371,8 @@ def replicability(
 
     Dror, Baumer, Bogomolov and Reichart (2017), Replicability Analysis for Natural Language Processing,
     https://aclanthology.org/Q17-1033: counting the pairs with p < 0.05 counts too many; partial conjunction tests (is
-    there a gain on at least u of N pairs?) give a count that is too high at most once in twenty times.
-
-    Args:
-        names, p_values, smallest: (N,) of the pairs that could be tested, one-sided, and what each test could at best
-            have given.
+    there a gain on at least u of N pairs?) give a count that is too high at most once in twenty times. One-sided
+    p-values go in, and the ``smallest`` that each test could have given.
 
     >>> replicability(["a", "b", "c"], [0.01, 0.5, 0.02], [0.001] * 3, "test items").pairs
     ('a', 'c')

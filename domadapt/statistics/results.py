@@ -9,13 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean and its 95 % interval.
+    """A mean over seeds and its 95 % interval.
 
-    Attributes:
-        mean: over the seeds that count.
-        low, high: ends; None where there is no interval.
-        over: what was drawn again: ``seeds and test items``, ``seeds``, ``test items``, ``pairs``; empty without ends.
-        reason: why it is not over seeds and test items; empty where it is.
+    ``over`` says what was drawn again: ``seeds and test items``, ``seeds`` or ``test items``; empty without ends.
     """
 
     mean: float
@@ -30,10 +26,9 @@ class Significance:
     """A paired permutation test, two-sided unless said otherwise.
 
     Attributes:
-        p: p-value; None where none below 0.05 could be reached, or nothing could be tested.
-        p_holm: the same after Holm's correction over the table; None with ``p``.
+        p: None where none below 0.05 could be reached, or nothing could be tested.
+        p_holm: the same after Holm's correction over the table.
         unit: what changes sides under the null hypothesis: ``seeds``, ``test items``, ``runs`` or ``pairs``.
-        count: how many of them there were.
         reason: why ``p`` is None; beside a ``p``, why ``p_holm`` could not have been below 0.05.
     """
 
@@ -46,15 +41,10 @@ class Significance:
 
 @dataclass(frozen=True, slots=True)
 class Replicability:
-    """On how many pairs a gain is real (Dror et al. 2017).
+    """On how many pairs a gain is real (Dror et al. 2017), by one-sided tests over a unit.
 
-    Attributes:
-        count: lower bound on the number of pairs with a gain, right with 95 % confidence; by Bonferroni's combination,
-            which allows any dependence between pairs. None where the tests could not have found any.
-        pairs: names of the pairs with a gain, by Holm's correction: as many as ``count``.
-        of: how many pairs were looked at.
-        unit: of the one-sided tests that went in: ``seeds`` or ``test items``.
-        reason: why ``count`` is None.
+    ``count`` is a lower bound, right with 95 % confidence by Bonferroni's combination, which allows any dependence
+    between pairs; None where the tests could not have found any. ``pairs`` are as many, by Holm's correction.
     """
 
     count: int | None
@@ -70,13 +60,12 @@ class Difference:
 
     Attributes:
         other: name of the baseline or control (several where it differs by pair); empty where there is none.
-        interval: positive where the method is better; over pairs each counts the same. None with nothing to compare.
+        interval: positive where the method is better; over pairs each counts the same.
         again: would training again show it? The test that a claim about a method needs. On one pair its unit is a
             seed; over pairs a (pair, seed), those that share a network being one: a gain on at least one of the pairs.
         elsewhere: on one pair, do these trained models differ on other texts of this kind? It says nothing about
             training again. Over pairs, would other pairs of this kind show it? Those that share a network are one.
-        replicability: over pairs, on how many there is a gain, by tests over seeds and by tests over test items.
-        reason: why ``interval`` is None.
+        replicability: over pairs, by tests over seeds and by tests over test items.
     """
 
     other: str
@@ -92,7 +81,6 @@ class Share:
     """How much of the gap between source_only and in_domain a method closes.
 
     Attributes:
-        score: name of the score.
         value: the share (1 is the ceiling) and its interval; None where it would mean nothing.
         gap: in_domain − source_only at the same seeds on the same items; None where one of them is missing.
         pairs: how many it is over: mean gain over mean gap.
@@ -111,10 +99,7 @@ class Cell:
     """One method, on one pair or over those it was run on.
 
     Attributes:
-        pairs: their names.
-        method, role: names as in the report's groups.
-        score: headline on the target test; None without target labels. Methods run on different pairs are not
-            comparable by it.
+        score: headline on the target test; methods run on different pairs are not comparable by it.
         baseline: against it.
         controls: against each of its controls.
         shares: of the gap that it closes, by the headline and by F1 of each span type.
@@ -136,19 +121,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """All that is said about a report's runs.
+    """All that is said about a report's runs."""
 
-    Attributes:
-        baseline: role or name of what methods are compared with.
-        cells: every pair × method, in the order of the groups.
-        overall: every method over its pairs, in the order of first appearance.
-        messages: what could not be used, one line each, with counts.
-    """
-
-    baseline: str
-    cells: tuple[Cell, ...]
-    overall: tuple[Cell, ...]
-    messages: tuple[str, ...] = ()
+    baseline: str  #: role or name of what methods are compared with
+    cells: tuple[Cell, ...]  #: every pair × method
+    overall: tuple[Cell, ...]  #: every method over its pairs
+    messages: tuple[str, ...] = ()  #: what could not be used, one line each, with counts
 
     def cell(self, pair: str, method: str) -> Cell:
         """One method on one pair."""

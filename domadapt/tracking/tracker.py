@@ -54,13 +54,9 @@ class Run:
 
 @dataclass(eq=False, kw_only=True)
 class Tracker:
-    """Follows runs. Whatever a method raises is told in one line, and the run goes on without its tracker.
+    """Follows runs. Whatever a method raises is told in one line, and the run goes on without its tracker."""
 
-    Args:
-        every: steps between two losses; what is scored once an epoch is always told.
-    """
-
-    every: int = 10
+    every: int = 10  #: steps between two losses; what is scored once an epoch is always told
 
     def __post_init__(self) -> None:
         if type(self.every) is not int or self.every < 1:
@@ -201,19 +197,12 @@ def reason(error: BaseException) -> str:
 
 @dataclass(eq=False, kw_only=True)
 class LightningTracker(Tracker):
-    """Hands everything to one of Lightning's loggers.
+    """Hands everything to one of Lightning's loggers."""
 
-    Args:
-        logger: makes it; is given what it takes of ``save_dir``, ``version``, ``run_name`` and ``tags``.
-        folder: where to write, runs apart as run folders are; None is the run's own folder.
-        shared: name of a folder beside the runs, for a store of all of them, in place of the run's own.
-        needs: the package that this takes, an extra of ours.
-    """
-
-    logger: Callable[..., Logger]
-    folder: str | None = None
-    shared: str | None = None
-    needs: str | None = None
+    logger: Callable[..., Logger]  #: is given what it takes of ``save_dir``, ``version``, ``run_name`` and ``tags``
+    folder: str | None = None  #: where to write, runs apart as run folders are; None is the run's own folder
+    shared: str | None = None  #: a folder beside the runs, for a store of all of them, in place of the run's own
+    needs: str | None = None  #: the package that this takes, an extra of ours
     opened: Logger | None = field(default=None, init=False)
     last: int = field(default=0, init=False)
 

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import re
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -35,11 +34,9 @@ UNREACHABLE: set[str] = set()  # servers that this process has waited for in vai
 class WeightsAndBiases(Tracker):
     """One W&B run a run: group is the benchmark, job type the method, name the pair, method and seed.
 
-    What is trained is ``train/...``, what is scored ``eval/...``; ``score`` is the chosen validator's value, which
-    reads no target label, so that a sweep may search by it. The target's test is in the summary alone.
-
-    A run that was killed goes on under the same id, kept in the run folder. Offline, each attempt is a folder of its
-    own, which `wandb sync` joins by the id. ``conf/tracking/wandb.yaml`` says what the settings are.
+    ``score`` is the chosen validator's value, which reads no target label, so that a sweep may search by it. The
+    target's test is in the summary alone. A run that was killed goes on under the same id, kept in the run folder.
+    Offline, each attempt is a folder of its own, which `wandb sync` joins by the id.
     """
 
     mode: str = "offline"
@@ -99,7 +96,9 @@ class WeightsAndBiases(Tracker):
                 if self.predictions:
                     self._show_predictions(self.described.folder / "predictions.jsonl")
                 if self.models:
-                    self._artifact(f"model-{self.described.key}", "model", self.described.folder / "model")
+                    artifact = self.wandb.Artifact(f"model-{self.described.key}", type="model")
+                    artifact.add_dir(str(self.described.folder / "model"), skip_cache=True, policy="immutable")
+                    self.run.log_artifact(artifact)
         finally:
             self._finish(failed=metrics is None)
 
@@ -165,12 +164,6 @@ class WeightsAndBiases(Tracker):
             shown["confusion"] = self.wandb.plot.confusion_matrix(y_true=gold, preds=predicted, class_names=names)
         self.run.log(shown)
 
-    def _artifact(self, name: str, kind: str, path: Path) -> None:
-        artifact = self.wandb.Artifact(re.sub(r"[^\w.-]", "_", name), type=kind)
-        add = artifact.add_dir if path.is_dir() else artifact.add_file
-        add(str(path), skip_cache=True, policy="immutable")
-        self.run.log_artifact(artifact)
-
     def _finish(self, failed: bool) -> None:
         run, self.run = self.run, None
         if run is None:
@@ -188,12 +181,7 @@ class WeightsAndBiases(Tracker):
 
 
 def in_words(row: dict[str, Any], side: str) -> str:
-    """A label, or spans as ``type: words``.
-
-    >>> gold = {"label": None, "spans": [{"start": 2, "end": 7, "type": "opinion"}]}
-    >>> in_words({"text": "A sharp lens", "gold": gold}, "gold")
-    'opinion: sharp'
-    """
+    """A label, or spans as ``type: words``."""
     labels = row.get(side, {})
     if labels.get("label") is not None:
         return str(labels["label"])

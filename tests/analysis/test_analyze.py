@@ -131,7 +131,7 @@ def test_a_model_without_attention(command: Command, tmp_path: Path) -> None:
     assert "rnn: a BiLSTM, which has no attention to look at" in refused(command, f"model={tmp_path}/rnn", *data)
 
 
-NO_HEADS = "Heads and layers switched off and heads against relations can't be had: "
+NO_HEADS = "Heads switched off and heads against relations can't be had: "
 # Families whose attention can't be reached, and why layers can't be read; empty if they can.
 CLOSED = {
     "deberta-v2": "",

@@ -15,7 +15,6 @@ from domadapt.reporting.tables import (
     heatmap,
     label_curves,
     label_table,
-    published_and_clean,
     regret,
     target_label_sections,
     text_table,
@@ -78,7 +77,7 @@ CLEAN = {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"spa
             ["source_only"],
             0.5,
             CLEAN,
-            r"  clean  .*  30\.0  .*clean: without test texts that are copies of",
+            r"  clean  .*  30\.0  .*clean: on 3 of 4 texts, without test texts that are copies of",
             "clean int",
         ),
         (["source_only"], 0.5, CLASSES, r"accuracy.*  75\.0  ", "a F1"),
@@ -265,12 +264,6 @@ def test_significance_prints_reasons_in_place_of_p(make_metrics: Any) -> None:
     assert line[:2] == ["lisa", "+10.0"] and line[3].startswith("- [") and any("seeds" in note for note in notes)
 
 
-def test_published_and_clean_side_by_side(make_metrics: Any) -> None:
-    table = published_and_clean(grouped([make_metrics("lisa", 1, 0.5, **CLEAN)]))
-    assert isinstance(table, Table)
-    assert table.rows == [["camera → laptop: lisa", "4", "3", "50.0", "30.0", "-20.0"]]
-
-
 def test_kinds_of_errors_by_hand(make_run: Any, row: Any) -> None:
     """Gold 0-4 and 5-9; right and invented, then boundary and missed: halves of two seeds are rounded to even."""
     gold = [(0, 4), (5, 9)]
@@ -291,7 +284,7 @@ def test_confusions_of_labels(make_run: Any, row: Any) -> None:
     assert (table.header, table.rows) == (["method", "right", "negative → positive"], [["lisa", "0", "1"]])
 
 
-def test_audits_beside_the_runs(tmp_path: Path, make_metrics: Any) -> None:
+def test_audits_beside_the_runs(tmp_path: Path) -> None:
     from domadapt.auditing.audit import Audit, write_audit
     from domadapt.auditing.finding import Finding
 
@@ -304,7 +297,7 @@ def test_audits_beside_the_runs(tmp_path: Path, make_metrics: Any) -> None:
     (tmp_path / "audit.json").write_text("{", encoding="utf-8")
     audits = read_audits([tmp_path], None)
     assert (len(audits.audits), len(audits.skipped)) == (1, 1)
-    section = data(grouped([make_metrics("lisa", 1, 0.5)]), audits)
+    section = data(audits)
     (table,) = [block for block in section.blocks if isinstance(block, Table)]
     assert table.rows == [["severe", "duplicates", "Half of the test is in training <b>."]]
     with pytest.raises(ValueError, match="no audit"):
