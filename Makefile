@@ -19,7 +19,7 @@ TREEBANK ?= ../shared/data/treebank_ewt
 PARSER ?= build/parser
 LANGUAGE ?= en
 
-.PHONY: run benchmark setup setup-dev test stress check bench tables docs parser constraints clean help
+.PHONY: run benchmark setup setup-dev test stress check bench tables pictures docs parser constraints clean help
 
 run: setup  ## the main job: train the shipped benchmark, write the report
 	$(BIN)/domadapt benchmark experiment=quickstart launcher=joblib
@@ -65,6 +65,9 @@ bench: setup-dev  ## speed, as ratios measured in alternation
 
 tables: setup  ## the blocks of README.md and docs/ that quote results and settings, from results/ and conf/
 	$(BIN)/python -m benchmarks.tables
+
+pictures: setup  ## the two pictures of README.md: make pictures REPORT=report.html
+	$(BIN)/python -m benchmarks.pictures $(REPORT)
 
 docs: $(VENV)/.installed-docs  ## the pages of docs/, into build/docs/index.html; warnings are errors
 	$(BIN)/sphinx-build -q -W --keep-going docs build/docs

@@ -119,7 +119,10 @@ def _paper(source: str, name: str) -> str:
     tree = ast.parse(source)
     nodes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
     for text in (ast.get_docstring(node) or "" for node in [*nodes, tree]):
-        named = [f"{who}{' et al.' if more else other} {year}" for who, more, other, year in PAPER.findall(text)]
+        named = [
+            f"{who}{' et al.' if more else other} {year}"
+            for who, more, other, year in PAPER.findall(" ".join(text.split()))
+        ]
         links = re.findall(r"https?://[^\s)>;]+", text)
         cited = ", ".join(dict.fromkeys(named))
         if cited or links:

@@ -74,6 +74,40 @@ def summary(results: Path, names: Sequence[str]) -> str:
     return _table(header, lines) if lines else MISSING
 
 
+def claims(results: Path, words: Sequence[str]) -> str:
+    """A row a claim, with all that a number needs: ``claims: NAME=LOOKED ...``.
+
+    LOOKED says whether the pairs were looked at while the method was made. Claimed are the recipe's gain over
+    source_only and the graph network's over it and its controls; processor and commit are those of all runs compared.
+    """
+    titles = {row["file"]: row["asks"] for row in _read(results / "experiments.csv")}
+    lines = []
+    for name, _, looked in (word.partition("=") for word in words):
+        runs = _read(results / f"{name}.csv")
+        for gain in _overall(results, name):
+            if (gain["method"], gain["score"]) not in {*(("recipe", score) for score in SCORES), ("gnn", "span_f1")}:
+                continue
+            made = [run for run in runs if run["method"] in (gain["method"], gain["other"])]
+            what = f"`{gain['method']}` − `{gain['other']}`, {SCORES[gain['score']]}: {titles.get(name, name)}"
+            machines = sorted({f"{run['processor']}, {run['precision']}" for run in made})
+            commits = sorted({run["commit"] for run in made})
+            scored = f"{_number(gain['before'])} → {_number(gain['after'])}"
+            count = f"{gain['pairs']} × {gain['seeds']}"
+            lines.append([what, scored, _interval(gain), gain["over"], count, looked, "; ".join(machines),
+                          ", ".join(commits)])  # fmt: skip
+    header = [
+        "claim",
+        "F1",
+        "points (95 %)",
+        "interval over",
+        "pairs × seeds",
+        "looked at before",
+        "processor",
+        "commit",
+    ]
+    return _table(header, lines) if lines else MISSING
+
+
 def scores(results: Path, words: Sequence[str]) -> str:
     """Mean score of every method on every pair: ``scores: NAME SCORE ...``."""
     name, wanted = words[0], words[1:]
@@ -177,7 +211,7 @@ def measured(results: Path) -> dict[str, list[str]]:
 
 
 KINDS: dict[str, Callable[[Path, Sequence[str]], str]] = {
-    "summary": summary, "scores": scores, "gains": gains, "costs": costs, "rows": rows, "text": text,
+    "summary": summary, "claims": claims, "scores": scores, "gains": gains, "costs": costs, "rows": rows, "text": text,
     "settings": lambda _, words: settings(words[0]), "choices": lambda _, words: choices(words[0]),
     "methods": lambda results, words: methods(words[0], measured(results)),
 }  # fmt: skip

@@ -37,7 +37,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "source.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "target.txt").write_text("The keyboard is soft.\n")
     data = ["data=my_files", f"data.source.path={folder}/source.jsonl", f"data.target.path={folder}/target.txt"]
-    small = ["backbone=tiny_random", "trainer.epochs=1", "trainer.least_steps=0", "trainer.device=cpu", "max_pieces=16"]
+    small = ["backbone=tiny_random", "trainer.epochs=1", "trainer.min_steps=0", "trainer.device=cpu", "max_pieces=16"]
     api.train([*data, *small, f"paths.run='{folder}/seed=1'"])
     return folder / "seed=1"
 
@@ -125,8 +125,8 @@ def test_unknown_verb(command: Command) -> None:
         (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all"),
         (["train", "paths.run=a=b"], "put text with special characters into quotes"),
         (["train", "experiment=aspect_opinion"], "DOMADAPT_BENCHMARK_DATA"),
-        (["train", "paths.runs=null"], "paths.runs=null: expected a folder"),
-        (["train", "data.root=nowhere"], "nowhere/camera/train.jsonl"),
+        (["train", "data=hotel_laptop", "paths.runs=null"], "paths.runs=null: expected a folder"),
+        (["train", "data=hotel_laptop", "data.root=nowhere"], "nowhere/hotel/train.jsonl"),
         (["train", "+data.colour=red"], "unexpected keyword argument 'colour'"),
         (["train", "trainer.epochs=0"], "trainer.epochs=0: expected a whole number from 1"),
         (["train", "trainer.device=gpu"], "trainer.device='gpu': expected auto, cpu or cuda"),
@@ -158,7 +158,10 @@ def test_unknown_verb(command: Command) -> None:
         (["benchmark", "experiment=nope"], "experiment=nope: there is no such option; expected one of amazon_reviews"),
         (["benchmark", "data=my_files"], "data.source.path is not set: give the source's file"),
         (["benchmark", "backbone.name=???"], "backbone.name is not set: give backbone.name=VALUE"),
-        (["train", "task=extraction", "task.types=[a,b,a]"], "'a' is there twice, and would count twice; name it once"),
+        (
+            ["train", "data=hotel_laptop", "task=extraction", "task.types=[a,b,a]"],
+            "'a' is there twice, and would count twice; name it once",
+        ),
         (["train", "--seed=3"], "--seed=3: settings are written without dashes: seed=3"),
         (["train", "--seed", "3"], "--seed: settings are written without dashes: seed=3"),
         (["train", "--mutirun"], "or did you mean --multirun?"),
@@ -173,7 +176,7 @@ def test_unknown_verb(command: Command) -> None:
         (["report", "runs=[5]"], "runs=[5]: expected a folder of runs"),
         (["report", "runs=.", "output=5"], "output=5: expected a file's name"),
         (["report", "runs=.", "formats=5"], "formats=[5]: expected some of html"),
-        (["train", "paths=null"], "paths=null: expected folders"),
+        (["train", "data=hotel_laptop", "paths=null"], "paths=null: expected folders"),
         (["report", "runs=[]"], "runs=[]: expected a folder of runs"),
         (["report", "runs=.", "output=null"], "output=null: expected a file's name, such as output=report.html"),
         (

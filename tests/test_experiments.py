@@ -97,7 +97,7 @@ def test_my_matrix_runs_as_soon_as_paths_are_given(tmp_path: Path, capsys: pytes
     (tmp_path / "b.txt").write_text(texts, encoding="utf-8")
     given = ["experiment=my_matrix", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt"]
     small = ["backbone=tiny_random", "trainer.epochs=1", "trainer.device=cpu", "benchmark.seeds=[1]", "source.name=a"]
-    small.append("trainer.least_steps=0")
+    small.append("trainer.min_steps=0")
     less = ["benchmark.only=[source_only,masked_lm]"]
     overrides = [lengthen(o) for o in [*given, *small, *less, f"paths.runs={tmp_path}/runs"]]
     done = benchmark(compose("benchmark", overrides), overrides)

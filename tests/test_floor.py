@@ -66,7 +66,7 @@ def test_where_terms_have_polarities_the_opinion_word_tells_which() -> None:
         text = f"The {part} is {opinion}."
         span = domadapt.data.records.Span(text.index(part), text.index(part) + len(part), kind)
         records.append(domadapt.data.records.Record(str(number), "a", text, spans=(span,)))
-    parser, floor = SpacyParser(), PathRules(rules=10, longest=3, least=1, share=0.3)
+    parser, floor = SpacyParser(), PathRules(rules=10, longest=3, min_uses=1, opinion_share=0.3)
     texts = [domadapt.data.domains.UnlabelledText("0", "b", "The fan is dull and the hinge is sharp.")]
     trees = [*parser.parse(texts)]
     floor.learn(records, [*parser.parse(records)])

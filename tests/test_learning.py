@@ -68,7 +68,7 @@ def test_a_structure_that_only_the_tree_tells_is_learnt_from_the_tree_alone(tmp_
         *("backbone=tiny_random", "parser=conllu", f"parser.path={tmp_path}/parses.conllu"),
         *(
             "trainer.epochs=20",
-            "trainer.least_steps=0",
+            "trainer.min_steps=0",
             "trainer.learning_rate=3e-3",
             "trainer.precision=32",
             f"paths.cache={tmp_path}/cache",
@@ -108,7 +108,7 @@ def test_a_shift_of_words_is_closed_by_substitution_and_not_without(tmp_path: Pa
     common = [
         *("data=my_files", f"data.source.path={tmp_path}/source.jsonl", f"data.target.path={tmp_path}/target.jsonl"),
         *(f"data.target.test_path={tmp_path}/test.jsonl", "backbone=tiny_random", f"paths.cache={tmp_path}/cache"),
-        *("trainer.epochs=12", "trainer.least_steps=0", "trainer.learning_rate=3e-3", "trainer.precision=32"),
+        *("trainer.epochs=12", "trainer.min_steps=0", "trainer.learning_rate=3e-3", "trainer.precision=32"),
     ]
     on = ["adaptation=term_substitution", "selection=last"]  # source dev is perfect before the first text is rewritten
     found = domadapt.train([*common, *on, f"paths.run={tmp_path}/on"])

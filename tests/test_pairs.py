@@ -45,7 +45,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pairs")
     source = [((one, other), label) for one, other, label in PAIRS]
     target = [{"text": one.replace("good", "fine"), "text_pair": other} for one, other, _ in PAIRS]
-    small = ["backbone=tiny_random", "trainer.epochs=2", "trainer.least_steps=1", "trainer.precision=32"]
+    small = ["backbone=tiny_random", "trainer.epochs=2", "trainer.min_steps=1", "trainer.precision=32"]
     given = [*small, "adaptation=recipe", f"paths.run={folder}/run", f"paths.cache={folder}/cache"]
     domadapt.train(given, source=source, target=target)
     return folder / "run"
@@ -109,7 +109,7 @@ def test_a_noun_of_both_texts_is_replaced_alike(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "source.jsonl", rows())
     write_jsonl(tmp_path / "target.jsonl", [{"text": "The pasta is old.", "text_pair": "A waiter had the soup."}] * 9)
     files = ["data=my_files", f"source.path={tmp_path}/source.jsonl", f"target.path={tmp_path}/target.jsonl"]
-    all_of_it = ["adaptation.term_substitution.share=1", "adaptation.term_substitution.others=1"]
+    all_of_it = ["adaptation.term_substitution.sentence_share=1", "adaptation.term_substitution.noun_probability=1"]
     given = ["adaptation=term_substitution", *all_of_it, "backbone=tiny_random", f"paths.cache={tmp_path}"]
     session, _ = build(domadapt.compose("train", [*files, *given]))
     method: Any = session.methods["term_substitution"]

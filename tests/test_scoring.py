@@ -11,7 +11,7 @@ import domadapt
 from domadapt.config.overrides import adapting
 from tests.support import Command, records, write_jsonl
 
-SMALL = ["backbone=tiny_random", "trainer.epochs=1", "trainer.extra_epochs=0", "trainer.least_steps=0"]
+SMALL = ["backbone=tiny_random", "trainer.epochs=1", "trainer.extra_epochs=0", "trainer.min_steps=0"]
 
 
 @pytest.fixture(scope="module", params=["sequence", "token"])
@@ -99,7 +99,7 @@ def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command
     labelled.write_text("text,label\n" + "".join(f'"{r["text"]}",{r["label"]}\n' for r in rows), encoding="utf-8")
     other.write_text("text,label\nFine lens.,yes\nDull lens.,no\nFine fan.,yes\nDull fan.,no\n", encoding="utf-8")
     (tmp_path / "b.txt").write_text("".join(f"{r['text']}\n" for r in records("laptop", 8)), encoding="utf-8")
-    plain = ["adaptation=none", f"paths.cache={tmp_path}/cache", "trainer.epochs=1", "trainer.least_steps=0"]
+    plain = ["adaptation=none", f"paths.cache={tmp_path}/cache", "trainer.epochs=1", "trainer.min_steps=0"]
     first = ["backbone=tiny_random", *plain, f"paths.run={tmp_path}/first"]
     domadapt.adapt(labelled, tmp_path / "b.txt", first)
     still = [*plain, "trainer.learning_rate=1e-12"]

@@ -19,7 +19,7 @@ from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.card import score_warnings, typical_words
-from domadapt.training.options import LEAST_STEPS, read_options
+from domadapt.training.options import MIN_STEPS, read_options
 from tests.support import records, write_jsonl
 
 TINY = ("backbone=tiny_random", "trainer.device=cpu", "trainer.precision=32", "trainer.batch_size=8", "max_pieces=32")
@@ -32,9 +32,9 @@ def test_few_texts_make_as_many_steps_as_training_needs(texts: int, passes: int)
     batches = -(-round(0.9 * texts) // options.batch_size)
     assert options.passes(batches) == passes
     steps = passes * batches * options.epochs
-    assert steps >= LEAST_STEPS
-    assert passes == 1 or steps - LEAST_STEPS < batches * options.epochs  # and no more than one pass too many
-    assert read_options(compose("train", [*given, "trainer.least_steps=0"])).passes(batches) == 1
+    assert steps >= MIN_STEPS
+    assert passes == 1 or steps - MIN_STEPS < batches * options.epochs  # and no more than one pass too many
+    assert read_options(compose("train", [*given, "trainer.min_steps=0"])).passes(batches) == 1
 
 
 @pytest.mark.parametrize("data", ["hotel_laptop", "aspect_opinion", "amazon_reviews", "joint_absa", "memd"])
@@ -56,7 +56,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         source = [f"source.path={folder}/a.jsonl"]
     texts = [row["text"] for row in records("laptop", 20, 5)] + ["Overnight charging drains, hinges squeak badly."] * 10
     (folder / "b.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    given = ["data=my_files", *source, f"target.path={folder}/b.txt", *TINY, "trainer.least_steps=60"]
+    given = ["data=my_files", *source, f"target.path={folder}/b.txt", *TINY, "trainer.min_steps=60"]
     own = [f"paths.run={folder}/run", f"paths.cache={folder}/cache", "trainer.learning_rate=1e-3"]
     return folder, domadapt.train([*given, *own])
 
@@ -86,7 +86,7 @@ def test_a_run_without_target_labels_leaves_a_card(run: tuple[Path, dict[str, An
     assert card.expected is not None
     told = {warning.text.split(":")[0]: warning.command for warning in card.warnings}
     assert told["target unlike source"].startswith("domadapt audit data=my_files source.path=")
-    assert told["72 steps in all, few to learn from"] == "domadapt train ... trainer.least_steps=300"
+    assert told["72 steps in all, few to learn from"] == "domadapt train ... trainer.min_steps=300"
     assert read_card(folder / "run", "of another run") is None
     words = as_lines(card)
     assert f"domadapt predict model={folder}/run/model" in words
@@ -112,7 +112,7 @@ def test_the_command_line_ends_with_the_card(
     run: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, metrics = run
-    cfg = compose("train", [f"paths.run={folder}/run"])
+    cfg = compose("train", ["data=hotel_laptop", f"paths.run={folder}/run"])
     monkeypatch.setattr("domadapt.runs.status.finished", lambda _: metrics)
     monkeypatch.setattr("domadapt.benchmarking.launching.searching", lambda: False)  # Hydra is not there to be asked
     cli.train(cfg, [])
@@ -121,7 +121,7 @@ def test_the_command_line_ends_with_the_card(
 
 def test_data_that_a_program_holds_is_trained_on(tmp_path: Path) -> None:
     pairs = [(str(row["text"]), str(row["label"])) for row in records("camera", 24)]
-    own = [*TINY, "trainer.epochs=1", "trainer.least_steps=0", f"paths.cache={tmp_path}/cache"]
+    own = [*TINY, "trainer.epochs=1", "trainer.min_steps=0", f"paths.cache={tmp_path}/cache"]
     metrics = domadapt.train(
         [*own, f"paths.run={tmp_path}/run"], source=pairs, target=["The fan whines.", "It is fast."]
     )
@@ -139,7 +139,7 @@ def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypat
     monkeypatch.setattr(term_substitution, "telling_nouns", lambda r, p: seen.extend(r) or kept(r, p))
     run = ["data=my_files", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt", *TINY]
     run += [f"target.train_path={tmp_path}/few.csv", "target_labels=all", "adaptation=term_substitution"]
-    run += ["trainer.epochs=1", "trainer.least_steps=0", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
+    run += ["trainer.epochs=1", "trainer.min_steps=0", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
     metrics = domadapt.train(run)
     card = read_card(tmp_path / "run")
     assert card is not None and metrics["counts"]["source_train"] > card.source_texts == len(seen)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.tables import KINDS, MISSING, PAGES, RESULTS, ROOT, written
+from benchmarks.tables import ALL, KINDS, MISSING, PAGES, RESULTS, ROOT, _read, costs, written
 
 RUNS = """pair,method,role,seed,span_f1,aspect_f1,train_seconds,regret,expected,expected_low,expected_high,decoding,\
-network
-a → b,source_only,source_only,1,60.0,50.0,20,1.0,58.0,50.0,66.0,Viterbi 0.5,x
-a → b,recipe,adapted,1,66.0,60.0,60,0.0,70.0,68.0,72.0,Viterbi 0.5,y
-b → a,recipe,adapted,1,70.0,60.0,40,0.5,69.0,60.0,75.0,Viterbi 0.5,z
+network,processor,precision,commit
+a → b,source_only,source_only,1,60.0,50.0,20,1.0,58.0,50.0,66.0,Viterbi 0.5,x,some,32,abc
+a → b,recipe,adapted,1,66.0,60.0,60,0.0,70.0,68.0,72.0,Viterbi 0.5,y,some,32,abc
+b → a,recipe,adapted,1,70.0,60.0,40,0.5,69.0,60.0,75.0,Viterbi 0.5,z,some,32,abc
 """
 GAINS = """score,pair,method,other,pairs,seeds,before,after,gain,low,high,over,p_some_pair,p_other_pairs,gap_closed,\
 gap_low,gap_high
@@ -46,6 +46,10 @@ def test_every_block_of_the_pages_is_what_its_source_gives() -> None:
         ),
         ("scores: some span_f1", "| `recipe` | 66.0 | 70.0 | 68.0 |"),
         ("scores: some span_f1", "| `source_only` | 60.0 | – |  |"),
+        (
+            "claims: some=no",
+            "| `recipe` − `source_only`, spans: made-up pairs | 65.5 → 68.0 | +2.5 (+1.5 to +3.5) | seeds |",
+        ),
         ("costs: some", "| `recipe` | 60 | 4.0 | 0.2 | 2.5 | 1 of 2 |"),
         (
             "summary: some",
@@ -65,6 +69,60 @@ def test_a_block_is_written_anew_and_the_prose_around_it_is_kept(results: Path, 
     assert written(found, results=results) == found
 
 
+def gain(name: str, score: str, method: str, pair: str = ALL) -> float:
+    rows = [
+        r for r in _read(RESULTS / f"{name}.gains.csv") if (r["score"], r["method"], r["pair"]) == (score, method, pair)
+    ]
+    return next(float(r["gain"]) for r in rows if r["other"] == "source_only")
+
+
+def gained(name: str) -> str:
+    """On how many pairs the recipe's mean gain in span F1 is above zero."""
+    rows = [r for r in _read(RESULTS / f"{name}.gains.csv") if (r["score"], r["method"]) == ("span_f1", "recipe")]
+    found = [float(r["gain"]) > 0 for r in rows if r["other"] == "source_only" and r["pair"] != ALL]
+    return f"{sum(found)} of {len(found)}"
+
+
+def covered(*names: str) -> str:
+    """In how many runs of source_only and the recipe the true score lies in the expected range."""
+    runs = [r for name in names for r in _read(RESULTS / f"{name}.csv") if r["method"] in ("source_only", "recipe")]
+    inside = [
+        float(r["expected_low"]) <= float(r["span_f1"]) <= float(r["expected_high"]) for r in runs if r["expected"]
+    ]
+    return f"{sum(inside)} of {len(inside)}"
+
+
+def cost(method: str, column: int) -> str:
+    [line] = [line for line in costs(RESULTS, ["memd"]).splitlines() if line.startswith(f"| `{method}` |")]
+    return line.split(" | ")[column]
+
+
+def test_numbers_in_prose_are_those_of_the_tables() -> None:
+    times, device = cost("recipe", 2), gain("joint_absa", "span_f1", "recipe", "rest → device")
+    said = {
+        "README.md": (
+            f"(restaurants → devices: {device:+.1f})",
+            f"gains {gain('syntax_gnn', 'span_f1', 'gnn'):.1f} points over source-only",
+            f"it gains {gain('syntax_gnn', 'span_f1', 'gnn@linear'):.1f}.",
+            f"off by {cost('recipe', 4)} to {cost('source_only', 4)} points",
+            f"takes {times} times as long as source-only",
+        ),
+        "CHANGELOG.md": (f"{gain('memd', 'span_f1', 'recipe'):+.1f} span F1",),
+        "docs/recipe.md": (f"takes {times} times as long",),
+        "docs/concepts.md": (
+            f"in {covered('memd')} runs",
+            f"in {covered('memd_restaurant', 'joint_absa', 'cross_ner')}.",
+        ),
+        "docs/howto/choose.md": (
+            f"{gained('memd')} development and {gained('memd_restaurant')} confirmation pairs",
+            f"takes {times} times what source-only takes",
+        ),
+    }
+    for page, phrases in said.items():
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        assert [phrase for phrase in phrases if phrase not in text] == [], page
+
+
 def test_every_kind_of_block_is_used() -> None:
     texts = "".join(path.read_text(encoding="utf-8") for path in PAGES)
     assert {*re.findall(r"<!-- (\w+): ", texts)} <= {*KINDS}
@@ -81,7 +139,7 @@ def test_results_are_few_tidy_and_name_no_machine() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("<!-- tabel: some -->\n<!-- end -->", "tabel.*: no such block; there are summary, scores"),
+        ("<!-- tabel: some -->\n<!-- end -->", "tabel.*: no such block; there are summary, claims, scores"),
         ("<!-- scores: some span_f1 -->\n", "a block without an end"),
         ("<!-- scores: a b -->\n<!-- scores: a b -->\n<!-- end -->", "a block without an end"),
         ("<!-- settings: nowhere -->\n<!-- end -->", "settings: nowhere: no such file or folder"),

@@ -58,7 +58,7 @@ def test_a_missing_file_is_told_before_training(tmp_path: Path) -> None:
 
 def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Labels are first made after an epoch, so that a run of one learns from none."""
-    late = "adaptation.self_training.start=1.0"
+    late = "adaptation.self_training.start_after=1.0"
     run(tmp_path, "late", "adaptation=self_training", late, "trainer.epochs=1")
     assert "self_training: it begins after epoch 1, and there are 1 (trainer.epochs), so it does nothing" in caplog.text
     caplog.clear()

@@ -17,7 +17,7 @@ from typing import Any
 
 COMPLETION = ("-sc", "--shell-completion")
 USAGE = """\
-domadapt VERB [overrides]      label one domain, work in another
+domadapt VERB [overrides]      labels in one domain, raw text in another: train, adapt, predict
 
   adapt       your labelled file, your new texts, the recipe: domadapt adapt labelled.csv new_domain.txt
               model=RUN goes on from a saved model, for newer texts
@@ -35,7 +35,7 @@ domadapt VERB [overrides]      label one domain, work in another
   analyze     what a model's heads and layers know, before and after fine-tuning
   report      one HTML file from run folders: domadapt report runs/mine
 
-Overrides are Hydra's: domadapt train data=my_files source.path=a.csv target.path=b.txt injection=[lisa,gnn]
+Overrides are Hydra's: domadapt train source.path=a.csv target.path=b.txt injection=[lisa,gnn]
   domadapt VERB --help      the verb's settings and what can be chosen
   domadapt VERB --cfg job   the configuration as composed
   domadapt train -m seed=1,2,3      a sweep

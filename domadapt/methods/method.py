@@ -74,7 +74,7 @@ class Method(nn.Module):
     augments: bool = False  #: it changes the source's text from epoch to epoch (:meth:`augment`)
     used_at_prediction: bool = False  #: it is part of the model that is saved; otherwise a stock one is left behind
     whole_vocabulary: bool = False  #: it trains embeddings of pieces that training need not meet
-    rate: float = 1.0  #: learning rate of its own parameters, times the run's
+    rate_factor: float = 1.0  #: learning rate of its own parameters, times the run's
     name: str = ""  #: what the configuration calls it
     session: Session  #: what the run works with, from :meth:`attach` on
 
@@ -127,7 +127,7 @@ class Method(nn.Module):
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
         """Its parameters with their peak learning rates, as torch's optimisers take them."""
-        return [{"params": list(self.parameters()), "lr": self.rate * rate}]
+        return [{"params": list(self.parameters()), "lr": self.rate_factor * rate}]
 
     def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """Which weights of the encoder are scored and saved: averaged, folded, the teacher's.

@@ -23,8 +23,8 @@ class PathRules:
     Args:
         rules: at most.
         longest: arcs of a path.
-        least: uses of a word in the source before it can be listed as an opinion word.
-        share: of them that must stand in opinions, from 0 to 1.
+        min_uses: uses of a word in the source before it can be listed as an opinion word.
+        opinion_share: of them that must stand in opinions, from 0 to 1.
     """
 
     kinds: frozenset[str]  #: span types of terms
@@ -33,11 +33,11 @@ class PathRules:
     rules: dict[Path, Rule]  #: in the order they were taken
     judged: dict[str, str]  #: by opinion word, the type of the terms that it mostly goes with in the source
 
-    def __init__(self, rules: int, longest: int, least: int, share: float) -> None:
-        for name, value in (("least", least), ("rules", rules), ("longest", longest)):
+    def __init__(self, rules: int, longest: int, min_uses: int, opinion_share: float) -> None:
+        for name, value in (("min_uses", min_uses), ("rules", rules), ("longest", longest)):
             in_range(f"floor.path_rules.{name}", value, 1)
-        in_range("floor.path_rules.share", share, 0.0, 1.0)
-        self.least, self.share, self.most, self.longest = least, share, rules, longest
+        in_range("floor.path_rules.opinion_share", opinion_share, 0.0, 1.0)
+        self.min_uses, self.opinion_share, self.most, self.longest = min_uses, opinion_share, rules, longest
 
     def learn(self, records: Sequence[Record], parses: Sequence[Parse]) -> dict[str, Any]:
         """Read everything off the source; returns what to record of it."""
@@ -54,7 +54,7 @@ class PathRules:
             for span in [span for span in record.spans or () if span.type not in self.kinds]:
                 for place in range(*(parse.within(span.start, span.end) or (0, 0))):
                     met.setdefault(words[place], Counter())[span.type] += 1
-        listed = sorted(opinion_words(records, parses, self.kinds, self.least, self.share))
+        listed = sorted(opinion_words(records, parses, self.kinds, self.min_uses, self.opinion_share))
         self.opinions = {word: met[word].most_common(1)[0][0] if word in met else "" for word in listed}
         self.term_type = next(kind for kind, _ in every.most_common() if kind in self.kinds)
         rules = path_rules(records, parses, self.kinds, self.opinions, self.most, self.longest)

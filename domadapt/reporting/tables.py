@@ -113,7 +113,7 @@ def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
     if any(row.source is not None and not row.method.runs[0].source_test for row in lines):
         remarks.append("source: the score on the source's dev part, for want of a source test")
     if any(row.regret is not None for row in lines):
-        remarks.append("regret: points that the best checkpoint by target labels, which nobody may choose by, has more")
+        remarks.append("regret: points lost against the best checkpoint in hindsight, by target labels")
     if len({row.method.seeds for row in lines}) > 1:
         remarks.append("the methods were not all run with the same seeds")
     if pair.repeated:

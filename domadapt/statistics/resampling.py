@@ -78,9 +78,7 @@ class Mean:
     values: FloatArray  #: (units,) on the test items as they are; a unit is one seed on one pair
     weights: FloatArray  #: (units,) that add up to 1
     units: tuple[tuple[str, int], ...]  #: pair and seed
-    networks: tuple[
-        frozenset[str], ...
-    ]  #: (units,) keys of what was scored; those that share one are drawn together
+    networks: tuple[frozenset[str], ...]  #: (units,) keys of what was scored; those that share one are drawn together
     items: FloatArray | None  #: (resamples, units) values on resampled test items; None where only the scores are known
 
     @property

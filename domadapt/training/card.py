@@ -280,7 +280,7 @@ def _warnings(
         yield CardWarning(f"{empty} of {texts} target texts have no span", look)
     if (steps := metrics.curve[-1].step) < FEW_STEPS:
         yield CardWarning(
-            f"{steps} steps in all, few to learn from", _again(metrics, "trainer.least_steps", 3 * FEW_STEPS)
+            f"{steps} steps in all, few to learn from", _again(metrics, "trainer.min_steps", 3 * FEW_STEPS)
         )
     if (lost := session.truncation["target"].texts) > CUT * texts:
         cut_off = f"{lost} of {texts} target texts are longer than {session.max_pieces} pieces; their rest is not read"

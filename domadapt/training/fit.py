@@ -50,8 +50,8 @@ def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logge
     if passes > 1:
         log.info(
             "%d texts make %d steps an epoch, which are few: each of %d epochs goes over them %d times, %d steps in "
-            "all (trainer.least_steps=%d; 0 goes over them once)",
-            *(len(session.source), len(loader) // passes, options.epochs, passes, steps, options.least_steps),
+            "all (trainer.min_steps=%d; 0 goes over them once)",
+            *(len(session.source), len(loader) // passes, options.epochs, passes, steps, options.min_steps),
         )
     for name, method in session.methods.items():
         if session.task.kind in method.tasks and method.first_epoch >= options.epochs:

@@ -20,7 +20,7 @@ RANGES = {
     "checkpoint_seconds": (0, 1e9),
 }
 CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
-LEAST_STEPS = 300  # of training on a user's own files, unless told
+MIN_STEPS = 300  # of training on a user's own files, unless told
 SMALL = 2**20  # bytes of a user's files
 MOST_THREADS = 1024  # more crash torch where the system has no room for them
 
@@ -36,7 +36,7 @@ class TrainerOptions:
     hardware: str | None
     threads: int
     epochs: int
-    least_steps: int
+    min_steps: int
     batch_size: int
     target_batch_size: int
     evaluation_batch_size: int
@@ -62,14 +62,14 @@ class TrainerOptions:
         if type(self.threads) is not int or not 0 <= self.threads <= MOST_THREADS:
             expected = f"a whole number from 1 to {MOST_THREADS}, or 0 for torch's choice"
             raise ValueError(f"trainer.threads={self.threads!r}: expected {expected}")
-        _whole("trainer.least_steps", self.least_steps, 0, " (epochs as they are)")
+        _whole("trainer.min_steps", self.min_steps, 0, " (epochs as they are)")
 
     def passes(self, batches: int) -> int:
-        """How often an epoch goes over the labelled texts, so that all epochs together make ``least_steps``.
+        """How often an epoch goes over the labelled texts, so that all epochs together make ``min_steps``.
 
         Epochs stay as many: there is a checkpoint for each, and methods count them.
         """
-        return max(1, math.ceil(self.least_steps / max(1, self.epochs * batches)))
+        return max(1, math.ceil(self.min_steps / max(1, self.epochs * batches)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
     _whole("trainer.epochs", given["epochs"], 1)
     _whole("trainer.extra_epochs", trainer["extra_epochs"], 0)
     given["epochs"] += trainer["extra_epochs"]
-    if given["least_steps"] is None:
-        given["least_steps"] = LEAST_STEPS if own_files(cfg["data"]) else 0
+    if given["min_steps"] is None:
+        given["min_steps"] = MIN_STEPS if own_files(cfg["data"]) else 0
     options = TrainerOptions(**given)
     _whole("max_pieces", cfg["max_pieces"], 3, "; two pieces are special ones")
     if type(seed := cfg["seed"]) is not int or not 0 <= seed < 2**32:

@@ -43,9 +43,9 @@ class SharedNetwork:
         reads: tuple[object, ...] = (domains.source_train, session.task.labels)
         reads += (domains.source_dev, domains.unlabelled) if read else ()
         content = hashlib.sha256(repr(reads).encode()).hexdigest()
-        name = _digest(cell_key(config.values, without=("data",)), content, config.options.least_steps)
+        name = _digest(cell_key(config.values, without=("data",)), content, config.options.min_steps)
         self.key = None if read else name
-        asked = config.values["paths"]["share_source"]
+        asked = config.values["paths"]["share_networks"]
         self.shared = ((config.pairs or 0) > 1 and not read) if asked is None else bool(asked)
         self._files = [
             session.cache / f"network-{name}-epoch={epoch}.safetensors" for epoch in range(1, config.options.epochs + 1)

@@ -364,7 +364,7 @@ def test_what_was_mended_is_counted_as_read_not_at_every_epoch(tmp_path: Path) -
                 *overrides,
                 "data.dev_by=record",
                 "adaptation=term_substitution",
-                "adaptation.term_substitution.share=1.0",
+                "adaptation.term_substitution.sentence_share=1.0",
                 f"trainer.epochs={n}",
             ]
         )["counts"]["warnings"][often]

@@ -44,7 +44,9 @@ def made(folder: Path, *more: str) -> TermSubstitution:
 
 
 def test_rewritten_sentences_keep_their_labels_and_speak_of_the_target(tmp_path: Path) -> None:
-    method = made(tmp_path, "adaptation.term_substitution.share=1.0", "adaptation.term_substitution.terms=1.0")
+    method = made(
+        tmp_path, "adaptation.term_substitution.sentence_share=1.0", "adaptation.term_substitution.term_probability=1.0"
+    )
     records = method.session.domains.source_train
     for epoch in range(3):
         for before, after in zip(records, method.augment(records, epoch, np.random.default_rng(epoch)), strict=True):
@@ -60,7 +62,9 @@ def test_rewritten_sentences_keep_their_labels_and_speak_of_the_target(tmp_path:
 
 
 def test_a_record_that_another_method_has_changed_is_left_alone(tmp_path: Path) -> None:
-    method = made(tmp_path, "adaptation.term_substitution.share=1.0", "adaptation.term_substitution.terms=1.0")
+    method = made(
+        tmp_path, "adaptation.term_substitution.sentence_share=1.0", "adaptation.term_substitution.term_probability=1.0"
+    )
     changed = [Record(r.id, r.domain, f"{r.text} ", r.label, r.spans) for r in method.session.domains.source_train]
     assert all(a is b for a, b in zip(method.augment(changed, 0, np.random.default_rng(0)), changed, strict=True))
 
@@ -160,7 +164,9 @@ def test_nouns_that_go_with_a_class_stay() -> None:
 @pytest.mark.parametrize("named", [True, False])
 def test_several_span_types_that_are_nouns(tmp_path: Path, named: bool) -> None:
     """Where a noun tells its type nothing is rewritten, neither spans nor other nouns; else all of them are terms."""
-    method = made(tmp_path, "adaptation.term_substitution.share=1.0", "adaptation.term_substitution.terms=1.0")
+    method = made(
+        tmp_path, "adaptation.term_substitution.sentence_share=1.0", "adaptation.term_substitution.term_probability=1.0"
+    )
     records = method.session.domains.source_train
     typed = tuple(
         replace(

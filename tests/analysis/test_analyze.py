@@ -124,7 +124,7 @@ def test_a_model_without_attention(command: Command, tmp_path: Path) -> None:
     settings = [
         "backbone=rnn_from_scratch",
         "trainer.epochs=1",
-        "trainer.least_steps=0",
+        "trainer.min_steps=0",
         "trainer.checkpoint_seconds=60",
     ]
     train([*data, *settings, f"paths.run={tmp_path}/rnn"])
@@ -146,7 +146,7 @@ CLOSED = {
 def test_what_cannot_be_had_is_left_out_with_the_reason(kind: str, command: Command, tmp_path: Path) -> None:
     data = [word for word in corpora(tmp_path) if word.startswith("data")]
     write_jsonl(tmp_path / "source.jsonl", records("camera", 60))  # enough for probes
-    settings = ["trainer.epochs=1", "trainer.least_steps=0", "trainer.checkpoint_seconds=60", "trainer.precision=32"]
+    settings = ["trainer.epochs=1", "trainer.min_steps=0", "trainer.checkpoint_seconds=60", "trainer.precision=32"]
     train([*data, *of_family(tmp_path / "backbone", kind), *settings, f"paths.run={tmp_path}/run"])
     code, out, err = command("analyze", f"model={tmp_path}/run", *data, "texts=60", "scored_texts=4")
     assert code == 0, err

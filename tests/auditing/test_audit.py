@@ -121,5 +121,6 @@ def test_a_task_chooses_the_annotation(tmp_path: Path) -> None:
     ("override", "told"), [("seed=x", "seed='x': expected a whole number"), ("data=my_files", "source.path is not set")]
 )
 def test_an_error_of_the_user(override: str, told: str, command: Command) -> None:
-    code, _, err = command("audit", override, "output=null")
+    data = [] if override.startswith("data=") else ["data=hotel_laptop"]
+    code, _, err = command("audit", *data, override, "output=null")
     assert code == 2 and told in err

@@ -89,7 +89,7 @@ def test_a_failed_cell_is_told_at_the_end_and_stops_no_other(
 
 def test_a_cell_is_called_as_the_matrix_calls_it(tmp_path: Path) -> None:
     matrix = {
-        "strong": '["injection=gnn","injection.gnn.agreement=0.5"]',
+        "strong": '["injection=gnn","injection.gnn.agreement_weight=0.5"]',
         "few": '["target_labels=8"]',
         "plain": '["method=other"]',
     }

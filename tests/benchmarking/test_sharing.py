@@ -50,7 +50,7 @@ def run(folder: Path, target: str, *more: str, cache: str = "cache") -> dict[str
     for part, shift in (("path", 5), ("test_path", 6)):
         file = write_jsonl(folder / f"{target}-{part}.jsonl", records(target, 20, shift + len(target)))
         given.append(f"data.target.{part}={file}")
-    given += [f"data.target.name={target}", "paths.share_source=true", "trainer.precision=32", "trainer.threads=1"]
+    given += [f"data.target.name={target}", "paths.share_networks=true", "trainer.precision=32", "trainer.threads=1"]
     given.append("trainer.regret=true")
     return domadapt.train([*given, f"paths.cache={folder}/{cache}", f"paths.run={folder}/{cache}-{target}", *more])
 
@@ -82,13 +82,13 @@ def test_two_targets_train_one_network_and_each_has_its_own_scores(
     assert "fit" in first["seconds"] and "fit" not in second["seconds"]
 
 
-@pytest.mark.parametrize("more", [["adaptation=masked_lm"], [method("ReadsTarget")], ["paths.share_source=false"]])
+@pytest.mark.parametrize("more", [["adaptation=masked_lm"], [method("ReadsTarget")], ["paths.share_networks=false"]])
 def test_what_reads_the_target_is_trained_for_every_target(tmp_path: Path, steps: list[int], more: list[str]) -> None:
     first = run(tmp_path, "laptop", *more)
     trained = len(steps)
     second = run(tmp_path, "phone", *more)
     assert len(steps) == 2 * trained
-    shared = "share_source" not in more[0]
+    shared = "share_networks" not in more[0]
     assert (first["training"] is None) == shared == (second["training"] is None)
     assert len(list((tmp_path / "cache").glob("network-*"))) == 4 * shared
 
@@ -112,9 +112,9 @@ def test_another_network_is_not_taken(
 
 
 def test_benchmarks_of_several_pairs_share_unasked(tmp_path: Path) -> None:
-    run(tmp_path, "laptop", "paths.share_source=null")
+    run(tmp_path, "laptop", "paths.share_networks=null")
     assert not list((tmp_path / "cache").glob("network-*"))
-    run(tmp_path, "phone", "paths.share_source=null", "+benchmark.pairs=[a,b]")
+    run(tmp_path, "phone", "paths.share_networks=null", "+benchmark.pairs=[a,b]")
     assert len(list((tmp_path / "cache").glob("network-*"))) == 2
 
 
@@ -129,7 +129,7 @@ def test_a_repaired_test_is_scored_without_training_again(
     tmp_path: Path, steps: list[int], monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     more = [method] if method else []
-    share = ["paths.share_source=true"]
+    share = ["paths.share_networks=true"]
     before = repaired(tmp_path, *more, *share, cache="cache")
     trained = len(steps)
     mended = records("laptop", 12, 6)
@@ -151,7 +151,7 @@ def test_a_benchmark_that_is_over_leaves_no_network_in_the_cache(tmp_path: Path)
     """Each epoch's weights are shared by its pairs, and of no use after them."""
     pairs = 'benchmark.pairs=["data.target.name=laptop","data.target.name=phone"]'
     given = [*corpora(tmp_path), "experiment=my_matrix", "benchmark.seeds=[1]", "benchmark.only=[source_only]", pairs]
-    given += [f"paths.cache={tmp_path}/cache", "paths.share_source=true"]
+    given += [f"paths.cache={tmp_path}/cache", "paths.share_networks=true"]
     overrides = [lengthen(override) for override in given]
     done = benchmark(compose("benchmark", overrides), overrides)
     assert len(done) == 2 and done[0]["training"] == done[1]["training"]

@@ -149,7 +149,7 @@ def test_the_example_in_the_yaml_trains(tmp_path: Path, command: Command) -> Non
         "task=classification",
         "backbone=tiny_random",
         "trainer.epochs=1",
-        "trainer.least_steps=0",
+        "trainer.min_steps=0",
         "trainer.device=cpu",
     ]
     code, _, err = command(

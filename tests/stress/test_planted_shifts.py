@@ -89,7 +89,7 @@ def accuracy_in_a_small_world(method: Method | None, shift: Callable[..., Tensor
 
 WORLDS = [
     ("mmd", moved, {"weight": 2.0}),
-    ("dann", moved, {"weight": 1.0, "rate": 0.1, "hidden": 4}),
+    ("dann", moved, {"weight": 1.0, "rate_factor": 0.1, "hidden": 4}),
     ("coral", moved, {"weight": 1.0}),
     ("coral", stretched, {"weight": 1.0, "means": False}),
     ("infomax", moved, {"weight": 1.0, "rho": 1.0}),
@@ -164,7 +164,7 @@ PROBLEMS: dict[Problem, tuple[str, list[str]]] = {
     planted_guideline: ("aspect_f1", ["trainer.epochs=6"]),
 }
 CASES = [  # the second learns from the first one's run
-    ("self_training", planted_company, ["start=0.4"]),
+    ("self_training", planted_company, ["start_after=0.4"]),
     ("distil", planted_company, []),
     ("infomax", planted_company, ["weight=1.0"]),
     ("guidelines", planted_guideline, ["not_terms=[device]"]),

@@ -160,16 +160,16 @@ class DomainAdversary(Matching):
     Args:
         hidden: width of the discriminator's two hidden layers.
         steepness: of the ramp; 10 in the paper.
-        rate: of the discriminator's learning, as a multiple of the run's.
+        rate_factor: of the discriminator, as a multiple of the run's.
         level, weight: see :class:`Matching`.
     """
 
-    def __init__(self, level: str | None, hidden: int, steepness: float, rate: float, weight: float) -> None:
+    def __init__(self, level: str | None, hidden: int, steepness: float, rate_factor: float, weight: float) -> None:
         super().__init__("dann", level, weight)
         in_range("dann.hidden", hidden, 1)
         in_range("dann.steepness", steepness, 0.0, 1e3)
-        in_range("dann.rate", rate, 0.0, 1e4)
-        self.hidden, self.steepness, self.rate = hidden, steepness, rate
+        in_range("dann.rate_factor", rate_factor, 0.0, 1e4)
+        self.hidden, self.steepness, self.rate_factor = hidden, steepness, rate_factor
 
     def attach(self, session: Session) -> None:
         super().attach(session)

@@ -1,6 +1,6 @@
 r"""The model learns its own labels of the target, beside the source.
 
-When a share ``start`` of training is over, and after each epoch that follows, the model labels the unlabelled target
+After a share ``start_after`` of training, and after each epoch that follows, the model labels the unlabelled target
 with the probabilities that decoding has. Sharpened, :math:`q_c \propto p_c^{1/T}`, they are learnt:
 
 .. math:: L = L_{task}(source) + w \cdot \frac{-\sum_i v_i \sum_c q_{ic} \log p_{ic}}{\sum_i v_i},
@@ -43,20 +43,21 @@ class SelfTraining(Method):
     """Pseudo-labels on the target.
 
     Args:
-        start: share of training's epochs before the first labels are made; at least one.
+        start_after: share of training's epochs before the first labels are made; at least one.
         temperature: of the labels, below 1 to sharpen.
-        sure: probability from which on a label counts fully.
+        confidence: probability from which on a label counts fully.
         weight: of the loss.
         average: whether a network that was trained on the source alone is a second teacher.
     """
 
-    def __init__(self, start: float, temperature: float, sure: float, weight: float, average: bool) -> None:
+    def __init__(self, start_after: float, temperature: float, confidence: float, weight: float, average: bool) -> None:
         super().__init__({"self_training": weight})
-        in_range("self_training.start", start, 0.0, 1.0)
+        in_range("self_training.start_after", start_after, 0.0, 1.0)
         in_range("self_training.temperature", temperature, 0.01, 10.0)
-        in_range("self_training.sure", sure, 0.0, 1.0)
+        in_range("self_training.confidence", confidence, 0.0, 1.0)
         one_of("self_training.average", average, True, False)
-        self.start, self.temperature, self.sure, self.average = start, temperature, sure, average
+        self.start_after, self.average = start_after, average
+        self.temperature, self.confidence = temperature, confidence
         self.reads = frozenset({"target", *(["source_only"] if average else [])})
         self.labels: dict[int, Tensor] = {}  # by number of the text: (rows, classes) log-probabilities
         self.counts = torch.ones(0)  # (classes,) what a label of each counts for
@@ -64,7 +65,7 @@ class SelfTraining(Method):
 
     def attach(self, session: Session) -> None:
         super().attach(session)
-        self.first_epoch = max(1, round(self.start * session.epochs))
+        self.first_epoch = max(1, round(self.start_after * session.epochs))
 
     @property
     def token(self) -> bool:
@@ -119,7 +120,7 @@ class SelfTraining(Method):
         labels, logits = self.own(step.target.batch, "labels"), logits_of(step.target)
         labelled = labels.exp().sum(-1) < 1.5  # zeros are no log-probabilities
         counts = self.counts.to(logits.device)
-        loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.sure, counts)
+        loss = soft_cross_entropy(logits[labelled], labels[labelled], self.temperature, self.confidence, counts)
         return {"self_training": step.target.weight * loss}
 
     def memory(self) -> dict[str, Any]:
@@ -158,7 +159,7 @@ def source_shares(session: Session) -> Tensor:
     return torch.from_numpy(np.bincount(classes, minlength=len(session.task.labels)) / max(1, len(classes))).float()
 
 
-def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, sure: float, counts: Tensor) -> Tensor:
+def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, confidence: float, counts: Tensor) -> Tensor:
     """Of sharpened labels, (rows, classes) log-probabilities, weighted by how sure they are; zero without any.
 
     Args:
@@ -171,6 +172,6 @@ def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, sure:
     """
     if not len(logits):
         return logits.sum()
-    weight = torch.where(labels.exp().amax(-1) > sure, 1.0, UNSURE) * counts[labels.argmax(-1)]
+    weight = torch.where(labels.exp().amax(-1) > confidence, 1.0, UNSURE) * counts[labels.argmax(-1)]
     losses = -((labels / temperature).softmax(-1) * F.log_softmax(logits, -1)).sum(-1)
     return (weight * losses).sum() / weight.sum().clamp(min=1e-8)  # a class that training's source has not counts for 0

@@ -1,10 +1,10 @@
 r"""Source sentences speak of the target's things, of other ones every epoch.
 
 The shift between reviews is mostly one of vocabulary: 7 to 12 % of aspect terms are shared. Each epoch a share of the
-source's sentences is rewritten: each annotated term is replaced, with probability ``terms``, by a noun phrase of the
-unlabelled target; each noun outside of spans, with probability ``others``, by one of its single nouns, plural for
-plural; labels stay where they are. The model learns that *where* a word stands makes it a term. Akin to CDRG
-(Yu et al. 2021), without a generator.
+source's sentences is rewritten: each annotated term is replaced, with probability ``term_probability``, by a noun
+phrase of the unlabelled target; each noun outside of spans, with probability ``noun_probability``, by one of its single
+nouns, plural for plural; labels stay where they are. The model learns that *where* a word stands makes it a term. Akin
+to CDRG (Yu et al. 2021), without a generator.
 
 A phrase x is drawn for a term by
 
@@ -76,20 +76,25 @@ class TermSubstitution(Method):
     """Source sentences with the target's nouns.
 
     Args:
-        share: of sentences that are rewritten in an epoch.
-        terms: probability that a term is replaced.
-        others: probability that a noun outside of spans is.
+        sentence_share: of sentences that are rewritten in an epoch.
+        term_probability: probability that a term is replaced.
+        noun_probability: probability that a noun outside of spans is.
         belief: whether a phrase stands where the network believes it to belong.
     """
 
     augments = True
 
-    def __init__(self, share: float, terms: float, others: float, belief: bool) -> None:
+    def __init__(self, sentence_share: float, term_probability: float, noun_probability: float, belief: bool) -> None:
         super().__init__()
-        for name, value in (("share", share), ("terms", terms), ("others", others)):
+        for name, value in (
+            ("sentence_share", sentence_share),
+            ("term_probability", term_probability),
+            ("noun_probability", noun_probability),
+        ):
             in_range(f"term_substitution.{name}", value, 0.0, 1.0)
         one_of("term_substitution.belief", belief, True, False)
-        self.share, self.terms, self.others, self.belief = share, terms, others, belief
+        self.sentence_share, self.belief = sentence_share, belief
+        self.term_probability, self.noun_probability = term_probability, noun_probability
         self.reads = frozenset({"corpus_parses", *(["target"] if belief else [])})
         self.kinds: frozenset[str] = frozenset()
         self.q: Tensor | None = None  # (phrases,) None before the target has been read
@@ -133,7 +138,7 @@ class TermSubstitution(Method):
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
         """A share of the records, rewritten; one that another method has changed already is left alone."""
         known = self.session.domains.source_train
-        chosen = random.random(len(records)) < self.share
+        chosen = random.random(len(records)) < self.sentence_share
         return [
             self._rewritten(record, random) if take and record is before else record
             for record, before, take in zip(records, known, chosen, strict=True)
@@ -146,7 +151,7 @@ class TermSubstitution(Method):
             noun = record.text[place.start : place.end].lower()
             if pair and noun in alike:
                 drawn = alike[noun]
-            elif random.random() < (self.terms if place.term else self.others):
+            elif random.random() < (self.term_probability if place.term else self.noun_probability):
                 drawn = self.pools[place.term, place.plural].draw(random)
             else:
                 drawn = None

@@ -34,19 +34,19 @@ class ExtraHead(Method):
         layer: which layer, counted from 0.
         shape: ``product`` (attention times arcs, as LIBERT's) or ``bias`` (arcs add to the scores).
         arcs: ``parents``, ``children`` or ``both``: whom a word may hear.
-        rate: learning rate of the head, times the run's: it is new, and its layer is not.
+        rate_factor: learning rate of the head, times the run's: it is new, and its layer is not.
     """
 
     reads = frozenset({"parses", "parses_at_prediction"})
     used_at_prediction = True
 
-    def __init__(self, layer: int, shape: str, arcs: str, rate: float) -> None:
+    def __init__(self, layer: int, shape: str, arcs: str, rate_factor: float) -> None:
         super().__init__()
         in_range("extra_head.layer", layer, 0)
-        in_range("extra_head.rate", rate, 0.0, 1e6)
+        in_range("extra_head.rate_factor", rate_factor, 0.0, 1e6)
         one_of("extra_head.shape", shape, "product", "bias")
         one_of("extra_head.arcs", arcs, "parents", "children", "both")
-        self.layer, self.product, self.arcs, self.rate = layer, shape == "product", arcs, rate
+        self.layer, self.product, self.arcs, self.rate_factor = layer, shape == "product", arcs, rate_factor
 
     def attach(self, session: Session) -> None:
         super().attach(session)

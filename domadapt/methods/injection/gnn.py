@@ -43,7 +43,7 @@ class GraphSupervision(Method):
         depth: number of graph layers: how far a word sees along the tree.
         masked: share of words whose node input is masked.
         temperature: of the agreement's softmax.
-        agreement, heads, relations: weights of the three losses.
+        agreement_weight, head_weight, relation_weight: those of the three losses.
     """
 
     reads = frozenset({"parses", "target"})
@@ -55,11 +55,11 @@ class GraphSupervision(Method):
         depth: int,
         masked: float,
         temperature: float,
-        agreement: float,
-        heads: float,
-        relations: float,
+        agreement_weight: float,
+        head_weight: float,
+        relation_weight: float,
     ) -> None:
-        super().__init__({"gnn/agreement": agreement, "gnn/head": heads, "gnn/relation": relations})
+        super().__init__({"gnn/agreement": agreement_weight, "gnn/head": head_weight, "gnn/relation": relation_weight})
         refuse_graph_settings("gnn", convolution, width, depth)
         if type(masked) not in (int, float) or not 0 < masked < 1:
             raise ValueError(f"gnn.masked={masked!r}: expected a share between 0 and 1, both excluded")

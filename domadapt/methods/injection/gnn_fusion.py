@@ -26,17 +26,17 @@ class GraphFusion(Method):
         convolution: ``gatv2``, ``gcn`` or ``relational``: see :class:`domadapt.models.graph_network.GraphNetwork`.
         width: of node states.
         depth: number of graph layers: how many arcs far a word sees.
-        rate: learning rate of network and gate, times the run's: they are new, and the encoder is not.
+        rate_factor: learning rate of network and gate, times the run's: they are new, and the encoder is not.
     """
 
     reads = frozenset({"parses", "parses_at_prediction"})
     used_at_prediction = True
 
-    def __init__(self, convolution: str, width: int, depth: int, rate: float) -> None:
+    def __init__(self, convolution: str, width: int, depth: int, rate_factor: float) -> None:
         super().__init__()
         refuse_graph_settings("gnn_fusion", convolution, width, depth)
-        in_range("gnn_fusion.rate", rate, 0.0, 1e6)
-        self.convolution, self.width, self.depth, self.rate = convolution, width, depth, rate
+        in_range("gnn_fusion.rate_factor", rate_factor, 0.0, 1e6)
+        self.convolution, self.width, self.depth, self.rate_factor = convolution, width, depth, rate_factor
 
     def attach(self, session: Session) -> None:
         super().attach(session)

@@ -36,15 +36,16 @@ class Relations(Method):
         layer: whose output is to tell them, counted from 0; -1 is the last.
         width: of the projections for arcs.
         relation_width: of those for relations.
-        heads, relations, tags: weights of the three losses.
+        head_weight, relation_weight, tag_weight: those of the three losses.
     """
 
     reads = frozenset({"parses", "target"})
 
     def __init__(
-        self, layer: int, width: int, relation_width: int, heads: float, relations: float, tags: float
+        self, layer: int, width: int, relation_width: int, head_weight: float, relation_weight: float, tag_weight: float
     ) -> None:
-        super().__init__({"relations/head": heads, "relations/relation": relations, "relations/tag": tags})
+        weights = {"relations/head": head_weight, "relations/relation": relation_weight, "relations/tag": tag_weight}
+        super().__init__(weights)
         if type(layer) is not int:
             raise ValueError(f"relations.layer={layer!r}: expected a whole number; -1 is the last layer")
         in_range("relations.width", width, 1)

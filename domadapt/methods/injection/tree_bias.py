@@ -30,20 +30,20 @@ class TreeBias(Method):
         layers: ``all``, or numbers of layers, counted from 0.
         max_distance: distances above it are one.
         mask: False, or the distance beyond which nothing is attended to; at most ``max_distance``.
-        rate: learning rate of the biases, times the run's: scalars that start at zero and weigh whole scores need more.
+        rate_factor: of the biases' learning rate, times the run's: scalars that start at zero need more.
     """
 
     reads = frozenset({"parses", "parses_at_prediction"})
     used_at_prediction = True
 
-    def __init__(self, layers: str | list[int], max_distance: int, mask: bool | int, rate: float) -> None:
+    def __init__(self, layers: str | list[int], max_distance: int, mask: bool | int, rate_factor: float) -> None:
         super().__init__()
         in_range("tree_bias.max_distance", max_distance, 1)
-        in_range("tree_bias.rate", rate, 0.0, 1e6)
+        in_range("tree_bias.rate_factor", rate_factor, 0.0, 1e6)
         if mask is not False and (type(mask) is not int or not 1 <= mask <= max_distance):
             raise ValueError(f"tree_bias.mask={mask!r}: expected false, or a whole number from 1 to {max_distance}")
         self.layers = read_layers("tree_bias.layers", layers)
-        self.max_distance, self.mask, self.rate = max_distance, mask, rate
+        self.max_distance, self.mask, self.rate_factor = max_distance, mask, rate_factor
 
     def attach(self, session: Session) -> None:
         super().attach(session)
