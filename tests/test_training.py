@@ -154,18 +154,6 @@ def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:
     assert not (tmp_path / "blind" / "checkpoint").exists()  # told before training
 
 
-def test_evidence_that_is_kept_says_what_validators_said(tmp_path: Path) -> None:
-    from domadapt.selection.validators import Validator, load_evidence
-
-    metrics = run(tmp_path, "run", "trainer.keep_evidence=true", "trainer.regret=true")
-    for line in metrics["curve"]:
-        evidence = load_evidence(tmp_path / "run" / "evidence" / f"epoch={line['epoch']}.npz")
-        assert evidence.epoch == line["epoch"] and evidence.source_dev == line["source_dev"]
-        for validator in (Validator("entropy"), Validator("infomax")):
-            assert validator(evidence) == pytest.approx(line["validators"][validator.name], rel=1e-5)
-        assert evidence.target.features.shape[0] == len(evidence.target) and not evidence.target.labelled
-
-
 def test_new_text_every_epoch_needs_a_parser_that_takes_it(tmp_path: Path) -> None:
     (tmp_path / "parses.conllu").write_text("", encoding="utf-8")
     parser = ["parser=conllu", f"parser.path={tmp_path}/parses.conllu", "adaptation=term_substitution"]

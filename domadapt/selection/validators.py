@@ -1,10 +1,8 @@
 """Validators score every epoch without target labels; the chosen one decides which epoch is kept."""
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +12,8 @@ from sklearn.metrics import f1_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from domadapt.tasks.rows import ARRAYS, FloatArray, Predicted, tagged
+from domadapt.tasks.rows import FloatArray, Predicted, tagged
 from domadapt.tasks.task import Scores
-from domadapt.utils.files import replace_atomic
 
 States = NDArray[np.floating[Any]]
 
@@ -326,31 +323,3 @@ OF_TARGET = {f.__name__: f for f in (entropy, infomax, bnm, corr_c, mano, snd)}
 OF_EVIDENCE = {f.__name__: f for f in (source_dev, last, reverse, importance_weighted)}
 OF_EPOCHS: dict[str, Callable[[Sequence[Predicted]], list[float]]] = {"ensemble": ensemble}
 NAMES = tuple(sorted({*OF_TARGET, *OF_EVIDENCE, *OF_EPOCHS, "oracle"}))
-PARTS = ("source", "target", "train")
-
-
-def save_evidence(evidence: Evidence, path: Path) -> None:
-    """Write an epoch's evidence, its candidate rows alone, as arrays, ``….npz``: nothing in it is pickled."""
-    about = {f.name: getattr(evidence, f.name) for f in fields(Evidence) if f.name not in PARTS}
-    arrays = {"about": np.array(json.dumps(about))}
-    for part in PARTS:
-        rows: Predicted = getattr(evidence, part).candidates()
-        arrays |= {f"{part}/{name}": getattr(rows, name) for name in ARRAYS}
-        arrays[f"{part}/o_class"] = np.array(rows.o_class)
-
-    def write(unfinished: Path) -> None:
-        with unfinished.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_atomic(path, write)
-
-
-def load_evidence(path: Path) -> Evidence:
-    """What :func:`save_evidence` wrote; any validator can be called with it."""
-    with np.load(path, allow_pickle=False) as file:
-        rows: dict[str, Any] = {
-            part: Predicted(**{name: file[f"{part}/{name}"] for name in ARRAYS}, o_class=int(file[f"{part}/o_class"]))
-            for part in PARTS
-        }
-        return Evidence(**json.loads(str(file["about"])), **rows)

@@ -21,7 +21,7 @@ from domadapt.data.batches import Example
 from domadapt.inference.evaluate import evaluate
 from domadapt.methods.session import Session
 from domadapt.runs.status import Status
-from domadapt.selection.validators import Evidence, Validator, best_epoch, save_evidence
+from domadapt.selection.validators import Evidence, Validator, best_epoch
 from domadapt.tasks.rows import Predicted, joined
 from domadapt.tracking.tracker import flat
 from domadapt.training.distributed import mean_over_ranks, of_all_ranks, seed_of_rank
@@ -65,7 +65,7 @@ class Epochs(Callback):
         self.folder, self.key, self.session, self.status = folder, key, session, status
         self.validators = [*validators] if options.regret else [validators[0]]
         self.chosen = validators[0]
-        self.batch_size, self.keep_evidence = options.evaluation_batch_size, options.keep_evidence
+        self.batch_size = options.evaluation_batch_size
         self.reads = {part for validator in self.validators for part in validator.reads}
         self.compares = any(validator.compares_epochs for validator in self.validators)
         self.tests_all = options.regret or self.chosen.uses_target_labels
@@ -172,8 +172,6 @@ class Epochs(Callback):
         evidence = self.evidence(epoch)
         if self.compares:
             self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
-        if self.keep_evidence:
-            save_evidence(evidence, self.folder.with_name("evidence") / f"epoch={epoch}.npz")
         values = {v.name: v(evidence) for v in self.validators if not v.uses_target_labels}
         line = {"epoch": epoch, "step": step, "losses": losses, "source_dev": evidence.source_dev}
         self.curve.append({**line, "validators": values, "selection": values.get(self.chosen.name)})
@@ -201,7 +199,7 @@ class Epochs(Callback):
         scores = task.score(session.domains.source_dev, dev.predictions)
 
         def rows(part: str, examples: list[Example]) -> Predicted:
-            if part in self.reads or self.keep_evidence:
+            if part in self.reads:
                 return evaluate(examples, session, self.batch_size, part).rows
             if examples:  # what a loader draws, so that weights are the same whether a part is read or not
                 torch.empty((), dtype=torch.int64).random_()

@@ -46,7 +46,6 @@ class TrainerOptions:
     warmup: float
     gradient_clip: float
     checkpoint_seconds: float
-    keep_evidence: bool
     regret: bool
 
     def __post_init__(self) -> None:
@@ -56,9 +55,8 @@ class TrainerOptions:
             value = getattr(self, name)
             if type(value) not in (int, float) or not least <= value <= most:
                 raise ValueError(f"trainer.{name}={value!r}: expected a number from {least} to {most}")
-        for name in ("keep_evidence", "regret"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise ValueError(f"trainer.{name}={value!r}: expected true or false")
+        if not isinstance(self.regret, bool):
+            raise ValueError(f"trainer.regret={self.regret!r}: expected true or false")
         if type(self.threads) is not int or not 0 <= self.threads <= MOST_THREADS:
             expected = f"a whole number from 1 to {MOST_THREADS}, or 0 for torch's choice"
             raise ValueError(f"trainer.threads={self.threads!r}: expected {expected}")
