@@ -232,10 +232,9 @@ def report(cfg: DictConfig) -> str:
     refuse_missing(Path(path) for path in given if isinstance(path, str))
     from domadapt.reporting.report import report as run
 
-    selection = make(cfg.selection).name if cfg.selection else None
     formats = [cfg.formats] if isinstance(cfg.formats, str | int | float) else cfg.formats
     asked: Any = [*formats] if formats else None
-    return str(run(cfg.runs, cfg.output, asked, cfg.audit, cfg.baseline, selection))
+    return str(run(cfg.runs, cfg.output, asked, cfg.audit, cfg.baseline))
 
 
 def cache(cfg: DictConfig) -> str:

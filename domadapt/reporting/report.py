@@ -23,7 +23,7 @@ from domadapt.reporting.svg import palette
 from domadapt.reporting.tables import heatmap, regret, table, target_label_sections
 from domadapt.reporting.target_card import estimates, expectation, unlabelled
 from domadapt.reporting.words import fixed_and_broken, mistakes, verdict, verdict_card
-from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs, reselect
+from domadapt.runs.groups import ROLES, Pair, RunSet, group, read_runs
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Statistics
 from domadapt.utils.files import write_atomic
@@ -185,7 +185,6 @@ def report(
     formats: Sequence[str] | None = ("html",),
     audit: str | Path | None = None,
     baseline: str = "source_only",
-    selection: str | None = None,
 ) -> Path:
     """Write a report.
 
@@ -195,7 +194,6 @@ def report(
         formats: of :data:`FORMATS`; None takes all.
         audit: an ``audit.json``, or a folder of them; None takes those that lie below ``runs``.
         baseline: role or name of the method that the others are compared with.
-        selection: show the checkpoints that this validator would have chosen; None shows those that were kept.
     """
     output = named_file(output, "report", (".html", ".htm"))
     runs = given(runs)
@@ -205,16 +203,11 @@ def report(
         raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
     chosen = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]
     run_set = read_runs(chosen)
-    words: tuple[str, ...] = ()
-    if selection is not None:
-        shown, words = reselect(run_set.runs, selection)
-        run_set = replace(run_set, runs=shown)
     pairs = group(run_set.runs)
     there = {method.name for pair in pairs for method in pair.methods}
     if baseline not in {*ROLES, *there}:
         raise ValueError(f"baseline={baseline!r}: no such role or method; expected one of {', '.join(sorted(there))}")
     statistics = compare(pairs, baseline)
-    statistics = replace(statistics, messages=(*words, *statistics.messages))
     if {"html", "markdown"} & set(formats):
         audits = read_audits(chosen, audit)
         finished = Finished(run_set, pairs, statistics, audits, palette(pairs))
