@@ -216,7 +216,7 @@ def text_key(text: Text, kind: bytes = b"") -> bytes:
 
 
 def pack(key: bytes, parse: Parse) -> bytes:
-    """A parse as bytes: checksum, count, (words, 3) int32 of start, end, head, then names, then antecedents if any.
+    """A parse as bytes: checksum, count, (words, 3) int32 of start, end, head, then names.
 
     >>> key = bytes(16)
     >>> parse = Parse(np.array([[0, 2]]), np.array([0]), ("ROOT",), ("VB",))
@@ -227,8 +227,6 @@ def pack(key: bytes, parse: Parse) -> bytes:
     """
     numbers = np.column_stack([parse.words.reshape(-1, 2), parse.heads]).astype("<i4").tobytes()
     names = "\x1f".join([*parse.relations, *parse.tags]).encode()
-    if parse.antecedents:
-        names += b"\x1e" + np.array(parse.antecedents, "<i4").tobytes()
     body = struct.pack("<I", len(parse.heads)) + numbers + names
     return _checksum(key, body) + body
 
@@ -241,7 +239,5 @@ def unpack(key: bytes, blob: bytes) -> Parse | None:
     if not words:
         return Parse(np.empty((0, 2), np.int64), np.empty(0, np.int64), (), ())
     numbers = np.frombuffer(blob, "<i4", 3 * words, HEADER).astype(np.int64).reshape(-1, 3)
-    text, _, links = blob[HEADER + 12 * words :].partition(b"\x1e")
-    names = tuple(text.decode().split("\x1f"))
-    pairs = np.frombuffer(links, "<i4").reshape(-1, 2).tolist() if links else ()
-    return Parse(numbers[:, :2], numbers[:, 2], names[:words], names[words:], tuple((a, b) for a, b in pairs))
+    names = tuple(blob[HEADER + 12 * words :].decode().split("\x1f"))
+    return Parse(numbers[:, :2], numbers[:, 2], names[:words], names[words:])

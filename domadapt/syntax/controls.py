@@ -70,7 +70,7 @@ class Linear(Control):
         """A chain from left to right."""
         words = len(parse.heads)
         heads = np.maximum(np.arange(words) - 1, 0)
-        return parse._replace(heads=heads, relations=(PREVIOUS,) * words, antecedents=())
+        return parse._replace(heads=heads, relations=(PREVIOUS,) * words)
 
 
 class SelfLoops(Control):
@@ -88,7 +88,7 @@ class SelfLoops(Control):
     def other(self, parse: Parse, text: str) -> Parse:
         """Every word by itself."""
         words = len(parse.heads)
-        return parse._replace(heads=np.arange(words), relations=(SELF,) * words, antecedents=())
+        return parse._replace(heads=np.arange(words), relations=(SELF,) * words)
 
 
 class Shuffled(Control):
@@ -131,7 +131,7 @@ class RandomTree(Shuffled):
         rest = random.permutation(np.delete(np.arange(words), first))
         dealt = np.insert(rest, int((heads == np.arange(words)).argmax()), first)
         relations = tuple(parse.relations[i] for i in dealt.tolist())
-        return parse._replace(heads=heads, relations=relations, antecedents=moved(parse, random.permutation(words)))
+        return parse._replace(heads=heads, relations=relations)
 
 
 def shuffle(parse: Parse, order: IntArray) -> Parse:
@@ -144,12 +144,7 @@ def shuffle(parse: Parse, order: IntArray) -> Parse:
     heads = np.empty_like(parse.heads)
     heads[order] = order[parse.heads]
     relations = tuple(parse.relations[word] for word in np.argsort(order).tolist())
-    return parse._replace(heads=heads, relations=relations, antecedents=moved(parse, order))
-
-
-def moved(parse: Parse, order: IntArray) -> tuple[tuple[int, int], ...]:
-    """Antecedents, word ``order[i]`` in the place of word ``i``."""
-    return tuple((int(order[word]), int(order[earlier])) for word, earlier in parse.antecedents)
+    return parse._replace(heads=heads, relations=relations)
 
 
 def random_heads(words: int, random: np.random.Generator) -> IntArray:

@@ -55,15 +55,12 @@ class Parse(NamedTuple):
     Attributes:
         tags: (words,) part-of-speech tag: Penn's of an English pipeline, else a universal one, with :data:`PLURAL`
             behind that of a plural noun; empty where the parser gives none. See :mod:`~domadapt.syntax.nouns`.
-        antecedents: coreference, where the parser tells it: the head word of a mention, and that of the mention before
-            it that names the same.
     """
 
     words: IntArray  #: (words, 2) character ranges, end exclusive
     heads: IntArray  #: (words,) index of each word's head; a root is its own head
     relations: tuple[str, ...]  #: (words,) name of the arc to the head
     tags: tuple[str, ...]
-    antecedents: tuple[tuple[int, int], ...] = ()
 
     def within(self, start: int, end: int) -> tuple[int, int] | None:
         """First word and end of a range of characters; None where it covers no word.
@@ -96,18 +93,14 @@ class SpacyParser:
         name: ``shipped`` for the small English pipeline that travels with the package, else the name of an installed
             pipeline (``en_core_web_trf``) or a folder.
         batch_size: texts a batch of ``nlp.pipe``.
-        coreference: what the names of the span groups begin with in which the pipeline says which mentions name the
-            same (``coref_clusters`` of spaCy's resolvers); None where it says nothing of it.
 
     Raises:
         ValueError: the pipeline is not installed, or has no dependency parser; the batch size is none.
     """
 
-    def __init__(self, name: str = SHIPPED, batch_size: int = 256, coreference: str | None = None) -> None:
+    def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
         if type(batch_size) is not int or batch_size < 1:  # spaCy would give no parses, and no error
             raise ValueError(f"parser.batch_size={batch_size!r}: expected a whole number from 1")
-        if coreference is not None and not (isinstance(coreference, str) and coreference):
-            raise ValueError(f"parser.coreference={coreference!r}: expected how span groups' names begin, or null")
         self.pipeline = name
         self.batch_size = batch_size
         if name == SHIPPED:  # where the cache holds every text, a run never loads spaCy
@@ -115,9 +108,6 @@ class SpacyParser:
             self.name = pipeline_name(json.loads((folder / "meta.json").read_text(encoding="utf-8")), folder)
         else:
             self.name = pipeline_name(self._nlp.meta, self._nlp.path)
-        self.coreference = coreference
-        if coreference is not None:  # other parses than without
-            self.name += f"/{coreference}"
 
     @property
     def _nlp(self) -> "Language":
@@ -143,7 +133,7 @@ class SpacyParser:
         docs = ((doc, (start, last, text.words)) for text in stream for doc, start, last in self._docs(text))
         before: list[Parse] = []
         for doc, (start, last, words) in self._nlp.pipe(docs, as_tuples=True, batch_size=self.batch_size):
-            parse = from_doc(doc, self.coreference)
+            parse = from_doc(doc)
             before.append(parse._replace(words=parse.words + start if words is None else word_ranges(words)))
             if last:
                 yield together(before)
@@ -265,28 +255,14 @@ def word_ranges(words: Sequence[tuple[int, int]]) -> IntArray:
     return np.asarray(words, dtype=np.int64).reshape(-1, 2)
 
 
-def from_doc(doc: "Doc", coreference: str | None = None) -> Parse:
+def from_doc(doc: "Doc") -> Parse:
     """Read a parsed Doc: HEAD is stored as a relative offset in unsigned integers, hence the cast."""
     heads = doc.to_array("HEAD").astype(np.int64) + np.arange(len(doc))
-    links = () if coreference is None else antecedents(doc, coreference)
     if doc.lang_ == ENGLISH and doc.has_annotation("TAG"):
         tags = tuple(t.tag_ for t in doc)
     else:
         tags = tuple(t.pos_ + PLURAL * (t.pos_ in NOUNS and "Plur" in t.morph.get("Number")) for t in doc)
-    return Parse(doc_words(doc), heads, tuple(t.dep_ for t in doc), tags, links)
-
-
-def antecedents(doc: "Doc", prefix: str) -> tuple[tuple[int, int], ...]:
-    """Head words of mentions, each with that of the mention before it in the same group of spans, named by a prefix.
-
-    >>> import spacy
-    >>> doc = spacy.blank("en")("Ann says she likes her")
-    >>> doc.spans["coref_clusters_1"] = [doc[4:5], doc[0:1], doc[2:3]]
-    >>> antecedents(doc, "coref_clusters")
-    ((2, 0), (4, 2))
-    """
-    groups = (sorted({span.root.i for span in spans}) for name, spans in doc.spans.items() if name.startswith(prefix))
-    return tuple(sorted({(later, earlier) for mentions in groups for earlier, later in pairwise(mentions)}))
+    return Parse(doc_words(doc), heads, tuple(t.dep_ for t in doc), tags)
 
 
 def together(parses: Sequence[Parse]) -> Parse:
@@ -305,7 +281,6 @@ def together(parses: Sequence[Parse]) -> Parse:
         np.concatenate([parse.heads + before for parse, before in zip(parses, first)]),
         tuple(relation for parse in parses for relation in parse.relations),
         tuple(tag for parse in parses for tag in parse.tags),
-        tuple((a + before, b + before) for parse, before in zip(parses, first) for a, b in parse.antecedents),
     )
 
 

@@ -3,15 +3,11 @@
 from pathlib import Path
 
 import pytest
-import spacy
 import torch
-from spacy.language import Language
-from spacy.tokens import Doc
 
 import domadapt
-from domadapt.methods.injection.attention_supervision import AttentionSupervision, best_heads, kind_links
+from domadapt.methods.injection.attention_supervision import AttentionSupervision, best_heads
 from domadapt.methods.injection.lisa import Lisa
-from domadapt.syntax.parser import SpacyParser, shipped_folder
 from domadapt.training.build import build
 from tests.support import corpora, of_yaml, setting_of, tiny_encoder, tiny_step, without_dropout
 
@@ -134,48 +130,3 @@ def test_a_head_that_scores_by_itself_is_not_supervised() -> None:
     setting_of(tiny_encoder(), given, lisa)
     with pytest.raises(ValueError, match=r"layer 0, head 1 is another injection's \(lisa's\)"):
         given.prepare()
-
-
-@Language.component("number_is_the_first_word")
-def number_is_the_first_word(doc: Doc) -> Doc:
-    """A resolver of coreference as spaCy's own writes its groups, and as simple as can be."""
-    if mentions := [doc[i : i + 1] for i in range(1, len(doc)) if doc[i].lower_ == "number"]:
-        doc.spans["coref_clusters_1"] = [doc[0:1], *mentions]
-    return doc
-
-
-@pytest.fixture(scope="module")
-def resolving(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The shipped pipeline with a resolver behind it, as a user would configure it."""
-    nlp = spacy.load(shipped_folder())
-    nlp.add_pipe("number_is_the_first_word")
-    nlp.to_disk(folder := tmp_path_factory.mktemp("pipeline"))
-    return ["parser=spacy", f"parser.name={folder}"]
-
-
-@pytest.mark.parametrize("control", ["none", "shuffled", "random", "linear", "self_loops"])
-def test_a_head_is_found_for_coreference_where_the_pipeline_tells_it(
-    tmp_path: Path, resolving: list[str], control: str
-) -> None:
-    overrides = [*corpora(tmp_path), *of_yaml("injection=attention_supervision"), *resolving, f"control={control}"]
-    overrides += ["injection.attention_supervision.relations=[nsubj,coref]", f"paths.cache={tmp_path}/cache"]
-    session, _ = build(domadapt.compose("train", [*overrides, "parser.coreference=coref_clusters"]))
-    method = session.methods["attention_supervision"]
-    method.prepare()
-    assert {row["relation"] for row in method.heads} == {"nsubj", "coref"}
-    assert all(torch.isfinite(loss) and loss > 0 for loss in method.losses(tiny_step(session)).values())
-    if control == "none":
-        of_number = [example for example in session.source if example.parse.antecedents]
-        assert of_number and all("number" in example.text for example in of_number)
-        for example in of_number:
-            _, _, *pair = kind_links(example, 0, [("coref", "to_head")])[0].tolist()
-            first = example.alignment.word_first_pieces()
-            assert pair == [first[example.parse.antecedents[0][0]], first[0]]
-    with pytest.raises(ValueError, match="attention_supervision: no relation coref in the parses"):
-        build(domadapt.compose("train", [*overrides, "injection.attention_supervision.relations=[coref]"]))
-
-
-@pytest.mark.parametrize("value", ["", True, 3])
-def test_groups_of_spans_are_named_or_null(value: object) -> None:
-    with pytest.raises(ValueError, match=f"^parser.coreference={value!r}: expected how span groups' names begin"):
-        SpacyParser(coreference=value)  # type: ignore[arg-type]

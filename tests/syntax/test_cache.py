@@ -77,21 +77,17 @@ def test_the_key_holds_text_tokens_and_pipeline(tmp_path: Path) -> None:
     assert other.seen == 1
 
 
-words = st.lists(
-    st.text(st.characters(exclude_characters="\x1e\x1f", exclude_categories=("Cs",)), min_size=1), max_size=5
-)
+words = st.lists(st.text(st.characters(exclude_characters="\x1f", exclude_categories=("Cs",)), min_size=1), max_size=5)
 
 
 @given(names=words, key=st.binary(min_size=16, max_size=16), data=st.data())
 def test_any_flipped_bit_is_detected(names: list[str], key: bytes, data: st.DataObject) -> None:
     count = len(names)
-    places = st.integers(0, 300)
-    links = data.draw(st.lists(st.tuples(places, places), max_size=3)) if count else []
-    parse = Parse(np.arange(2 * count).reshape(-1, 2), np.zeros(count, int), tuple(names), tuple(names), tuple(links))
+    parse = Parse(np.arange(2 * count).reshape(-1, 2), np.zeros(count, int), tuple(names), tuple(names))
     blob = pack(key, parse)
     restored = unpack(key, blob)
     assert restored is not None
-    assert same(parse, restored) and restored.antecedents == parse.antecedents
+    assert same(parse, restored)
     bit = data.draw(st.integers(0, 8 * len(blob) - 1))
     damaged = bytearray(blob)
     damaged[bit // 8] ^= 1 << bit % 8

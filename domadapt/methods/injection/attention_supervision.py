@@ -7,8 +7,7 @@ piece of a word attends to the first pieces S(i) of the words that it is so rela
 .. math:: L_h = -\frac1{|P|} \sum_{i \in P} \log \sum_{j \in S(i)} A^h_{ij},
 
 on source and target text; the loss is the mean over heads. There are no parameters: queries and keys learn, and a stock
-model is left. Where the user's pipeline tells coreference (``parser.coreference``), ``coref`` is a relation, too: from
-a mention to the one before it that names the same.
+model is left.
 
 A is read before dropout where attention can be replaced. Other models, such as DeBERTa, return theirs, in training
 after dropout: of what it has taken nothing is learned in that step.
@@ -39,7 +38,6 @@ from domadapt.syntax.controls import PREVIOUS, SELF
 from domadapt.syntax.trees import is_kind_of, relation_links
 
 TO_HEAD, TO_DEPENDENT = "to_head", "to_dependent"
-COREFERENCE = "coref"  # a relation from a mention to the one before it
 DIRECTIONS = (TO_HEAD, TO_DEPENDENT)
 log = logging.getLogger(__name__)
 ANY = (PREVIOUS, SELF)  # the one relation of a control's trees
@@ -84,8 +82,6 @@ class AttentionSupervision(Method):
         encoder.keep_scores(self._wanted)
         wanted = [*dict.fromkeys(relation for relation, _ in self.kinds)]
         names = sorted(session.real_relations() - {*ANY})
-        if COREFERENCE in wanted and any(parse.antecedents for parse in session.corpora.parses("source")):
-            names.append(COREFERENCE)
         absent = [r for r in wanted if names and not any(is_kind_of(name, r) for name in names)]
         if absent:
             message = f"no relation {', '.join(absent)} in the parses, whose relations are: {', '.join(names)}"
@@ -178,8 +174,6 @@ def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> 
     for number, (relation, direction) in enumerate(kinds):
         names = [relation if name in ANY else name for name in example.parse.relations]
         arcs = relation_links(example.parse.heads, names, relation)
-        if relation == COREFERENCE and example.parse.antecedents:
-            arcs = np.array(example.parse.antecedents)
         pairs = example.alignment.link_pieces(arcs if direction == TO_HEAD else arcs[:, ::-1], every=False)
         links.append(np.insert(pairs, 0, [[number], [row]], axis=1))
     return np.concatenate(links)
