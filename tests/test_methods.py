@@ -199,18 +199,11 @@ def test_every_injection_at_once_predicts_what_was_scored(tmp_path: Path, task: 
         assert all(0 <= s.start < s.end <= len(text) for s in prediction.spans)
 
 
-HEAD = {"layer": 0, "head": 1, "target": "child"}
 GIVEN = {"layer": 0, "head": 1, "relation": "det", "direction": "to_head"}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [  # a method, settings in place of its yaml's, what is said of them
     ("lisa", {"layer": 7}, "lisa.layer=7: tiny_random has layers 0 to 1"),
     ("lisa", {"head": 4}, "lisa.head=4: tiny_random has heads 0 to 3"),
     ("lisa", {"at_prediction": "gold"}, "lisa.at_prediction='gold': expected predicted or parser"),
-    ("lisa", {"target": "aunt"}, "lisa.target='aunt': expected parent, child or sibling"),
-    ("lisa", {"target": "child", "at_prediction": "parser"}, "lisa.at_prediction=parser: expected target=parent"),
-    ("lisa", {"heads": [{"layer": 1}]}, r"lisa.heads\[0\]={'layer': 1}: expected layer, head, target"),
-    ("lisa", {"heads": []}, r"lisa.heads=\[\]: expected a list of {layer: ..., head: ..., target: ...}"),
-    ("lisa", {"heads": [HEAD, HEAD | {"head": -1}]}, r"lisa.heads\[1\].head=-1: expected a whole number from 0"),
-    ("lisa", {"heads": [HEAD, HEAD | {"target": "parent"}]}, "lisa.heads=.*: expected each head of a layer once"),
     ("attention_supervision", {"relations": []}, r"relations=\[\]: expected a list of relation names"),
     ("attention_supervision", {"relations": ["dobj"]}, "no relation dobj in the parses, whose relations are: .*nsubj"),
     ("attention_supervision", {"heads": "best"}, "heads='best': expected a list of {layer: ..., head: ..., relation"),

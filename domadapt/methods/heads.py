@@ -13,9 +13,9 @@ from domadapt.methods.units import masked_mean
 def read_heads(name: str, rows: Any, choices: Mapping[str, tuple[str, ...]]) -> list[dict[str, Any]]:
     """A setting that lists heads; ``choices`` are what each row says beside ``layer`` and ``head``, any where empty.
 
-    >>> read_heads("lisa.heads", [{"layer": 3, "head": 0, "target": "aunt"}], {"target": ("parent", "child")})
+    >>> read_heads("heads", [{"layer": 3, "head": 0, "direction": "on"}], {"direction": ("up", "down")})
     Traceback (most recent call last):
-    ValueError: lisa.heads[0].target='aunt': expected parent or child
+    ValueError: heads[0].direction='on': expected up or down
     """
     keys = ("layer", "head", *choices)
     if not isinstance(rows, list) or not rows:

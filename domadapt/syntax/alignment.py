@@ -58,27 +58,17 @@ class Alignment:
         heads[inside] = np.where(target >= 0, target, IGNORED)
         return heads
 
-    def link_pieces(self, links: IntArray, every: bool) -> IntArray:
-        """(piece links, 2) of (links, 2) between words: from a word's pieces to the other's first piece, each once.
+    def link_pieces(self, links: IntArray) -> IntArray:
+        """(piece links, 2) of (links, 2) between words: from a word's first piece to the other's, each once.
 
-        A link is left out where one of its words has no piece. ``every``: from every piece of the first word (those
-        whose first word it is), else from its first piece alone.
+        A link is left out where one of its words has no piece.
 
         >>> pairs = align([(0, 0), (0, 5), (6, 8), (8, 11), (0, 0)], [(0, 5), (6, 11)])
-        >>> pairs.link_pieces(np.array([[1, 0], [0, 1]]), every=True).tolist()
-        [[1, 2], [2, 1], [3, 1]]
+        >>> pairs.link_pieces(np.array([[1, 0], [0, 1]])).tolist()
+        [[1, 2], [2, 1]]
         """
         first = self.word_first_pieces()
-        links = links[(first[links] >= 0).all(axis=1)]
-        if not every:
-            return np.unique(first[links], axis=0)
-        owners = self.piece_words()
-        order = np.argsort(owners, kind="stable")
-        low, high = (np.searchsorted(owners[order], links[:, 0], side) for side in ("left", "right"))
-        counts = high - low
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        pieces = order[np.repeat(low, counts) + within]
-        return np.unique(np.stack([pieces, np.repeat(first[links[:, 1]], counts)], axis=1), axis=0)
+        return np.unique(first[links[(first[links] >= 0).all(axis=1)]], axis=0)
 
 
 def align(piece_offsets: object, word_offsets: object) -> Alignment:

@@ -39,27 +39,6 @@ def edge_types(relations: int) -> int:
     return 2 * (relations + 1) + 1
 
 
-def word_links(heads: IntArray, target: str, among: IntArray) -> IntArray:
-    """(links, 2) each of the words ``among`` with those that it is to look at.
-
-    ``target`` says which: ``parent`` (a root's is itself), ``child`` or ``sibling`` (of the same head; roots have
-    none).
-
-    >>> heads = np.array([1, 1, 1])
-    >>> word_links(heads, "child", np.arange(3)).tolist(), word_links(heads, "sibling", np.arange(3)).tolist()
-    ([[1, 0], [1, 2]], [[0, 2], [2, 0]])
-    """
-    if target == "parent":
-        return np.stack([among, heads[among]], axis=1)
-    inner = among[heads[among] != among]
-    if target == "child":
-        return np.stack([heads[inner], inner], axis=1)
-    same = heads[inner][:, None] == heads[inner][None, :]
-    np.fill_diagonal(same, False)
-    links: IntArray = inner[np.argwhere(same)]
-    return links
-
-
 def relation_links(heads: IntArray, relations: Sequence[str], relation: str) -> IntArray:
     """(arcs, 2) dependent and head of the arcs of one relation; ``nsubj`` means ``nsubj:pass`` as well.
 

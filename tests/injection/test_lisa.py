@@ -1,6 +1,5 @@
 """The syntax head: starts as the pretrained head, learns the tree, and says what it does with every piece."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 import transformers
 
 from domadapt.methods.heads import mass_loss
-from domadapt.methods.injection.lisa import Lisa, head_loss
+from domadapt.methods.injection.lisa import SCORES, Lisa, head_loss
 from domadapt.methods.method import Step
 from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
@@ -21,22 +20,10 @@ def lisa(at_prediction: str = "predicted", layer: int = 1) -> Lisa:
     return Lisa(layer=layer, head=2, at_prediction=at_prediction, weight=1.0)
 
 
-SEVERAL = [
-    {"layer": 0, "head": 1, "target": "child"},
-    {"layer": 1, "head": 2, "target": "parent"},
-    {"layer": 1, "head": 3, "target": "sibling"},
-]
-
-
-def several() -> Lisa:
-    return Lisa(layer=0, head=0, at_prediction="predicted", weight=1.0, heads=SEVERAL)
-
-
-@pytest.mark.parametrize("made", [lisa, several])
-def test_it_starts_as_the_heads_it_replaces(made: Callable[[], Lisa]) -> None:
+def test_it_starts_as_the_head_it_replaces() -> None:
     plain, hooked = tiny_encoder(), tiny_encoder()
     batch, _ = parsed_batch(plain)
-    method = made()
+    method = lisa()
     setting_of(hooked, method)
     assert method.training  # in evaluation it is in the weights, and the hook stands aside
     with torch.no_grad():
@@ -76,31 +63,19 @@ def test_a_longer_batch_changes_nothing_for_a_short_text() -> None:
     torch.testing.assert_close(alone, padded, atol=1e-5, rtol=1e-4)
 
 
-def test_the_loss_of_several_heads_against_loops_over_pieces() -> None:
-    method = several()
+def test_the_loss_against_a_loop_over_pieces() -> None:
+    method = lisa()
     session = setting_of(tiny_encoder(), method)
     source = tiny_step(session, target=False).source
-    means = []
-    for head in SEVERAL:
-        losses = []
-        for row, example in enumerate(session.source):
-            assert example.parse is not None
-            heads, owners = example.parse.heads.tolist(), example.alignment.piece_words().tolist()
-            first = example.alignment.word_first_pieces().tolist()
-            weights = source.encoded.kept[f"lisa/{head['layer']}/{head['head']}"][row].softmax(-1)
-            for piece, word in enumerate(owners):
-                related = {
-                    "parent": lambda other, word=word, heads=heads: other == heads[word],
-                    "child": lambda other, word=word, heads=heads: heads[other] == word != other,
-                    "sibling": lambda other, word=word, heads=heads: (
-                        heads[other] == heads[word] and other not in (word, heads[word]) and heads[word] != word
-                    ),
-                }[head["target"]]
-                others = {first[other] for other in range(len(heads)) if word >= 0 and related(other)}
-                if others:
-                    losses.append(-sum(weights[piece, other] for other in others).log())
-        means.append(torch.stack(losses).mean())
-    torch.testing.assert_close(method.head_loss(source)["lisa/head"], torch.stack(means).mean())
+    losses = []
+    for row, example in enumerate(session.source):
+        assert example.parse is not None
+        first = example.alignment.word_first_pieces().tolist()
+        weights = source.encoded.kept[SCORES][row].softmax(-1)
+        for piece, word in enumerate(example.alignment.piece_words().tolist()):
+            if word >= 0:
+                losses.append(-weights[piece, first[example.parse.heads[word]]].log())
+    torch.testing.assert_close(method.head_loss(source)["lisa/head"], torch.stack(losses).mean())
 
 
 def test_mass_on_a_set_against_a_loop() -> None:
@@ -165,12 +140,11 @@ def test_parser_mode_depends_on_the_tree_and_predicted_mode_does_not() -> None:
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert"])
 def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: str) -> None:
-    encoder, method = small_encoder(tmp_path, kind), several()
+    encoder, method = small_encoder(tmp_path, kind), lisa()
     session = setting_of(encoder, method)
     with torch.no_grad():
-        for head in method.heads:
-            head.bilinear.normal_()
-            head.bias.normal_()
+        method.bilinear.normal_()
+        method.bias.normal_()
     batch = tiny_step(session).source.batch
     before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
     with torch.no_grad():
@@ -198,7 +172,7 @@ def test_what_does_not_fold_is_part_of_the_model(tmp_path: Path, kind: str, mode
     assert method.final_weights(weights) is weights
     batch = tiny_step(session).source.batch
     with torch.no_grad():
-        method.heads[0].bilinear.normal_()
+        method.bilinear.normal_()
         trained, scored = encoder.train()(batch).logits, encoder.eval()(batch).logits
         method.eval()
         torch.testing.assert_close(scored, trained, atol=1e-5, rtol=1e-4)

@@ -34,8 +34,6 @@ from tests.support import (
     view_of,
 )
 
-HEADS = [{"layer": 0, "head": 1, "target": "child"}, {"layer": 1, "head": 3, "target": "sibling"}]
-
 
 class KnownPaths(OpinionPaths):
     """Its opinions and paths are given: the texts here have no labels to learn them from."""
@@ -48,7 +46,7 @@ class KnownPaths(OpinionPaths):
 SUPERVISING: dict[str, Callable[[], Method]] = {
     "attention_supervision": lambda: AttentionSupervision("auto", ["nsubj", "det"], 1.0),
     "gnn": lambda: GraphSupervision("gcn", 16, 1, 0.5, 0.1, 1.0, 1.0, 1.0),
-    "lisa": lambda: Lisa(0, 0, "predicted", 1.0, heads=[*HEADS, {"layer": 1, "head": 2, "target": "parent"}]),
+    "lisa": lambda: Lisa(1, 2, "predicted", 1.0),
     "paths": lambda: KnownPaths(10, 3, 8, 1.0),
     "relations": lambda: Relations(0, 8, 4, 1.0, 1.0, 1.0),
 }

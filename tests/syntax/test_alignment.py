@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from domadapt.syntax.alignment import IGNORED, align, pool_words
-from domadapt.syntax.trees import word_links
 
 TRAINING_TEXT = ["the cameras' lens isn't sharp, naïve façade — 24-70mm 😀 日本語", "laptops overheat; fans whirr"] * 20
 
@@ -98,11 +97,8 @@ def test_piece_heads_point_to_the_first_piece_of_the_head(
     assert found.tolist() == expected
 
 
-@pytest.mark.parametrize("every", [True, False])
 @given(case=texts_with_words(), data=st.data())
-def test_links_of_words_are_links_of_their_pieces(
-    every: bool, case: tuple[str, list[tuple[int, int]]], data: st.DataObject
-) -> None:
+def test_links_of_words_are_links_of_their_pieces(case: tuple[str, list[tuple[int, int]]], data: st.DataObject) -> None:
     text, words = case
     a_word = st.integers(0, len(words) - 1)
     links = data.draw(st.lists(st.tuples(a_word, a_word), max_size=12)) if words else []
@@ -110,25 +106,9 @@ def test_links_of_words_are_links_of_their_pieces(
     kept = data.draw(st.integers(0, len(pieces)))  # truncation
     pairs = slow_pairs(pieces[:kept], words)
     first = {word: min(p for p, w in pairs if w == word) for _, word in pairs}
-    owner = {piece: min(w for p, w in pairs if p == piece) for piece, _ in pairs}
-    expected = {
-        (piece, first[other])
-        for word, other in links
-        if word in first and other in first
-        for piece in ([p for p in range(kept) if owner.get(p) == word] if every else [first[word]])
-    }
-    found = align(pieces[:kept], words).link_pieces(np.array(links, dtype=np.int64).reshape(-1, 2), every)
+    expected = {(first[word], first[other]) for word, other in links if word in first and other in first}
+    found = align(pieces[:kept], words).link_pieces(np.array(links, dtype=np.int64).reshape(-1, 2))
     assert found.tolist() == sorted(map(list, expected))
-
-
-@given(case=texts_with_words(), data=st.data())
-def test_links_to_parents_are_piece_heads(case: tuple[str, list[tuple[int, int]]], data: st.DataObject) -> None:
-    text, words = case
-    heads = np.array([data.draw(st.integers(0, len(words) - 1)) for _ in words], dtype=np.int64)
-    alignment = align(TOKENIZERS["byte-level BPE"].encode(text).offsets, words)
-    parents = alignment.piece_heads(heads)
-    links = alignment.link_pieces(word_links(heads, "parent", np.arange(len(words))), every=True)
-    assert links.tolist() == [[piece, head] for piece, head in enumerate(parents.tolist()) if head != IGNORED]
 
 
 def test_one_emoji_of_many_bytes_belongs_to_its_word() -> None:

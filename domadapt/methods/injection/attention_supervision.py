@@ -174,7 +174,7 @@ def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> 
     for number, (relation, direction) in enumerate(kinds):
         names = [relation if name in ANY else name for name in example.parse.relations]
         arcs = relation_links(example.parse.heads, names, relation)
-        pairs = example.alignment.link_pieces(arcs if direction == TO_HEAD else arcs[:, ::-1], every=False)
+        pairs = example.alignment.link_pieces(arcs if direction == TO_HEAD else arcs[:, ::-1])
         links.append(np.insert(pairs, 0, [[number], [row]], axis=1))
     return np.concatenate(links)
 
