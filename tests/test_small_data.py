@@ -147,6 +147,17 @@ def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypat
     assert {record.domain for record in seen} == {"source"}
 
 
+def test_a_dev_without_errors_makes_no_model_surer(tmp_path: Path) -> None:
+    text = "\n".join(["text,label", *(f"{word} {i},{word}" for i in range(40) for word in ("good", "bad"))])
+    (tmp_path / "a.csv").write_text(text + "\n", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("good thing\nbad thing\n", encoding="utf-8")
+    given = ["data=my_files", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt", *TINY]
+    given += ["trainer.epochs=2", "trainer.least_steps=60", "trainer.learning_rate=3e-3"]
+    metrics = domadapt.train([*given, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    assert metrics["source_dev"]["accuracy"] == 1.0
+    assert domadapt.load(tmp_path / "run").session.task.temperature == 1.0
+
+
 def test_an_unannotated_source_is_refused_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,mood\nGood.,good\nBad.,bad\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"a.csv: no record has a label or spans; .* source.label=sentiment"):

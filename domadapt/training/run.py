@@ -109,7 +109,9 @@ def settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
     """Put back an epoch's weights, calibrate confidences on source dev, save the model; what it predicts there."""
     session = epochs.session
     epochs.restore(epoch)
-    session.task.temperature = temperature(evaluate(session.dev, session, epochs.batch_size, "source dev").rows)
+    rows = evaluate(session.dev, session, epochs.batch_size, "source dev").rows
+    wrong = (rows.probabilities.argmax(-1) != rows.classes).any()  # else nothing tells how sure it may be
+    session.task.temperature = temperature(rows) if wrong else 1.0
     dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
     session.found_on_dev = counted(session.domains.source_dev, dev.predictions, session.task.names)
     save_model(session, config.values, config.folder / "model")
