@@ -227,6 +227,20 @@ def tiny_step(session: Session, target: bool = True) -> Step:
     return Step(source, view_of(session, session.target[:8]) if target and session.target else None, 0, 0.5)
 
 
+def losses_while_training(method: Method, session: Session, *modules: torch.nn.Module, steps: int) -> list[float]:
+    """A method's losses of the same batches, summed, while they train modules."""
+    optimizer = torch.optim.Adam([p for module in modules for p in module.parameters()], 2e-3)
+    found = []
+    for _ in range(steps):
+        torch.manual_seed(0)  # the same words and pieces are masked
+        loss = torch.stack([*method.losses(tiny_step(session)).values()]).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(float(loss.detach()))
+    return found
+
+
 def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 import domadapt
 from domadapt.data.readers import read
@@ -24,7 +23,17 @@ from domadapt.methods.units import states_of
 from domadapt.runs.key import cell_key
 from domadapt.syntax.parser import load_pipeline
 from domadapt.training.build import build, read_problem
-from tests.support import METHODS, corpora, finished, of_yaml, setting_of, tiny_encoder, tiny_step, write_jsonl
+from tests.support import (
+    METHODS,
+    corpora,
+    finished,
+    losses_while_training,
+    of_yaml,
+    setting_of,
+    tiny_encoder,
+    tiny_step,
+    write_jsonl,
+)
 
 ADAPTATIONS = [method.partition("=")[2] for method in METHODS if method.startswith("adaptation=")]
 WITHOUT = {  # a loss: what there is instead
@@ -60,29 +69,17 @@ def every(stack: Session) -> Iterator[Session]:
         module.load_state_dict(state)
 
 
-def losses_of_steps(session: Session, name: str, module: nn.Module, steps: int = 12) -> list[float]:
-    """One method's loss, while it alone trains a module on the same batches."""
-    optimizer = torch.optim.Adam(module.parameters(), 2e-3)
-    found = []
-    for _ in range(steps):
-        torch.manual_seed(0)  # the same pieces are masked
-        (loss,) = session.methods[name].losses(tiny_step(session)).values()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        found.append(float(loss.detach()))
-    return found
-
-
 @pytest.mark.parametrize("name", WITH)
 def test_it_lowers_its_own_loss(every: Session, name: str) -> None:
-    found = losses_of_steps(every, name, every.methods[name] if name == "dann" else every.encoder)
+    method = every.methods[name]
+    found = losses_while_training(method, every, method if name == "dann" else every.encoder, steps=12)
     assert found[-1] < found[0] - 1e-4, found
 
 
 def test_the_encoder_raises_what_the_discriminator_lowers(every: Session) -> None:
-    losses_of_steps(every, "dann", every.methods["dann"], 40)
-    found = losses_of_steps(every, "dann", every.encoder)
+    method = every.methods["dann"]
+    losses_while_training(method, every, method, steps=40)
+    found = losses_while_training(method, every, every.encoder, steps=12)
     assert found[-1] > found[0] + 1e-3, found
 
 
@@ -251,19 +248,10 @@ def test_shares_are_those_of_the_paper(method: MaskedLanguageModel) -> None:
     assert abs((corrupted[chosen] == word).float().mean() - 0.10) < 0.02
 
 
-def test_the_joint_loss_reads_target_text_only() -> None:
-    method = MaskedLanguageModel(0, 1e-3, 1e-3, 4, 0.5, True, 1.0)
-    session = setting_of(tiny_encoder(), method)
-    assert method.losses(tiny_step(session, target=False)) == {}
-    loss = method.losses(tiny_step(session))["masked_lm"]
-    loss.backward()
-    assert torch.isfinite(loss)
-    assert session.encoder.base.get_input_embeddings().weight.grad is not None
-
-
-def test_without_a_joint_stage_there_is_no_joint_loss() -> None:
-    method = MaskedLanguageModel(2, 1e-3, 1e-3, 4, 0.15, True, 0.0)
-    assert method.losses(tiny_step(setting_of(tiny_encoder(), method))) == {}
+def test_the_joint_loss_reads_target_text_only_and_is_none_without_a_joint_stage(method: MaskedLanguageModel) -> None:
+    assert method.losses(tiny_step(method.session, target=False)) == {}
+    alone = MaskedLanguageModel(2, 1e-3, 1e-3, 4, 0.15, True, 0.0)
+    assert alone.losses(tiny_step(setting_of(tiny_encoder(), alone))) == {}
 
 
 def test_quoted_strings_are_found_in_their_text(tmp_path: Path) -> None:
@@ -300,22 +288,13 @@ WORDS = ["apple", "bridge", "candle", "dragon", "engine", "forest", "garden", "h
 
 @pytest.mark.parametrize("texts", [[f"The {word} is great." for word in WORDS], ["The lens is great."] * 12])
 def test_nouns_that_come_once_and_a_single_noun(tmp_path: Path, texts: list[str]) -> None:
-    overrides = corpora(tmp_path)
-    rows = [
-        {
-            "id": str(i),
-            "text": text,
-            "spans": [
-                {"start": at, "end": at + len(word), "type": kind}
-                for at, word, kind in ((4, text.split()[1], "aspect"), (text.index("great"), "great", "opinion"))
-            ],
-        }
-        for i, text in enumerate(texts)
-    ]
-    write_jsonl(tmp_path / "source.jsonl", rows)
     methods = ["adaptation=[self_training,term_substitution]", "data.dev_by=record", "trainer.epochs=1"]
-    metrics = domadapt.train([*overrides, *methods])
-    assert 0 < metrics["stages"]["term_substitution/terms"] <= len(texts)
+    overrides, rows = [*corpora(tmp_path), *methods], []
+    for i, text in enumerate(texts):
+        spans = [{"text": text.split()[1], "type": "aspect"}, {"text": "great", "type": "opinion"}]
+        rows.append({"id": str(i), "text": text, "spans": spans})
+    write_jsonl(tmp_path / "source.jsonl", rows)
+    assert 0 < domadapt.train(overrides)["stages"]["term_substitution/terms"] <= len(texts)
 
 
 def test_terms_can_not_need_an_opinion_where_none_is_annotated() -> None:
@@ -347,27 +326,11 @@ def test_a_parser_that_is_loaded_in_the_middle_of_training_changes_no_number(tmp
 
 
 def test_what_was_mended_is_counted_as_read_not_at_every_epoch(tmp_path: Path) -> None:
-    overrides = corpora(tmp_path)
-    rows = [
-        {
-            "id": str(i),
-            "text": f"The lens of a strap{i} is dull, number {i}.",
-            "spans": [{"start": 4, "end": 8, "type": "aspect"}, {"start": 9, "end": 10, "type": "opinion"}],
-        }
-        for i in range(20)
-    ]
-    write_jsonl(tmp_path / "source.jsonl", rows)
-    often = "span off word boundaries, snapped outward"
-    told = [
-        domadapt.train(
-            [
-                *overrides,
-                "data.dev_by=record",
-                "adaptation=term_substitution",
-                "adaptation.term_substitution.sentence_share=1.0",
-                f"trainer.epochs={n}",
-            ]
-        )["counts"]["warnings"][often]
-        for n in (1, 2)
-    ]
-    assert told[0] == told[1] == 20
+    overrides = [*corpora(tmp_path), "data.dev_by=record", "adaptation=term_substitution"]
+    overrides.append("adaptation.term_substitution.sentence_share=1.0")
+    spans = [{"start": 4, "end": 8, "type": "aspect"}, {"start": 9, "end": 10, "type": "opinion"}]
+    texts = [f"The lens of a strap{i} is dull, number {i}." for i in range(20)]
+    write_jsonl(tmp_path / "source.jsonl", [{"id": text, "text": text, "spans": spans} for text in texts])
+    for epochs in (1, 2):
+        warnings = domadapt.train([*overrides, f"trainer.epochs={epochs}"])["counts"]["warnings"]
+        assert warnings["span off word boundaries, snapped outward"] == 20

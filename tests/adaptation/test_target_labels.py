@@ -18,7 +18,8 @@ from domadapt.models.output import Output
 from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import read_card
 from domadapt.training.build import build
-from tests.support import corpora, setting_of, tiny_encoder, tiny_step
+from tests.support import corpora, losses_while_training, setting_of, tiny_encoder, tiny_step
+from tests.test_methods import predicts_what_was_scored
 
 
 class Fixed(torch.nn.Module):
@@ -44,12 +45,7 @@ def setting_with(method: SelfTraining, epochs: int = 4) -> Session:
     session = setting_of(tiny_encoder(), method)
     session.epochs = epochs
     method.attach(session)
-    examples = []
-    for example in session.source:
-        tags = np.zeros(len(example.words), dtype=np.int64)
-        tags[::10] = 1
-        examples.append(replace(example, word_tags=tags))
-    session.source = examples
+    session.source = [replace(e, word_tags=(np.arange(len(e.words)) % 10 == 0).astype(int)) for e in session.source]
     return session
 
 
@@ -93,14 +89,7 @@ def test_its_labels_are_learnt_and_remembered() -> None:
     method.after_epoch(0)
     assert method.labels.keys() == {example.index for example in session.target}
     before = {number: rows.clone() for number, rows in method.labels.items()}
-    optimizer = torch.optim.Adam(encoder.parameters(), 1e-3)
-    losses = []
-    for _ in range(15):
-        (loss,) = method.losses(tiny_step(session)).values()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
+    losses = losses_while_training(method, session, encoder, steps=15)
     assert losses[-1] < losses[0]
     again = self_training()
     again.recall(method.memory())
@@ -205,13 +194,10 @@ def test_what_is_stated_is_saved_and_read_from_a_file(tmp_path: Path) -> None:
     stated = ["adaptation=guidelines", f"adaptation.guidelines.not_terms={tmp_path}/words.txt", "trainer.precision=32"]
     metrics = domadapt.train([*corpora(tmp_path), *stated, f"paths.run={tmp_path}/run"])
     assert metrics["stages"]["guidelines/not_terms"] == ["battery", "lens"]
-    model = domadapt.load(tmp_path / "run" / "model", precision="32")
-    labelled = domadapt.read(tmp_path / "test.jsonl", domain="laptop").records
-    again = model.predict([record.text for record in labelled])
-    assert model.session.task.score(labelled, again) == metrics["target_test"]
-    assert not {
-        record.text[s.start : s.end] for record, found in zip(labelled, again, strict=True) for s in found.spans
-    } & {"lens"}
+    model = predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
+    texts = [record.text for record in domadapt.read(tmp_path / "test.jsonl", domain="laptop").records]
+    for text, predicted in zip(texts, model.predict(texts), strict=True):
+        assert "lens" not in {text[span.start : span.end] for span in predicted.spans}
     with pytest.raises(ValueError, match=r"guidelines.not_terms=nowhere.txt: no such file"):
         Guidelines(None, "nowhere.txt")
 
@@ -221,10 +207,7 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     metrics = domadapt.train([*recipe, *corpora(tmp_path), f"paths.run={tmp_path}/run"])
     assert metrics["method"] == "recipe" and metrics["selection"]["validator"] == "last"
     assert len(metrics["curve"]) == 4 and "self_training" in metrics["curve"][3]["losses"]
-    model = domadapt.load(tmp_path / "run" / "model", precision="32")
-    labelled = domadapt.read(tmp_path / "test.jsonl", domain="laptop").records
-    again = model.predict([record.text for record in labelled])
-    assert model.session.task.score(labelled, again) == metrics["target_test"]
+    model = predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
     assert not model.session.methods, "a stock model"
     without_test = [override for override in corpora(tmp_path) if "test_path" not in override]
     domadapt.train([*recipe, *without_test, f"paths.run={tmp_path}/card"])

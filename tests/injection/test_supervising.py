@@ -20,7 +20,7 @@ from domadapt.models.graph_network import CONVOLUTIONS, GraphNetwork
 from domadapt.syntax.parser import SpacyParser
 from domadapt.syntax.trees import path
 from domadapt.training.build import build
-from tests.support import corpora, setting_of, tiny_encoder, tiny_step
+from tests.support import corpora, losses_while_training, setting_of, tiny_encoder, tiny_step
 
 
 def supervision(convolution: str = "gatv2") -> GraphSupervision:
@@ -189,14 +189,7 @@ def test_it_learns_paths_from_the_source_and_lowers_its_loss(tmp_path: Path) -> 
     session, method, stage = prepared(tmp_path)
     assert stage["paths/opinions"] == 5
     assert any("nsubj" in str(told) for told in stage["paths/paths"])  # type: ignore[union-attr, attr-defined]
-    optimizer = torch.optim.Adam([*method.parameters(), *session.encoder.parameters()], 1e-2)
-    found = []
-    for _ in range(10):
-        (loss,) = method.losses(tiny_step(session)).values()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        found.append(float(loss.detach()))
+    found = losses_while_training(method, session, method, session.encoder, steps=15)
     assert found[-1] < found[0] - 0.1
 
 

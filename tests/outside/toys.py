@@ -53,32 +53,6 @@ class Teacher(Method):
         return {name: weight.clone() for name, weight in self.teacher.state_dict().items()}
 
 
-class SoftLabels(Method):
-    """Every target text has a distribution of its own to learn, carried by the batch."""
-
-    reads = TARGET
-
-    def __init__(self, weight: float) -> None:
-        super().__init__({"soft": weight})
-
-    def prepare(self) -> dict[str, Any]:
-        classes = len(self.session.task.labels)
-        random = np.random.default_rng(0)
-        self.table = {e.text: random.dirichlet(np.ones(classes)) for e in self.session.target}
-        return {"soft/texts": len(self.table)}
-
-    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
-        known = [self.table.get(e.text) for e in examples]
-        if any(row is None for row in known):
-            return {}
-        return {"labels": torch.tensor(np.array(known), dtype=torch.float32)}
-
-    def losses(self, step: Step) -> dict[str, Tensor]:
-        assert step.target is not None
-        labels = self.own(step.target.batch, "labels")
-        return {"soft": F.cross_entropy(step.target.output.logits[:, 0].float(), labels)}
-
-
 class WordBias(Method):
     """A shift of one word's logits at decoding, in training, scoring and prediction alike; remembered in the model."""
 

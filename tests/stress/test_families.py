@@ -24,6 +24,7 @@ from tests.support import (
     FAMILIES,
     UNREACHABLE,
     corpora,
+    losses_while_training,
     of_family,
     of_yaml,
     parsed_batch,
@@ -66,15 +67,7 @@ def test_it_learns_and_leaves_a_stock_model(tmp_path: Path, kind: str, name: str
         method = Relations(-1, 8, 4, 1.0, 1.0, 1.0)
     session = setting_of(encoder.train(), method)
     method.prepare()
-    optimizer = torch.optim.Adam([*encoder.parameters(), *method.parameters()], 5e-3)
-    found = []
-    for _ in range(6):
-        torch.manual_seed(0)  # the same words are masked
-        loss = torch.stack([*method.losses(tiny_step(session)).values()]).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        found.append(float(loss.detach()))
+    found = losses_while_training(method, session, encoder, method, steps=12)
     assert found[-1] < found[0] - 0.01, found
     assert method.used_at_prediction == ((kind, name) == ("modernbert", "lisa"))  # its positions are rotated
     if method.used_at_prediction:
