@@ -131,12 +131,8 @@ def predicts_what_was_scored(run: Path, test: Path, metrics: dict[str, Any]) -> 
 
 
 def is_a_stock_model(folder: Path, task: str) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "SHA256SUMS",
-        "domadapt.json",
-        "encoder",
-        "source_dev.json",
-    ]
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["SHA256SUMS", "domadapt.json", "encoder", "source_dev.json"]
     stock = STOCK[task].from_pretrained(folder / "encoder").eval()
     ours = domadapt.load(folder, precision="32").session.encoder
     batch, _ = parsed_batch(ours)
@@ -265,12 +261,8 @@ def test_two_methods_can_not_share_a_loss() -> None:
 
 
 def test_the_recurrent_baseline_takes_no_methods_and_is_saved_and_loaded(tmp_path: Path) -> None:
-    overrides = [
-        *corpora(tmp_path),
-        "backbone=rnn_from_scratch",
-        "trainer.precision=32",
-        f"paths.cache={tmp_path}/cache",
-    ]
+    overrides = [*corpora(tmp_path), "backbone=rnn_from_scratch", "trainer.precision=32"]
+    overrides.append(f"paths.cache={tmp_path}/cache")
     with pytest.raises(ValueError, match="rnn_from_scratch takes no injection and no adaptation"):
         domadapt.train([*overrides, "injection=gnn"])
     metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"])

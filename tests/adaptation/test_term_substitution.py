@@ -132,22 +132,20 @@ def test_places_are_whole_spans_and_nouns_outside() -> None:
     text = "The battery life of my lens is great for the price."
     record = Record("1", "x", text, spans=(Span(4, 16, "aspect"), Span(31, 36, "opinion")))
     (parse,) = SpacyParser().parse([record])
-    found = [(text[p.start : p.end], p.term) for p in places(record, parse, ["aspect"], frozenset({"price"}))]
-    assert found == [("battery life", True), ("lens", False)]
     inside = Record("1", "x", text, spans=(Span(4, 14, "aspect"),))  # ends inside of a word
-    assert [(text[p.start : p.end], p.term) for p in places(inside, parse, ["aspect"], frozenset())] == [
-        ("lens", False),
-        ("price", False),
-    ]
+    for one, telling, expected in (
+        (record, {"price"}, [("battery life", True), ("lens", False)]),
+        (inside, set(), [("lens", False), ("price", False)]),
+    ):
+        found = places(one, parse, ["aspect"], frozenset(telling))
+        assert [(text[p.start : p.end], p.term) for p in found] == expected
 
 
 def test_phrases_are_counted_in_lower_case_with_their_number() -> None:
     texts = [UnlabelledText(str(i), "", t) for i, t in enumerate(["The Screens are sharp.", "A screen. The screens."])]
     found = phrases(texts, list(SpacyParser().parse(texts)))
-    assert {phrase: len(uses) for phrase, uses in found.items()} == {
-        Phrase("screens", True): 2,
-        Phrase("screen", False): 1,
-    }
+    counts = {phrase: len(uses) for phrase, uses in found.items()}
+    assert counts == {Phrase("screens", True): 2, Phrase("screen", False): 1}
 
 
 def test_nouns_that_go_with_a_class_stay() -> None:
@@ -168,14 +166,12 @@ def test_several_span_types_that_are_nouns(tmp_path: Path, named: bool) -> None:
         tmp_path, "adaptation.term_substitution.sentence_share=1.0", "adaptation.term_substitution.term_probability=1.0"
     )
     records = method.session.domains.source_train
+
+    def retyped(span: Span, number: int) -> Span:
+        return replace(span, type=f"{span.type}{(span.end - span.start if named else number) % 2}")
+
     typed = tuple(
-        replace(
-            record,
-            spans=tuple(
-                replace(span, type=f"{span.type}{(span.end - span.start if named else i) % 2}")
-                for span in record.spans or ()
-            ),
-        )
+        replace(record, spans=tuple(retyped(span, i) for span in record.spans or ()))
         for i, record in enumerate(records)
     )
     method.session.domains = replace(method.session.domains, source_train=typed)
