@@ -87,12 +87,8 @@ def leaning_words(records: Sequence[Record], parses: Sequence[Parse], labels: Se
         for word in {word for word, tag in spelled if universal(tag) in LEANING_TAGS and word.isalpha()}:
             counts.setdefault(word, np.zeros(len(labels)))[label] += 1
     shares /= shares.sum()
-    return frozenset(word for word, count in counts.items() if leaning(count, shares).max() >= LEANING)
-
-
-def leaning(count: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(classes,) log P(class | word) / P(class), shrunk to zero where the word is seldom met."""
-    return np.asarray(np.log((count + SHRINKAGE * shares) / (count.sum() + SHRINKAGE) / shares))
+    shrunk = {word: (count + SHRINKAGE * shares) / (count.sum() + SHRINKAGE) for word, count in counts.items()}
+    return frozenset(word for word, share in shrunk.items() if np.log(share / shares).max() >= LEANING)
 
 
 def path_rules(

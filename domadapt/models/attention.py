@@ -63,7 +63,7 @@ class AttentionCall:
         return scores + additive_mask(self.mask[:, head if self.mask.shape[1] > 1 else 0], scores.dtype)
 
 
-AttentionHook = Callable[[AttentionCall], Tensor]
+AttentionHook = Callable[[AttentionCall], Tensor]  # (batch, pieces, heads, head width)
 OUTPUTS = ("out_lin", "Wo", "o_proj", "output.dense")  # output projections: of attention, or one floor above
 
 

@@ -52,7 +52,8 @@ def freeze(encoder: Any, trainable: str) -> None:
         layer.requires_grad_(True)
 
 
-StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]  # states, batch, what this pass keeps -> states
+# Of states, the batch, and what this pass keeps: states, or what is added to them, (batch, pieces, width).
+StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]
 Heads = Collection[tuple[int, int]]  # layer, head
 
 
@@ -215,12 +216,8 @@ class Encoder(nn.Module):
         return layer_stack(self.base, self.name)
 
     def hook_attention(self, layer: int, hook: AttentionHook, beneath: bool = False) -> None:
-        """Put ``hook`` on top of a layer's stack: it sees the attention first, and calls what lies beneath.
-
-        Args:
-            hook: takes an :class:`~domadapt.models.attention.AttentionCall`, gives (batch, pieces, heads, head width).
-            beneath: put it at the bottom: it reads scores, after all that change them, in whatever order methods come.
-        """
+        """Put a hook on top of a layer's stack: it sees the attention first, and calls what lies beneath; or, if
+        ``beneath``, at the bottom: it reads scores after all that change them, in whatever order methods come."""
         self._attention_layer(layer)
         hooks = self.attention_hooks.setdefault(layer, [])
         hooks.insert(0 if beneath else len(hooks), hook)
@@ -243,12 +240,8 @@ class Encoder(nn.Module):
                 del self.attention_hooks[layer]
 
     def hook_attention_output(self, layer: int, hook: StatesHook) -> None:
-        """Let ``hook`` add to what a layer's attention gives, beside its heads; several hooks add up.
-
-        Args:
-            hook: takes the states that go into the layer's attention, the batch, and what this pass keeps; gives what
-                is added behind the output projection, (batch, pieces, width).
-        """
+        """Let ``hook`` add to what a layer's attention gives, beside its heads, behind the output projection; of the
+        states that go into that attention. Several hooks add up."""
         module = self._attention_layer(layer)
         if (projection := output_projection(self.base, module)) is None:
             raise ValueError(
@@ -262,13 +255,11 @@ class Encoder(nn.Module):
         self.states_hooks.append(hook)
 
     def keep_scores(self, wanted: Callable[[], Heads]) -> None:
-        """Let forward passes keep heads' scores, (batch, pieces, pieces), in ``Output.kept`` by :func:`scores_name`.
+        """Let forward passes keep the scores, (batch, pieces, pieces), of heads that ``wanted`` names at each pass.
 
         They are what attention uses, after all hooks, but for heads in ``own_scores``; where attention can't be
-        replaced, :func:`~domadapt.models.pretrained.as_scores` of the weights that the model returns.
-
-        Args:
-            wanted: asked at each pass for which layers and heads.
+        replaced, :func:`~domadapt.models.pretrained.as_scores` of the weights that the model returns. In
+        ``Output.kept``, by :func:`scores_name`.
         """
         _ = self.attention_shape  # refused now, not in the first step
         self.wanted_scores.append(wanted)

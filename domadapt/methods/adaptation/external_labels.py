@@ -44,10 +44,6 @@ class ExternalLabels(Method):
         path: a file, or a list of files of several annotators.
         batch_size: texts of the files a step.
         weight: of the loss.
-
-    Attributes:
-        examples: the texts that a file labels.
-        soft: of each, (rows, classes) log-probabilities of its words with a piece, or (1, classes).
     """
 
     reads = frozenset({"target", "source_only"})
@@ -62,8 +58,8 @@ class ExternalLabels(Method):
             )
         self.paths = [path] if isinstance(path, str) else [str(one) for one in path]
         self.batch_size = batch_size
-        self.examples: list[Example] = []
-        self.soft: list[Tensor] = []
+        self.examples: list[Example] = []  #: that a file labels
+        self.soft: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: of words with a piece, or its own
 
     def prepare(self) -> dict[str, Any]:
         """Read the files, and ask the network."""

@@ -53,10 +53,6 @@ class AttentionSupervision(Method):
             or ``to_dependent``.
         relations: what ``auto`` finds heads for.
         weight: of the mean of the heads' losses.
-
-    Attributes:
-        heads: those that are supervised; with ``auto``, known from :meth:`prepare` on.
-        kinds: relations and directions that are looked for.
     """
 
     reads = frozenset({"parses", "target"})
@@ -68,7 +64,7 @@ class AttentionSupervision(Method):
         if self.auto:
             if not (isinstance(relations, list) and relations and all(isinstance(r, str) for r in relations)):
                 raise ValueError(f"{name}.relations={relations!r}: expected a list of relation names, [nsubj, amod]")
-            self.heads: list[Row] = []
+            self.heads: list[Row] = []  #: supervised; with ``auto``, known from :meth:`prepare` on
             self.kinds = [*product(dict.fromkeys(relations), DIRECTIONS)]
         else:
             self.heads = read_heads(f"{name}.heads", heads, {"relation": (), "direction": DIRECTIONS})

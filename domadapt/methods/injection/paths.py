@@ -41,10 +41,6 @@ class OpinionPaths(Method):
         longest: arcs of a path.
         width: of the two views of a word.
         weight: of the loss.
-
-    Attributes:
-        opinions: words, in lower case, that a path may begin at.
-        numbers: of the paths, from 1; the most telling one first.
     """
 
     reads = frozenset({"parses", "target"})
@@ -55,8 +51,8 @@ class OpinionPaths(Method):
         in_range("paths.longest", longest, 1)
         in_range("paths.width", width, 1)
         self.most, self.longest, self.width = paths, longest, width
-        self.opinions: frozenset[str] = frozenset()
-        self.numbers: dict[Path, int] = {}
+        self.opinions: frozenset[str] = frozenset()  #: words, in lower case, that a path may begin at
+        self.numbers: dict[Path, int] = {}  #: from 1, the most telling one first
 
     def attach(self, session: Session) -> None:
         super().attach(session)
@@ -108,12 +104,12 @@ class OpinionPaths(Method):
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``pairs``: (3, pairs) node of the opinion word, node of the other word, number of the path."""
-        found: list[tuple[int, int, int]] = []
+        pairs: list[tuple[int, int, int]] = []
         first = 0
         for example in examples:
-            found += [(first + i, first + j, number) for i, j, number in self.linked(example)]
+            pairs += [(first + i, first + j, number) for i, j, number in self.linked(example)]
             first += example.alignment.words
-        return {"pairs": torch.from_numpy(np.array(found, dtype=np.int64).reshape(-1, 3).T.copy())}
+        return {"pairs": torch.from_numpy(np.array(pairs, dtype=np.int64).reshape(-1, 3).T.copy())}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         return both_sides(step, lambda view: {"paths": self.batch_loss(view.encoded, view.batch)})

@@ -15,7 +15,6 @@ A control (``control=``) changes trees and leaves tags: of a gain over it, none 
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -69,8 +68,8 @@ class Relations(Method):
         """``tags``: (nodes,) id of each word's part of speech, 0 where there is none."""
         if any(example.parse is None for example in examples):
             return {}
-        found = [self.tags.get(tag, UNKNOWN) for e in examples if e.parse is not None for tag in e.parse.tags]
-        return {"tags": torch.from_numpy(np.array(found, dtype=np.int64))}
+        tags = [self.tags.get(tag, UNKNOWN) for e in examples if e.parse is not None for tag in e.parse.tags]
+        return {"tags": torch.tensor(tags, dtype=torch.int64)}
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         return both_sides(step, lambda view: self.batch_losses(view.encoded, view.batch))
