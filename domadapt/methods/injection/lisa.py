@@ -133,7 +133,7 @@ def replace_by_tree(weights: Tensor, piece_heads: Tensor) -> Tensor:
 
 def head_loss(scores: Tensor, piece_heads: Tensor) -> Tensor:
     """Mean cross entropy of (batch, pieces, pieces) scores over pieces with a head that no mask hides; zero if none."""
-    told = scores.gather(-1, piece_heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-    piece_heads = piece_heads.masked_fill(told <= hidden_below(scores), IGNORED)
+    right = scores.gather(-1, piece_heads.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    piece_heads = piece_heads.masked_fill(right <= hidden_below(scores), IGNORED)
     total = F.cross_entropy(scores.flatten(0, 1), piece_heads.flatten(), ignore_index=IGNORED, reduction="sum")
     return total / (piece_heads != IGNORED).sum().clamp(min=1)
