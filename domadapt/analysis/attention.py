@@ -162,12 +162,7 @@ class Tally:
 
 
 def pointed(weights: Maps, words: Places) -> Places:
-    """(heads, words) the other word that each of these words attends to most.
-
-    >>> weights = np.array([[[0.9, 0.0, 0.1], [0.2, 0.5, 0.3], [0.0, 0.1, 0.9]]], np.float32)
-    >>> pointed(weights, np.array([0, 1, 2])).tolist()
-    [[2, 2, 1]]
-    """
+    """(heads, words) the other word that each of these words attends to most."""
     rows = weights[:, words].copy()
     rows[:, np.arange(len(words)), words] = -1.0  # a word is not its own head
     return np.asarray(rows.argmax(-1), dtype=np.int64) if rows.shape[-1] else np.zeros(rows.shape[:2], np.int64)

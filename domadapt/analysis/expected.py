@@ -116,11 +116,7 @@ def f1(sums: Array) -> Array:
 
 
 def headline(sums: Array, name: str, average: str) -> Array:
-    """(...) the score of a task from (kinds, ..., 3) predicted, right and there; accuracy is the share that is right.
-
-    >>> headline(np.array([[4.0, 2.0, 4.0], [1.0, 1.0, 1.0]]), "span_f1", "macro").item()
-    0.75
-    """
+    """(...) the score of a task from (kinds, ..., 3) predicted, right and there; accuracy: the share that is right."""
     total = sums.sum(0)
     if name == "accuracy":
         return np.asarray(total[..., 1] / np.maximum(total[..., 0], 1))
@@ -128,11 +124,7 @@ def headline(sums: Array, name: str, average: str) -> Array:
 
 
 def scores(sums: Mapping[str, Array], name: str, average: str) -> Scores:
-    """The headline and F1 of every kind, from kind → (3,) sums.
-
-    >>> scores({"aspect": np.array([4.0, 2.0, 4.0]), "opinion": np.array([1.0, 1.0, 1.0])}, "span_f1", "macro")
-    {'span_f1': 0.75, 'aspect_f1': 0.5, 'opinion_f1': 1.0}
-    """
+    """The headline and F1 of every kind, from kind → (3,) sums."""
     every = np.stack([*sums.values()])
     return {name: float(headline(every, name, average)), **{f"{kind}_f1": float(f1(one)) for kind, one in sums.items()}}
 
@@ -141,12 +133,7 @@ RANGE = np.log(0.05), np.log(20.0)  # of the logarithm of a temperature
 
 
 def temperature(rows: Predicted) -> float:
-    """The temperature with the least negative log likelihood, on labelled text not learnt from; 1 without rows.
-
-    >>> always, none = np.array([[0.9, 0.1]] * 4, np.float32), np.zeros(4, np.int64)
-    >>> round(temperature(Predicted(always, none, none, none, np.array([0, 0, 0, 1]))), 2)  # sure by .9, right by .75
-    2.0
-    """
+    """The temperature with the least negative log likelihood, on labelled text not learnt from; 1 without rows."""
     if not len(rows):
         return 1.0
     logits = _logs(rows)

@@ -49,16 +49,7 @@ class TreeScores:
 
 
 def linear(trees: Sequence[Tree]) -> TreeScores:
-    """What the order of words finds without any state: words are as far apart as they stand, and the first is the root.
-
-    >>> from domadapt.syntax.parser import Parse
-    >>> from domadapt.syntax.trees import trees as read
-    >>> words = np.array([[0, 1], [2, 3], [4, 5], [6, 7]])
-    >>> chain = Parse(words, np.array([0, 0, 1, 2]), ("ROOT", "obj", "amod", "obl"), ("", "", "", ""))
-    >>> result = linear(list(read(chain)))
-    >>> result.uuas, round(result.distance, 3), result.root
-    (1.0, 1.0, 1.0)
-    """
+    """What the order of words finds: words are as far apart as they stand, and the first is the root."""
     places = (tree.words.astype(np.float64) for tree in trees)
     return score(((np.abs(place[:, None] - place), place) for place in places), trees)
 
@@ -98,11 +89,7 @@ def spanning_tree(distances: Array, counted: NDArray[np.bool_]) -> list[tuple[in
 
 
 def spearman(one: NDArray[np.generic], other: NDArray[np.generic]) -> Array:
-    """(rows,) Spearman's rank correlation, row by row; 0 where a row is all the same.
-
-    >>> spearman(np.array([[1, 2, 3], [1, 2, 3], [1, 1, 1]]), np.array([[2, 4, 9], [9, 4, 2], [1, 2, 3]])).tolist()
-    [1.0, -1.0, 0.0]
-    """
+    """(rows,) Spearman's rank correlation, row by row; 0 where a row is all the same."""
     a, b = (rankdata(values, axis=1) for values in (one, other))
     a, b = a - a.mean(1, keepdims=True), b - b.mean(1, keepdims=True)
     spread = np.sqrt((a**2).sum(1) * (b**2).sum(1))
@@ -140,11 +127,7 @@ class Probe:
 
 
 def squared_distances(points: Tensor) -> Tensor:
-    """(..., n, n) from (..., n, width).
-
-    >>> squared_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]])).tolist()
-    [[0.0, 25.0], [25.0, 0.0]]
-    """
+    """(..., n, n) from (..., n, width)."""
     norms = points.square().sum(-1)
     return (norms.unsqueeze(-1) + norms.unsqueeze(-2) - 2 * points @ points.mT).clamp(min=0)
 

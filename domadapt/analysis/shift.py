@@ -54,15 +54,7 @@ class Compared:
 
 
 def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> Compared | None:
-    """Compare what texts of two domains hold, given each text's items; None where one of them holds nothing.
-
-    >>> result = compare([Counter("ab"), Counter("ab")], [Counter("ab")])
-    >>> result.types, result.tokens, result.divergence, result.divergence_within
-    (1.0, 1.0, 0.0, 0.0)
-    >>> result = compare([Counter("a"), Counter("b")], [Counter("c")])
-    >>> result.tokens, result.divergence, result.divergence_within, result.new
-    (0.0, 1.0, 1.0, ('c',))
-    """
+    """Compare what texts of two domains hold, given each text's items; None where one of them holds nothing."""
     first, second, other = (
         Counter(chain.from_iterable(one.elements() for one in texts)) for texts in (source[::2], source[1::2], target)
     )
@@ -88,13 +80,7 @@ def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> C
 
 
 def jensen_shannon(one: Counter[str], other: Counter[str]) -> float:
-    """Divergence of two distributions in bits (Lin 1991): their entropy mixed, less the mean of their own.
-
-    >>> jensen_shannon(Counter("ab"), Counter("ba")), jensen_shannon(Counter("ab"), Counter("cd"))
-    (0.0, 1.0)
-    >>> round(jensen_shannon(Counter("aaab"), Counter("abbb")), 4)  # H(1/2) - H(1/4) = 1 - 0.8113
-    0.1887
-    """
+    """Divergence of two distributions in bits (Lin 1991): their entropy mixed, less the mean of their own."""
     items = sorted(one.keys() | other.keys())
     shares = np.array([[count[item] / count.total() for item in items] for count in (one, other)])
     result = _entropy(shares.mean(0)) - (_entropy(shares[0]) + _entropy(shares[1])) / 2
@@ -210,12 +196,7 @@ def labels_of(record: Record) -> Counter[str]:
 
 
 def terms_of(record: Record, kind: str) -> Counter[str]:
-    """Terms of one type, in lower case.
-
-    >>> from domadapt.data.records import Span
-    >>> dict(terms_of(Record("1", "laptop", "A fast Drive", spans=(Span(7, 12, "aspect"),)), "aspect"))
-    {'drive': 1}
-    """
+    """Terms of one type, in lower case."""
     spans = [span for span in record.spans or () if span.type == kind]
     return Counter(" ".join(words(record.text[span.start : span.end])) for span in spans)
 

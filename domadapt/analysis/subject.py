@@ -138,11 +138,7 @@ def subject(
 
 
 def drawn(items: Sequence[T], most: int, seed: int) -> list[T]:
-    """At most so many, in their order, the same for the same seed.
-
-    >>> drawn("abc", 5, 1), len(drawn("abc", 2, 1))
-    (['a', 'b', 'c'], 2)
-    """
+    """At most so many, in their order, the same for the same seed."""
     chosen = np.random.default_rng(seed).permutation(len(items))[: min(most, len(items))]
     return [items[i] for i in sorted(chosen.tolist())]
 
@@ -212,11 +208,7 @@ def every_layer(
 
 
 def layer_names(count: int) -> tuple[str, ...]:
-    """Names of what :func:`every_layer` gives; layers are counted from 0.
-
-    >>> layer_names(3)
-    ('embeddings', 'layer 0', 'layer 1')
-    """
+    """Names of what :func:`every_layer` gives; layers are counted from 0."""
     return ("embeddings", *(f"layer {layer}" for layer in range(count - 1)))
 
 

@@ -93,11 +93,7 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
 
 
 def headline(result: Audit) -> str:
-    """How many findings of what severity, in a sentence.
-
-    >>> headline(Audit("camera", "laptop", {}, {}, (Finding("gap", "severe", 1.0, "None."),)))
-    "camera → laptop: scores can't be taken as they stand (severe findings: 1, warnings: 0)."
-    """
+    """How many findings of what severity, in a sentence."""
     severe, warnings = (sum(f.severity == severity for f in result.findings) for severity in SEVERITIES[:2])
     message = "nothing was found that would make a score mean something else than it says"
     if severe or warnings:
@@ -133,15 +129,7 @@ def write_audit(audit: Audit, path: Path | str, config: dict[str, Any] | None = 
 
 
 def read_audit(path: Path | str) -> Audit:
-    """Read ``audit.json``.
-
-    >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> written = Audit("camera", "laptop", {"target test": 7}, {}, (Finding("gap", "note", 0.5, "Small."),))
-    >>> write_audit(written, Path(folder, FILE))
-    >>> read_audit(folder) == written
-    True
-    """
+    """Read ``audit.json``."""
     from pydantic import TypeAdapter, ValidationError  # 0.1 s that only a reader pays
 
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)

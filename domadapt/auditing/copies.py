@@ -229,13 +229,7 @@ def annotation(parts: Parts) -> Iterator[Finding]:
 
 
 def gaps(records: Sequence[Record], one_type: bool = True) -> Counter[int]:
-    """How many words stand between two spans, of one type or of two, that follow each other.
-
-    >>> from domadapt.data.records import Span
-    >>> record = Record("1", "d", "food and drinks", spans=(Span(0, 4, "aspect"), Span(9, 15, "aspect")))
-    >>> gaps([record])
-    Counter({1: 1})
-    """
+    """How many words stand between two spans, of one type or of two, that follow each other."""
     return Counter(
         len(record.text[first.end : second.start].split())
         for record in records

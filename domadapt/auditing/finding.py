@@ -43,11 +43,7 @@ def ordered(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def shown(text: str, width: int = 100) -> str:
-    """Text of strangers, harmless and short.
-
-    >>> shown("a" * 200, 5), shown("\\x1b[2Jx")
-    ('aaaaa…', '⟨U+001B⟩[2Jx')
-    """
+    """Text of strangers, harmless and short."""
     return shortened(text, width)
 
 
@@ -57,11 +53,7 @@ def named(items: Sequence[str], width: int = 30) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as people read it.
-
-    >>> percent(0.0312), percent(0.5), percent(0.0004), percent(0.0)
-    ('3.1 %', '50 %', '0.04 %', '0 %')
-    """
+    """A share as people read it."""
     value = 100 * share
     digits = 0 if value >= 10 or value == 0 else 1 if value >= 0.1 else 2
     return f"{value:.{digits}f} %"
@@ -82,11 +74,7 @@ class Part:
     def finding(
         self, kind: str, severity: str, count: int, text: str, examples: Iterable[str] = (), **more: float
     ) -> Finding:
-        """What is true of so many of its texts; it weighs as much as their share.
-
-        >>> Part("target test", (Record("1", "laptop", "<br>"),)).finding("encoding", "note", 1, "hold tags").text
-        '1 of 1 texts of the target test (100 %) hold tags.'
-        """
+        """What is true of so many of its texts; it weighs as much as their share."""
         total = len(self.records)
         sentence = f"{count} of {total} texts of the {self.name} ({percent(count / total)}) {text}."
         return Finding(kind, severity, count / total, sentence, {"texts": count, "of": total, **more}, tuple(examples))

@@ -37,11 +37,7 @@ PREPARED: Final = {
 
 
 def is_tokenised(text: str) -> bool | None:
-    """Whether most marks of a text stand apart from their words; None where it has none.
-
-    >>> is_tokenised("it is n't fast , sadly ."), is_tokenised("It isn't fast, sadly."), is_tokenised("fast")
-    (True, False, None)
-    """
+    """Whether most marks of a text stand apart from their words; None where it has none."""
     marks = _MARK.findall(text)
     apart = sum(map(bool, marks)) + len(_SPLIT.findall(text))
     joined = len(marks) + len(_WHOLE.findall(text)) - sum(map(bool, marks))
@@ -92,11 +88,7 @@ _SUSPECT: Final = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0192\u02c6-\
 
 
 def misread(text: str) -> str | None:
-    """The first stretch that is UTF-8 read as Windows-1252 or Latin-1; None if there is none.
-
-    >>> misread("a cafÃ© nearby"), misread("it â€™s"), misread("Ça, São Ângelo «é»") is None
-    ('Ã©', 'â€™', True)
-    """
+    """The first stretch that is UTF-8 read as Windows-1252 or Latin-1; None if there is none."""
     for match in _SUSPECT.finditer(text):
         for length in range(2, len(match[0]) + 1):
             for codec in ("cp1252", "latin-1"):

@@ -144,13 +144,7 @@ def panels(pair: Pair) -> list[str]:
 
 
 def mean_curve(method: MethodRuns, panel: str, headline: str) -> list[tuple[int, float]]:
-    """(epoch, mean over seeds) of a loss, or of the source dev score in percent.
-
-    >>> from domadapt.runs.metrics import Epoch, Metrics
-    >>> run = Metrics(curve=(Epoch(1, losses={"task": 0.5}, source_dev={"span_f1": 0.25}),))
-    >>> mean_curve(MethodRuns("a", "adapted", (run,)), "source dev", "span_f1")
-    [(1, 25.0)]
-    """
+    """(epoch, mean over seeds) of a loss, or of the source dev score in percent."""
     by_epoch: dict[int, list[float]] = {}
     for step in (step for run in method.runs for step in run.curve):
         value = step.source_dev.get(headline) if panel == DEV else step.losses.get(panel)

@@ -56,11 +56,7 @@ def number(value: float | None, form: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent.
-
-    >>> percent(0.5), percent(None)
-    ('50.0', '-')
-    """
+    """A share in percent."""
     return number(None if share is None else 100 * share, ".1f")
 
 
@@ -140,11 +136,7 @@ def as_text(table: Table) -> str:
 
 
 def in_line(text: Marked) -> str:
-    """A marked text as plain text.
-
-    >>> in_line(Marked("", (("The ", ""), ("fan", "aspect"), (" whines.", ""))))
-    'The [fan: aspect] whines.'
-    """
+    """A marked text as plain text."""
     marked = "".join(f"[{piece}: {kind}]" if kind else piece for piece, kind in text.pieces)
     return f"{text.lead}  {marked}".strip() + ("…" if text.left_out else "")
 

@@ -96,11 +96,7 @@ def plain(axes: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
 
 
 def wrapped(name: str, width: int, lines: int = 3) -> str:
-    """A name on several lines.
-
-    >>> wrapped("lisa (trainer.epochs=8)", 18)
-    'lisa\\n(trainer.epochs=8)'
-    """
+    """A name on several lines."""
     return "\n".join(textwrap.wrap(visible(name), width, max_lines=lines, placeholder="…", break_on_hyphens=False))
 
 

@@ -56,11 +56,7 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
 
 
 def closed(share: Share) -> TableCell:
-    """A share of the gap in percent with its interval, and why there is none.
-
-    >>> closed(Share("span_f1", Interval(0.25, 0.1, 0.412, "seeds"), None, 1)).text
-    '25 % (10 to 41)'
-    """
+    """A share of the gap in percent with its interval, and why there is none."""
     if share.value is None:
         return TableCell("-", share.reason)
     low, high = share.value.low, share.value.high
@@ -69,11 +65,7 @@ def closed(share: Share) -> TableCell:
 
 
 def gap_words(gap: Interval) -> str:
-    """The paired difference that a share is of.
-
-    >>> gap_words(Interval(0.018, 0.003, 0.034, "seeds"))
-    'in_domain − source_only is 1.8 points (0.3 to 3.4, 95 % interval over seeds)'
-    """
+    """The paired difference that a share is of."""
     ends = "no interval"
     if gap.low is not None and gap.high is not None:
         ends = f"{100 * gap.low:.1f} to {100 * gap.high:.1f}, 95 % interval over {gap.over}"
@@ -123,11 +115,7 @@ def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
 
 
 def score_name(name: str) -> str:
-    """A score as columns are headed.
-
-    >>> score_name("aspect_f1"), score_name("accuracy")
-    ('aspect F1', 'accuracy')
-    """
+    """A score as columns are headed."""
     return visible(name.removesuffix("_f1") + " F1" if name.endswith("_f1") else name)
 
 

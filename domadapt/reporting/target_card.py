@@ -135,11 +135,7 @@ def threshold_table(card: TargetCard) -> Iterator[Table]:
 
 
 def marked(sample: ShownText) -> Marked:
-    """A sample with its spans marked, or its label before it.
-
-    >>> marked(ShownText("The fan whines.", spans=((4, 7, "aspect"),))).pieces
-    (('The ', ''), ('fan', 'aspect'), (' whines.', ''))
-    """
+    """A sample with its spans marked, or its label before it."""
     pieces, end = list[tuple[str, str]](), 0
     for start, stop, kind in sorted(sample.spans):
         if start >= end:

@@ -110,11 +110,7 @@ def run_time(pairs: Sequence[Pair]) -> float:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words.
-
-    >>> duration(8.4), duration(310), duration(9000)
-    ('8 s', '5 min 10 s', '2 h 30 min')
-    """
+    """Seconds in words."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -232,11 +228,7 @@ def beside_source_only(pair: Pair) -> Comparison | str:
 
 
 def errors(gold: set[Any], predicted: set[Any], task: str) -> int:
-    """Wrong label, or spans missed and invented.
-
-    >>> errors({(0, 4, "aspect")}, {(0, 3, "aspect")}, "extraction")
-    2
-    """
+    """Wrong label, or spans missed and invented."""
     return int(gold != predicted) if task == "classification" else len(gold ^ predicted)
 
 

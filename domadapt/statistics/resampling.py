@@ -43,9 +43,6 @@ CHUNK = 4_000_000  # weights held at a time, 16 MB
 def connected(keys: Sequence[Collection[object]]) -> list[int]:
     """A number for each entry, the same for all that have a key in common, directly or through others: from 0, in the
     order of first appearance.
-
-    >>> connected([{"a"}, {"b"}, {"c", "a"}, {"c"}])
-    [0, 1, 0, 0]
     """
     joined: list[tuple[set[object], list[int]]] = []
     for place, own in enumerate(keys):
@@ -246,11 +243,7 @@ def _draws(mean: Mean, seeds: bool) -> FloatArray:
 def sign_flip(
     differences: Sequence[float], weights: Sequence[float], alternative: Literal["two-sided", "greater"] = "two-sided"
 ) -> float:
-    """p-value of a weighted sum of paired differences when each may change its sign; exact up to 13 of them.
-
-    >>> sign_flip([1.0, 2.0, 3.0], [1 / 3] * 3), sign_flip([1.0, 2.0, 3.0], [1 / 3] * 3, "greater")
-    (0.25, 0.125)
-    """
+    """p-value of a weighted sum of paired differences when each may change its sign; exact up to 13 of them."""
     if len(differences) == 1:  # scipy wants two: one that never counts changes nothing
         differences, weights = [*differences, 0.0], [*weights, 0.0]
     order = np.lexsort((weights, differences))  # a fixed one: random swaps must not depend on the caller's
@@ -272,11 +265,7 @@ def sign_flip(
 
 
 def runs_test(differences: Sequence[float], weights: Sequence[float], unit: str, copies: int = 0) -> Significance:
-    """Two-sided test of paired differences, or words where there are too few; ``copies`` share a network with these.
-
-    >>> runs_test([0.01, 0.02, 0.03], [1 / 3] * 3, "seeds").reason
-    'too few seeds (3): swapping them gives no p below 0.25, 6 are needed for 0.05'
-    """
+    """Two-sided test of paired differences, or words where there are too few; ``copies`` share a network with these."""
     count = len(differences)
     smallest = reachable(count)
     if smallest > ALPHA:

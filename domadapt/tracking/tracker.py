@@ -1,6 +1,7 @@
 """Trackers: who watches a run, and what they are told."""
 
 import inspect
+import json
 import logging
 import os
 import re
@@ -153,26 +154,16 @@ def make_trackers(config: Any) -> list[Tracker]:
 
 def describe(config: dict[str, Any], key: str, folder: Path, attempt: int) -> Run:
     """A run, as trackers may know it."""
-    about = _away_from_home(redacted({name: value for name, value in config.items() if name not in NOT_TRACKED}))
+    about = redacted({name: value for name, value in config.items() if name not in NOT_TRACKED})
+    if Path.home() != Path("/"):
+        about = json.loads(json.dumps(about).replace(json.dumps(str(Path.home()))[1:-1], "~"))
     home = folder if config["paths"]["run"] else Path(config["paths"]["runs"])
     pair, method = str(config["pair"]), str(config["method"])
     return Run(pair, method, int(config["seed"]), key, attempt, about, folder, home, role(config))
 
 
-def _away_from_home(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _away_from_home(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_away_from_home(item) for item in value]
-    return value.replace(str(Path.home()), "~") if isinstance(value, str) and Path.home() != Path("/") else value
-
-
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """The numbers among nested values, by names with slashes.
-
-    >>> flat({"epoch": 1, "source_dev": {"span_f1": 0.5}, "selection": None})
-    {'epoch': 1, 'source_dev/span_f1': 0.5}
-    """
+    """The numbers among nested values, by names with slashes."""
     numbers: dict[str, float] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

@@ -49,13 +49,6 @@ def test_pairing_makes_the_interval_narrower_than_two_alone(tmp_path: Path) -> N
     assert (paired.high or 0) - paired.mean < 0.5 * ((alone.high or 0) - alone.mean)
 
 
-def test_three_seeds_get_words_in_place_of_p(tmp_path: Path) -> None:
-    difference = compare(benchmark(tmp_path, {"lisa": 0.4})).cell(PAIR, "lisa").baseline
-    assert difference.again.p is None
-    assert difference.again.reason.startswith("too few seeds (3)")
-    assert difference.elsewhere.p is not None  # which is of these trained models only
-
-
 def test_who_has_nobody_to_be_compared_with_says_why(tmp_path: Path) -> None:
     found = compare(benchmark(tmp_path, {"lisa": 0.1, "in_domain": 0.3}, controls={"lisa": "absent"}))
     assert found.cell(PAIR, "source_only").baseline.reason == "is the baseline"

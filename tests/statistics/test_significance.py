@@ -1,4 +1,4 @@
-"""Tests small enough to enumerate by hand, against libraries, and under the null hypothesis."""
+"""Permutation tests against enumeration, libraries and the null hypothesis; Holm's correction; pairs with a gain."""
 
 from itertools import product
 
@@ -9,22 +9,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from domadapt.statistics.items import ItemCounts, f1
-from domadapt.statistics.resampling import items_test, reachable, runs_test, sign_flip
+from domadapt.statistics.resampling import (
+    correction,
+    holm,
+    items_test,
+    reachable,
+    replicability,
+    runs_test,
+    sign_flip,
+)
+from domadapt.statistics.results import Significance
 
 
 def made(counts: np.ndarray, average: str = "macro", digest: str = "d") -> ItemCounts:
     return ItemCounts(digest, counts.astype(np.float32), average)
-
-
-def test_enumerated_by_hand() -> None:
-    # |±1 ±2 ±4| >= |1 + 2 - 4| = 1 for all 8 signs; 1 + 2 + 4 = 7 for 2 of them; 7 one-sided for 1.
-    assert sign_flip([1, 2, -4], [1, 1, 1]) == 1.0
-    assert (sign_flip([3], [1], "greater"), sign_flip([-3], [1], "greater"), sign_flip([3], [1])) == (0.5, 1.0, 1.0)
-    assert sign_flip([1, 2, 4], [1, 1, 1]) == 2 / 8
-    assert sign_flip([1, 2, 4], [1, 1, 1], "greater") == 1 / 8
-    # Sums of ±1 ±2 ±4 that are at least 5: 7, 5. With the weights 1, 2, 1: sums of ±1 ±4 ±4 at least 9: one.
-    assert sign_flip([-1, 2, 4], [1, 1, 1], "greater") == 2 / 8
-    assert sign_flip([1, 2, 4], [1, 2, 1], "greater") == 1 / 8
 
 
 def test_fishers_darwin_data() -> None:
@@ -77,16 +75,6 @@ def counts_of(right: list[int]) -> np.ndarray:
     return np.array([[[r, 1 - r, 1 - r]] for r in right])
 
 
-def test_items_enumerated_by_hand() -> None:
-    # The method is right on items 0-7, the other on none of them; both are right on 8 and 9. Swapping gives a
-    # difference as large only if none or all of the 8 change sides: p = 2 / 256, one-sided 1 / 256.
-    method, other = made(counts_of([1] * 10)), made(counts_of([0] * 8 + [1] * 2))
-    two, one = items_test([([method], [other])])[0]
-    assert two == pytest.approx(2 / 256, abs=0.003)
-    assert one == pytest.approx(1 / 256, abs=0.002)
-    assert items_test([([other], [method])])[0][1] == 1.0
-
-
 @pytest.mark.parametrize("average", ["macro", "micro"])
 def test_items_against_enumeration_of_all_swaps(average: str) -> None:
     """Two seeds, two kinds: swaps carry both seeds' answers to an item."""
@@ -123,3 +111,66 @@ def test_under_the_null_p_values_are_uniform(monkeypatch: pytest.MonkeyPatch) ->
         a, b = (made(counts_of(rng.integers(0, 2, size=60).tolist()), digest=str(trial)) for _ in range(2))
         small.append(items_test([([a], [b])])[0][0] <= 0.1)
     assert 0.02 <= np.mean(small) <= 0.17  # 0.1, less a little for ties, give or take three standard errors
+
+
+def test_holland_and_copenhaver() -> None:
+    """Demšar (2006), section 3.2.2: p-values 0.016, 0.018 and 0.607 of three comparisons with a control against
+    0.05 / 3 = 0.017, 0.025, 0.05: Holm rejects the first two."""
+    assert [p <= 0.05 for p in holm([0.607, 0.016, 0.018])] == [False, True, True]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+@settings(max_examples=30, deadline=None)
+def test_in_any_order_between_p_and_holm(p_values: list[float]) -> None:
+    found = holm(p_values)
+    assert all(p <= q <= min(1, p * len(p_values)) * (1 + 1e-12) for p, q in zip(p_values, found, strict=True))
+    assert holm(p_values[::-1]) == pytest.approx(found[::-1])
+
+
+def test_only_what_was_tested_is_counted() -> None:
+    words = Significance(None, None, "seeds", 3, "too few seeds")
+    table = [Significance(0.001, None, "seeds", 12), words, Significance(0.02, None, "seeds", 12)]
+    correct = correction(table)
+    found = [correct(test) for test in table]
+    assert [t.p_holm for t in found] == [0.002, None, 0.02]
+    assert found[1] is words
+
+
+def test_a_table_too_large_for_its_seeds_says_so() -> None:
+    test = Significance(1 / 32, None, "seeds", 6)
+    found = correction([test, test])(test)
+    assert found.p_holm == 1 / 16
+    assert found.reason == "too few seeds (6) to reach p below 0.062 after Holm over 2"
+    assert correction([test])(test).reason == ""
+
+
+NAMES = [f"dataset{i}" for i in range(1, 7)]
+AUTHORS = [0.168, 0.297, 0.357, 0.019, 0.218, 0.001]
+
+
+def test_the_authors_example() -> None:
+    """github.com/rtmdrr/replicability-analysis-NLP, README: Bonferroni 1, Holm rejects dataset 6."""
+    found = replicability(NAMES, AUTHORS, [1e-4] * 6, "test items")
+    assert (found.count, found.pairs, found.of) == (1, ("dataset6",), 6)
+
+
+def test_it_says_too_many_at_most_once_in_twenty() -> None:
+    """Two real gains among six pairs: how often is the count above two?"""
+    rng, above = np.random.default_rng(0), 0
+    for _ in range(300):
+        p = [0.0001, 0.0001, *rng.random(4)]
+        found = replicability(NAMES, p, [1e-4] * 6, "test items")
+        above += (found.count or 0) > 2
+    assert above / 300 <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5
+
+
+def test_too_few_seeds_say_so() -> None:
+    found = replicability(NAMES, [1 / 8] * 6, [1 / 8] * 6, "seeds")
+    assert (found.count, found.pairs) == (None, ())
+    assert found.reason == (
+        "too few seeds: no test over them could give p below 0.12, and 0.0083 is needed to count one of 6 pairs"
+    )
+
+
+def test_no_pairs() -> None:
+    assert replicability([], [], [], "seeds").reason == "no pair could be tested over seeds"
