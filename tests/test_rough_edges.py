@@ -16,6 +16,7 @@ import domadapt
 from domadapt.data.readers import read
 from domadapt.data.records import DataError, Record, Span
 from domadapt.inference.thresholds import above, counted, least
+from domadapt.reporting.tables import text_table
 from domadapt.runs.groups import typed
 from domadapt.statistics.items import read_answers
 from domadapt.syntax.parser import one_thread_for_numpy
@@ -100,6 +101,12 @@ def test_a_platform_that_nobody_has_tested_is_told(command: Command, monkeypatch
     monkeypatch.setattr("platform.machine", lambda: "arm64")
     code, out, err = command("--version")
     assert (code, err) == (0, "warning: tested on Linux x86-64 alone; this is Linux arm64\n") and out.strip()
+
+
+def test_a_single_run_with_a_labelled_test_gets_its_interval() -> None:
+    run = finished("classification")
+    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    assert "95 % interval over test texts" in text_table([{**metrics, "folder": str(run)}])
 
 
 def test_a_run_leaves_torch_as_it_was(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_dev_without_errors_makes_no_model_surer(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(text + "\n", encoding="utf-8")
     (tmp_path / "b.txt").write_text("good thing\nbad thing\n", encoding="utf-8")
     given = ["data=my_files", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt", *TINY]
-    given += ["trainer.epochs=2", "trainer.least_steps=60", "trainer.learning_rate=3e-3"]
+    given += ["trainer.epochs=2", "trainer.min_steps=60", "trainer.learning_rate=3e-3"]
     metrics = domadapt.train([*given, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
     assert metrics["source_dev"]["accuracy"] == 1.0
     assert domadapt.load(tmp_path / "run").session.task.temperature == 1.0
@@ -173,8 +173,8 @@ def test_words_that_set_a_label_apart_are_no_words_of_all() -> None:
 
 def test_a_card_keeps_strangers_text_harmless() -> None:
     about = {"source": "a", "target": "b\x1b[2J", "task": "classification", "backbone": "x", "method": "m"}
-    counts = {"dev_texts": 2, "source_texts": 2, "steps": 3, "epochs": 1, "texts": 0, "empty": 0, "unsure": 0.0}
-    rest: dict[str, Any] = {"confidence": None, "kinds": (), "samples": (), "seed": 1, "headline": "macro_f1"}
+    counts = {"dev_texts": 2, "source_texts": 2, "steps": 3, "epochs": 1, "texts": 0, "empty": 0}
+    rest: dict[str, Any] = {"kinds": (), "samples": (), "seed": 1, "headline": "macro_f1"}
     card = TargetCard(key="k", source_dev=0.5, **about, **counts, **rest)  # type: ignore[arg-type]
     assert "\x1b" not in as_lines(card)
 

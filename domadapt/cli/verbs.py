@@ -62,7 +62,7 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
         print(trial(typed(metrics), overrides, sys.argv[1:]), flush=True)
     else:
         card = read_card(run_folder(cfg), metrics["key"]) if metrics["target_test"] is None else None
-        print(text_table([metrics]) if card is None else as_lines(card), flush=True)
+        print(text_table([{**metrics, "folder": str(run_folder(cfg))}]) if card is None else as_lines(card), flush=True)
     return objective(typed(metrics))
 
 

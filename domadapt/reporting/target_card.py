@@ -23,7 +23,7 @@ from domadapt.reporting.blocks import (
     for_each,
     tabled,
 )
-from domadapt.reporting.render import as_text, counted, in_line, markdown, number, percent
+from domadapt.reporting.render import as_text, counted, in_line, markdown, percent
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card
@@ -176,12 +176,6 @@ def _facts(card: TargetCard) -> Iterator[str]:
         f"by {card.method} on {card.backbone}, seed {card.seed}, {card.steps:,} steps on "
         f"{counted(card.source_texts, 'text')}."
     )
-    if card.confidence is not None:
-        what = "its labels" if card.task == "classification" else "the words in spans"
-        yield (
-            f"Confidence on the target: {100 * card.confidence:.0f} % in the mean of {what}; {100 * card.unsure:.0f} % "
-            f"of them are below one half."
-        )
     if card.relabelled is not None:  # what adapting has changed, so that nobody is harmed in silence
         yield f"{card.relabelled:,} of {counted(card.texts, 'text')} have another label than before adapting."
 
@@ -308,13 +302,12 @@ def comparison(cards: Sequence[TargetCard]) -> Table:
 
     about = "spans a target text" if spans else "share of target texts"
     return tabled(
-        f"Source dev and expected target score in percent, confidence on the target, {about}",
+        f"Source dev and expected target score in percent, {about}",
         cards,
         [
             ("model", lambda card: f"{card.method}, seed {card.seed}"),
             ("source dev", lambda card: percent(card.source_dev)),
             ("expected", lambda card: percent(card.expected.score if card.expected else None)),
-            ("confidence", lambda card: number(card.confidence, ".0%").replace("%", " %")),
             *for_each([*kinds], often),
             ("warnings", lambda card: str(len(card.warnings))),
         ],

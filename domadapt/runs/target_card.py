@@ -66,7 +66,6 @@ class TargetCard:
     Attributes:
         source, target, task, backbone, method, seed, headline: what was run, as ``metrics.json`` says it.
         steps, epochs: of training.
-        confidence: mean probability of what was predicted: of labels, or of the words in spans; None where nothing was.
         expected: headline score on the target, without its labels; None where nothing estimates it.
         changes: against the source-only model, where it was trained along; the largest first.
         relabelled: texts with another label than by the source-only model; None where there is none, or of spans.
@@ -88,8 +87,6 @@ class TargetCard:
     epochs: int
     texts: int  #: of the target, all of them labelled in ``predictions.jsonl``
     empty: int  #: of these, texts without a span; 0 in classification
-    confidence: float | None
-    unsure: float  #: share of it below one half
     kinds: tuple[Kind, ...]  #: each label or span type
     samples: tuple[ShownText, ...]  #: some of the predictions, drawn at random
     warnings: tuple[CardWarning, ...] = ()  #: why not to believe them, the weightiest first

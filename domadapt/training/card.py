@@ -9,11 +9,9 @@ import random
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from domadapt.auditing.audit import Audit, audit, write_audit
 from domadapt.config.resolvers import own_files
@@ -28,7 +26,6 @@ from domadapt.reporting.target_card import as_markdown
 from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Expected, Metrics
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card, write_card
-from domadapt.tasks.rows import FloatArray, Predicted
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.options import RunConfig
 from domadapt.utils.files import replace_atomic, write_atomic
@@ -84,17 +81,9 @@ def one_class(predicted: Mapping[str | None, int], texts: str) -> Iterator[str]:
         yield f"one class predicted: {predicted[name]} of {total} {texts} are called {name!r}"
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """What the model says of every target text; probabilities (predicted,) of labels, or of the words in spans."""
-
-    predictions: list[Prediction]
-    sure: FloatArray
-
-
-def target_card(session: Session, labelled: Labelled, metrics: Metrics, audit: Audit | None) -> TargetCard:
+def target_card(session: Session, predictions: list[Prediction], metrics: Metrics, audit: Audit | None) -> TargetCard:
     """Put together what a person wants to see of a run without target labels; ``audit`` is of its texts, if any."""
-    texts, predictions, spans = session.domains.unlabelled.texts, labelled.predictions, session.task.kind == "token"
+    texts, spans = session.domains.unlabelled.texts, session.task.kind == "token"
     kinds = tuple(_kinds(session, predictions))
     empty = sum(not p.spans for p in predictions) if spans else 0
     now = [row(text, found, session.task.kind) for text, found in zip(texts, predictions, strict=True)]
@@ -117,8 +106,6 @@ def target_card(session: Session, labelled: Labelled, metrics: Metrics, audit: A
         epochs=len(metrics.curve),
         texts=len(texts),
         empty=empty,
-        confidence=round(float(labelled.sure.mean()), 4) if len(labelled.sure) else None,
-        unsure=round(float((labelled.sure < 0.5).mean()), 4) if len(labelled.sure) else 0.0,
         kinds=kinds,
         samples=tuple(_sample(texts[i], predictions[i]) for i in chosen),
         warnings=(
@@ -306,10 +293,10 @@ def _again(metrics: Metrics, setting: str, value: int) -> str:
     return f"{shlex.join(kept)} {setting}={value}{folder}"
 
 
-def label_target(session: Session, batch_size: int, path: Path) -> Labelled:
+def label_target(session: Session, batch_size: int, path: Path) -> list[Prediction]:
     """Label all unlabelled target text, and write it a line each, as ``domadapt predict`` does."""
     texts = session.domains.unlabelled.texts
-    predictions, sure, lost = list[Prediction](), list[FloatArray](), Truncation()
+    predictions, lost = list[Prediction](), Truncation()
 
     def lines() -> Iterator[str]:
         nonlocal lost
@@ -318,10 +305,9 @@ def label_target(session: Session, batch_size: int, path: Path) -> Labelled:
             examples = session.examples(chunk, "target", session.parses_at_prediction, labelled=False)
             cut_off = session.truncation["target"]
             lost = Truncation(lost.texts + cut_off.texts, lost.words + cut_off.words)
-            found = evaluate(examples, session, batch_size, "label target")
-            predictions.extend(found.predictions)
-            sure.append(certainty(found.rows))
-            for text, prediction in zip(chunk, found.predictions, strict=True):
+            found = evaluate(examples, session, batch_size, "label target").predictions
+            predictions.extend(found)
+            for text, prediction in zip(chunk, found, strict=True):
                 yield json.dumps(row(text, prediction, session.task.kind), ensure_ascii=False) + "\n"
 
     def write(part: Path) -> None:
@@ -330,19 +316,7 @@ def label_target(session: Session, batch_size: int, path: Path) -> Labelled:
 
     replace_atomic(path, write)
     session.truncation["target"] = lost
-    return Labelled(predictions, np.concatenate(sure) if sure else np.empty(0, np.float32))
-
-
-def certainty(rows: Predicted) -> FloatArray:
-    """Probabilities of what was predicted, nothing left out: (texts,), or (words in spans,).
-
-    >>> sure, none = np.array([[0.9, 0.1], [0.25, 0.75]], np.float32), np.zeros(2, np.int64)
-    >>> certainty(Predicted(sure, none, none, none, none, o_class=0)).tolist()
-    [0.75]
-    """
-    best = rows.probabilities.argmax(-1)
-    found: FloatArray = rows.probabilities.max(-1, initial=0.0)[best != rows.o_class]
-    return found
+    return predictions
 
 
 def audit_own_files(config: RunConfig, session: Session) -> Audit | None:
@@ -361,10 +335,10 @@ def audit_own_files(config: RunConfig, session: Session) -> Audit | None:
 
 
 def leave_card(
-    session: Session, labelled: Labelled, metrics: dict[str, Any], audit: Audit | None, folder: Path
+    session: Session, predictions: list[Prediction], metrics: dict[str, Any], audit: Audit | None, folder: Path
 ) -> None:
     """Write ``card.json`` and ``card.md``; the arguments are those of :func:`target_card`, and the run's folder."""
-    card = target_card(session, labelled, typed(plain_json(metrics)), audit)
+    card = target_card(session, predictions, typed(plain_json(metrics)), audit)
     if session.source_only is not None:  # the adapted model's run alone: one file to label
         texts = session.domains.unlabelled.texts
         card = replace(card, to_label=draw_to_label(texts, session.task.kind, folder))
