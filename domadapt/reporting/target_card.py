@@ -23,7 +23,7 @@ from domadapt.reporting.blocks import (
     for_each,
     tabled,
 )
-from domadapt.reporting.render import as_text, counted, in_line, markdown, percent
+from domadapt.reporting.render import as_text, counted, in_line, markdown
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card
@@ -278,7 +278,7 @@ def unlabelled(pair: Pair) -> list[Section]:
     if not cards:
         return []
     why = f"{cards[0].target} has no labelled test, so no score is known. What can be said of the models without one:"
-    opening: list[Block] = [Prose(why), *([comparison(cards)] if len(cards) > 1 else [])]
+    opening: list[Block] = [Prose(why)]
     first = list({card.method: card for card in reversed(cards)}.values())[::-1]
     if len(first) > MOST:
         opening.append(Prose(f"In full: {MOST} of {counted(len(first), 'method')}.", "soft"))
@@ -289,27 +289,3 @@ def unlabelled(pair: Pair) -> list[Section]:
         for card in first[:MOST]
     ]
     return [Section(pair.name, tuple(opening), 3), *full]
-
-
-def comparison(cards: Sequence[TargetCard]) -> Table:
-    """Models side by side: what they reach on source dev, how sure they are of the target, and what they find there."""
-    kinds = dict.fromkeys(kind.name for card in cards for kind in card.kinds)
-    spans = cards[0].task == "extraction"
-
-    def often(card: TargetCard, name: str) -> str:
-        share = sum(kind.count for kind in card.kinds if kind.name == name) / max(1, card.texts)
-        return f"{share:.2f}" if spans else f"{100 * share:.0f} %"
-
-    about = "spans a target text" if spans else "share of target texts"
-    return tabled(
-        f"Source dev and expected target score in percent, {about}",
-        cards,
-        [
-            ("model", lambda card: f"{card.method}, seed {card.seed}"),
-            ("source dev", lambda card: percent(card.source_dev)),
-            ("expected", lambda card: percent(card.expected.score if card.expected else None)),
-            *for_each([*kinds], often),
-            ("warnings", lambda card: str(len(card.warnings))),
-        ],
-        narrow=True,
-    )

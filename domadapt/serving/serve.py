@@ -245,8 +245,11 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
         sent = parse_qs((await body(request)).decode("utf-8", "replace"), keep_blank_values=True)
         text = BETWEEN.join(one.replace("\r\n", "\n") for one in sent.get("text", [""])[: 1 + answers.pairs])
         check([text])
-        limits = dict(zip(answers.limits, map(number, sent.get("least", ())), strict=False))
-        return page(text=text, shown=await ask(lambda: answers.shown(text, limits or None)))
+        typed = [*zip(answers.limits, sent.get("least", ()), strict=False)]
+        return page(
+            text=text,
+            shown=await ask(lambda: answers.shown(text, {name: float(of or 0) for name, of in typed} or None)),
+        )
 
     async def predict(request: Request) -> Response:
         texts, threshold = texts_of(await body(request))
@@ -280,14 +283,6 @@ async def body(request: Request) -> bytes:
         if len(read) > BODY:
             raise HTTPException(413, f"a request of more than {BODY} bytes; send fewer or shorter texts")
     return read
-
-
-def number(typed: str) -> float | str:
-    """What a field holds: nothing is 0, and what is no number is refused by who reads it."""
-    try:
-        return float(typed or 0)
-    except ValueError:
-        return typed
 
 
 def texts_of(content: bytes) -> tuple[list[str], Any]:
