@@ -221,33 +221,6 @@ def test_no_character_ends_a_verb(monkeypatch: pytest.MonkeyPatch) -> None:
         assert printed.getvalue() == expected
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("domadapt ", "benchmark"),
-        ("domadapt tr", "train"),
-        ("domadapt train injection=l", "injection=lisa"),
-        ("domadapt report bas", "baseline="),
-    ],
-)
-def test_completion(command: Command, monkeypatch: pytest.MonkeyPatch, line: str, offered: str) -> None:
-    monkeypatch.setenv("COMP_LINE", line)
-    code, out, err = command("-sc", "query=bash")
-    assert (code, err) == (0, "")
-    assert offered in out.split()
-
-
-def test_completion_in_bash() -> None:
-    program = Path(sys.executable).with_name("domadapt")
-    script = (
-        f'PATH="{program.parent}:$PATH"; eval "$(domadapt -sc install=bash)"; '
-        'COMP_LINE="domadapt train injection=l"; COMP_POINT=${#COMP_LINE}; COMP_CWORD=2; '
-        'hydra_bash_completion; echo "${COMPREPLY[@]}"'
-    )
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["injection=lisa"]
-
-
 def test_short_names_of_the_users_files(command: Command) -> None:
     code, out, _ = command("train", "--cfg", "job", "data=my_files", "source.path=a.csv", "target.path=b.txt")
     assert code == 0

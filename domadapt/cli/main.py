@@ -9,13 +9,12 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-COMPLETION = ("-sc", "--shell-completion")
 USAGE = """\
 domadapt VERB [overrides]      labels in one domain, raw text in another: train, adapt, predict
 
@@ -82,9 +81,6 @@ def _main(arguments: list[str]) -> None:
         print(installed("domadapt"))
         if (here := (platform.system(), platform.machine())) != ("Linux", "x86_64"):
             print(f"warning: tested on Linux x86-64 alone; this is {' '.join(here)}", file=sys.stderr)
-        return
-    if set(COMPLETION) & set(arguments):
-        complete(arguments[verb in VERBS :], VERBS)
         return
     if verb not in VERBS:
         print(f"domadapt: no verb {verb!r}; there are {', '.join(VERBS)}", file=sys.stderr)
@@ -208,25 +204,6 @@ def take_any_character(data: bool) -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8" if data else None, errors="backslashreplace")
-
-
-def complete(arguments: Sequence[str], verbs: Iterable[str]) -> None:
-    """Print what a shell asks for: a script to install, or the words that may come next."""
-    import hydra
-
-    from domadapt.config.resolvers import register
-
-    typed = os.environ.get("COMP_LINE", "").split(" ")
-    verb = "train"
-    if any("query=" in argument for argument in arguments):
-        if len(typed) < 3 or typed[1] not in verbs:
-            print("\n".join(name for name in verbs if name.startswith(typed[1] if len(typed) == 2 else "")))
-            return
-        verb = "train" if typed[1] == "adapt" else typed[1]
-        os.environ["COMP_LINE"] = " ".join([typed[0], *typed[2:]])  # Hydra knows of no verbs
-    register()
-    sys.argv[1:] = arguments
-    hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(lambda cfg: None)()
 
 
 PIPED = re.compile(r"(\+*(?:data\.)?(?:source|target)\.(?:\w+_)?path)=-")

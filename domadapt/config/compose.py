@@ -73,7 +73,7 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
             own = "" if path.is_relative_to(places[0]) else f" ({path})"
             lines.append(f"  {'*' if name == default else ' '} {name:<24} {title}{own}")
     more = "Your own: --config-dir=FOLDER, where FOLDER/GROUP/OPTION.yaml is found, and Python in FOLDER."
-    return "\n".join([*lines, "", f"Sweeps, completion and the rest of Hydra: --hydra-help. {more}"])
+    return "\n".join([*lines, "", f"Sweeps and the rest of Hydra: --hydra-help. {more}"])
 
 
 def _settings(verb: str) -> Iterator[str]:

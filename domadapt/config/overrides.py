@@ -204,7 +204,7 @@ def adapting(arguments: Sequence[str]) -> list[str]:
 SWITCHES = ("--help", "-h", "--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m")
 VALUED = (
     *("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
-    *("--shell-completion", "-sc", "--experimental-rerun", "--info", "-i"),
+    *("--experimental-rerun", "--info", "-i"),
 )
 SHOWN = ("job", "hydra", "all")  # what --cfg can show
 

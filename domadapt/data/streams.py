@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -43,37 +44,39 @@ def open_texts(
             # Not sys.stdin, which may be closed, or somebody's replacement; standard input stays open for others.
             file = stack.enter_context(open(0 if stdin else path, "rb", closefd=not stdin))
             head = file.read(HEAD)
-            packed = head.startswith(PACKED)
-            named = Path("stdin.csv" if column else "stdin.txt") if stdin else path  # as training takes a pipe
-            if not packed:
+            if not (packed := head.startswith(PACKED)):
                 check_start(path, head)
                 if not head:
                     raise without_records(path, "empty")
+            named = Path("stdin.csv" if column else "stdin.txt") if stdin else path  # as training takes a pipe
             text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
             name = format if packed else choose(named, text, format)
-            plain = name == "plain_text" and not packed
-            rest = b"" if plain else file.read()
+            if name == "plain_text" and not packed:
+                lines = None
+                if file.seekable() and not stdin:
+                    blocks = iter(lambda: file.read(1 << 20), b"")
+                    lines = sum(block.count(b"\n") for block in chain([head], blocks))
+                    file.seek(len(head))
+                stack.pop_all()
+                return lines, _lines(path, head, file, warnings)
+            content = head + file.read()
         except DataError:
             raise
         except (OSError, ValueError) as error:  # the latter of a NUL in the path
             raise unreadable(path, error) from None
-        if plain and file.seekable() and not stdin:
-            lines = head.count(b"\n") + sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-            return lines, _lines(path, b"", None, warnings)
-        if plain:  # a pipe gives each byte once: what told the format is a part of what is read
-            stack.pop_all()
-            return None, _lines(path, head, file, warnings)
     columns: Columns = {name: (own,) for name, own in zip(("text", "text_pair"), column, strict=False)}
-    corpus = read(path, domain="input", labelled=False, format=name, content=head + rest, columns=columns)
+    corpus = read(path, domain="input", labelled=False, format=name, content=content, columns=columns)
     warnings.update(corpus.warnings)
     return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)
 
 
-def _lines(path: Path, head: bytes, pipe: BinaryIO | None, warnings: Counter[str]) -> Iterator[UnlabelledText]:
-    """Line by line what the plain text reader yields: of what was read before, then of the rest; else of the file."""
+def _lines(path: Path, head: bytes, file: BinaryIO, warnings: Counter[str]) -> Iterator[UnlabelledText]:
+    """Line by line what the plain text reader yields: of what was read before, then of the rest."""
     texts = 0
-    with pipe or path.open("rb") as file:
-        for number, raw in enumerate(_raw_lines(head, file), 1):
+    with file:
+        *whole, begun = head.split(b"\n")
+        first = (line + b"\n" for line in whole)
+        for number, raw in enumerate(chain(first, filter(None, [begun + file.readline()]), file), 1):
             try:
                 line = raw.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -90,12 +93,3 @@ def _lines(path: Path, head: bytes, pipe: BinaryIO | None, warnings: Counter[str
             yield UnlabelledText(f"input/{path.stem}:{number}", "input", line)
     if not texts:
         raise without_records(path, "blank")
-
-
-def _raw_lines(head: bytes, file: BinaryIO) -> Iterator[bytes]:
-    """Lines with their ends."""
-    *whole, begun = head.split(b"\n")
-    yield from (line + b"\n" for line in whole)
-    if begun := begun + file.readline():
-        yield begun
-    yield from file
