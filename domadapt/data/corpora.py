@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,11 +130,11 @@ def changed(records: Records, changes: Iterable[Callable[[Record], Record]]) -> 
     return records
 
 
-def in_words(record: Record) -> Record:
-    """The same record with the names of :data:`TYPES`."""
-    return replace(
-        record, spans=record.spans and tuple(replace(s, type=TYPES.get(s.type, s.type)) for s in record.spans)
-    )
+def in_words(record: Record, types: Mapping[str, str] = TYPES, otherwise: str | None = None) -> Record:
+    """The same record with other names of its spans' types; those that are not given become ``otherwise``, or stay."""
+    if not record.spans:
+        return record
+    return replace(record, spans=tuple(replace(s, type=types.get(s.type, otherwise or s.type)) for s in record.spans))
 
 
 def shipped(source: str, target: str, root: str | None = None) -> Domains:
@@ -147,32 +148,24 @@ def shipped(source: str, target: str, root: str | None = None) -> Domains:
 # where the folder is missing, or where there is no such pair or choice.
 
 
-def research(name: str, root: str | None, pair: str, folder: str, **settings: Any) -> Domains:
-    """The problem of two of a corpus's domains; ``settings`` are of :class:`Folder`."""
+def research(
+    name: str, root: str | None, pair: str, dev_share: float = 0.1, dev_by: str = "text", folder: str = "", **more: Any
+) -> Domains:
+    """The problem of two domains of a corpus that :data:`LAYOUTS` names; ``more`` is of :class:`Folder`."""
     layout = LAYOUTS[name]
     source, target = two_of(pair, layout.domains)
-    corpus = Folder(benchmark_folder(root, folder), **settings)
+    corpus = Folder(benchmark_folder(root, folder or name), dev_share, dev_by, **more)
     return corpus.problem(corpus.prefix + source, corpus.prefix + target, layout)
 
 
-def memd(root: str | None, pair: str, folder: str = "memd") -> Domains:
-    """Aspect and opinion terms over five domains, annotated by one team (Cai et al. 2023, MEMD-ABSA).
-
-    Train, dev and test of each domain are as published. The target's train sentences, without their tags, are the
-    unlabelled text; the in-domain ceiling trains on them and chooses by the target's dev.
-    """
-    return research("memd", root, pair, folder)
-
-
-def cross_ner(
-    root: str | None, pair: str, dev_share: float, folder: str = "cross_ner", dev_by: str = "text"
-) -> Domains:
-    """Names of persons, organisations and places: news, politics, science (Liu et al. 2021, CrossNER).
-
-    Politics and science have 200 training sentences and more in dev: of the target both together are the unlabelled
-    text, and what the in-domain ceiling learns from. The source's dev is its own.
-    """
-    return research("cross_ner", root, pair, folder, dev_share=dev_share, dev_by=dev_by)
+# Aspect and opinion terms over five domains, annotated by one team (Cai et al. 2023, MEMD-ABSA). The target's train
+# sentences, without their tags, are the unlabelled text; the in-domain ceiling trains on them.
+memd = partial(research, "memd")
+# Names of persons, organisations and places: news, politics, science (Liu et al. 2021, CrossNER). Politics and science
+# have 200 training sentences and more in dev: both together are the target's text, and what the ceiling learns from.
+cross_ner = partial(research, "cross_ner")
+# Pairs of texts, premise and hypothesis, of five genres, with three labels (MultiNLI, Williams et al. 2018).
+nli_genres = partial(research, "nli_genres")
 
 
 def xabsa(root: str | None, pair: str, tags: str = "terms", folder: str = "xabsa") -> Domains:
@@ -186,20 +179,7 @@ def xabsa(root: str | None, pair: str, tags: str = "terms", folder: str = "xabsa
     columns: Columns = {"terms": {"tags": ("tags",)}, "with_polarity": {"tags": ("tags_with_polarity",)}}.get(tags, {})
     if not columns:
         raise ValueError(f"data.tags={tags!r}: expected terms or with_polarity")
-    return research("xabsa", root, pair, folder, columns=columns, prefix="restaurants_")
-
-
-def nli_genres(
-    root: str | None, pair: str, dev_share: float = 0.1, dev_by: str = "text", folder: str = "nli_genres"
-) -> Domains:
-    """Pairs of texts, premise and hypothesis, of five genres, with three labels (MultiNLI, Williams et al. 2018).
-
-    Args:
-        dev_share, dev_by: of what is held out as dev: see :func:`~domadapt.data.texts.hold_out`.
-    """
-    layout = LAYOUTS["nli_genres"]
-    source, target = two_of(pair, layout.domains)
-    return Folder(benchmark_folder(root, folder), dev_share, dev_by).problem(source, target, layout)
+    return research("xabsa", root, pair, folder=folder, columns=columns, prefix="restaurants_")
 
 
 def joint_absa(
@@ -220,13 +200,8 @@ def joint_absa(
         terms_only: every span is an ``aspect``, whatever its polarity: aspect extraction (AE).
     """
     check_switches(terms_only=terms_only, lowercase=lowercase)
-    changes = [*[without_polarity] * terms_only, *[lowercased] * lowercase]
-    return research("joint_absa", root, pair, folder, dev_share=dev_share, dev_by=dev_by, changes=changes)
-
-
-def without_polarity(record: Record) -> Record:
-    """The same record with ``aspect`` as the only span type."""
-    return replace(record, spans=record.spans and tuple(replace(span, type="aspect") for span in record.spans))
+    changes = [*[partial(in_words, types={}, otherwise="aspect")] * terms_only, *[lowercased] * lowercase]
+    return research("joint_absa", root, pair, dev_share, dev_by, folder, changes=changes)
 
 
 def sentences(
@@ -290,8 +265,8 @@ def amazon_reviews_fdu(
     """
     check_switches(lowercase=lowercase)
     changes = [lambda record: lowercased(record) if lowercase and record.label is None else record]
-    settings: dict[str, Any] = {"dev_share": dev_share, "dev_by": dev_by, "changes": changes}
-    return research("amazon_reviews_fdu", root, pair, folder, columns={"text": ("text_detok",)}, **settings)
+    columns: Columns = {"text": ("text_detok",)}
+    return research("amazon_reviews_fdu", root, pair, dev_share, dev_by, folder, columns=columns, changes=changes)
 
 
 def aspect_opinion(

@@ -28,7 +28,7 @@ from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parse, Parser, SpacyParser, Text
 from domadapt.syntax.two_parsers import one_parser
 from domadapt.tasks.rows import FloatArray
-from domadapt.tasks.task import Prediction, tempered
+from domadapt.tasks.task import Prediction, Task, tempered
 from domadapt.utils import checkpoint
 from domadapt.utils.files import AGAIN, CHECKSUMS, replace_folder, verify_checksums, write_atomic, write_checksums
 from domadapt.utils.runtime import pick_device, pick_precision
@@ -305,41 +305,34 @@ def blamed(path: Path, place: str = "", own: Path | None = None) -> Iterator[Non
         raise ValueError(f"{path}: {f'{place}: ' if place else ''}{reason}{fix}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Labelling:
-    """What a run's model says of some texts."""
-
-    kind: str  # of its task, ``token`` or ``sequence``
-    labels: list[str]  # names of the classes
-    logits: list[Tensor]  # (words, classes) of each text, not a number for words that it did not read; or (1, classes)
-
-
 class SavedRuns:
-    """Loads the models of finished runs, one at a time."""
+    """Loads the models of finished runs, one at a time; texts are read in the asking run's precision."""
 
     def label(
         self, run: str, texts: Sequence[UnlabelledText], batch_size: int, device: str, precision: str
-    ) -> Labelling:
-        """A run's logits for texts, with their words where words are classified, as it predicts; in the asking run's
-        precision."""
-        model = load(Path(run) / "model", device, "32")
-        model.session.precision = precision
-        session, token = model.session, model.session.task.kind == "token"
-        examples = model.examples(texts)
+    ) -> tuple[Task, list[Tensor]]:
+        """A run's task, and its logits for each text, as it predicts: (1, classes), or (words, classes), not a number
+        for words that it did not read."""
+        model = self._loaded(Path(run), device, precision)
+        session, examples = model.session, model.examples(texts)
         logits: dict[int, Tensor] = {}
         for batch, output in session.outputs(examples, batch_size, f"{Path(run).name} labels"):
             rows, counts = output.logits.float().cpu(), torch.ones_like(batch.index)
-            if token:
+            if session.task.kind == "token":
                 rows, counts = word_logits(output, batch).float().cpu(), batch.words
                 rows[(batch.node_first_piece < 0).cpu()] = torch.nan
             logits |= dict(zip(batch.index.tolist(), rows.split(counts.tolist()), strict=True))
-        return Labelling(session.task.kind, session.task.labels, [logits[i] for i in range(len(examples))])
+        return session.task, [logits[i] for i in range(len(examples))]
 
     def read(self, run: Path, texts: Sequence[UnlabelledText], device: str, precision: str) -> list[ReadText]:
-        """What a run's model makes of texts; arguments as of :meth:`label`."""
+        """What a run's model makes of texts."""
+        model = self._loaded(run, device, precision)
+        return model.session.read(model.examples(texts), f"{run.name} reads target")
+
+    def _loaded(self, run: Path, device: str, precision: str) -> Model:
         model = load(run / "model", device, "32")
         model.session.precision = precision
-        return model.session.read(model.examples(texts), f"{run.name} reads target")
+        return model
 
     def told(self, run: str) -> dict[str, object]:
         """What the run's metrics.json says of whose labels it has read; ``checksum`` is of the ``target_labels``."""

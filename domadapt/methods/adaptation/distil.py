@@ -62,14 +62,14 @@ class Distillation(Method):
             self._check(run)
             where = session.device.type, session.precision
             with undisturbed():
-                teacher = session.saved_runs.label(run, texts, self.batch_size, *where)
-            if (teacher.kind, sorted(teacher.labels)) != (session.task.kind, sorted(session.task.labels)):
+                task, logits = session.saved_runs.label(run, texts, self.batch_size, *where)
+            if (task.kind, sorted(task.labels)) != (session.task.kind, sorted(session.task.labels)):
                 raise ValueError(
-                    f"distil.teachers: {run} tells {', '.join(teacher.labels)}; expected the labels of this run, "
+                    f"distil.teachers: {run} tells {', '.join(task.labels)}; expected the labels of this run, "
                     f"{', '.join(session.task.labels)}"
                 )
-            order = [teacher.labels.index(label) for label in session.task.labels]
-            shares = [(rows[:, order] / self.temperature).softmax(-1) / len(self.teachers) for rows in teacher.logits]
+            order = [task.labels.index(label) for label in session.task.labels]
+            shares = [(rows[:, order] / self.temperature).softmax(-1) / len(self.teachers) for rows in logits]
             total = [a + b for a, b in zip(total, shares, strict=True)] if total else shares
         self.labels = {e.text: labels.nan_to_num(0.0) for e, labels in zip(examples, total, strict=True)}
         return {"distil/teachers": len(self.teachers), "distil/texts": len(examples)}
