@@ -59,6 +59,7 @@ ODD: dict[str, dict[str, Any]] = {
     "fnet": {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48},  # no attention
     "xlm": {"emb_dim": 32, "n_layers": 2, "n_heads": 4},  # no layers, but lists of their parts
 }
+Row = Callable[[str, str, int], dict[str, Any]]  # of a domain, a part and a place in it
 Command = Callable[..., tuple[int, str, str]]  # what the fixture `command` gives
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
 
@@ -307,62 +308,59 @@ def aspect_corpus(root: Path) -> Path:
     return root
 
 
-def joint_corpus(root: Path, repeated: int = 0) -> Path:
-    """A benchmark folder with a small ``joint_absa/``: 12 train and 6 test sentences a domain.
-
-    Args:
-        root: the folder.
-        repeated: test sentences whose words are those of a training sentence.
-    """
-    for domain, polarities in (("rest", ["POS", "NEG", "NEU"]), ("device", ["POS", "NEG"]), ("laptop", ["POS"])):
-        for name, count in (("train", 12), ("test", 6)):
-            rows = []
-            for i in range(count):
-                number = f"{i}" if name == "train" or i < repeated else f"{i}th"
-                tokens = ["The", domain, PARTS[i % len(PARTS)], "of", "number", number, "."]
-                tags = ["O", f"B-{polarities[i % len(polarities)]}", f"I-{polarities[i % len(polarities)]}", *"OOOO"]
-                rows.append({"id": f"{domain}-{name}-{i}", "domain": domain, "tokens": tokens, "tags": tags})
-            write_jsonl(root / "joint_absa" / f"{domain}.{name}.jsonl", rows)
-    return root
-
-
-def parted_corpus(root: Path, folder: str, domains: Sequence[str]) -> Path:
-    """A benchmark folder with a small corpus such as ``memd/``: 12 train, 4 dev and 6 test sentences a domain."""
+def in_parts(root: Path, folder: str, domains: Iterable[str], parts: dict[str, int], row: Row) -> Path:
+    """A benchmark folder with a small corpus: so many rows a domain and part, of what a row holds beside its id."""
     for domain in domains:
-        for name, count in (("train", 12), ("dev", 4), ("test", 6)):
-            rows = []
-            for i in range(count):
-                tokens = ["The", domain, PARTS[i % len(PARTS)], f"{name}{i}", "is", OPINIONS[i % len(OPINIONS)], "."]
-                tags = ["O", "B-aspect", "I-aspect", "O", "O", "B-opinion", "O"]
-                rows.append({"id": f"{domain}-{name}-{i}", "domain": domain, "tokens": tokens, "tags": tags})
+        for name, count in parts.items():
+            rows = [{"id": f"{domain}-{name}-{i}", "domain": domain} | row(domain, name, i) for i in range(count)]
             write_jsonl(root / folder / f"{domain}.{name}.jsonl", rows)
     return root
 
 
+def joint_corpus(root: Path, repeated: int = 0) -> Path:
+    """A small ``joint_absa/``; so many of its test sentences have the words of a training sentence."""
+    kinds = {"rest": ["POS", "NEG", "NEU"], "device": ["POS", "NEG"], "laptop": ["POS"]}
+
+    def row(domain: str, name: str, i: int) -> dict[str, Any]:
+        number, kind = f"{i}" if name == "train" or i < repeated else f"{i}th", kinds[domain][i % len(kinds[domain])]
+        tokens = ["The", domain, PARTS[i % len(PARTS)], "of", "number", number, "."]
+        return {"tokens": tokens, "tags": ["O", f"B-{kind}", f"I-{kind}", *"OOOO"]}
+
+    return in_parts(root, "joint_absa", kinds, {"train": 12, "test": 6}, row)
+
+
+def parted_corpus(root: Path, folder: str, domains: Sequence[str]) -> Path:
+    """A small corpus such as ``memd/``."""
+
+    def row(domain: str, name: str, i: int) -> dict[str, Any]:
+        tokens = ["The", domain, PARTS[i % len(PARTS)], f"{name}{i}", "is", OPINIONS[i % len(OPINIONS)], "."]
+        return {"tokens": tokens, "tags": ["O", "B-aspect", "I-aspect", "O", "O", "B-opinion", "O"]}
+
+    return in_parts(root, folder, domains, {"train": 12, "dev": 4, "test": 6}, row)
+
+
 def amazon_corpus(root: Path) -> Path:
-    """A benchmark folder with a small ``amazon_reviews/``: 20 labelled and 10 unlabelled reviews a domain."""
-    for domain in ("books", "dvd", "electronics", "kitchen"):
-        labelled = [{k: v for k, v in row.items() if k != "spans"} for row in records(domain, 20)]
-        raw = [{"id": f"{domain}-raw-{i}", "domain": domain, "text": f"A {domain} of {i} pages."} for i in range(10)]
-        write_jsonl(root / "amazon_reviews" / f"{domain}.labeled.jsonl", labelled)
-        write_jsonl(root / "amazon_reviews" / f"{domain}.unlabeled_substitute.jsonl", raw)
-    return root
+    """A small ``amazon_reviews/``."""
+    labelled = [{"text": row["text"], "label": row["label"]} for row in records("", 20)]
+
+    def row(domain: str, name: str, i: int) -> dict[str, Any]:
+        return labelled[i] if name == "labeled" else {"text": f"A {domain} of {i} pages."}
+
+    domains = ("books", "dvd", "electronics", "kitchen")
+    return in_parts(root, "amazon_reviews", domains, {"labeled": 20, "unlabeled_substitute": 10}, row)
 
 
 def fdu_corpus(root: Path) -> Path:
-    """A benchmark folder with a small ``amazon_reviews_fdu/``: 10 train, 4 test, 5 unlabelled reviews a domain."""
-    for domain in ("camera_photo", "electronics", "software"):
-        for name, count in (("train", 10), ("test", 4)):
-            rows = []
-            for i in range(count):
-                text = f"{PARTS[i % len(PARTS)]} number {i} is n't bad ."
-                label = "positive" if i % 2 else "negative"
-                row = {"id": f"{domain}-{name}-{i}", "domain": domain, "text": text, "label": label}
-                rows.append(row | {"text_detok": text.replace(" n't", "n't").replace(" .", ".")})
-            write_jsonl(root / "amazon_reviews_fdu" / f"{domain}.{name}.jsonl", rows)
-        raw = [{"id": f"{domain}-{i}", "domain": domain, "text": f"The {i} Shots, or None."} for i in range(5)]
-        write_jsonl(root / "amazon_reviews_fdu" / f"{domain}.unlabeled.jsonl", raw)
-    return root
+    """A small ``amazon_reviews_fdu/``."""
+
+    def row(domain: str, name: str, i: int) -> dict[str, Any]:
+        if name == "unlabeled":
+            return {"text": f"The {i} Shots, or None."}
+        text, label = f"{PARTS[i % len(PARTS)]} number {i} is n't bad .", "positive" if i % 2 else "negative"
+        return {"text": text, "label": label, "text_detok": text.replace(" n't", "n't").replace(" .", ".")}
+
+    domains = ("camera_photo", "electronics", "software")
+    return in_parts(root, "amazon_reviews_fdu", domains, {"train": 10, "test": 4, "unlabeled": 5}, row)
 
 
 def tiny_run(folder: Path, task: str) -> Path:

@@ -93,24 +93,14 @@ def test_predicting_imports_no_trainer() -> None:
     assert done.stdout.strip() == ""
 
 
-@pytest.mark.parametrize("verb", cli.VERBS)
-def test_help_of_a_verb_shows_settings_and_choices(command: Command, verb: str) -> None:
-    code, out, _ = command(verb, "--help")
-    assert code == 0
-    assert out.startswith(f"domadapt {verb} ")
-    if verb == "train":
-        assert "# Seed of everything random" in out
-        assert "  * minilm " in out
-
-
-def test_help_of_a_choice_shows_its_settings(command: Command) -> None:
+def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
+    for verb in cli.VERBS:
+        code, out, _ = command(verb, "--help")
+        assert (code, out.startswith(f"domadapt {verb} ")) == (0, True)
+        if verb == "train":
+            assert "# Seed of everything random" in out and "  * minilm " in out
     assert "# Weight of the head's cross entropy." in command("train", "injection=lisa", "--help")[1]
-
-
-def test_unknown_verb(command: Command) -> None:
-    code, out, err = command("trian")
-    assert (code, out) == (2, "")
-    assert err == f"domadapt: no verb 'trian'; there are {', '.join(cli.VERBS)}\n"
+    assert command("trian") == (2, "", f"domadapt: no verb 'trian'; there are {', '.join(cli.VERBS)}\n")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +111,7 @@ def test_unknown_verb(command: Command) -> None:
         (["train", "sead=1"], "sead: there is no such setting; did you mean seed?"),
         (["train", "trainer.epoch=1"], "trainer.epoch: there is no such setting; did you mean trainer.epochs?"),
         (["adapt", "FILE", "a.txt", "sead=1"], "sead: there is no such setting; did you mean seed?"),
-        (["train", "source.text=a"], "data.source.text: is of your own files: add data=my_files"),
+        (["train", "data=hotel_laptop", "source.text=a"], "data.source.text: is of your own files: add data=my_files"),
         (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all"),
         (["train", "paths.run=a=b"], "put text with special characters into quotes"),
         (["train", "experiment=aspect_opinion"], "DOMADAPT_BENCHMARK_DATA"),
@@ -221,12 +211,6 @@ def test_no_character_ends_a_verb(monkeypatch: pytest.MonkeyPatch) -> None:
         assert printed.getvalue() == expected
 
 
-def test_short_names_of_the_users_files(command: Command) -> None:
-    code, out, _ = command("train", "--cfg", "job", "data=my_files", "source.path=a.csv", "target.path=b.txt")
-    assert code == 0
-    assert "path: a.csv" in out
-
-
 def test_predict_a_file(command: Command, run_folder: Path, tmp_path: Path) -> None:
     texts = ["A sharp lens, (really) sharp.", "Ça va 😀: the  battery", "long " * 30]
     (tmp_path / "my.txt").write_text("\n".join([texts[0], "", *texts[1:]]) + "\n", encoding="utf-8")
@@ -241,17 +225,9 @@ def test_predict_a_file(command: Command, run_folder: Path, tmp_path: Path) -> N
     assert "blank text, dropped (1 times)" in err
     assert "1 of 3 texts are longer than the 16 pieces" in err
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.jsonl"]
-
-
-def test_predict_writes_the_table_that_the_name_promises(command: Command, run_folder: Path) -> None:
-    Path("my.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
-    assert command("predict", f"model={run_folder}", "input=my.txt", "output=out.jsonl", "device=cpu")[0] == 0
     assert command("predict", f"model={run_folder}", "input=my.txt", "output=out.csv", "device=cpu")[0] == 0
-    spans = [
-        (row["id"], row["text"], span["type"], span["text"])
-        for row in map(json.loads, Path("out.jsonl").read_text(encoding="utf-8").splitlines())
-        for span in row["spans"] or [{"type": "", "text": ""}]
-    ]
+    none = [{"type": "", "text": ""}]
+    spans = [(row["id"], row["text"], one["type"], one["text"]) for row in rows for one in row["spans"] or none]
     with Path("out.csv").open(encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
     assert [(row["id"], row["text"], row["type"], row["span"]) for row in table] == spans
@@ -313,21 +289,8 @@ def test_conllu_is_read_back(tmp_path: Path) -> None:
         assert all(found in (given, "root") for found, given in pairs)
 
 
-PLAIN = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "ü 😀", "$5 {x}"]
-PLAIN += [
-    "'quoted'",
-    '"quoted"',
-    "[a,b]",
-    "{a: b}",
-    "null and void",
-    "???",
-    "a\\${b}",
-    "${",
-    "true",
-    "1e3",
-    " x ",
-    "a\tb",
-]
+PLAIN = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "ü 😀", "$5 {x}", "'quoted'", '"quoted"']
+PLAIN += ["[a,b]", "{a: b}", "null and void", "???", "a\\${b}", "${", "true", "1e3", "a\tb", " x "]
 PLAIN += ["cost: ${oc.env:SECRET_KEY}", "${oc.env:SECRET_KEY}", "https://me:a_secret@host says", "password=0123456789"]
 
 

@@ -123,22 +123,14 @@ def test_killed_between_the_result_and_tidying_up(problem: Path, tmp_path: Path)
 STATUS = {"key": "", "process": 1, "host": "h", "attempts": 3, "seconds": {"fit": 1.0}, "updated": 1.0}
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *(STATUS | other for other in ({"seconds": 4.0}, {"seconds": {"fit": "4"}}, {"host": None})),
-        {"stage": "fit"},
-        [],
-    ],
-)
-def test_a_status_of_another_version_is_ignored(problem: Path, tmp_path: Path, content: Any) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    key = cell_key(domadapt.compose("train", overrides(problem)))
-    (folder / "status.json").write_text(json.dumps(content | {"key": key} if content else content))
-    assert read_status(folder) == {}
-    (folder / "status.json").write_text(json.dumps(STATUS | {"key": key}))
-    assert read_status(folder)["attempts"] == 3
+def test_a_status_of_another_version_is_ignored(problem: Path, tmp_path: Path) -> None:
+    key = {"key": cell_key(domadapt.compose("train", overrides(problem)))}
+    others = ({"seconds": 4.0}, {"seconds": {"fit": "4"}}, {"host": None})
+    for content in (*(STATUS | key | other for other in others), {"stage": "fit"} | key, []):
+        (tmp_path / "status.json").write_text(json.dumps(content))
+        assert read_status(tmp_path) == {}
+    (tmp_path / "status.json").write_text(json.dumps(STATUS | key))
+    assert read_status(tmp_path)["attempts"] == 3
 
 
 def test_results_of_an_older_version_are_read(tmp_path: Path) -> None:
@@ -246,11 +238,8 @@ def test_one_process_post_trains_and_the_other_waits(problem: Path, tmp_path: Pa
     cache = tmp_path / "cache"
     shutil.copytree(problem / "cache", cache, ignore=shutil.ignore_patterns("*masked-lm*"))
     own = [f"paths.cache={cache}", "trainer.epochs=1"]
-    first = start(
-        arguments(problem, tmp_path / "a", *own, "selection=entropy"),
-        tmp_path / "first",
-        Trouble("masked-lm", signal=STOP),
-    )
+    other = arguments(problem, tmp_path / "a", *own, "selection=entropy")
+    first = start(other, tmp_path / "first", Trouble("masked-lm", signal=STOP))
     wait_until(lambda: stopped(first), "the encoder")
     second = start(arguments(problem, tmp_path / "b", *own), tmp_path / "second")
     wait_until(lambda: read_status(tmp_path / "b").get("stage") == "prepare", "the second")
@@ -269,12 +258,16 @@ class MakesFolder:
         return os.mkdir, (str(self.path),)
 
 
+def copied(problem: Path, to: Path) -> Path:
+    return without_checksums(Path(shutil.copytree(problem / "whole" / "model", to / "model")))
+
+
 PICKLES = ["pytorch_model.bin", "model.pkl", "training_args.bin", "adapter_model.bin"]
 
 
 @pytest.mark.parametrize("name", PICKLES)
 def test_a_pickle_in_a_model_folder_is_not_read(problem: Path, tmp_path: Path, name: str) -> None:
-    model = without_checksums(Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model")))
+    model = copied(problem, tmp_path)
     (model / "encoder" / name).write_bytes(pickle.dumps(MakesFolder(tmp_path / "mark")))
     assert domadapt.predict(model, ["The lens is great."])
     (model / "encoder" / "model.safetensors").unlink()
@@ -283,6 +276,11 @@ def test_a_pickle_in_a_model_folder_is_not_read(problem: Path, tmp_path: Path, n
     edit(model / "encoder" / "config.json", transformers_weights=name)
     with pytest.raises(ValueError, match="a pickle"):
         domadapt.load(model)
+    weights = (model / "encoder" / name).rename(model / "encoder" / "model.safetensors")
+    with pytest.raises(ValueError, match="could not be loaded"):
+        domadapt.load(model)
+    with pytest.raises(ValueError, match="not a whole checkpoint"):
+        checkpoint.load(weights)
     assert not (tmp_path / "mark").exists()
 
 
@@ -293,7 +291,7 @@ def edit(path: Path, **fields: Any) -> None:
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 def test_code_in_a_model_folder_is_not_run(problem: Path, tmp_path: Path, file: str) -> None:
     """Without asking, too: a question on a terminal can be answered wrongly."""
-    model = without_checksums(Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model")))
+    model = copied(problem, tmp_path)
     (model / "encoder" / "evil.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'mark')!r})\n")
     names = ("AutoConfig", "AutoModelForTokenClassification")
     own = {name: f"evil.{name}" for name in names} | {"AutoTokenizer": ["evil.Tokenizer", "evil.FastTokenizer"]}
@@ -304,15 +302,4 @@ def test_code_in_a_model_folder_is_not_run(problem: Path, tmp_path: Path, file: 
             domadapt.load(model)
     else:  # the tokenizer is a stock one all the same
         assert domadapt.predict(model, ["The lens is great."])
-    assert not (tmp_path / "mark").exists()
-
-
-def test_a_pickle_in_place_of_the_weights_is_not_read(problem: Path, tmp_path: Path) -> None:
-    model = without_checksums(Path(shutil.copytree(problem / "whole" / "model", tmp_path / "model")))
-    content = pickle.dumps(MakesFolder(tmp_path / "mark"))
-    (model / "encoder" / "model.safetensors").write_bytes(content)
-    with pytest.raises(ValueError, match="could not be loaded"):
-        domadapt.load(model)
-    with pytest.raises(ValueError, match="not a whole checkpoint"):
-        checkpoint.load(model / "encoder" / "model.safetensors")
     assert not (tmp_path / "mark").exists()

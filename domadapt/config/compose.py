@@ -146,7 +146,8 @@ def user_error(error: BaseException, verb: str) -> str | None:
         hint = "close every bracket; put text with special characters into quotes: \"setting='a=b, c'\""
         return f"{error.override}: {_flat(error)}; {hint}"
     if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
-        return _unknown_key(str(error.__cause__.full_key), verb) or f"{_flat(error)}: {_flat(error.__cause__)}"
+        told = f"{_flat(error)}: {_flat(error.__cause__)}"
+        return _unknown_key(str(error.__cause__.full_key), verb, "not in struct" in told) or told
     if isinstance(error, InstantiationException) and str(error).startswith("Error locating target"):
         cause, key = error.__cause__ or error, str(error).rpartition("full_key: ")[2]
         where = "its file is looked for in the folder of --config-dir and on PYTHONPATH"
@@ -169,12 +170,12 @@ def _flat(error: BaseException) -> str:
     return "; ".join(line for line in lines if line and not line.startswith(("See https://", "object_type=")))
 
 
-def _unknown_key(key: str, verb: str) -> str | None:
-    """A setting that is not there, and the one it is likeliest to be."""
+def _unknown_key(key: str, verb: str, absent: bool) -> str | None:
+    """A setting that is not there, and the one it is likeliest to be; ``absent`` from what is chosen."""
     composed, own = "train" if verb == "adapt" else verb, ["data=my_files"]
     choices = {group for group, _ in groups(composed)}
     known = {*_keys(compose(composed, own if verb == "adapt" else ())), *choices}
-    if key in known:
+    if key in known and not (absent and key.startswith("data.")):
         return None  # it is its value that is wrong
     if "data" in choices and key in {*_keys(compose(composed, own))}:
         return f"{key}: is of your own files: add data=my_files"

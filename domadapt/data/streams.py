@@ -52,13 +52,12 @@ def open_texts(
             text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
             name = format if packed else choose(named, text, format)
             if name == "plain_text" and not packed:
-                lines = None
                 if file.seekable() and not stdin:
                     blocks = iter(lambda: file.read(1 << 20), b"")
                     lines = sum(block.count(b"\n") for block in chain([head], blocks))
-                    file.seek(len(head))
-                stack.pop_all()
-                return lines, _lines(path, head, file, warnings)
+                    return lines, _lines(path, b"", None, warnings)
+                stack.pop_all()  # a pipe gives each byte once: what told the format is a part of what is read
+                return None, _lines(path, head, file, warnings)
             content = head + file.read()
         except DataError:
             raise
@@ -70,10 +69,10 @@ def open_texts(
     return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)
 
 
-def _lines(path: Path, head: bytes, file: BinaryIO, warnings: Counter[str]) -> Iterator[UnlabelledText]:
-    """Line by line what the plain text reader yields: of what was read before, then of the rest."""
+def _lines(path: Path, head: bytes, pipe: BinaryIO | None, warnings: Counter[str]) -> Iterator[UnlabelledText]:
+    """Line by line what the plain text reader yields: of what was read before, then of the rest; else of the file."""
     texts = 0
-    with file:
+    with pipe or path.open("rb") as file:
         *whole, begun = head.split(b"\n")
         first = (line + b"\n" for line in whole)
         for number, raw in enumerate(chain(first, filter(None, [begun + file.readline()]), file), 1):

@@ -88,11 +88,11 @@ def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) 
     def problem(test: str = "all") -> Domains:
         return amazon_reviews(str(amazon_corpus(tmp_path)), "books_to_dvd", 0.2, 0.2, test)
 
-    domains, every = problem(), {f"dvd-{i}" for i in range(20)}
+    domains, every = problem(), ids("dvd", labeled=20)
     assert (len(domains.source_train), len(domains.source_dev)) == (16, 4)
     assert domains.test is not None
     assert {r.id for r in domains.test.open()} == every
-    assert {t.id for t in domains.unlabelled.texts} == {f"dvd-raw-{i}" for i in range(10)}
+    assert {t.id for t in domains.unlabelled.texts} == ids("dvd", unlabeled_substitute=10)
     ceiling = problem().in_domain()
     assert ceiling.test is not None
     learnt = {r.id for r in (*ceiling.source_train, *ceiling.source_dev)}

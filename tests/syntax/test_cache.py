@@ -64,8 +64,10 @@ def test_a_warm_run_parses_nothing(tmp_path: Path) -> None:
     again = ChainParser()
     cache = ParseCache(again, tmp_path)
     warm = list(cache.parse(texts))
+    words = list(cache.tokenize(texts))  # of kept parses
     assert again.seen == cache.parsed == 0
     assert all(same(a, b) for a, b in zip(cold, warm, strict=True))
+    assert [w.tolist() for w in words] == [parse.words.tolist() for parse in cold]
 
 
 def test_the_key_holds_text_tokens_and_pipeline(tmp_path: Path) -> None:
@@ -195,26 +197,6 @@ def test_a_cache_that_may_not_be_written_is_told(tmp_path: Path) -> None:
         list(cache.parse(TEXTS))
 
 
-def fill(folder: Path, first: int) -> None:
-    cache = ParseCache(ChainParser(), folder)
-    for start in range(first, first + 400, 20):
-        list(cache.parse([text(f"word number {i}") for i in range(start, start + 20)]))
-
-
-def test_two_processes_write_at_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=fill, args=(tmp_path, first)) for first in (0, 200)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(DEADLINE)
-        assert process.exitcode == 0
-    parser = ChainParser()
-    cache = ParseCache(parser, tmp_path)
-    assert len(list(cache.parse([text(f"word number {i}") for i in range(600)]))) == 600
-    assert (parser.seen, cache.damaged) == (0, 0)
-
-
 def test_several_open_a_new_file_at_once(tmp_path: Path) -> None:
     for attempt in range(40):
         together = Barrier(4)
@@ -274,13 +256,6 @@ def test_word_ranges_are_kept_too(tmp_path: Path) -> None:
     assert again.seen == 3
 
 
-def test_word_ranges_of_kept_parses_need_no_parser(tmp_path: Path) -> None:
-    [parse] = ParseCache(ChainParser(), tmp_path).parse([text("one two")])
-    again = ChainParser()
-    [words] = ParseCache(again, tmp_path).tokenize([text("one two")])
-    assert (words.tolist(), again.seen) == (parse.words.tolist(), 0)
-
-
 def test_the_shipped_pipeline_is_named_without_loading_it() -> None:
     nlp = load_pipeline("shipped")
     assert SpacyParser().name == pipeline_name(nlp.meta, nlp.path)
@@ -303,25 +278,32 @@ class SlowParser(ChainParser):
         return super().parse(texts)
 
 
-def count(folder: Path, number: int, together: Any) -> None:
+def fill(folder: Path, number: int, first: int, together: Any) -> None:
     parser = SlowParser()
     cache = ParseCache(parser, folder)
-    for start in range(0, 100, 20):
+    for start in range(first, first + 100, 20):
         together.wait()
         list(cache.parse([text(f"word number {i}") for i in range(start, start + 20)]))
     (folder / f"seen{number}").write_text(str(parser.seen))
 
 
-def test_two_processes_at_the_same_texts_parse_each_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("apart", [0, 40])
+def test_two_processes_at_once_parse_each_text_once(tmp_path: Path, method: str, apart: int) -> None:
+    """At the same texts, and one where the other will be."""
+    context = multiprocessing.get_context(method)
     together = context.Barrier(2)
-    processes = [context.Process(target=count, args=(tmp_path, number, together)) for number in range(2)]
+    processes = [context.Process(target=fill, args=(tmp_path, n, n * apart, together)) for n in range(2)]
     for process in processes:
         process.start()
     for process in processes:
-        process.join()
+        process.join(DEADLINE)
         assert process.exitcode == 0
-    assert sum(int(path.read_text()) for path in tmp_path.glob("seen*")) == 100
+    assert sum(int(path.read_text()) for path in tmp_path.glob("seen*")) == 100 + apart
+    parser = ChainParser()
+    cache = ParseCache(parser, tmp_path)
+    assert len(list(cache.parse([text(f"word number {i}") for i in range(100 + apart)]))) == 100 + apart
+    assert (parser.seen, cache.damaged) == (0, 0)
 
 
 def test_a_ruined_file_that_another_process_has_replaced_is_left_alone(tmp_path: Path) -> None:
