@@ -47,10 +47,12 @@ def test_the_matrix_composes(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     every_method = cells(matrix, [])
     methods = matrix.benchmark.methods.items()
     called = [next((o.partition("=")[2] for o in given if o.startswith("method=")), name) for name, given in methods]
-    assert [cell.config.method for cell in every_method] == called  # the matrix's names are the table's, or it says so
+    assert [
+        cell.config["method"] for cell in every_method
+    ] == called  # the matrix's names are the table's, or it says so
     for cell in (*every_pair, *every_method):
-        if cell.config.task._target_ != AUTO:  # which the data tells
-            make(cell.config.task)
+        if cell.config["task"]["_target_"] != AUTO:  # which the data tells
+            make(cell.config["task"])
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -115,7 +117,7 @@ def test_a_pair_may_be_a_list_of_overrides(tmp_path: Path) -> None:
     overrides = ["experiment=my_matrix", f"benchmark.pairs=[[{source},{target}]]", "benchmark.seeds=[1]"]
     found = cells(compose("benchmark", overrides), overrides)
     assert {cell.pair for cell in found} == {"hotels_to_spas"}
-    assert {cell.config.data.source.path for cell in found} == {f"{tmp_path}/hotels.jsonl"}
+    assert {cell.config["data"]["source"]["path"] for cell in found} == {f"{tmp_path}/hotels.jsonl"}
 
 
 def test_a_copy_of_my_matrix_is_an_experiment(tmp_path: Path) -> None:
