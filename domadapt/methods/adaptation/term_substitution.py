@@ -80,11 +80,14 @@ class TermSubstitution(Method):
         term_probability: probability that a term is replaced.
         noun_probability: probability that a noun outside of spans is.
         belief: whether a phrase stands where the network believes it to belong.
+        pairs: whether pairs of texts are rewritten; single texts always are.
     """
 
     augments = True
 
-    def __init__(self, sentence_share: float, term_probability: float, noun_probability: float, belief: bool) -> None:
+    def __init__(
+        self, sentence_share: float, term_probability: float, noun_probability: float, belief: bool, pairs: bool
+    ) -> None:
         super().__init__()
         for name, value in (
             ("sentence_share", sentence_share),
@@ -93,7 +96,8 @@ class TermSubstitution(Method):
         ):
             in_range(f"term_substitution.{name}", value, 0.0, 1.0)
         one_of("term_substitution.belief", belief, True, False)
-        self.sentence_share, self.belief = sentence_share, belief
+        one_of("term_substitution.pairs", pairs, True, False)
+        self.sentence_share, self.belief, self.pairs = sentence_share, belief, pairs
         self.term_probability, self.noun_probability = term_probability, noun_probability
         self.reads = frozenset({"corpus_parses", *(["target"] if belief else [])})
         self.kinds: frozenset[str] = frozenset()
@@ -106,7 +110,10 @@ class TermSubstitution(Method):
         self.kinds = term_kinds(session)
         source = len(session.domains.source_records)  # labelled target records that have joined stand behind
         told_apart = len(self.kinds) > 1 and type_agreement(records[:source], self.kinds) >= TELLS
-        nothing = told_apart and not names(records[:source], parses[:source], self.kinds)
+        spared = session.task.pairs and not self.pairs
+        nothing = spared or (told_apart and not names(records[:source], parses[:source], self.kinds))
+        if spared:
+            log.info("term_substitution: pairs of texts are left as they are (adaptation.term_substitution.pairs)")
         if told_apart:
             which = "nothing is" if nothing else "only other nouns are"
             log.info("term_substitution: nouns tell %s apart: %s rewritten", ", ".join(sorted(self.kinds)), which)
