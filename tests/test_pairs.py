@@ -32,7 +32,7 @@ PAIRS = [
     for other in (one, NOUNS[place - 1])
 ]
 ASKED = [("The fan is good.", "I like the bed."), ("The room is fine.", "The screen is dull.")]
-TEXT = st.text(st.characters(exclude_characters=BOUNDARY, exclude_categories=["Cs"]), min_size=1, max_size=30)
+TEXT = st.text(st.characters(exclude_characters=BOUNDARY, exclude_categories=["Cs"]), max_size=30).filter(str.strip)
 
 
 def rows(pairs: list[tuple[str, str, str]] = PAIRS) -> list[dict[str, str]]:
@@ -153,6 +153,12 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
     both = {"text": ASKED[0][0], "text_pair": ASKED[0][1]}
     answer = client.post("/predict", json=both).json()["predictions"][0]
     assert answer["label"] == said[0].label and {name: answer[name] for name in both} == both
+    for text, other in (("It rains.", " "), (f"It {BOUNDARY} rains.", "It is dry.")):
+        with pytest.raises(ValueError, match="blank; expected the two texts|which parts the two of a pair"):
+            model.predict([(text, other)])
+        refused = client.post("/predict", json={"texts": [[text, other]]})
+        assert refused.status_code == 400 and "text" in refused.json()["error"]
+        assert client.post("/", data={"text": [text, other]}).status_code == 400
     page = client.post("/", data={"text": list(ASKED[0])}).text
     assert page.count("<textarea") == 2 and ASKED[0][1] in page and str(said[0].label) in page
 

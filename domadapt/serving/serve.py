@@ -35,7 +35,7 @@ from domadapt.inference.description import model_folder, read_description
 from domadapt.inference.model import Model, row
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.syntax.parser import SILENT, Parse, Parser, SpacyParser
-from domadapt.utils.pairs import BETWEEN, apart, paired, parts
+from domadapt.utils.pairs import apart, paired, parts
 from domadapt.utils.text import shortened, visible
 
 DRAWN = 80  # words of a text whose tree is drawn
@@ -243,7 +243,8 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
         if request.method != "POST":
             return page()
         sent = parse_qs((await body(request)).decode("utf-8", "replace"), keep_blank_values=True)
-        text = BETWEEN.join(one.replace("\r\n", "\n") for one in sent.get("text", [""])[: 1 + answers.pairs])
+        typed = [one.replace("\r\n", "\n") for one in sent.get("text", [""])[: 1 + answers.pairs]]
+        text = joined(*typed)
         check([text])
         typed = [*zip(answers.limits, sent.get("least", ()), strict=False)]
         return page(
@@ -300,11 +301,11 @@ def texts_of(content: bytes) -> tuple[list[str], Any]:
     threshold = given.pop("threshold", None) if isinstance(given, dict) else None
     match given:
         case {"text": str(text), "text_pair": str(other), **rest} if not rest:
-            texts = [paired(text, other)]
+            texts = [joined(text, other)]
         case {"text": str(text), **rest} if not rest:
             texts = [text]
         case {"texts": [*given_texts], **rest} if not rest and all(map(is_text, given_texts)):
-            texts = [text if isinstance(text, str) else paired(*text) for text in given_texts]
+            texts = [text if isinstance(text, str) else joined(*text) for text in given_texts]
         case _:
             raise HTTPException(
                 400,
@@ -313,6 +314,14 @@ def texts_of(content: bytes) -> tuple[list[str], Any]:
             )
     check(texts)
     return texts, threshold
+
+
+def joined(text: str, other: str | None = None) -> str:
+    """A text, or the two of a pair as one; what is no pair is refused."""
+    try:
+        return text if other is None else paired(text, other)
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
 
 
 def check(texts: Sequence[str]) -> None:

@@ -12,11 +12,16 @@ BETWEEN: Final = f" {BOUNDARY} "
 
 
 def paired(text: str, other: str) -> str:
-    """Two texts, neither of which holds the boundary, as one.
+    """Two texts as one; a blank one, and one that holds the boundary, are refused.
 
     >>> paired("It rains.", "It is dry.")
     'It rains. ␞ It is dry.'
     """
+    for name, one in (("text", text), ("text_pair", other)):
+        if not one.strip():
+            raise ValueError(f"{name}={one!r}: blank; expected the two texts of a pair")
+        if BOUNDARY in one:
+            raise ValueError(f"{name}={one[:60]!r}: holds {BOUNDARY}, which parts the two of a pair; drop it")
     return text + BETWEEN + other
 
 
