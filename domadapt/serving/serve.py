@@ -243,8 +243,8 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
         if request.method != "POST":
             return page()
         sent = parse_qs((await body(request)).decode("utf-8", "replace"), keep_blank_values=True)
-        typed = [one.replace("\r\n", "\n") for one in sent.get("text", [""])[: 1 + answers.pairs]]
-        text = joined(*typed)
+        fields = [one.replace("\r\n", "\n") for one in sent.get("text", [""])[: 1 + answers.pairs]]
+        text = joined(*fields)
         check([text])
         typed = [*zip(answers.limits, sent.get("least", ()), strict=False)]
         return page(
