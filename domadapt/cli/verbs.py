@@ -171,12 +171,12 @@ def export(cfg: DictConfig) -> str:
     from domadapt.inference.export import COMPARED, pipeline_call
     from domadapt.inference.export import export as run
 
-    texts = None
+    texts, smaller = None, {name: cfg[name] for name in ("layers", "prune_heads", "distil_epochs")}
     if cfg.input is not None:
-        most = None if cfg.vocabulary == "corpus" else COMPARED
+        most = None if cfg.vocabulary == "corpus" or cfg.layers or cfg.prune_heads else COMPARED
         texts = [text.text for text in islice(open_texts(str(cfg.input), None, Counter())[1], most)]
     given = (cfg.format, texts, bool(cfg.drop_methods), cfg.trust_code, str(cfg.vocabulary))
-    measured = run(str(cfg.model), str(cfg.to), *given)
+    measured = run(str(cfg.model), str(cfg.to), *given, **smaller)
     use = "its README.md says how to load it"
     if cfg.format == "hf":
         use = f"load it with {pipeline_call('token' if 'types' in description.task else 'sequence', str(cfg.to))}"

@@ -20,6 +20,7 @@ from domadapt.data.domains import unlabelled
 from domadapt.inference.cut_vocabulary import cut_folder
 from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
 from domadapt.inference.model import Model, load, row
+from domadapt.inference.smaller import smaller, stock_model
 from domadapt.inference.thresholds import SHOWN, rates, source_dev
 from domadapt.methods.session import Session
 from domadapt.runs.groups import read_metrics
@@ -160,26 +161,48 @@ class Logits(nn.Module):
         return logits
 
 
-def write_onnx(stock: Path, session: Session, folder: Path, eight_bits: bool) -> None:
+class RowEmbedding(nn.Module):
+    """Embeddings of 8 bits, a scale a row: (..., width) of (...) ids.
+
+    >>> import torch
+    >>> rows = torch.tensor([[1.27, -0.5], [0.02, 0.01]])
+    >>> bool(((RowEmbedding(rows)(torch.tensor([1, 0])) - rows[[1, 0]]).abs() < 0.005).all())
+    True
+    """
+
+    rows: Tensor
+    scales: Tensor
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        scales = weight.detach().abs().amax(1, keepdim=True).clamp(min=1e-12) / 127
+        self.register_buffer("rows", (weight.detach() / scales).round().char())
+        self.register_buffer("scales", scales)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.rows[ids].to(self.scales.dtype) * self.scales[ids]
+
+
+def write_onnx(stock: Path, model: Any, session: Session, folder: Path, eight_bits: bool) -> None:
     """Write ``model.onnx``, ``tokenizer.json``, ``config.json`` and the file that runs them.
 
     Args:
-        stock: folder of the same model as transformers has it.
-        eight_bits: keep matrices as integers of 8 bits, a scale for each column; activations are scaled as they come.
+        stock: folder with the tokenizer.
+        model: of transformers.
+        eight_bits: keep matrices as integers of 8 bits, a scale for each column, and embeddings, a scale for each row;
+            activations are scaled as they come.
     """
     import onnx
     import torch
     import transformers
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    autoclass: Any = {
-        "token": transformers.AutoModelForTokenClassification,
-        "sequence": transformers.AutoModelForSequenceClassification,
-    }[session.task.kind]
     whole = folder / "whole.onnx" if eight_bits else folder / "model.onnx"
     with quietly():
         tokenizer = transformers.AutoTokenizer.from_pretrained(stock)
-        model = autoclass.from_pretrained(stock, dtype=torch.float32).eval()
+        stock_rows = model.get_input_embeddings()
+        if eight_bits:
+            model.set_input_embeddings(RowEmbedding(stock_rows.weight))
         batch = tokenizer(["Two texts.", "One of them is longer."], padding=True, return_tensors="pt")
         axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("pieces")}
         names = ["input_ids", "attention_mask"]
@@ -199,8 +222,9 @@ def write_onnx(stock: Path, session: Session, folder: Path, eight_bits: bool) ->
         except torch.onnx.OnnxExporterError as error:
             why = f"{type(model).__name__} ({str(error).splitlines()[0]})"
             raise ValueError(f"format=onnx: torch can't export {why}") from error
+        finally:
+            model.set_input_embeddings(stock_rows)
         if eight_bits:
-            # Embeddings stay as they are: of 8 bits they are half of the error, and no faster.
             settings = {"weight_type": QuantType.QInt8, "per_channel": True, "op_types_to_quantize": ["MatMul"]}
             graph = onnx.load(whole)
             # The exporter has folded transposes into weights, and left their old shapes in these hints.
@@ -247,6 +271,7 @@ def quietly() -> Iterator[None]:
 SPACE = "Spans of transformers' pipeline begin with the space before their first word: strip it."
 VOCABULARIES = ("whole", "corpus")
 COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measured on; times that speed is
+HELD_OUT = 10  # every tenth text is not learnt from, where a smaller model learns
 WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."
 WORD_BY_WORD = (
     "domadapt decodes the tags of a text together, by how they follow each other in the source, and calibrates "
@@ -263,6 +288,9 @@ def export(
     drop_methods: bool = False,
     trust_code: bool = False,
     vocabulary: str = "whole",
+    layers: int | None = None,
+    prune_heads: float = 0.0,
+    distil_epochs: int = 10,
 ) -> list[str]:
     """Write a folder that works without domadapt, with a model card, and compare it with the model it was made from.
 
@@ -274,6 +302,9 @@ def export(
         drop_methods: leave out what only domadapt can do when it predicts; the comparison says what that changes.
         trust_code: as of :func:`~domadapt.inference.model.load`.
         vocabulary: ``whole``, or ``corpus``: the pieces that ``texts`` need, and short ones.
+        layers: how many stay, and learn from the whole model what it says of ``texts``; None for all.
+        prune_heads: share of attention heads that go, of ONNX alone; the rest learns likewise.
+        distil_epochs: of that learning.
 
     Returns:
         What was measured, a sentence each.
@@ -282,8 +313,15 @@ def export(
         raise ValueError(f"format={format}: expected one of {', '.join(FORMATS)}")
     if vocabulary not in VOCABULARIES:
         raise ValueError(f"vocabulary={vocabulary}: expected {' or '.join(VOCABULARIES)}")
-    if vocabulary == "corpus" and texts is None:
-        raise ValueError("vocabulary=corpus: give the texts that define it: input=FILE")
+    less = layers is not None or prune_heads > 0
+    if (vocabulary == "corpus" or less) and texts is None:
+        raise ValueError("vocabulary=corpus, layers and prune_heads need texts of the new domain: input=FILE")
+    if not 0 <= prune_heads < 1:
+        raise ValueError(f"prune_heads={prune_heads}: expected a share from 0 to below 1")
+    if prune_heads and format == "hf":
+        raise ValueError("prune_heads: no folder of transformers can say which heads are gone; add format=onnx")
+    if distil_epochs < 1:
+        raise ValueError(f"distil_epochs={distil_epochs}: expected 1 or more")
     to, folder, onnx = Path(to), model_folder(model), format != "hf"
     free_folder(to)
     if onnx and (missing := [name for name in ("onnx", "onnxruntime", "onnxscript") if find_spec(name) is None]):
@@ -292,7 +330,7 @@ def export(
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
     kind = original.session.task.kind
-    compared = list(_run_texts(folder) if texts is None else texts)[:COMPARED]
+    compared = list(_run_texts(folder) if texts is None else texts[::HELD_OUT] if less else texts)[:COMPARED]
     measured: list[str] = []
 
     def write(part: Path) -> None:
@@ -303,8 +341,18 @@ def export(
         if vocabulary == "corpus":
             with quietly():
                 measured.extend(cut_folder(stock, texts or ()))
+        if less:
+            learnt = [text for place, text in enumerate(texts or ()) if place % HELD_OUT]
+            network, said = smaller(stock, learnt, layers, prune_heads, distil_epochs)
+            measured.extend([*said, f"It is compared on {len(compared)} others:"])
         if onnx:
-            write_onnx(stock, original.session, part, format == "onnx-int8")
+            with quietly():
+                model = network if less else stock_model(stock)
+                write_onnx(stock, model, original.session, part, format == "onnx-int8")
+        elif less:
+            network.save_pretrained(stock)
+        if less or vocabulary == "corpus" or onnx:
+            measured.append(size(part / "model.onnx" if onnx else stock / "model.safetensors"))
         if compared:
             with quietly():
                 measured.extend(measure(original, stock, part if onnx else None, compared))
@@ -335,6 +383,11 @@ def refuse_own(description: Description, folder: Path, drop_methods: bool) -> No
             f"{folder}: {', '.join(description.methods)} takes part in its predictions and works in domadapt alone; "
             f"drop_methods=true exports the rest and measures what that changes"
         )
+
+
+def size(path: Path) -> str:
+    """Of a model's file, in words."""
+    return f"{path.name} has {path.stat().st_size / 1e6:.1f} MB."
 
 
 def write_stock(encoder: Path, folder: Path, max_pieces: int) -> None:

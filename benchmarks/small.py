@@ -1,0 +1,119 @@
+"""What a model loses when it is made smaller: ``python -m benchmarks.small RUN results/small.csv``.
+
+RUN is a finished run of spans, whose corpora are at hand: smaller models learn from the target's unlabelled texts.
+Each row is a model as ``domadapt export format=onnx`` writes it, of 32 bits and of 8: F1 on the target's test,
+agreement with the whole model there, size, and speed beside transformers' pipeline on the whole model, text by text on
+one core. Rows of the same run in the CSV are replaced.
+"""
+
+import csv
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from domadapt.config.compose import make
+from domadapt.data.domains import Domains
+from domadapt.data.records import Span
+from domadapt.inference.cut_vocabulary import cut_folder
+from domadapt.inference.description import model_folder
+from domadapt.inference.export import Predict, pipeline_like, quietly, speed, write_onnx, write_stock
+from domadapt.inference.model import load
+from domadapt.inference.onnx_model import OnnxModel
+from domadapt.inference.smaller import smaller, stock_model
+from domadapt.runs.key import processor
+from domadapt.tasks.task import Prediction
+
+TIMED, EPOCHS = 100, 10
+FORMS: dict[str, tuple[bool, int | None, float]] = {  # vocabulary cut, layers, share of heads that go
+    "whole": (False, None, 0.0),
+    "30 % of heads gone": (False, None, 0.3),
+    "4 layers": (False, 4, 0.0),
+    "3 layers": (False, 3, 0.0),
+    "3 layers, 30 % of heads gone": (False, 3, 0.3),
+    "vocabulary cut": (True, None, 0.0),
+    "vocabulary cut, 4 layers": (True, 4, 0.0),
+}
+COLUMNS = ("model", "form", "bits", "span_f1", "agreement", "megabytes", "texts_per_second", "times_pipeline")
+
+
+def rows(run: Path, domains: Domains, folder: Path) -> Iterator[dict[str, Any]]:
+    """One row a form and precision, as they are done."""
+    source = model_folder(run)
+    original = load(source, "cpu", "32")
+    task = original.session.task
+    assert domains.test is not None
+    texts, records = [one.text for one in domains.unlabelled.texts], domains.test.open()
+    contents = [record.text for record in records]
+    own = original.predict(contents)
+    yield {"form": "in domadapt", "bits": 32, "span_f1": 100 * task.score(records, own)["span_f1"]}
+    for form, (cut, layers, heads) in FORMS.items():
+        stock = folder / form.replace(" ", "_")
+        write_stock(source / "encoder", stock, original.session.max_pieces)
+        pipeline = pipeline_like(stock, task.kind)
+        if cut:
+            cut_folder(stock, texts)
+        network = smaller(stock, texts, layers, heads, EPOCHS)[0] if layers or heads else stock_model(stock)
+        for bits in (32, 8):
+            part = folder / f"{stock.name}-{bits}"
+            part.mkdir()
+            write_onnx(stock, network, original.session, part, bits == 8)
+            predict = OnnxModel(part, threads=1)
+            found = [predicted(one) for one in predict(contents)]
+            scores = task.score(records, found), task.score(as_gold(records, own), found)
+            mine, other = timed(predict, pipeline, contents)
+            yield {
+                "form": form, "bits": bits, "span_f1": 100 * scores[0]["span_f1"],
+                "agreement": 100 * scores[1]["span_f1"], "megabytes": (part / "model.onnx").stat().st_size / 1e6,
+                "texts_per_second": 1 / mine, "times_pipeline": other / mine,
+            }  # fmt: skip
+
+
+def predicted(answer: dict[str, Any]) -> Prediction:
+    """What an exported model says of a text, as our own say it."""
+    return Prediction(spans=tuple(Span(one["start"], one["end"], one["type"]) for one in answer["spans"]))
+
+
+def as_gold(records: Sequence[Any], own: Sequence[Prediction]) -> list[Any]:
+    return [replace(record, spans=one.spans) for record, one in zip(records, own, strict=True)]
+
+
+def timed(first: Predict, second: Predict, texts: list[str]) -> tuple[float, float]:
+    """Seconds a text of both, medians of three measurements in alternation."""
+    found = [speed(first, second, texts[:TIMED]) for _ in range(3)]
+    return statistics.median(one for one, _ in found), statistics.median(one for _, one in found)
+
+
+def main() -> None:
+    """Print rows as they come, and write them."""
+    run, output = map(Path, sys.argv[1:])
+    torch.set_num_threads(1)
+    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    name = f"{metrics['source']} → {metrics['target']}"
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    made = {"model": name, "processor": processor(), "commit": commit}
+    header = (*COLUMNS, "processor", "commit")
+    kept = []
+    if output.is_file():
+        with output.open(encoding="utf-8", newline="") as file:
+            kept = [row for row in csv.DictReader(file) if row["model"] != name]
+    with tempfile.TemporaryDirectory() as folder, quietly():
+        for row in rows(run, make(metrics["config"]["data"]), Path(folder)):
+            shown = {key: round(value, 1) if isinstance(value, float) else value for key, value in row.items()}
+            print(json.dumps(shown), flush=True)
+            kept.append({**made, **shown})
+    with output.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, header, lineterminator="\n", restval="")
+        writer.writeheader()
+        writer.writerows(kept)
+
+
+if __name__ == "__main__":
+    main()
