@@ -93,6 +93,6 @@ def test_an_exported_folder_is_cut_and_says_so(tiny_run: Path, tmp_path: Path, c
     rows = [t for name, t in load_file(tmp_path / "cut" / "model.safetensors").items() if "word_embeddings" in name]
     assert [len(row) for row in rows] == [size] and size < 6000
     code, _, err = command("export", f"model={tiny_run}", "to=other", "vocabulary=corpus")
-    assert code == 2 and "vocabulary=corpus: give the texts that define it: input=FILE" in err
+    assert code == 2 and "vocabulary=corpus, layers and prune_heads need texts of the new domain: input=FILE" in err
     code, _, err = command("export", *given, "to=other", "vocabulary=half")
     assert code == 2 and "vocabulary=half: expected whole or corpus" in err
