@@ -31,6 +31,14 @@ def parse_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield os.environ["DOMADAPT_CACHE"]
 
 
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    """What tests/trouble.py has started ends with its test."""
+    yield
+    if trouble := sys.modules.get("tests.trouble"):
+        trouble.end_all()
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> "Command":
     """Runs the command in a folder of its own; returns exit code, standard output, standard error."""

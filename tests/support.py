@@ -181,14 +181,7 @@ def parsed_batch(encoder: Any, texts: list[str] | None = None, max_pieces: int =
 
 
 def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, max_pieces: int = 64) -> Session:
-    """What a run of aspects and opinions would work with: the texts as source, the same unlabelled as target.
-
-    Args:
-        encoder: for tokens, of five labels.
-        methods: to attach; each is called by its class.
-        texts: ``TEXTS`` unless given.
-        max_pieces: longest sequence.
-    """
+    """What a run of aspects and opinions would work with: the texts as source, the same unlabelled as target."""
     texts = texts or TEXTS
     source, relations = parsed_examples(encoder, texts, max_pieces)
     target = [replace(e, domain="laptop", word_tags=None) for e in source]

@@ -79,9 +79,8 @@ def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str]
         "print(*sorted({'torch', 'transformers', 'spacy', 'sklearn', 'pytorch_lightning'} & set(sys.modules)))"
     )
     env = {name: value for name, value in os.environ.items() if name != "DOMADAPT_BENCHMARK_DATA"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=env
-    )
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path, env=env)
     assert done.stderr.startswith(f"domadapt {arguments[0]}: ")
     assert done.stdout.strip() == ""
 
@@ -119,8 +118,6 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", "data=hotel_laptop", "data.root=nowhere"], "nowhere/hotel/train.jsonl"),
         (["train", "+data.colour=red"], "unexpected keyword argument 'colour'"),
         (["train", "trainer.epochs=0"], "trainer.epochs=0: expected a whole number from 1"),
-        (["train", "trainer.device=gpu"], "trainer.device='gpu': expected auto, cpu or cuda"),
-        (["train", "train_on=both"], "train_on='both': expected source, or target"),
         (["predict", "text=Hello"], "model is not set: give model=VALUE"),
         (["predict", "model=nowhere", "text=Hello"], "nowhere: not a model folder"),
         (["export", "model=nowhere", "to=there"], "nowhere: not a model folder"),
@@ -141,17 +138,11 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["parse"], "input is not set: give input=VALUE"),
         (["parse", "input=nowhere.txt"], "nowhere.txt: file is missing; expected a file that can be read"),
         (["parse", "input=a.txt", "processes=0"], "processes=0: expected 1 or more"),
-        (
-            ["train", "experiment=amazon_review"],
-            "experiment=amazon_review: there is no such option; expected one of amazon_reviews, a",
-        ),
+        (["train", "experiment=amazon_review"], "experiment=amazon_review: there is no such option; expected one of"),
         (["benchmark", "experiment=nope"], "experiment=nope: there is no such option; expected one of amazon_reviews"),
         (["benchmark", "data=my_files"], "data.source.path is not set: give the source's file"),
         (["benchmark", "backbone.name=???"], "backbone.name is not set: give backbone.name=VALUE"),
-        (
-            ["train", "data=hotel_laptop", "task=extraction", "task.types=[a,b,a]"],
-            "'a' is there twice, and would count twice; name it once",
-        ),
+        (["train", "data=hotel_laptop", "task=extraction", "task.types=[a,b,a]"], "'a' is there twice"),
         (["train", "--seed=3"], "--seed=3: settings are written without dashes: seed=3"),
         (["train", "--seed", "3"], "--seed: settings are written without dashes: seed=3"),
         (["train", "--mutirun"], "or did you mean --multirun?"),
@@ -169,13 +160,18 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", "data=hotel_laptop", "paths=null"], "paths=null: expected folders"),
         (["report", "runs=[]"], "runs=[]: expected a folder of runs"),
         (["report", "runs=.", "output=null"], "output=null: expected a file's name, such as output=report.html"),
-        (
-            ["report", "runs=.", "output=a.csv"],
-            "output=a.csv: expected a name that ends in .html or .htm, such as a.html",
-        ),
+        (["report", "runs=.", "output=a.csv"], "output=a.csv: expected a name that ends in .html or .htm"),
         (["report", "runs=nowhere", "formats=html"], "runs=nowhere: no such folder"),
+        (["parse", "input=FILE", "paths.cache=/proc/nope"], "/proc/nope: No such file or directory; name a folder"),
+        (["predict", "model=x", "text=a\udcff"], "holds bytes that are not UTF-8"),
+        (["audit", "data=hotel_laptop", "seed=x", "output=null"], "seed='x': expected a whole number"),
+        (["adapt"], "expected two files, got none"),
+        (["adapt", "a.csv"], "expected two files, got 1"),
+        (["adapt", "a.csv", "b.txt", "-m", "seed=1,2"], "adapt is one run"),
+        (["compare", "a"], "expected two models, got 1"),
+        (["compare", "a", "b", "input=x.txt"], "not a model folder"),
+        (["score", "model=nowhere", "input=x.csv"], "not a model folder"),
         (["parse", "input=FILE", "paths.cache=null"], "paths.cache=null: expected a folder"),
-        (["parse", "input=FILE", "parser.batch_size=abc"], "parser.batch_size='abc': expected a whole number"),
     ],
 )
 def test_an_error_of_the_user_is_one_line(command: Command, arguments: list[str], told: str) -> None:
@@ -233,10 +229,15 @@ def test_predict_a_file(command: Command, run_folder: Path, tmp_path: Path) -> N
     assert [(row["id"], row["text"], row["type"], row["span"]) for row in table] == spans
 
 
-def test_predict_gives_spans(command: Command, run_folder: Path) -> None:
+ASKED = ["It's small, isn't it? {a=b}: 'yes' [no] (maybe), 100% \\", "the key is ${oc.env:WANDB_API_KEY}", "???"]
+ASKED += ["see https://me:my_password@host"]
+
+
+def test_predict_gives_the_text_and_spans(command: Command, run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # An untrained head says O or anything: what matters is that some text gets a span, and that it fits.
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789")
     rows = []
-    for text in (*SENTENCES, "It's small, isn't it? {a=b}: 'yes' [no] (maybe), 100% \\"):
+    for text in (*SENTENCES, *ASKED):
         code, out, _ = command("predict", f"model={run_folder}", f"text={text}", "device=cpu")
         assert code == 0
         rows.append(json.loads(out))
@@ -316,22 +317,6 @@ def test_paths_of_corpora_are_not_evaluated(value: str, monkeypatch: pytest.Monk
     assert (cfg.data.source.path, cfg.data.target.test_path) == (expected, expected)
     again = api.compose("train", ["data=my_files", lengthen(lengthen(f"source.path={value}"))])
     assert again.data.source.path == expected
-
-
-def test_predict_writes_the_text_as_it_was_given(
-    command: Command, run_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WANDB_API_KEY", "0123456789")
-    for text in ("the key is ${oc.env:WANDB_API_KEY}", "see https://me:my_password@host", "???"):
-        code, out, err = command("predict", f"model={run_folder}", f"text={text}", "device=cpu")
-        assert (code, json.loads(out)["text"]) == (0, text), err
-
-
-def test_bytes_that_are_not_utf8_are_refused_at_once(command: Command) -> None:
-    for argument in ("text=a\udcff", "paths.run=a\udcff", "input=caf\udce9.txt"):
-        code, out, err = command("predict", "model=x", argument)
-        assert (code, out) == (2, "")
-        assert f"argument {argument!r}: holds bytes that are not UTF-8" in err
 
 
 OVERWRITING = {
@@ -416,5 +401,3 @@ def test_report_takes_paths_without_a_key(command: Command, run_folder: Path) ->
     code, out, err = command("report", str(odd), "output=r.html", "formats=[html,markdown,csv]")
     assert (code, out) == (0, "r.html\n"), err
     assert sorted(file.name for file in Path().glob("r.*")) == ["r.html", "r.md", "r.methods.csv", "r.runs.csv"]
-    code, _, err = command("report", "nowhere", "output=r.html")
-    assert (code, "runs=nowhere" in err) == (2, True)

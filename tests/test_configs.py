@@ -60,12 +60,6 @@ def targets(config: Any) -> Iterator[str]:
         yield from targets(value)
 
 
-def test_the_rule_finds_a_bare_key() -> None:
-    assert unexplained("# Meaning.\na: 1\n# Another.\nb:\n  c: 2\n") == []
-    assert unexplained("a: 1\n# Meaning.\nb: 2\n") == ["a"]
-    assert unexplained("# Meaning.\n" + "".join(f"{key}: 1\n" for key in "abcde")) == ["d", "e"]
-
-
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_a_comment_stands_above_every_key(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -5,7 +5,6 @@ import os
 import pickle
 import shutil
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from tests.support import corpora, without_checksums
 from tests.trouble import (
     KILL,
     STOP,
+    MakesFolder,
     Trouble,
-    end_all,
     join,
     printed,
     renamed,
@@ -32,12 +31,6 @@ from tests.trouble import (
     stopped,
     wait_until,
 )
-
-
-@pytest.fixture(autouse=True)
-def no_process_left() -> Iterator[None]:
-    yield
-    end_all()
 
 
 @pytest.fixture(scope="module")
@@ -93,21 +86,6 @@ def test_a_cache_on_a_full_disk_is_told_in_one_line(problem: Path, tmp_path: Pat
     assert "sqlite: could not be used" in line and "free space" in line
 
 
-def test_a_half_written_metrics_file_is_made_again(problem: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "runs" / "damaged"
-    shutil.copytree(problem / "whole", folder)
-    shutil.copytree(problem / "whole", tmp_path / "runs" / "sound")
-    content = (folder / "metrics.json").read_bytes()
-    (folder / "metrics.json").write_bytes(content[: len(content) // 2])
-    assert run(["report", f"runs={tmp_path}/runs", f"output={tmp_path}/report.html"], tmp_path / "report.log") == 0
-    assert f"{folder}/metrics.json: not whole JSON" in (tmp_path / "report.html").read_text()
-
-    assert run(arguments(problem, folder), tmp_path / "log") == 0
-    assert "not whole; moved to metrics.json.damaged, and the run is made again" in (tmp_path / "log").read_text()
-    assert (folder / "metrics.json.damaged").stat().st_size == len(content) // 2
-    same_run(folder, problem / "whole")
-
-
 def test_killed_between_the_result_and_tidying_up(problem: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(problem / "whole", folder)
@@ -136,15 +114,6 @@ def test_a_status_of_another_version_is_ignored(problem: Path, tmp_path: Path) -
 def test_results_of_an_older_version_are_read(tmp_path: Path) -> None:
     shutil.copy(Path(__file__).with_name("runs") / "finished_run.json", tmp_path / "metrics.json")
     assert len(read_runs(tmp_path).runs) == 1 and not read_runs(tmp_path).skipped
-
-
-def test_a_folder_that_holds_another_run_is_refused(problem: Path, tmp_path: Path) -> None:
-    shutil.copytree(problem / "whole", tmp_path / "run")
-    before = (tmp_path / "run" / "metrics.json").read_bytes()
-    assert run(arguments(problem, tmp_path / "run", "seed=2"), tmp_path / "log") == 2
-    line = (tmp_path / "log").read_text().splitlines()[-1]
-    assert "holds the results of another run; name another folder, or move that one" in line
-    assert (tmp_path / "run" / "metrics.json").read_bytes() == before
 
 
 def test_files_of_somebody_else_are_not_deleted(problem: Path, tmp_path: Path) -> None:
@@ -220,9 +189,7 @@ def encoders(cache: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:]])
-def test_a_damaged_post_trained_encoder_is_made_again(
-    problem: Path, tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
+def test_a_damaged_post_trained_encoder_is_made_again(problem: Path, tmp_path: Path, damage: Any) -> None:
     shutil.copytree(problem / "cache", tmp_path / "cache")
     (path,) = encoders(tmp_path / "cache")
     sound = path.read_bytes()
@@ -248,14 +215,6 @@ def test_one_process_post_trains_and_the_other_waits(problem: Path, tmp_path: Pa
     assert not any(name.startswith("masked-lm") for name in renamed(tmp_path / "second"))
     assert len(encoders(cache)) == 1
     assert read(tmp_path / "a")["stages"] == read(tmp_path / "b")["stages"]
-
-
-class MakesFolder:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
-        return os.mkdir, (str(self.path),)
 
 
 def copied(problem: Path, to: Path) -> Path:

@@ -23,12 +23,11 @@ def test_on_shipped_data_a_floor_finds_some_of_both_and_stands_below_the_bars(tm
     given = ["data=camera_laptop", "floor.path_rules.rules=8", f"paths.runs={tmp_path}"]
     metrics = run(tmp_path, *given)
     stages = metrics["stages"]
-    assert isinstance(stages, dict) and 2 < len(stages["floor/rules"]) <= 8
+    assert 2 < len(stages["floor/rules"]) <= 8
     assert all(" are terms (" in rule and "as from '" in rule for rule in stages["floor/rules"])
     assert (metrics["method"], metrics["role"], metrics["curve"]) == ("path_rules", "floor", [])
     for name in ("target_test", "target_test_clean"):
         scores = metrics[name]
-        assert isinstance(scores, dict)
         assert 0.05 < scores["aspect_f1"] < 0.6 and 0.2 < scores["opinion_f1"] < 0.8, (name, scores)
     assert run(tmp_path, *given) == metrics  # finished: read again
     other = {**metrics, "method": "rnn_from_scratch", "role": "rnn_from_scratch"}

@@ -66,14 +66,9 @@ def test_a_structure_that_only_the_tree_tells_is_learnt_from_the_tree_alone(tmp_
         *(f"data.source.{k}={tmp_path}/{v}.jsonl" for k, v in (("path", "source"), ("test_path", "target"))),
         *(f"data.target.{k}={tmp_path}/{v}.jsonl" for k, v in (("path", "target"), ("test_path", "test"))),
         *("backbone=tiny_random", "parser=conllu", f"parser.path={tmp_path}/parses.conllu"),
-        *(
-            "trainer.epochs=20",
-            "trainer.min_steps=0",
-            "trainer.learning_rate=3e-3",
-            "trainer.precision=32",
-            f"paths.cache={tmp_path}/cache",
-        ),
+        *("trainer.epochs=20", "trainer.min_steps=0", "trainer.learning_rate=3e-3", "trainer.precision=32"),
     ]
+    common.append(f"paths.cache={tmp_path}/cache")
     syntax = ["injection=lisa", "injection.lisa.layer=0", "injection.lisa.at_prediction=parser"]
     found = domadapt.train([*common, *syntax, f"paths.run={tmp_path}/lisa"])["target_test"]["aspect_f1"]
     off = domadapt.train([*common, f"paths.run={tmp_path}/off"])["target_test"]["aspect_f1"]
@@ -101,9 +96,8 @@ def planted_shift(folder: Path, name: str, nouns: list[str], count: int, seed: i
 
 
 def test_a_shift_of_words_is_closed_by_substitution_and_not_without(tmp_path: Path) -> None:
-    for seed, (name, nouns, count) in enumerate(
-        [("source", SOURCE_NOUNS, 300), ("target", TARGET_NOUNS, 200), ("test", TARGET_NOUNS, 100)]
-    ):
+    parts = [("source", SOURCE_NOUNS, 300), ("target", TARGET_NOUNS, 200), ("test", TARGET_NOUNS, 100)]
+    for seed, (name, nouns, count) in enumerate(parts):
         planted_shift(tmp_path, name, nouns, count, seed)
     common = [
         *("data=my_files", f"data.source.path={tmp_path}/source.jsonl", f"data.target.path={tmp_path}/target.jsonl"),

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 from omegaconf import OmegaConf
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 import domadapt
 from domadapt.config.compose import make
@@ -43,10 +43,7 @@ from tests.test_label_lock import blind_choices, scramble
 from tests.trouble import numbers, weights
 
 TASKS = ["extraction", "classification"]
-STOCK = {
-    "extraction": transformers.AutoModelForTokenClassification,
-    "classification": transformers.AutoModelForSequenceClassification,
-}
+STOCK = dict(zip(TASKS, (AutoModelForTokenClassification, AutoModelForSequenceClassification), strict=True))
 DEBERTA = "injection=attention_supervision", "deberta-v2"
 
 

@@ -14,7 +14,7 @@ from domadapt.auditing.audit import audit
 from domadapt.data.batches import Collator, encode
 from domadapt.data.corpora import nli_genres
 from domadapt.data.domains import Domains, TargetUnlabelled, unlabelled
-from domadapt.data.records import DataError, Location, Record, parse_record
+from domadapt.data.records import Record
 from domadapt.inference.export import export
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.models.pretrained import load_tokenizer
@@ -77,20 +77,6 @@ def test_a_pair_is_parsed_as_its_two_texts_are() -> None:
     both, one, other = SpacyParser().parse(unlabelled([ASKED[0], *ASKED[0]]))
     assert both.relations == one.relations + other.relations
     assert both.heads.tolist() == [*one.heads.tolist(), *(other.heads + len(one.heads)).tolist()]
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"text": "It rains.", "text_pair": " "}, "text_pair is ' '; expected text"),
-        ({"text": f"It {BOUNDARY} rains.", "text_pair": "It is dry."}, f"expected text without {BOUNDARY}"),
-        ({"text": "It rains.", "text_pair": 3}, "text_pair is 3; expected a string"),
-        ({"tokens": ["It", "rains"], "text_pair": "It is dry."}, "expected text or tokens, not both"),
-    ],
-)
-def test_what_is_no_pair_is_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=message.replace("(", r"\(")):
-        parse_record({"id": "1", "domain": "a", **fields}, Location("a.jsonl", 1))
 
 
 def test_sides_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Two processes train what one would have trained."""
+"""Several processes: two train what one would have trained; workers give results in order."""
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from domadapt.training.build import build, make_validators
 from domadapt.training.epochs import Epochs
 from domadapt.training.fit import fit
 from domadapt.training.options import read_options
+from domadapt.utils.work import in_order
 from tests.support import corpora
 
 # 22 training texts: batches of 7, 7, 7 and 1, which is one text less than there are processes.
@@ -142,7 +143,6 @@ def test_every_process_takes_its_share_of_the_same_steps(monkeypatch: pytest.Mon
         loader = StepLoader(source, target, Collator(0), batch_size=2, target_batch_size=3, seed=0)
         for loader.epoch in range(3):
             for step in loader:
-                assert step.target is not None
                 yield set(step.source.index.tolist()), set(step.target.index.tolist())
 
     whole = list(steps(0, 1))
@@ -150,3 +150,27 @@ def test_every_process_takes_its_share_of_the_same_steps(monkeypatch: pytest.Mon
     for (sources, targets), *parts in zip(whole, *shares, strict=True):
         assert set.union(*(part[0] for part in parts)) == sources
         assert set.union(*(part[1] for part in parts)) == targets
+
+
+def test_results_come_in_the_order_of_the_items() -> None:
+    assert list(in_order(abs, range(-50, 50), 2)) == [abs(number) for number in range(-50, 50)]
+    assert list(in_order(abs, (), 2)) == []
+
+
+def test_few_items_are_drawn_ahead() -> None:
+    numbers = count()
+    results = in_order(abs, numbers, 2)
+    assert [next(results) for _ in range(10)] == [*range(10)]
+    assert next(numbers) < 20
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_an_error_of_the_work_or_of_the_items_is_the_callers() -> None:
+    def broken() -> Iterator[int]:
+        yield 1
+        raise OSError("the file ends here")
+
+    with pytest.raises(ValueError, match="invalid literal"):
+        list(in_order(int, ["1", "x"], 2))
+    with pytest.raises(OSError, match="the file ends here"):
+        list(in_order(abs, broken(), 2))

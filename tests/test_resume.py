@@ -5,7 +5,7 @@ import os
 import pickle
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,21 +13,10 @@ import pytest
 from domadapt.runs.status import read_status, runs
 from domadapt.utils import checkpoint
 from tests.support import corpora
-from tests.trouble import Trouble, end_all, run, same_run
+from tests.trouble import MakesFolder, Trouble, run, same_run
 
-METHODS = [
-    "adaptation=masked_lm",
-    "injection=[lisa,gnn]",
-    "injection.lisa.layer=1",
-    "trainer.epochs=4",
-    "trainer.regret=true",
-]
-
-
-@pytest.fixture(autouse=True)
-def no_process_left() -> Iterator[None]:
-    yield
-    end_all()
+EVERY = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1", "trainer.regret=true"]
+METHODS = [*EVERY, "trainer.epochs=4"]
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +46,6 @@ def flip(path: Path, mark: Path) -> None:
     content = bytearray(path.read_bytes())
     content[3 * len(content) // 4] ^= 1  # among the numbers, behind the header
     path.write_bytes(content)
-
-
-class MakesFolder:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
-        return os.mkdir, (str(self.path),)
 
 
 def plant(path: Path, mark: Path) -> None:

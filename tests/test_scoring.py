@@ -1,4 +1,4 @@
-"""`adapt` in one line, `score` on labelled texts, `compare` of two models."""
+"""A user's own models: adapt in one line, score on labelled texts, compare two; the scikit-learn face says the same."""
 
 import csv
 import json
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import domadapt
 from domadapt.config.overrides import adapting
@@ -80,19 +82,6 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert code == 0 and "0 of 60 texts are labelled differently" in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ([], "expected two files, got none"),
-        (["a.csv"], "expected two files, got 1"),
-        (["a.csv", "b.txt", "-m", "seed=1,2"], "adapt is one run"),
-    ],
-)
-def test_adapt_tells_what_it_needs(arguments: list[str], told: str, command: Command) -> None:
-    code, _, err = command("adapt", *arguments)
-    assert code == 2 and told in err
-
-
 def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command) -> None:
     labelled, other = tmp_path / "a.csv", tmp_path / "c.csv"
     rows = records("camera", 30)
@@ -122,14 +111,46 @@ def test_settings_of_the_user_go_before_those_of_adapt() -> None:
     ]
 
 
+TINY = ["backbone=tiny_random", "trainer.epochs=4", "trainer.learning_rate=0.01", "max_pieces=24"]
+ROWS, TARGET = records("camera", 40), [row["text"] for row in records("laptop", 20, 5)]
+TEXTS = [row["text"] for row in ROWS]
+
+
+def test_labels_of_any_kind_come_back_as_they_were(tmp_path: Path) -> None:
+    y = [int(row["label"] == "positive") for row in ROWS]
+    adapter = domadapt.DomainAdapter(overrides=TINY, folder=tmp_path / "it's, (here)")
+    assert adapter.fit(TEXTS, y, target=TARGET) is adapter
+    found = adapter.predict(TARGET)
+    assert found.dtype.kind == "i" and set(found.tolist()) <= {0, 1}
+    shares = adapter.predict_proba(TARGET)
+    assert shares.shape == (20, 2) and shares.argmax(1).tolist() == found.tolist()
+    assert 0 <= adapter.score(TEXTS, y) <= 1
+    [run] = (tmp_path / "it's, (here)").glob("*/*/*/metrics.json")
+    again = domadapt.load(run.parent).predict(TARGET)
+    assert [int(str(p.label)) for p in again] == found.tolist()
+    other = clone(adapter)
+    assert other.get_params() == adapter.get_params()
+    with pytest.raises(NotFittedError):
+        other.predict(TARGET)
+
+
+def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
+    y = [[(s["start"], s["end"], s["type"]) for s in row["spans"]] for row in ROWS]
+    adapter = domadapt.DomainAdapter("extraction", TINY).fit(TEXTS, y, target=TARGET)
+    assert adapter.metrics_["headline"] == "span_f1"
+    found = adapter.predict(TEXTS)
+    right = sum(len({*a} & {*b}) for a, b in zip(y, found, strict=True))
+    every = sum(map(len, y)) + sum(map(len, found))
+    micro = 2 * right / every
+    assert adapter.score(TEXTS, y) == pytest.approx(micro, abs=0.25)  # the mean over two types, of the same spans
+    with pytest.raises(ValueError, match="finds spans"):
+        adapter.predict_proba(TEXTS)
+
+
 @pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["compare", "a"], "expected two models, got 1"),
-        (["compare", "a", "b", "input=x.txt"], "not a model folder"),
-        (["score", "model=nowhere", "input=x.csv"], "not a model folder"),
-    ],
+    ("y", "target", "told"),
+    [(["a"], None, "target=None: give texts"), (["a", "b"], TARGET, "X has 1 texts and y 2 entries")],
 )
-def test_score_and_compare_tell_what_is_missing(arguments: list[str], told: str, command: Command) -> None:
-    code, _, err = command(*arguments)
-    assert code == 2 and told in err
+def test_what_does_not_fit_is_refused(y: list[str], target: list[str] | None, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        domadapt.DomainAdapter(overrides=TINY).fit(TEXTS[:1], y, target)

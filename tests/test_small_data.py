@@ -22,6 +22,7 @@ from domadapt.training.card import score_warnings, typical_words
 from domadapt.training.options import MIN_STEPS, read_options
 from tests.support import records, write_jsonl
 
+Run = tuple[Path, dict[str, Any]]
 TINY = ("backbone=tiny_random", "trainer.device=cpu", "trainer.precision=32", "trainer.batch_size=8", "max_pieces=32")
 
 
@@ -61,19 +62,16 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return folder, domadapt.train([*given, *own])
 
 
-def test_small_data_trains_for_steps_in_as_many_epochs(run: tuple[Path, dict[str, Any]]) -> None:
+def test_small_data_trains_for_steps_in_as_many_epochs(run: Run) -> None:
     _, metrics = run
     assert [line["step"] for line in metrics["curve"]] == [24, 48, 72]
     assert metrics["curve"][-1]["losses"]["task"] < metrics["curve"][0]["losses"]["task"]
 
 
-def test_a_run_without_target_labels_leaves_a_card(run: tuple[Path, dict[str, Any]]) -> None:
+def test_a_run_without_target_labels_leaves_a_card(run: Run) -> None:
     folder, metrics = run
     card = read_card(folder / "run", metrics["key"])
-    assert card is not None
-    rows = [
-        json.loads(line) for line in (folder / "run" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    rows = [json.loads(line) for line in (folder / "run/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(rows) == card.texts == 30
     if metrics["task"] == "classification":
         assert {kind.name: kind.count for kind in card.kinds} == {
@@ -97,7 +95,7 @@ def test_a_run_without_target_labels_leaves_a_card(run: tuple[Path, dict[str, An
     assert domadapt.load(folder / "run" / "model").predict(["The lens is sharp."])
 
 
-def test_the_report_shows_the_card_in_place_of_a_score(run: tuple[Path, dict[str, Any]]) -> None:
+def test_the_report_shows_the_card_in_place_of_a_score(run: Run) -> None:
     folder, _ = run
     page = report(folder / "run", folder / "report.html", ["html", "markdown"])
     for text in (page.read_text(encoding="utf-8"), (folder / "report.md").read_text(encoding="utf-8")):
@@ -108,9 +106,7 @@ def test_the_report_shows_the_card_in_place_of_a_score(run: tuple[Path, dict[str
         assert "Findings, worst first" in text  # of the audit that the run has left
 
 
-def test_the_command_line_ends_with_the_card(
-    run: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_ends_with_the_card(run: Run, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, metrics = run
     cfg = compose("train", ["data=hotel_laptop", f"paths.run={folder}/run"])
     monkeypatch.setattr("domadapt.runs.status.finished", lambda _: metrics)
@@ -122,9 +118,7 @@ def test_the_command_line_ends_with_the_card(
 def test_data_that_a_program_holds_is_trained_on(tmp_path: Path) -> None:
     pairs = [(str(row["text"]), str(row["label"])) for row in records("camera", 24)]
     own = [*TINY, "trainer.epochs=1", "trainer.min_steps=0", f"paths.cache={tmp_path}/cache"]
-    metrics = domadapt.train(
-        [*own, f"paths.run={tmp_path}/run"], source=pairs, target=["The fan whines.", "It is fast."]
-    )
+    metrics = domadapt.train([*own, f"paths.run={tmp_path}/run"], source=pairs, target=["The fan whines.", "It is."])
     assert metrics["task"] == "classification"
     assert metrics["counts"]["target_unlabelled"] == 2
 
@@ -194,20 +188,12 @@ def told(task: Task, dev: list[float], labels: list[str | None], called: list[st
     ("task", "dev", "labels", "called", "expected"),
     [
         (TWO, [0.8, 0.75], BOTH, BOTH, ""),
-        (
-            TWO,
-            [0.8, 0.65],
-            BOTH,
-            BOTH,
-            "the kept epoch 2 has 65.0 macro_f1 and epoch 1 had 80.0: compare with selection",
-        ),
+        (TWO, [0.8, 0.65], BOTH, BOTH, "the kept epoch 2 has 65.0 macro_f1 and epoch 1 had 80.0"),
         (TWO, [0.8], ["kind"] * 100, ["kind"] * 100, "the target test has no text labelled 'unkind'"),
         (TWO, [0.8], BOTH, ["kind"] * 99 + ["unkind"], "one class predicted: 99 of 100 texts of the target test"),
         (SPANS, [0.8], [None] * 3, [None] * 3, "no span is found in any of the target test's 3 texts"),
     ],
 )
-def test_what_is_told(
-    task: Task, dev: list[float], labels: list[str | None], called: list[str | None], expected: str
-) -> None:
+def test_what_is_told(task: Task, dev: list[float], labels: list[Any], called: list[Any], expected: str) -> None:
     found = told(task, dev, labels, called)
     assert expected in found and found.count("\n") == 0 and bool(found) == bool(expected)

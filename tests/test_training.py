@@ -1,6 +1,5 @@
 """What a run promises besides its numbers: the same again, kept models, keys that change with what could matter."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +7,6 @@ import pytest
 
 import domadapt
 from domadapt.benchmarking.launching import objective
-from domadapt.data.records import Record
-from domadapt.data.texts import hold_out
 from domadapt.runs.groups import typed
 from domadapt.runs.key import cell_key
 from tests.support import corpora, finished, records, write_jsonl
@@ -38,22 +35,13 @@ def test_post_training_from_the_cache_changes_no_number(tmp_path: Path) -> None:
     run(tmp_path, "plain", "adaptation=masked_lm")
     from_plain = run(tmp_path, "from_plain", *methods)
     for other in (warm, from_plain):
-        assert (other["curve"], other["stages"], other["target_test"]) == (
-            cold["curve"],
-            cold["stages"],
-            cold["target_test"],
-        )
+        assert all(other[name] == cold[name] for name in ("curve", "stages", "target_test"))
 
 
 def test_the_test_may_be_the_unlabelled_text(tmp_path: Path) -> None:
     metrics = run(tmp_path, "run", f"data.target.test_path={tmp_path}/target.jsonl", "task=classification")
     assert metrics["target_test_sizes"] == {"all": 20, "clean": 0}
     assert metrics["target_test_clean"] is None
-
-
-def test_a_missing_file_is_told_before_training(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"data.target.test_path=nope.jsonl: no such file"):
-        run(tmp_path, "run", "data.target.test_path=nope.jsonl")
 
 
 def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -73,9 +61,7 @@ def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplo
         ("extraction", lambda row: row["spans"][0].update(end=row["spans"][0]["end"] - 1), "span off word boundaries"),
     ],
 )
-def test_what_is_wrong_with_a_record_is_counted(
-    tmp_path: Path, task: str, change: Callable[[dict[str, Any]], object], told: str
-) -> None:
+def test_what_is_wrong_with_a_record_is_counted(tmp_path: Path, task: str, change: Any, told: str) -> None:
     overrides, rows = corpora(tmp_path), records("camera", 24)
     for row in rows[::4]:
         change(row)
@@ -135,11 +121,6 @@ def test_settings_out_of_range_are_told_in_one_line(tmp_path: Path, setting: str
 def test_a_single_text_is_not_a_list_of_texts() -> None:
     with pytest.raises(ValueError, match="expected a list of texts"):
         domadapt.predict(finished("classification") / "model", "The lens")
-
-
-def test_holding_out_needs_something_to_keep() -> None:
-    with pytest.raises(ValueError, match="of 1 records"):
-        hold_out((Record("1", "d", "a"),), 0.5, 0)
 
 
 def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:

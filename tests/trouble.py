@@ -24,6 +24,16 @@ STARTED: list[BaseProcess] = []
 KILL, STOP = signal.SIGKILL, signal.SIGSTOP
 
 
+class MakesFolder:
+    """A pickle of it makes a folder when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
 @dataclass(frozen=True)
 class Trouble:
     """What happens when a file or folder is about to be put in its place.

@@ -83,10 +83,6 @@ def test_the_encoder_raises_what_the_discriminator_lowers(every: Session) -> Non
     assert found[-1] > found[0] + 1e-3, found
 
 
-def test_no_adaptation_is_left_out() -> None:
-    assert {*WITH, *WITHOUT} == {*ADAPTATIONS}
-
-
 def test_distances_of_samples_against_loops() -> None:
     torch.manual_seed(0)
     x, y = torch.randn(5, 3), torch.randn(4, 3) + 1
@@ -201,10 +197,12 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(t
             prepared(one, **told)
     overrides += ["target_labels=8"]
     checksum_of = read_problem(domadapt.compose("train", overrides)).domains.labels_checksum
-    assert prepared(one, target_labels=8, checksum=checksum_of(8)) == prepared(
-        one, target_labels=4, checksum=checksum_of(4)
-    )
-    for others in ({"target_labels": 4, "checksum": checksum_of(5)}, {"target_labels": 9, "checksum": checksum_of(9)}):
+
+    def given(count: int) -> dict[str, object]:
+        return {"target_labels": count, "checksum": checksum_of(count)}
+
+    assert prepared(one, **given(8)) == prepared(one, **given(4))
+    for others in (given(4) | {"checksum": checksum_of(5)}, given(9)):
         with pytest.raises(ValueError, match=r"it was given \d target labels that this run is not"):
             prepared(one, **others)
     overrides.pop()
@@ -237,31 +235,10 @@ def test_special_pieces_stay_and_the_rest_is_restorable(method: MaskedLanguageMo
     assert torch.equal(corrupted[~chosen], ids[~chosen]) and torch.equal(ids, before)
 
 
-def test_shares_are_those_of_the_paper(method: MaskedLanguageModel) -> None:
-    torch.manual_seed(0)
-    word = method.session.encoder.tokenizer.convert_tokens_to_ids("screen")
-    corrupted, chosen = method.mask(torch.full((400, 100), word))
-    mask_id = method.session.encoder.tokenizer.mask_token_id
-    assert word not in method.session.encoder.tokenizer.all_special_ids
-    assert abs(chosen.float().mean() - 0.15) < 0.01
-    assert abs((corrupted[chosen] == mask_id).float().mean() - 0.80) < 0.02
-    assert abs((corrupted[chosen] == word).float().mean() - 0.10) < 0.02
-
-
 def test_the_joint_loss_reads_target_text_only_and_is_none_without_a_joint_stage(method: MaskedLanguageModel) -> None:
     assert method.losses(tiny_step(method.session, target=False)) == {}
     alone = MaskedLanguageModel(2, 1e-3, 1e-3, 4, 0.15, True, 0.0)
     assert alone.losses(tiny_step(setting_of(tiny_encoder(), alone))) == {}
-
-
-def test_quoted_strings_are_found_in_their_text(tmp_path: Path) -> None:
-    row = {"text": "A fantastic fan, a loud fan.", "spans": [
-        {"text": "fan", "type": "aspect"}, {"text": "fan", "label": "aspect"}, {"text": "lid", "type": "aspect"},
-    ]}  # fmt: skip
-    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
-    corpus = read(tmp_path / "a.jsonl", domain="laptop")
-    assert [(span.start, span.end) for span in corpus.records[0].spans or ()] == [(12, 15), (24, 27)]
-    assert corpus.warnings["span whose text is not in the text, left out"] == 1
 
 
 def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> None:
@@ -284,15 +261,15 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> No
 
 
 WORDS = ["apple", "bridge", "candle", "dragon", "engine", "forest", "garden", "hammer", "island", "jacket", "kettle"]
+ONCE = [f"The {word} is great." for word in WORDS]
 
 
-@pytest.mark.parametrize("texts", [[f"The {word} is great." for word in WORDS], ["The lens is great."] * 12])
-def test_nouns_that_come_once_and_a_single_noun(tmp_path: Path, texts: list[str]) -> None:
+@pytest.mark.parametrize("texts", [ONCE, ["The lens is great."] * 12], ids=["nouns that come once", "a single noun"])
+def test_a_source_of_odd_nouns_trains(tmp_path: Path, texts: list[str]) -> None:
     methods = ["adaptation=[self_training,term_substitution]", "data.dev_by=record", "trainer.epochs=1"]
-    overrides, rows = [*corpora(tmp_path), *methods], []
-    for i, text in enumerate(texts):
-        spans = [{"text": text.split()[1], "type": "aspect"}, {"text": "great", "type": "opinion"}]
-        rows.append({"id": str(i), "text": text, "spans": spans})
+    overrides = [*corpora(tmp_path), *methods]
+    marked = [{"text": text.split()[1], "type": "aspect"} for text in texts]
+    rows = [{"text": text, "spans": [one, {"text": "great", "type": "opinion"}]} for text, one in zip(texts, marked)]
     write_jsonl(tmp_path / "source.jsonl", rows)
     assert 0 < domadapt.train(overrides)["stages"]["term_substitution/terms"] <= len(texts)
 

@@ -50,9 +50,7 @@ def setting_with(method: SelfTraining, epochs: int = 4) -> Session:
 
 
 @pytest.mark.parametrize(("logits", "rate"), [([9.0, 0, 0, 0, 0], "0.0 %"), ([0, 9.0, 0, 0, 0], "100.0 %")])
-def test_labels_that_collapse_are_told_and_not_learnt_from(
-    logits: list[float], rate: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_labels_that_collapse_are_not_learnt(logits: list[float], rate: str, caplog: Any) -> None:
     method = self_training()
     session = setting_with(method)
     session.encoder = Fixed(session.encoder, logits)
@@ -69,7 +67,6 @@ def test_a_class_that_is_lost_is_noticed_and_a_rare_one_is_not(tmp_path: Path, b
     overrides = [*corpora(tmp_path), "task=classification", "adaptation=self_training", "trainer.epochs=3"]
     session, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={tmp_path}/cache"]))
     method = session.methods["self_training"]
-    assert isinstance(method, SelfTraining)
     own, all_one = torch.tensor([0.1, 0.9]), torch.tensor([0.0, 1.0])
     assert "labelled negative" in method.collapsed(all_one, own), "a tenth of the source"
     assert not method.collapsed(all_one, torch.tensor([0.02, 0.98])), "of one in fifty none may be there"
@@ -99,12 +96,8 @@ def test_its_labels_are_learnt_and_remembered() -> None:
     assert again.refused == 2 and not again.labels
 
 
-@pytest.mark.parametrize(
-    ("start", "epochs", "labelled"), [(0.6, 5, [2, 3]), (0.6, 3, [1]), (0.0, 3, [0, 1]), (1.0, 3, [])]
-)
-def test_when_it_labels_follows_from_the_epochs(
-    start: float, epochs: int, labelled: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("start", "epochs", "labelled"), [(0.6, 5, [2, 3]), (0.6, 3, [1]), (0, 3, [0, 1]), (1, 3, [])])
+def test_when_it_labels(start: float, epochs: int, labelled: list[int], monkeypatch: Any) -> None:
     """Also in a run of three epochs, and never after the last one, when nothing learns from it."""
     method = self_training(start)
     setting_with(method, epochs)

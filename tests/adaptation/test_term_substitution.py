@@ -33,20 +33,19 @@ from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
 from tests.support import corpora
 
+ALWAYS = [f"adaptation.term_substitution.{name}=1.0" for name in ("sentence_share", "term_probability")]
+
 
 def made(folder: Path, *more: str) -> TermSubstitution:
     overrides = [*corpora(folder), "adaptation=term_substitution", f"paths.cache={folder}/cache", *more]
     session, _ = build(domadapt.compose("train", overrides))
     method = session.methods["term_substitution"]
-    assert isinstance(method, TermSubstitution)
     method.prepare()
     return method
 
 
 def test_rewritten_sentences_keep_their_labels_and_speak_of_the_target(tmp_path: Path) -> None:
-    method = made(
-        tmp_path, "adaptation.term_substitution.sentence_share=1.0", "adaptation.term_substitution.term_probability=1.0"
-    )
+    method = made(tmp_path, *ALWAYS)
     records = method.session.domains.source_train
     for epoch in range(3):
         for before, after in zip(records, method.augment(records, epoch, np.random.default_rng(epoch)), strict=True):
@@ -62,9 +61,7 @@ def test_rewritten_sentences_keep_their_labels_and_speak_of_the_target(tmp_path:
 
 
 def test_a_record_that_another_method_has_changed_is_left_alone(tmp_path: Path) -> None:
-    method = made(
-        tmp_path, "adaptation.term_substitution.sentence_share=1.0", "adaptation.term_substitution.term_probability=1.0"
-    )
+    method = made(tmp_path, *ALWAYS)
     changed = [Record(r.id, r.domain, f"{r.text} ", r.label, r.spans) for r in method.session.domains.source_train]
     assert all(a is b for a, b in zip(method.augment(changed, 0, np.random.default_rng(0)), changed, strict=True))
 
@@ -115,10 +112,7 @@ def test_beliefs_against_a_loop(data: Any) -> None:
         if data.draw(st.booleans()):
             words[text] = {w: data.draw(st.floats(0, 1)) for w in range(end) if data.draw(st.booleans())}
         uses.setdefault(phrase, []).append(Use(text, 0, end))
-    means = {
-        phrase: [float(np.mean([*read.values()])) for use in own if (read := words.get(use.text))]
-        for phrase, own in uses.items()
-    }
+    means = {p: [np.mean([*read.values()]) for use in own if (read := words.get(use.text))] for p, own in uses.items()}
     every = [value for own in means.values() for value in own]
     of_all = float(np.mean(every)) if every else 0.0
     for phrase, found in zip(known, believed(known, uses, words).tolist(), strict=True):
@@ -162,18 +156,13 @@ def test_nouns_that_go_with_a_class_stay() -> None:
 @pytest.mark.parametrize("named", [True, False])
 def test_several_span_types_that_are_nouns(tmp_path: Path, named: bool) -> None:
     """Where a noun tells its type nothing is rewritten, neither spans nor other nouns; else all of them are terms."""
-    method = made(
-        tmp_path, "adaptation.term_substitution.sentence_share=1.0", "adaptation.term_substitution.term_probability=1.0"
-    )
+    method = made(tmp_path, *ALWAYS)
     records = method.session.domains.source_train
 
     def retyped(span: Span, number: int) -> Span:
         return replace(span, type=f"{span.type}{(span.end - span.start if named else number) % 2}")
 
-    typed = tuple(
-        replace(record, spans=tuple(retyped(span, i) for span in record.spans or ()))
-        for i, record in enumerate(records)
-    )
+    typed = tuple(replace(r, spans=tuple(retyped(span, i) for span in r.spans or ())) for i, r in enumerate(records))
     method.session.domains = replace(method.session.domains, source_train=typed)
     method.prepare()
     kinds = {"aspect0", "aspect1"}

@@ -7,17 +7,7 @@ import pytest
 import torch
 
 from domadapt.analysis.ablation import resampled, skipped, switched, without
-from domadapt.analysis.attention import (
-    ALL,
-    FEWEST,
-    LEAST,
-    OFFSETS,
-    Tally,
-    as_parse,
-    heads_of,
-    most_syntactic,
-    recorded,
-)
+from domadapt.analysis.attention import ALL, FEWEST, LEAST, OFFSETS, Tally, as_parse, heads_of, most_syntactic, recorded
 from domadapt.analysis.expected import counts, scores
 from domadapt.models.attention import AttentionCall
 from domadapt.syntax.parser import Parse
@@ -30,7 +20,6 @@ def test_weights_are_those_of_softmax_and_every_layer_is_read_as_one_is() -> Non
     seen: list[Any] = []
 
     def spy(call: AttentionCall) -> torch.Tensor:
-        assert call.mask is not None and call.scaling is not None
         scores = call.query @ call.key.transpose(-1, -2) * call.scaling
         seen.append(scores.masked_fill(~call.mask, float("-inf")).softmax(-1))
         return call.inner()

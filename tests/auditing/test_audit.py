@@ -57,10 +57,8 @@ HOSTILE = st.text(alphabet=st.sampled_from("ab \x1b\x07\u202e\u2066\ufeff\u2028<
 
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_hostile_text_is_harmless(text: str, label: str, name: str) -> None:
-    source = tuple(
-        Record(f"s{i}", name, f"{text}x{i % 3}", None, f"{label}{i % 2}", (Span(0, 1, f"{label}{i % 2}"),))
-        for i in range(8)
-    )
+    kinds = enumerate([f"{label}{i % 2}" for i in range(8)])
+    source = tuple(Record(f"s{i}", name, f"{text}x{i % 3}", None, kind, (Span(0, 1, kind),)) for i, kind in kinds)
     test = tuple(Record(f"t{i}", name, f"{text}x{i % 2}", None, label, (Span(0, 1, label),)) for i in range(5))
     unlabelled = TargetUnlabelled.from_records(name, test)
     domains = Domains(name, name, source, source[:2], (), unlabelled, SealedTest(name, lambda: test))
@@ -115,12 +113,3 @@ def test_a_task_chooses_the_annotation(tmp_path: Path) -> None:
     assert "terms" not in {f.kind for f in labels.findings}
     assert [any("Cramér" in f.text for f in found.findings) for found in (labels, spans)] == [True, False]
     assert not (tmp_path / "audit.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("override", "told"), [("seed=x", "seed='x': expected a whole number"), ("data=my_files", "source.path is not set")]
-)
-def test_an_error_of_the_user(override: str, told: str, command: Command) -> None:
-    data = [] if override.startswith("data=") else ["data=hotel_laptop"]
-    code, _, err = command("audit", *data, override, "output=null")
-    assert code == 2 and told in err

@@ -187,6 +187,9 @@ COPIED: dict[str, Change] = {
     "train": adding("test", 30, 34),
     "dev": adding("train", 0, 10),
 }
+DOUBLED = {"unlabelled": text(lambda t: f"{t} {t}")}
+CONTRARY: dict[str, Change] = {"train": contradicting}
+ALMOST = {"unlabelled": adding("test", 0, 9, "Xo {}".format)}
 AGAIN = {"train": both(adding("train", 0, 12), adding("train", 0, 12))}
 ALIEN = {"test": some(4, each(label="neutral", spans=(Span(0, 2, "brand"),)))}
 HOME = {name: source_texts(*ends) for name, ends in (("test", (0, 100)), ("train", (100, 200)))}
@@ -201,33 +204,15 @@ TRAPS: list[tuple[Look, dict[str, Change], str, str, dict[str, float | tuple[flo
     (duplicates, COPIED, "of the source dev/in the source train too", "severe", {"texts": 10, "of": 60}),
     (duplicates, AGAIN, "of the source train/repeat an earlier one", "warning", {"texts": 24, "of": 174}),
     (duplicates, AGAIN, "labelled parts of camera", "warning", {"texts": 24, "of": 224}),
-    (
-        near_duplicates,
-        {"unlabelled": adding("test", 0, 9, "Xo {}".format)},
-        "of the target test",
-        "severe",
-        {"texts": 9},
-    ),
-    (
-        conflicts,
-        {"train": contradicting},
-        "in the source,/different labels",
-        "warning",
-        {"conflicting": 8, "repeated": 20},
-    ),
-    (conflicts, {"train": contradicting}, "in the source,/different spans", "warning", {"conflicting": 5}),
+    (near_duplicates, ALMOST, "of the target test", "severe", {"texts": 9}),
+    (conflicts, CONTRARY, "in the source,/different labels", "warning", {"conflicting": 8, "repeated": 20}),
+    (conflicts, CONTRARY, "in the source,/different spans", "warning", {"conflicting": 5}),
     (conflicts, {"train": lambda rs: (*rs, OTHER)}, "source and target together/labels", "note", {"conflicting": 1}),
     (shift, source(mostly_positive), "from camera to laptop", "warning", {"p": (0, 0.001), "positive source": 0.8}),
     (shift, {"test": mostly_positive}, "Labels shift from the target train to the target test", "warning", {}),
     (shift, ALIEN, "(neutral)", "severe", {"texts": 30}),
     (shift, ALIEN, "(brand)", "severe", {"types": 1}),
-    (
-        shift,
-        {"unlabelled": text(lambda t: f"{t} {t}")},
-        "source train/target unl",
-        "warning",
-        {"cliffs_delta": (0.9, 1)},
-    ),
+    (shift, DOUBLED, "source train/target unl", "warning", {"cliffs_delta": (0.9, 1)}),
     (shift, {"test": each(spans=())}, "aspect spans a text", "warning", {}),
     (preparation, RAW, f"{TWO}/are tokenised", "severe", {}),
     (preparation, RAW, f"{TWO}/upper-case", "severe", {}),
@@ -237,13 +222,7 @@ TRAPS: list[tuple[Look, dict[str, Change], str, str, dict[str, float | tuple[flo
     (artefacts, {}, "source train from", "note", {"auc": (0, 0.65)}),
     (vocabulary, {}, "aspect terms of laptop", "note", {"types": 0, "tokens": 0}),
     (vocabulary, REVERSED, "running words", "warning", {"tokens": (0, 0.1)}),
-    (
-        annotation,
-        source(neighbours(touching=False)),
-        "not one pair touches",
-        "warning",
-        {"one_word_between": (150, 200)},
-    ),
+    (annotation, source(neighbours(False)), "not one pair touches", "warning", {"one_word_between": (150, 200)}),
     (annotation, HALF, "without any span", "warning", {"camera empty": 100, "laptop empty": 0, "laptop of": 240}),
     (annotation, HALF, "somebody may have left them out", "warning", {"camera of": 200}),
     (gap, {}, "There is a gap to close", "note", {"low": (0, 1)}),
@@ -262,8 +241,8 @@ def test_a_planted_trap_is_found(look: Any, changes: Any, words: str, severity: 
 
 def test_examples_show_what_was_found() -> None:
     for look, changes, words, example in (
-        (conflicts, {"train": contradicting}, "in the source,/different labels", "negative, positive"),
-        (conflicts, {"train": contradicting}, "in the source,/different spans", " nothing"),
+        (conflicts, CONTRARY, "in the source,/different labels", "negative, positive"),
+        (conflicts, CONTRARY, "in the source,/different spans", " nothing"),
         (duplicates, AGAIN, "of the source train", "3 × "),
         (artefacts, LOWER, "source train from target", "‹A"),
     ):
@@ -289,10 +268,7 @@ def test_what_is_no_trap_is_not_told() -> None:
         ("R &amp; B", "HTML entities"),
         ("at &#38; t", "HTML entities"),
         ("so<br />there", "HTML tags"),
-        *(
-            (fine, "")
-            for fine in ("Ça va, São Tomé: «été» à 20 °C — “naïve”…", "AT&T, R&D; x < y > z", "½ £5 Ångström")
-        ),
+        *((fine, "") for fine in ("Ça va, São Tomé: «été», 20 °C — “naïve”…", "AT&T, R&D; x < y > z", "½ £5 Ångström")),
     ],
 )
 def test_damage(damage: str, says: str) -> None:

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
 
 from domadapt.benchmarking import plan as planning
-from domadapt.benchmarking.launching import _without_listing, jobs_at_once, launch, portable
+from domadapt.benchmarking.launching import jobs_at_once, launch, portable
 from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.data.records import DataError, Location
-from domadapt.runs.key import cell_key
 from domadapt.training.distributed import threads_of_a_job
 from tests.support import corpora
 
@@ -58,8 +56,8 @@ def test_one_failed_job_stops_no_other(in_process: list[Any]) -> None:
     assert "seed=-2: expected a whole number" in str(failed)
 
 
-def runs_the_same(problem: list[str], in_process: list[Any], folder: Path, launcher: str, settings: list[str]) -> None:
-    """As one after the other in this process; skipped where the launcher is not installed."""
+def launched(problem: list[str], folder: Path, launcher: str, *settings: str) -> list[Any]:
+    """Metrics or errors of the same jobs through a launcher; skipped where it is not installed."""
     extra = launcher.partition("_")[0]
     if find_spec(f"hydra_plugins.hydra_{extra}_launcher") is None:
         pytest.skip(f"the extra [{extra}] is not installed")
@@ -68,50 +66,49 @@ def runs_the_same(problem: list[str], in_process: list[Any], folder: Path, launc
     command = [sys.executable, "-c", PROGRAM, str(folder / "results.json"), json.dumps(jobs)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads((folder / "results.json").read_text())
-    for expected, metrics in ((in_process[0], found[0]), (in_process[2], found[2])):
-        assert without_clock(metrics) == without_clock(json.loads(json.dumps(expected)))
-    assert found[1] == "ValueError: seed=-2: expected a whole number from 0 to 4294967295"
     assert len(list((folder / "runs").rglob("metrics.json"))) == 2
     assert not (folder / "outputs").exists() and not (folder / "multirun").exists()
+    return json.loads((folder / "results.json").read_text())  # type: ignore[no-any-return]
+
+
+def the_same(found: list[Any], in_process: list[Any]) -> bool:
+    """As one after the other in this process."""
+    error = "ValueError: seed=-2: expected a whole number from 0 to 4294967295"
+    finished = [without_clock(json.loads(json.dumps(in_process[i]))) for i in (0, 2)]
+    return [without_clock(found[0]), found[1], without_clock(found[2])] == [finished[0], error, finished[1]]
 
 
 def test_joblib_runs_the_same(problem: list[str], in_process: list[Any], tmp_path: Path) -> None:
-    runs_the_same(problem, in_process, tmp_path, "joblib", ["hydra.launcher.n_jobs=2"])
-
-
-def test_jobs_that_share_a_machine_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert threads_of_a_job() == 0  # outside of a sweep: torch's choice
-    monkeypatch.setattr("joblib.cpu_count", lambda *_, **__: 8)
-    monkeypatch.setattr("joblib.effective_n_jobs", lambda jobs: 8 if jobs == -1 else jobs)
-    monkeypatch.setattr(HydraConfig, "initialized", staticmethod(lambda: True))
-    for overrides, share in [
-        (["launcher=in_process"], 0),
-        (["launcher=submitit"], 0),
-        (["launcher=joblib", "hydra.launcher.n_jobs=3"], 2),
-        (["launcher=joblib", "hydra.launcher.n_jobs=-1"], 1),
-        (["launcher=joblib", "hydra.launcher.n_jobs=20"], 1),
-    ]:
-        settings = compose("train", overrides, with_hydra=True).hydra
-        monkeypatch.setattr(HydraConfig, "get", staticmethod(lambda settings=settings: settings))
-        assert threads_of_a_job() == share
+    assert the_same(launched(problem, tmp_path, "joblib", "hydra.launcher.n_jobs=2"), in_process)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "count"),
+    ("overrides", "threads", "at_once"),
     [
-        (["launcher=in_process"], 1),
-        (["launcher=joblib", "hydra.launcher.n_jobs=3"], 3),
-        (["launcher=submitit"], 64),
-        (["launcher=submitit_local"], None),
-        (["launcher=ray"], None),
+        (["launcher=in_process"], 0, 1),
+        (["launcher=joblib", "hydra.launcher.n_jobs=3"], 2, 3),
+        (["launcher=joblib", "hydra.launcher.n_jobs=-1"], 1, 8),
+        (["launcher=joblib", "hydra.launcher.n_jobs=20"], 1, 20),
+        (["launcher=submitit"], 0, 64),
+        (["launcher=submitit_local"], 0, None),  # not known
+        (["launcher=ray"], 0, None),
     ],
 )
-def test_how_many_run_at_once_is_said_where_it_is_known(overrides: list[str], count: int | None) -> None:
-    extra = overrides[0].removeprefix("launcher=").partition("_")[0]
-    if extra in ("joblib", "ray", "submitit") and find_spec(f"hydra_plugins.hydra_{extra}_launcher") is None:
+def test_jobs_that_share_a_machine_share_its_cores(
+    monkeypatch: pytest.MonkeyPatch, overrides: list[str], threads: int, at_once: int | None
+) -> None:
+    launcher = overrides[0].removeprefix("launcher=")
+    extra = launcher.partition("_")[0]
+    if extra in ("ray", "submitit") and find_spec(f"hydra_plugins.hydra_{extra}_launcher") is None:
         pytest.skip(f"the extra [{extra}] is not installed")
-    assert jobs_at_once(overrides) == (count, overrides[0].removeprefix("launcher="))
+    assert threads_of_a_job() == 0  # outside of a sweep: torch's choice
+    monkeypatch.setattr("joblib.cpu_count", lambda *_, **__: 8)
+    monkeypatch.setattr("joblib.effective_n_jobs", lambda jobs: 8 if jobs == -1 else jobs)
+    assert jobs_at_once(overrides) == (at_once, launcher)
+    settings = compose("train", overrides, with_hydra=True).hydra
+    monkeypatch.setattr(HydraConfig, "initialized", staticmethod(lambda: True))
+    monkeypatch.setattr(HydraConfig, "get", staticmethod(lambda: settings))
+    assert threads_of_a_job() == threads
 
 
 def test_a_plan_divides_by_no_guess(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -121,12 +118,6 @@ def test_a_plan_divides_by_no_guess(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "launcher ray, as many at once as there is room for" in said
     assert "about 10 min for 4 of them, one after the other" in said
     assert "about 5 min for 4 of them\n" in planning.plan(todo, 2, "joblib")
-
-
-def test_the_launcher_is_no_part_of_a_cells_key() -> None:
-    plain = compose("train")
-    for overrides in (["launcher=joblib", "hydra.launcher.n_jobs=4"], ["launcher=submitit"], ["sweeper=grid"]):
-        assert cell_key(compose("train", overrides)) == cell_key(plain)
 
 
 def test_an_absent_launcher_is_an_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,12 +132,3 @@ def test_an_error_that_can_not_be_pickled_is_told_in_the_same_words() -> None:
     found = portable(error)
     assert isinstance(found, ValueError)
     assert str(found) == str(error)
-
-
-def test_joblib_says_nothing_of_a_worker_that_ended() -> None:
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        with _without_listing():
-            warnings.warn("A worker stopped while some jobs were given to the executor. This can be ...", stacklevel=1)
-            warnings.warn("something else", stacklevel=1)
-    assert [str(one.message) for one in told] == ["something else"]

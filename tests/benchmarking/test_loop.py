@@ -15,7 +15,6 @@ from domadapt.benchmarking.plan import PlannedCell, cells, plan
 from domadapt.benchmarking.sweep import Sweep
 from domadapt.config.compose import compose, to_builtin
 from domadapt.config.overrides import lengthen
-from domadapt.runs.key import cell_key
 from domadapt.runs.status import Status
 from tests.support import Command, corpora, records, write_jsonl
 
@@ -36,9 +35,7 @@ def run(given: list[str]) -> list[dict[str, Any]]:
     return benchmark(compose("benchmark", given), given)
 
 
-def test_a_benchmark_runs_what_is_not_finished(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: Any, caplog: Any) -> None:
     given = overrides(tmp_path)
     first = run(given)
     said = capsys.readouterr().out
@@ -74,9 +71,7 @@ def test_a_changed_file_or_setting_makes_new_cells_and_where_they_run_does_not(t
     assert not set(keys) & {cell.key for cell in todo(given)}
 
 
-def test_a_failed_cell_is_told_at_the_end_and_stops_no_other(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_cell_is_told_last_and_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = '+benchmark.methods.bad=["trainer.learning_rate=7"]'
     mine = '+benchmark.methods.mine=["trainer.weight_decay=0.5"]'
     given = overrides(tmp_path, bad, mine, "benchmark.only=[bad,mine]", "benchmark.seeds=[1]")
@@ -139,20 +134,6 @@ def test_it_is_told_which_cells_have_ended(tmp_path: Path) -> None:
     assert "2 started: go on from their last checkpoint" in plan(found, 2, "joblib")
 
 
-def test_other_corpora_in_the_benchmark_folder_change_no_key(tmp_path: Path) -> None:
-    def key() -> str:
-        return cell_key(compose("train", ["data=joint_absa", f"data.root={tmp_path}"]))
-
-    for corpus in ("joint_absa", "other"):
-        (tmp_path / corpus).mkdir()
-        (tmp_path / corpus / "rest.train.jsonl").write_text("{}\n")
-    before = key()
-    (tmp_path / "other" / "rest.train.jsonl").write_text('{"text": ""}\n')
-    assert key() == before
-    (tmp_path / "joint_absa" / "rest.train.jsonl").write_text('{"text": ""}\n')
-    assert key() != before
-
-
 def test_cells_that_ran_on_other_hardware_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A launcher's nodes may have what the machine that plans has not, so that it looks for other keys."""
     found = todo(overrides(tmp_path))
@@ -162,27 +143,6 @@ def test_cells_that_ran_on_other_hardware_are_told_of(tmp_path: Path, caplog: py
     tell_of_other_hardware(found, [here, ValueError("seed"), *other])
     (line,) = caplog.messages
     assert line.endswith("add 'trainer.hardware=cuda NVIDIA H200 bf16-mixed' to see them")
-
-
-def test_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the setting that names a file is called. Of code, tests/runs/test_key.py says the same."""
-    package = tmp_path / "outside"
-    package.mkdir()
-    (package / "__init__.py").write_text("from outside.core import Mine\n")
-    (package / "core.py").write_text("class Mine: ...\n")
-    (tmp_path / "words.csv").write_text("a\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    def key() -> str:
-        method = f"+injection.mine={{_target_: outside.Mine, lexicon: {tmp_path}/words.csv}}"
-        return cell_key(compose("train", ["injection=gnn", method]))
-
-    keys = [key()]
-    (tmp_path / "words.csv").write_text("a\nb\n")
-    keys.append(key())
-    assert len(set(keys)) == 2
-    misspelt = compose("train", ["injection=gnn", "+injection.mine={_target_: outsite.Mine}"])
-    assert cell_key(misspelt) not in keys
 
 
 @pytest.fixture

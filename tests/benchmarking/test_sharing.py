@@ -60,9 +60,7 @@ def method(name: str) -> str:
 
 
 @pytest.mark.parametrize("more", [[], [method("Shrink")]], ids=["no method", "a method of the source"])
-def test_two_targets_train_one_network_and_each_has_its_own_scores(
-    tmp_path: Path, steps: list[int], more: list[str]
-) -> None:
+def test_two_targets_train_one_network_and_have_own_scores(tmp_path: Path, steps: list[int], more: list[str]) -> None:
     first = run(tmp_path, "laptop", *more)
     trained = len(steps)
     second = run(tmp_path, "phone", *more)
@@ -94,9 +92,7 @@ def test_what_reads_the_target_is_trained_for_every_target(tmp_path: Path, steps
 
 
 @pytest.mark.parametrize("changed", ["seed", "source", "damaged"])
-def test_another_network_is_not_taken(
-    tmp_path: Path, steps: list[int], changed: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_network_is_not_taken(tmp_path: Path, steps: list[int], changed: str, monkeypatch: Any) -> None:
     first = run(tmp_path, "laptop")
     trained, more = len(steps), []
     if changed == "seed":
@@ -111,13 +107,6 @@ def test_another_network_is_not_taken(
     assert (second["training"] == first["training"]) == (changed == "damaged")
 
 
-def test_benchmarks_of_several_pairs_share_unasked(tmp_path: Path) -> None:
-    run(tmp_path, "laptop", "paths.share_networks=null")
-    assert not list((tmp_path / "cache").glob("network-*"))
-    run(tmp_path, "phone", "paths.share_networks=null", "+benchmark.pairs=[a,b]")
-    assert len(list((tmp_path / "cache").glob("network-*"))) == 2
-
-
 def repaired(folder: Path, *more: str, cache: str) -> dict[str, Any]:
     """Metrics of a run with its own folder, as paths name it by its key."""
     given = [*corpora(folder), "trainer.threads=1", "task=classification", f"paths.cache={folder}/{cache}"]
@@ -125,18 +114,14 @@ def repaired(folder: Path, *more: str, cache: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("method", ["", "adaptation=masked_lm", "train_on=target"])
-def test_a_repaired_test_is_scored_without_training_again(
-    tmp_path: Path, steps: list[int], monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_a_repaired_test_needs_no_training(tmp_path: Path, steps: list[int], monkeypatch: Any, method: str) -> None:
     more = [method] if method else []
     share = ["paths.share_networks=true"]
     before = repaired(tmp_path, *more, *share, cache="cache")
     trained = len(steps)
     mended = records("laptop", 12, 6)
     mended[0]["label"] = "negative" if mended[0]["label"] == "positive" else "positive"
-    monkeypatch.setattr(
-        "tests.support.records", lambda name, n, shift=0: mended if n == 12 else records(name, n, shift)
-    )
+    monkeypatch.setattr("tests.support.records", lambda name, n, by=0: mended if n == 12 else records(name, n, by))
     scored = repaired(tmp_path, *more, *share, cache="cache")
     assert trained and len(steps) == trained
     assert len(list((tmp_path / "cache").glob("network-*-epoch=*"))) == 2
@@ -148,10 +133,10 @@ def test_a_repaired_test_is_scored_without_training_again(
 
 
 def test_a_benchmark_that_is_over_leaves_no_network_in_the_cache(tmp_path: Path) -> None:
-    """Each epoch's weights are shared by its pairs, and of no use after them."""
+    """Each epoch's weights are shared by its pairs, unasked, and of no use after them."""
     pairs = 'benchmark.pairs=["data.target.name=laptop","data.target.name=phone"]'
     given = [*corpora(tmp_path), "experiment=my_matrix", "benchmark.seeds=[1]", "benchmark.only=[source_only]", pairs]
-    given += [f"paths.cache={tmp_path}/cache", "paths.share_networks=true"]
+    given += [f"paths.cache={tmp_path}/cache"]
     overrides = [lengthen(override) for override in given]
     done = benchmark(compose("benchmark", overrides), overrides)
     assert len(done) == 2 and done[0]["training"] == done[1]["training"]
@@ -192,9 +177,7 @@ def test_two_pairs_with_one_target_train_one_ceiling(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", ["test.jsonl", "labelled.jsonl", "target.jsonl", "seed", "deleted", "damaged"])
-def test_what_would_change_the_ceiling_is_not_taken(
-    tmp_path: Path, changed: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_would_change_the_ceiling_is_not_taken(tmp_path: Path, changed: str, monkeypatch: Any) -> None:
     _, first_run = ceiling(tmp_path, "camera")
     more = []
     if changed == "seed":

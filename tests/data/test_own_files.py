@@ -19,51 +19,34 @@ from domadapt.runs.key import cell_key
 
 TEXT = "The fan whines."
 SPAN = (Span(4, 7, "aspect"),)
-OF_TOOLS: dict[str, dict[str, Any]] = {
-    "ours": {"id": "1", "text": TEXT, "spans": [{"start": 4, "end": 7, "type": "aspect"}]},
-    "no id": {"text": TEXT, "spans": [{"start": 4, "end": 7, "type": "aspect"}]},
-    "doccano": {"id": 1, "text": TEXT, "label": [[4, 7, "aspect"]]},
-    "doccano, old": {"id": 1, "text": TEXT, "labels": [[4, 7, "aspect"]]},
-    "doccano with relations": {
-        "id": 1,
-        "text": TEXT,
-        "entities": [{"id": 9, "label": "aspect", "start_offset": 4, "end_offset": 7}],
-        "relations": [],
-    },
-    "spaCy, for training": {"text": TEXT, "entities": [[4, 7, "aspect"]]},
-    "spaCy, to_json": {
-        "text": TEXT,
-        "ents": [{"start": 4, "end": 7, "label": "aspect"}],
-        "tokens": [{"id": 0, "start": 0, "end": 3}],
-    },
-    "prodigy": {"text": TEXT, "spans": [{"start": 4, "end": 7, "label": "aspect"}], "answer": "accept"},
+AT, ENDS = {"start": 4, "end": 7}, {"id": 9, "start_offset": 4, "end_offset": 7}
+OF_TOOLS: dict[str, dict[str, Any]] = {  # beside the text
+    "ours": {"id": "1", "spans": [{**AT, "type": "aspect"}]},
+    "no id": {"spans": [{**AT, "type": "aspect"}]},
+    "doccano": {"id": 1, "label": [[4, 7, "aspect"]]},
+    "doccano, old": {"id": 1, "labels": [[4, 7, "aspect"]]},
+    "doccano with relations": {"id": 1, "entities": [{**ENDS, "label": "aspect"}], "relations": []},
+    "spaCy, for training": {"entities": [[4, 7, "aspect"]]},
+    "spaCy, to_json": {"ents": [{**AT, "label": "aspect"}], "tokens": [{"id": 0, "start": 0, "end": 3}]},
+    "prodigy": {"spans": [{**AT, "label": "aspect"}], "answer": "accept"},
 }
 
 
 @pytest.mark.parametrize("tool", OF_TOOLS)
 def test_spans_are_read_as_tools_write_them(tmp_path: Path, tool: str) -> None:
     path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps(OF_TOOLS[tool]) + "\n", encoding="utf-8")
+    path.write_text(json.dumps({"text": TEXT, **OF_TOOLS[tool]}) + "\n", encoding="utf-8")
     (record,) = read(path, domain="laptop").records
     assert (record.text, record.spans) == (TEXT, SPAN)
     assert record.id == ("1" if "id" in OF_TOOLS[tool] else "laptop/a:1")
     assert read(path, domain="laptop", labelled=False).records[0].spans is None
 
 
-@pytest.mark.parametrize(
-    ("label", "known"), [(["positive"], "positive"), (1, "1"), (2.0, "2"), ([], None), (None, None)]
-)
+@pytest.mark.parametrize(("label", "known"), [(["good"], "good"), (1, "1"), (2.0, "2"), ([], None), (None, None)])
 def test_labels_are_read_as_tools_write_them(tmp_path: Path, label: object, known: str | None) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"text": TEXT, "label": label}) + "\n", encoding="utf-8")
     assert read(path, domain="laptop").records[0].label == known
-
-
-def test_spans_that_are_none_are_refused_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps({"text": TEXT, "entities": [[4, "aspect"]]}) + "\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"a.jsonl:1: spans\[0\] is \[4, 'aspect'\]; expected an object"):
-        read(path, domain="laptop")
 
 
 def csv(path: Path) -> None:
@@ -90,12 +73,11 @@ def parquet(path: Path) -> None:
     write_table(table, path)
 
 
-@pytest.mark.parametrize(
-    ("write", "name"), [(csv, "a.csv"), (jsonl, "a.jsonl"), (packed, "a.csv.gz"), (parquet, "a.parquet")]
-)
-def test_columns_are_read_by_the_names_that_the_user_gives(
-    tmp_path: Path, write: Callable[[Path], None], name: str
-) -> None:
+WRITERS = [(csv, "a.csv"), (jsonl, "a.jsonl"), (packed, "a.csv.gz"), (parquet, "a.parquet")]
+
+
+@pytest.mark.parametrize(("write", "name"), WRITERS)
+def test_columns_are_read_by_the_user_s_names(tmp_path: Path, write: Callable[[Path], None], name: str) -> None:
     write(tmp_path / name)
     columns = {"text": ("Review",), "label": ("sentiment",)}
     corpus = read(tmp_path / name, domain="laptop", columns=columns)

@@ -4,13 +4,15 @@ import ast
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from domadapt.data.readers import FORMATS, read
 from domadapt.data.records import DataError, Record, Span
 from domadapt.tasks.classification import Classification
-from domadapt.tasks.extraction import Extraction
+
+Write = Callable[..., Path]
 
 
 def line(**fields: object) -> str:
@@ -93,7 +95,7 @@ GOOD = {
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
+def write(tmp_path: Path) -> Write:
     def write(name: str, content: str | bytes) -> Path:
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -118,7 +120,7 @@ LINES |= {"hu_liu": (5, 6, 7, 8, 9, 10), "blitzer_review": (1, 13, 21), "conll":
 
 
 @pytest.mark.parametrize("format", GOOD)
-def test_what_holds_for_every_format(format: str, write: Callable[..., Path]) -> None:
+def test_what_holds_for_every_format(format: str, write: Write) -> None:
     """Text tells it, lines name its records, labels can be left unread, and what Windows adds changes nothing."""
     name, content = GOOD[format]
     plain = read(write(name, content), domain="camera")
@@ -133,6 +135,7 @@ def test_what_holds_for_every_format(format: str, write: Callable[..., Path]) ->
 
 
 # name and content; label of each record, or the texts of its spans; warnings
+QUOTED = ["fan", "fan", "lid"]
 UNTAGGED = "<sentences><sentence id='1'><text>Good soup.</text></sentence></sentences>"
 ROWS = "text\tscore\tlabel\na, b\t1\tx\u2028y\n\nc\t2\t\n"
 READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] = {
@@ -140,6 +143,11 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
     "TSV": ("b.tsv", ROWS, ["x\u2028y", None], {"unknown field 'score', ignored": 2, "blank line, skipped": 1}),
     "numbers of a spreadsheet": (
         "a.csv", "text,label\nsharp,1.0\ndull,0\nodd,1.5\n", ["1", "0", "1.5"], {"label N.0, read as N": 1}),
+    "a header that quotes a comma": (
+        "a.csv", 'text,"a, b",label\nSharp.,5,good\n', ["good"], {"unknown field 'a, b', ignored": 1}),
+    "spans told by their words": (
+        "a.jsonl", line(text="A fantastic fan, a loud fan.", spans=[{"text": w, "type": "aspect"} for w in QUOTED]),
+        [["fan", "fan"]], {"span whose text is not in the text, left out": 1}),
     "SemEval 2014": ("a.xml", XML_2014, [["lens", "body"], []], {}),
     "SemEval 2015": (
         "a.xml", XML_2015, [["soup"]],
@@ -165,16 +173,14 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
 
 
 @pytest.mark.parametrize(("name", "content", "expected", "warnings"), READ.values(), ids=READ)
-def test_what_is_read(
-    name: str, content: str, expected: list[object], warnings: dict[str, int], write: Callable[..., Path]
-) -> None:
+def test_what_is_read(name: str, content: str, expected: list[Any], warnings: Any, write: Write) -> None:
     corpus = read(write(name, content), domain="camera")
     spans = [r.spans and [r.text[s.start : s.end] for s in r.spans] for r in corpus.records]
     assert [r.label or (None if s is None else [*s]) for r, s in zip(corpus.records, spans)] == expected
     assert corpus.warnings == warnings
 
 
-def test_records_in_full(write: Callable[..., Path]) -> None:
+def test_records_in_full(write: Write) -> None:
     records = read(write(*GOOD["delimited"]), domain="camera").records
     assert records == (Record("a", "camera", "sharp, and\nlight", label="positive"), Record("b", "camera", "dull"))
     assert [record.id for record in read(write("b.tsv", ROWS), domain="camera").records] == ["camera/b:2", "camera/b:4"]
@@ -185,6 +191,8 @@ def test_records_in_full(write: Callable[..., Path]) -> None:
     first, second = read(write("a.txt", CONLL), domain="laptop").records
     assert (first.text, first.words) == ("The zoom lens", ((0, 3), (4, 8), (9, 13)))
     assert (first.spans, second.spans) == ((Span(4, 13, "ASP"),), (Span(0, 5, "OP"),))
+    [found] = read(write("a.jsonl", READ["spans told by their words"][1]), domain="a").records
+    assert [(s.start, s.end) for s in found.spans or ()] == [(12, 15), (24, 27)]
     assert read(write("c.conll", "The\nlens\n"), domain="laptop", labelled=False).records[0].text == "The lens"
 
 
@@ -223,14 +231,14 @@ a.xml '<sentences><text>of nobody</text><sentence><text>sharp</text></sentence><
 
 
 @pytest.mark.parametrize(("name", "content", "warning"), cases(COUNTED))
-def test_what_is_counted(name: str, content: str, warning: str, write: Callable[..., Path]) -> None:
+def test_what_is_counted(name: str, content: str, warning: str, write: Write) -> None:
     corpus = read(write(name, content), domain="camera")
     [record] = corpus.records
     assert record.text in ("sharp", "a\0b", "a\rb", "a\x1b[2J") or "\ufffd" in record.text
     assert corpus.warnings[warning] == 1
 
 
-def test_labels_that_are_none_and_labels_that_look_so(write: Callable[..., Path]) -> None:
+def test_labels_that_are_none_and_labels_that_look_so(write: Write) -> None:
     labels = ["NaN", "nan", "None", "null", "NULL", "<NA>", "#N/A", " ", "", "NONE", "none", "NA", " positive ", "0"]
     path = write("a.csv", "text,label\n" + "".join(f"t{i},{label}\n" for i, label in enumerate(labels)))
     found = [record.label for record in read(path, domain="camera").records]
@@ -239,14 +247,14 @@ def test_labels_that_are_none_and_labels_that_look_so(write: Callable[..., Path]
 
 @pytest.mark.parametrize("space", ["\xa0", "\x85", "\u2028", "\u3000", "\x1f"])
 @pytest.mark.parametrize("sep", [" ", "\t", " DT "])
-def test_conll_columns_are_parted_by_spaces_and_tabs_alone(space: str, sep: str, write: Callable[..., Path]) -> None:
+def test_conll_columns_are_parted_by_spaces_and_tabs_alone(space: str, sep: str, write: Write) -> None:
     (record,) = read(write("a.conll", f"New{space}York{sep}B-ASP\nis{sep}O\n"), domain="camera").records
     assert record.text == f"New{space}York is"
     assert record.spans == (Span(0, 8, "ASP"),)
 
 
 @pytest.mark.parametrize("stray", ["##wow", "lens[+2]##wow", "[t]ime for tea"])
-def test_a_stray_mark_makes_no_hu_liu(stray: str, write: Callable[..., Path]) -> None:
+def test_a_stray_mark_makes_no_hu_liu(stray: str, write: Write) -> None:
     texts = [f"sentence {i}" for i in range(26)] + [stray] + [f"sentence {i}" for i in range(26)]
     corpus = read(write("a.txt", "\n".join(texts)), domain="camera", labelled=False)
     assert [record.text for record in corpus.records] == texts
@@ -341,18 +349,14 @@ LONG = [  # as above, of contents that take more than a line
     ("a.jsonl", "[" * 100_000, "1: JSON (RecursionError) is '[[["),
     ("a.jsonl", "1" * 5000, "1: JSON (ValueError) is '111"),
     ("a.jsonl", HALF, r"1: spans[0] type is '\udc00'; expected whole characters; write both halves of the surrogate"),
-    (
-        "a.xml",
-        XML_2014.replace('from="8"', 'from="7"'),
-        "5: term at characters 7 to 12 (' lens') is 'lens'; expected the",
-    ),
+    ("a.xml", XML_2014.replace('from="8"', 'from="7"'), "5: term at characters 7 to 12 (' lens') is 'lens'"),
     ("a.xml", XML_2014.replace('from="8"', ""), "5: from is missing; expected a character offset; write it in digits"),
     ("a.review", REVIEWS.replace("1.0", "one"), "13: rating is 'one'; expected a number from 0 to 5; correct it, or"),
 ]
 
 
 @pytest.mark.parametrize(("name", "content", "message"), [*cases(REFUSED), *LONG])
-def test_what_is_refused_and_why(name: str, content: str | bytes, message: str, write: Callable[..., Path]) -> None:
+def test_what_is_refused_and_why(name: str, content: str | bytes, message: str, write: Write) -> None:
     path = write(name, content)
     with pytest.raises(DataError) as refused:
         read(path, domain="camera")
@@ -373,13 +377,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read("a\0b", domain="camera")
 
 
-def test_a_format_that_is_unknown_lists_the_others(write: Callable[..., Path]) -> None:
-    with pytest.raises(DataError, match="format is 'xlsx'; expected one of blitzer_review, conll, delimited, "):
-        read(write("a.txt", "sharp\n"), domain="camera", format="xlsx")
-
-
 @pytest.mark.parametrize("format", ["jsonl", "delimited", "plain_text", "semeval_xml", "hu_liu", "blitzer_review"])
-def test_a_line_of_a_megabyte(format: str, write: Callable[..., Path]) -> None:
+def test_a_line_of_a_megabyte(format: str, write: Write) -> None:
     text = "sharp lens " * 100_000 + "."
     long = {
         "jsonl": ("a.jsonl", line(text=text)),
@@ -392,22 +391,13 @@ def test_a_line_of_a_megabyte(format: str, write: Callable[..., Path]) -> None:
     assert read(write(*long[format]), domain="camera").records[-1].text == text
 
 
-def test_labels_unknown_to_the_task(write: Callable[..., Path]) -> None:
+def test_labels_unknown_to_the_task(write: Write) -> None:
     path = write("a.jsonl", line(label="positive") + line(id="b", label="postive\x1b"))
     records = read(path, domain="camera").records
     task = Classification(["negative", "positive"])
     task.check(records[:1])
     with pytest.raises(DataError) as refused:
         task.check(records)
-    assert str(refused.value) == (
-        rf"{path}:2: label is 'postive\x1b'; expected 'negative' or 'positive'; did you mean 'positive'?"
-    )
+    assert rf"{path}:2: label is 'postive\x1b'; expected 'negative' or 'positive'; did you mean" in str(refused.value)
     with pytest.raises(DataError, match="rename it, or train with it in task.labels"):
         Classification(["x", "y"]).check(records)
-
-
-def test_span_types_unknown_to_the_task(write: Callable[..., Path]) -> None:
-    records = read(write("a.conll", CONLL), domain="laptop").records
-    Extraction(["ASP", "OP"]).check(records)
-    with pytest.raises(DataError, match=r"a.conll:6: span type is 'OP'; expected 'ASP'; rename it"):
-        Extraction(["ASP"]).check(records)

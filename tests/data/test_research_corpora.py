@@ -26,6 +26,14 @@ def ids(domain: str, **parts: int) -> set[str]:
     return {f"{domain}-{name}-{i}" for name, count in parts.items() for i in range(count)}
 
 
+def parted(path: Path, name: str) -> str:
+    return str(parted_corpus(path, name, LAYOUTS[name].domains))
+
+
+def aspects(root: str, *more: Any, **settings: Any) -> Domains:
+    return aspect_opinion(str(aspect_corpus(Path(root))), "device_to_laptops", 1, 0.1, "keep", *more, **settings)
+
+
 PARTS: dict[str, tuple[Callable[[Path], Domains], tuple[set[str], ...]]] = {
     # source train and dev together, test; target texts, test; the ceiling's train and dev together
     "joint_absa": (
@@ -33,16 +41,13 @@ PARTS: dict[str, tuple[Callable[[Path], Domains], tuple[set[str], ...]]] = {
         (ids("rest", train=12), ids("rest", test=6), ids("device", train=12), ids("device", test=6)),
     ),
     "memd": (
-        lambda path: memd(str(parted_corpus(path, "memd", LAYOUTS["memd"].domains)), "hotel_to_laptop"),
+        lambda path: memd(parted(path, "memd"), "hotel_to_laptop"),
         (ids("hotel", train=12, dev=4), ids("hotel", test=6), ids("laptop", train=12), ids("laptop", test=6)),
     ),
     "cross_ner": (
-        lambda path: cross_ner(
-            str(parted_corpus(path, "cross_ner", LAYOUTS["cross_ner"].domains)), "conll2003_to_science", 0.25
-        ),
-        (
-            *(ids("conll2003", train=12, dev=4), ids("conll2003", test=6)),
-            *(ids("science", train=12, dev=4), ids("science", test=6)),
+        lambda path: cross_ner(parted(path, "cross_ner"), "conll2003_to_science", 0.25),
+        tuple(
+            ids(name, **part) for name in ("conll2003", "science") for part in ({"train": 12, "dev": 4}, {"test": 6})
         ),
     ),
 }
@@ -52,7 +57,6 @@ PARTS: dict[str, tuple[Callable[[Path], Domains], tuple[set[str], ...]]] = {
 def test_parts_are_taken_as_published(tmp_path: Path, corpus: str) -> None:
     make, expected = PARTS[corpus]
     domains, ceiling = make(tmp_path), make(tmp_path).in_domain()
-    assert domains.test is not None
     parts = ((*domains.source_train, *domains.source_dev), domains.source_test, domains.unlabelled.texts)
     assert (*({r.id for r in part} for part in parts), {r.id for r in domains.test.open()}) == expected
     train, dev = ({r.id for r in part} for part in (ceiling.source_train, ceiling.source_dev))
@@ -90,18 +94,15 @@ def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) 
 
     domains, every = problem(), ids("dvd", labeled=20)
     assert (len(domains.source_train), len(domains.source_dev)) == (16, 4)
-    assert domains.test is not None
     assert {r.id for r in domains.test.open()} == every
     assert {t.id for t in domains.unlabelled.texts} == ids("dvd", unlabeled_substitute=10)
     ceiling = problem().in_domain()
-    assert ceiling.test is not None
     learnt = {r.id for r in (*ceiling.source_train, *ceiling.source_dev)}
     tested = {r.id for r in ceiling.test.open()}
     assert len(tested) == 4
     assert learnt | tested == every
     assert not learnt & tested
     shared = problem("ceiling").test
-    assert shared is not None
     assert {r.id for r in shared.open()} == tested
 
 
@@ -132,7 +133,6 @@ def test_sentences_without_a_term_are_dropped_from_the_source_and_counted(tmp_pa
     assert dropped.warnings["source sentence with neither aspect nor opinion, dropped"] == 3
     assert not kept.warnings
     for domains in (kept, dropped):  # what is left of the target may not depend on its labels
-        assert domains.test is not None
         assert len(domains.test.open()) == 4
         assert sum(map(len, (domains.in_domain().source_train, domains.in_domain().source_dev))) == 8
 
@@ -158,8 +158,6 @@ def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
     root = str(aspect_corpus(tmp_path))
     as_is, lower = (aspect_opinion(root, "device_to_laptops", 1, 0.25, "keep", "keep", on) for on in (False, True))
     assert [t.text for t in lower.unlabelled.texts] == [t.text.lower() for t in as_is.unlabelled.texts]
-    assert as_is.test is not None
-    assert lower.test is not None
     for before, after in zip(as_is.test.open(), lower.test.open(), strict=True):
         assert after.text == before.text.lower() != before.text
         for old, new in zip(before.spans or (), after.spans or (), strict=True):
@@ -175,16 +173,8 @@ def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
         (lambda root: joint_absa(None, "rest_to_device", 0.1, False), "DOMADAPT_BENCHMARK_DATA"),
         (lambda root: joint_absa(root, "rest_to_device", 0.1, False), "joint_absa: no such folder"),
         (lambda root: joint_absa(root, "rest_to_device", 0.1, "no"), "data.terms_only='no': expected true or false"),
-        (
-            lambda root: aspect_opinion(str(aspect_corpus(Path(root))), "device_to_laptops", 1, 0.1, "keep", "some"),
-            "data.empty='some': expected keep or drop",
-        ),
-        (
-            lambda root: aspect_opinion(
-                str(aspect_corpus(Path(root))), "device_to_laptops", 1, 0.1, "keep", source_texts=13
-            ),
-            "data.source_texts=13: expected a whole number from 2 to 12, or null for all",
-        ),
+        (lambda root: aspects(root, "some"), "data.empty='some': expected keep or drop"),
+        (lambda root: aspects(root, source_texts=13), "source_texts=13: expected a whole number from 2 to 12, or null"),
         (lambda root: memd(root, "books_to_dvd"), "two of books, clothing, hotel, laptop, restaurant"),
         (lambda root: cross_ner(root, "politics", 0.1), "two of conll2003, politics, science"),
         (lambda root: xabsa(root, "en_to_de"), "two of en, es, fr, nl, ru, tr"),
@@ -202,9 +192,7 @@ def test_a_wrong_setting_is_told(tmp_path: Path, make: Callable[[str], Any], mes
 def test_clean_leaves_out_test_sentences_that_occur_in_training_text(tmp_path: Path) -> None:
     """As many restaurant test sentences do; the corpus here repeats two of its six."""
     settings = ["experiment=joint_absa", "data.pair=rest_to_device", f"data.root={joint_corpus(tmp_path, repeated=2)}"]
-    metrics = domadapt.train(
-        [*settings, "backbone=tiny_random", "trainer.epochs=1", f"paths.run={tmp_path}/run", "trainer.device=cpu"]
-    )
+    metrics = domadapt.train([*settings, "backbone=tiny_random", "trainer.epochs=1", f"paths.run={tmp_path}/run"])
     assert metrics["target_test_sizes"] == {"all": 6, "clean": 4}
     assert metrics["target_test_clean"]["span_support"] == 4
     assert metrics["target_test"]["span_support"] == 6
@@ -229,7 +217,5 @@ def test_a_file_that_lacks_what_the_splits_name_is_refused(tmp_path: Path) -> No
     root = aspect_corpus(tmp_path)
     path = root / "aspect_opinion" / "device.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
-    with pytest.raises(
-        ValueError, match=r"device.jsonl: lacks 2 of the 12 records that splits.json names .* 'device-10'"
-    ):
+    with pytest.raises(ValueError, match=r"device.jsonl: lacks 2 of the 12 records that splits.json names .*-10'"):
         aspect_opinion(str(root), "device_to_laptops", 1, 0.25, "keep")

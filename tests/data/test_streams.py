@@ -1,5 +1,9 @@
-"""Files and pipes as streams: every byte that goes in is a record, counted, or one clear error."""
+"""Files, pipes and standard input: every byte that goes in is a record, counted, or one clear error."""
 
+import gzip
+import hashlib
+import io
+import json
 import os
 import subprocess
 import sys
@@ -7,14 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
+from domadapt.cli.main import pipe_to_file
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import read
 from domadapt.data.records import DataError
 from domadapt.data.streams import open_texts
 
+Pipe = Callable[[bytes], Path]
 LINES = [f"Line {number} of a text that goes on for a while." for number in range(2000)]
 LONG = "".join(line + "\n" for line in LINES).encode()
 CONTENTS = {
@@ -31,7 +38,7 @@ CONTENTS = {
 
 
 @pytest.fixture
-def pipe() -> Iterator[Callable[[bytes], Path]]:
+def pipe() -> Iterator[Pipe]:
     """A pipe's name in the file system, as the shell's <(...) gives it, that somebody writes to meanwhile."""
     writers, readers = list[Thread](), list[int]()
 
@@ -61,9 +68,7 @@ def streamed(path: Path, format: str | None = "plain_text") -> tuple[int | None,
 
 
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
-def test_a_file_and_a_pipe_give_what_the_reader_reads(
-    tmp_path: Path, pipe: Callable[[bytes], Path], content: bytes
-) -> None:
+def test_a_file_and_a_pipe_give_what_the_reader_reads(tmp_path: Path, pipe: Pipe, content: bytes) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(content)
     corpus = read(path, domain="input", labelled=False, format="plain_text")
@@ -77,7 +82,7 @@ def test_a_file_and_a_pipe_give_what_the_reader_reads(
     assert counted == warnings
 
 
-def test_a_pipe_in_another_format_is_read_whole(pipe: Callable[[bytes], Path]) -> None:
+def test_a_pipe_in_another_format_is_read_whole(pipe: Pipe) -> None:
     rows = "".join(f'{{"id": "{i}", "domain": "d", "text": "{line}"}}\n' for i, line in enumerate(LINES))
     total, texts, _ = streamed(pipe(rows.encode()), None)
     assert total == len(LINES)
@@ -98,9 +103,7 @@ NOTHING = [  # content, and what is said of it, at once or when the stream is us
 
 
 @pytest.mark.parametrize(("content", "told"), NOTHING)
-def test_what_is_no_text_is_refused_with_the_way_out(
-    tmp_path: Path, pipe: Callable[[bytes], Path], content: bytes, told: str
-) -> None:
+def test_what_is_no_text_is_refused_with_the_way_out(tmp_path: Path, pipe: Pipe, content: bytes, told: str) -> None:
     path = tmp_path / "my corpus.txt"
     path.write_bytes(content)
     for place in (path, pipe(content)):
@@ -133,9 +136,9 @@ STDIN = "from domadapt.data.streams import open_texts; import collections; c = c
 )
 
 
-@pytest.mark.parametrize(("format", "content"), [("plain_text", LONG), ("jsonl", b'{"id": "a", "text": "x"}\n')])
+@pytest.mark.parametrize(("format", "content"), [("plain_text", LONG), (None, b'{"id": "a", "text": "x"}\n')])
 @pytest.mark.parametrize("through", ["pipe", "file"])
-def test_standard_input(tmp_path: Path, format: str, content: bytes, through: str) -> None:
+def test_standard_input(tmp_path: Path, format: str | None, content: bytes, through: str) -> None:
     """Beside a file that is called as standard input is."""
     (tmp_path / "stdin").write_text("another\n")
     (tmp_path / "a").write_bytes(content)
@@ -146,4 +149,63 @@ def test_standard_input(tmp_path: Path, format: str, content: bytes, through: st
         with (tmp_path / "a").open("rb") as file:
             done = subprocess.run(program, stdin=file, capture_output=True, cwd=tmp_path, check=True)
     lines = done.stdout.decode().splitlines()
-    assert lines == (["a x"] if format == "jsonl" else [f"input/stdin:{i} {x}" for i, x in enumerate(LINES, 1)])
+    assert lines == (["a x"] if format is None else [f"input/stdin:{i} {x}" for i, x in enumerate(LINES, 1)])
+
+
+ROWS = "".join(json.dumps({"text": f"The {noun} is great.", "label": label}) + "\n" for noun, label in
+               [("lens", "good"), ("strap", "bad")] * 20)  # fmt: skip
+
+
+def test_train_reads_a_pipe_and_its_command_works_without(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(ROWS, encoding="utf-8")
+    given = ["source.path=a.jsonl", f"paths.cache={tmp_path}/c", "--cfg", "job", "--package", "data.target"]
+    command = [sys.executable, "-m", "domadapt", "train", "data=my_files", "target.path=-", *given]
+    done = subprocess.run(command, input=b"One text.\nAnother.\n", capture_output=True, cwd=tmp_path, check=True)
+    digest = hashlib.sha256(b"One text.\nAnother.\n").hexdigest()[:16]
+    path = tmp_path / "c" / "stdin" / digest / "stdin.txt"
+    assert f"path: {path}" in done.stdout.decode() and path.read_bytes() == b"One text.\nAnother.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content", "told"),
+    [
+        (["source.path=-", "target.path=-"], b"x", r"^source.path=- and target.path=-: standard input can be read"),
+        (["data.target.path=-"], b" \n", "^data.target.path=-: standard input holds nothing"),
+    ],
+)
+def test_what_cant_be_read(arguments: list[str], content: bytes, told: str, monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with pytest.raises(ValueError, match=told):
+        pipe_to_file([*arguments, f"paths.cache={tmp_path}"])
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_file_that_was_damaged_is_written_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = []
+    for _ in range(2):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"One text.")))
+        found.append(pipe_to_file(["seed=1", "source.path=-", f"paths.cache={tmp_path}"]))
+        path = Path(found[-1][1].removeprefix("source.path="))
+        assert path.read_bytes() == b"One text."
+        path.write_bytes(b"One")
+    assert found[0] == found[1] and found[0][0] == "seed=1"
+
+
+@pytest.mark.parametrize(
+    ("columns", "content", "texts"),
+    [
+        ([], b"One text.\nAnother, too.\n", ["One text.", "Another, too."]),
+        ([], b'{"text": "One text."}\n', ["One text."]),
+        ([], gzip.compress(b"One text.\nAnother.\n", mtime=0), ["One text.", "Another."]),
+        (["target.text=review"], b"review,stars\nOne text.,5\n", ["One text."]),
+    ],
+    ids=["lines", "jsonl", "gzip", "table"],  # gzip holds the time, by which workers would differ
+)
+def test_every_format_comes_through_a_pipe(
+    columns: list[str], content: bytes, texts: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    given = pipe_to_file(["target.path=-", *columns, f"paths.cache={tmp_path}"])
+    path = Path(given[0].removeprefix("target.path="))
+    found = read(path, domain="camera", labelled=False, columns={"text": ("review",)} if columns else None)
+    assert [record.text for record in found.records] == texts

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -218,9 +219,7 @@ def edits_of_words(draw: st.DrawFn) -> tuple[list[str], list[int], dict[int, lis
 
 
 @given(edits_of_words(), st.booleans())
-def test_against_rebuilding_the_sentence_word_by_word(
-    case: tuple[list[str], list[int], dict[int, list[str]]], tokens: bool
-) -> None:
+def test_against_rebuilding_the_sentence_word_by_word(case: Any, tokens: bool) -> None:
     words, types, new = case
 
     def record(parts: list[list[str]]) -> Record:

@@ -17,6 +17,7 @@ from tests.support import Command
 WORDS = st.text("abcdé一", min_size=1, max_size=7)
 TEXTS = st.lists(st.lists(WORDS, min_size=1, max_size=5).map(" ".join), min_size=1, max_size=12)
 PIECES = st.lists(st.text("abcé一", min_size=1, max_size=4), min_size=1, max_size=40, unique=True)  # d is in none
+LONGEST = {"max_input_chars_per_word": 9}
 SPECIAL = [
     {"id": number, "content": piece, "single_word": False, "lstrip": False, "rstrip": False}
     | {"normalized": False, "special": True}
@@ -27,24 +28,15 @@ SPECIAL = [
 def unigram(pieces: list[str], scores: list[float]) -> dict[str, Any]:
     spelled = ["<pad>", "<unk>", "▁", *pieces, *(f"▁{piece}" for piece in pieces[::2])]
     scores = [0.0, 0.0, -4.0, *scores, *(score - 1 for score in scores)][: len(spelled)]
-    model = {"type": "Unigram", "unk_id": 1, "vocab": [*map(list, zip(spelled, scores, strict=True))]}
+    vocab = [*map(list, zip(spelled, scores, strict=True))]
+    model = {"type": "Unigram", "unk_id": 1, "byte_fallback": False, "vocab": vocab}
     space = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
-    return {
-        "version": "1.0",
-        "added_tokens": SPECIAL,
-        "pre_tokenizer": space,
-        "model": model | {"byte_fallback": False},
-    }
+    return {"version": "1.0", "added_tokens": SPECIAL, "pre_tokenizer": space, "model": model}
 
 
 def wordpiece(pieces: list[str], _: list[float]) -> dict[str, Any]:
     spelled = ["<pad>", "<unk>", *pieces, *(f"##{piece}" for piece in pieces[::-1])]
-    model = {
-        "type": "WordPiece",
-        "unk_token": "<unk>",
-        "continuing_subword_prefix": "##",
-        "max_input_chars_per_word": 9,
-    }
+    model = {"type": "WordPiece", "unk_token": "<unk>", "continuing_subword_prefix": "##", **LONGEST}
     model["vocab"] = {piece: number for number, piece in enumerate(spelled)}  # type: ignore[assignment]
     return {"version": "1.0", "added_tokens": SPECIAL, "pre_tokenizer": {"type": "Whitespace"}, "model": model}
 
@@ -52,9 +44,7 @@ def wordpiece(pieces: list[str], _: list[float]) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", [unigram, wordpiece])
 @settings(max_examples=300)
 @given(PIECES, st.lists(st.floats(-20, -1), min_size=60, max_size=60), TEXTS, TEXTS)
-def test_the_corpus_is_read_as_before(
-    kind: Any, pieces: list[str], scores: list[float], texts: list[str], others: list[str]
-) -> None:
+def test_the_corpus_is_read_as_before(kind: Any, pieces: Any, scores: Any, texts: list[str], others: list[str]) -> None:
     whole = kind(pieces, scores[: len(pieces)] + scores[: len(pieces)])
     kept = pieces_needed(whole, texts)
     less = cut(whole, kept)
@@ -66,8 +56,8 @@ def test_the_corpus_is_read_as_before(
             assert new.tokens.count("<unk>") <= old.tokens.count("<unk>") or "d" in "".join(others)
 
 
-def test_the_real_wordpiece_tokenizer(  # with its normalizer, special pieces and fixed padding
-) -> None:
+def test_the_real_wordpiece_tokenizer() -> None:
+    """With its normalizer, special pieces and fixed padding."""
     whole = json.loads(load_tokenizer("minilm").backend_tokenizer.to_str())
     texts = [f"The naïve café, room {i}, wasn't great!! ☃ 你好 {'x' * 120}" for i in range(40)]
     kept = pieces_needed(whole, texts)

@@ -16,9 +16,10 @@ import domadapt
 from domadapt.analysis.attention import syntax_layer
 from domadapt.models.encoder import Encoder
 from domadapt.utils.files import CHECKSUMS, write_checksums
-from tests.support import Command, corpora, without_checksums
+from tests.support import Command, corpora, of_yaml, without_checksums
 
 Damage = Callable[[Path], object]
+READING = "injection.lisa.at_prediction=parser"
 WEIGHTS, METHODS, TOKENIZER = "encoder/model.safetensors", "methods.safetensors", "encoder/tokenizer.json"
 CONFIGS = ("encoder/config.json", "encoder/tokenizer_config.json")
 FILES = (CHECKSUMS, "domadapt.json", METHODS, *CONFIGS, TOKENIZER, WEIGHTS)
@@ -29,10 +30,7 @@ TEXT = "The lens is sharp."
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of models: ``tree``, which has every file that a model may have, and ``recurrent``."""
     folder = tmp_path_factory.mktemp("models")
-    kinds = {
-        "tree": ["injection=lisa", "injection.lisa.layer=1", "injection.lisa.at_prediction=parser"],
-        "recurrent": ["backbone=rnn_from_scratch"],
-    }
+    kinds = {"tree": [*of_yaml("injection=lisa"), READING], "recurrent": ["backbone=rnn_from_scratch"]}
     for name, overrides in kinds.items():
         run = f"paths.run={folder}/{name}"
         domadapt.train([*corpora(folder), *overrides, run, "trainer.epochs=1", f"paths.cache={folder}/cache"])
@@ -44,14 +42,12 @@ def copied(models: Path, to: Path, kind: str = "tree", checksums: bool = True) -
     return model if checksums else without_checksums(model)
 
 
-def refused(model: Path, command: Command, *words: str) -> str:
+def refused(model: Path, command: Command) -> str:
     """By `domadapt.load` and by `domadapt predict`, in the same one line."""
     with pytest.raises(ValueError, match="copy the folder again|trust_code=True") as error:
         domadapt.load(model)
     told = str(error.value)
     assert str(model) in told and ("\n" not in told)
-    for word in words:
-        assert word in told
     code, output, errors = command("predict", f"model={model}", f"text={TEXT}")
     assert (code, output) == (2, "")
     # predict looks at domadapt.json before seconds of imports, and tells in its own words what is wrong with that.
@@ -108,15 +104,13 @@ def test_each_file_is_checked(models: Path, tmp_path: Path, command: Command, fi
 def test_a_file_that_was_changed_on_purpose(models: Path, tmp_path: Path, command: Command) -> None:
     model = copied(models, tmp_path)
     (model / TOKENIZER).write_text((model / TOKENIZER).read_text() + "\n")
-    refused(model, command, f"if you changed it on purpose, delete its line from {CHECKSUMS}")
+    assert f"if you changed it on purpose, delete its line from {CHECKSUMS}" in refused(model, command)
     lines = (model / CHECKSUMS).read_text().splitlines(keepends=True)
     (model / CHECKSUMS).write_text("".join(line for line in lines if TOKENIZER not in line))
     assert domadapt.predict(model, [TEXT])
 
 
-def test_a_model_saved_before_there_were_checksums(
-    models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_saved_before_there_were_checksums(models: Path, tmp_path: Path, caplog: Any) -> None:
     model = copied(models, tmp_path, checksums=False)
     assert domadapt.predict(model, [TEXT]) == domadapt.predict(models / "tree" / "model", [TEXT])
     [record] = caplog.records
@@ -156,6 +150,10 @@ def fewer_pieces(content: dict[str, Any]) -> None:
     content["model"]["vocab"] = {"[PAD]": 0}
 
 
+def far_piece(content: dict[str, Any]) -> None:
+    content["model"]["vocab"]["lens"] = 1_000_000
+
+
 LABELS = {"0": "O", "1": "B-opinion", "2": "I-opinion", "3": "B-aspect", "4": "I-aspect"}
 WITHOUT_SUMS: dict[str, tuple[Damage, str]] = {  # what checksums would tell; who has none is told as far as it shows
     **{f"no {file}": (lambda model, file=file: (model / file).unlink(), "") for file in FILES[2:]},
@@ -178,6 +176,7 @@ WITHOUT_SUMS: dict[str, tuple[Damage, str]] = {  # what checksums would tell; wh
     "other labels": (config(id2label=LABELS), "labels ['O', 'B-opinion'"),
     "other types": (description(lambda d: d["task"].update(types=["opinion", "aspect"])), "labels ['O', 'B-aspect'"),
     "a tokenizer without pieces": (lambda m: edit(m / TOKENIZER, fewer_pieces), "encoder"),
+    "a piece beyond the encoder": (lambda m: edit(m / TOKENIZER, far_piece), "'lens' has the id 1000000"),
     "no description": (lambda model: (model / "domadapt.json").write_text("[]"), "domadapt.json"),
     "not even JSON": (lambda model: (model / "domadapt.json").write_text("{"), "domadapt.json: damaged"),
     "deep JSON": (lambda model: (model / "domadapt.json").write_text("[" * 100_000), "domadapt.json: damaged"),
@@ -195,7 +194,7 @@ def test_what_shows_without_checksums(models: Path, tmp_path: Path, command: Com
     model = copied(models, tmp_path, checksums=False)
     damage, told = WITHOUT_SUMS[case]
     damage(model)
-    refused(model, command, told)
+    assert told in refused(model, command)
 
 
 @pytest.mark.parametrize("case", ["every key renamed", "NaN", "half the weights", "no " + WEIGHTS, "no " + TOKENIZER])
@@ -204,7 +203,7 @@ def test_a_damaged_recurrent_model(models: Path, tmp_path: Path, command: Comman
     damages = {"NaN": (weights(spoiled("lstm", float("nan"))), "NaN or infinite")}
     damage, _ = (WITHOUT_SUMS | damages)[case]
     damage(model)
-    refused(model, command, "encoder")
+    assert "encoder" in refused(model, command)
 
 
 def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -269,12 +268,11 @@ CACHE = "domadapt.syntax.cache.ParseCache"
 
 
 @pytest.mark.parametrize("change", FOREIGN)
-def test_a_model_folder_names_the_classes_of_a_model_and_no_other(
-    models: Path, tmp_path: Path, command: Command, change: Callable[[dict[str, Any], str], object]
-) -> None:
+def test_a_folder_names_classes_of_a_model_alone(models: Path, tmp_path: Path, command: Command, change: Any) -> None:
     model, mark = copied(models, tmp_path, checksums=False), tmp_path / "mark"
     edit(model / "domadapt.json", lambda content: change(content, str(mark)))
-    refused(model, command, "domadapt.json", "a model folder can name any code")
+    told = refused(model, command)
+    assert "domadapt.json" in told and "a model folder can name any code" in told
     assert not mark.exists()
 
 
@@ -307,9 +305,7 @@ BACKBONE: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize("case", BACKBONE)
-def test_a_damaged_backbone_is_not_trained_from_random_weights(
-    models: Path, tmp_path: Path, command: Command, case: str
-) -> None:
+def test_a_damaged_backbone_is_not_trained(models: Path, tmp_path: Path, command: Command, case: str) -> None:
     model = copied(models, tmp_path, checksums=False)
     damage, told = BACKBONE[case]
     damage(model)

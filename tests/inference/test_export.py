@@ -18,6 +18,7 @@ from domadapt.inference.onnx_model import OnnxModel
 from domadapt.runs.metrics import Expected
 from tests.support import Command
 
+TASKS, STOCK = ("extraction", "classification"), ("README.md", "config.json")
 TEXTS = [
     "The lens of number 3 is superb.",
     "The strap of number 9 is dull.",
@@ -90,7 +91,6 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
 def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     folder = tiny_run / "model"
     run = recorded(folder)
-    assert run is not None
     card = model_card(read_description(folder), run, "use()", ["Measured."])
     trained = f"{run.counts.source_train} labelled texts"
     for told in (trained, f"{100 * (run.score() or 0):.1f}", "the first 24 pieces", "use()", "Measured."):
@@ -102,9 +102,7 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     assert "Not known" in apart and "Beside the model" not in apart
 
 
-@pytest.mark.parametrize(
-    ("tiny_run", "format"), [("extraction", "onnx"), ("classification", "onnx-int8")], indirect=["tiny_run"]
-)
+@pytest.mark.parametrize(("tiny_run", "format"), [*zip(TASKS, ("onnx", "onnx-int8"))], indirect=["tiny_run"])
 def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format: str) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
@@ -123,9 +121,7 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
     found = json.loads(done.stdout)
     if format == "onnx":
         same(found, expected(tiny_run), 1e-3)
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        *("README.md", "config.json", "model.onnx", "onnx_model.py", "tokenizer.json")
-    ]
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {*STOCK, "model.onnx", "onnx_model.py", "tokenizer.json"}
 
 
 def test_what_a_stock_model_cannot_do_is_not_left_out_in_silence(tmp_path: Path) -> None:

@@ -33,11 +33,7 @@ def related(example: object, relation: str, direction: str) -> dict[int, list[in
 def test_loss_and_affinity_against_loops_over_words(max_pieces: int) -> None:
     encoder, method = tiny_encoder(), AttentionSupervision(GIVEN, [], 1.0)
     without_dropout(encoder)
-    texts = [
-        "The lens is really not sharp.",
-        "A dull, slow and very heavy camera was never my choice.",
-        "It really was.",
-    ]
+    texts = ["The lens is really not sharp.", "A dull, slow and very heavy camera was not my thing.", "It really was."]
     session = setting_of(encoder, method, texts=texts, max_pieces=max_pieces)
     source = tiny_step(session, target=False).source
     affinity, losses = method.affinity(), []
@@ -52,9 +48,8 @@ def test_loss_and_affinity_against_loops_over_words(max_pieces: int) -> None:
         losses.append(-torch.stack(masses).log().mean())
         measured = affinity[number, row["layer"], row["head"]]  # type: ignore[index]
         torch.testing.assert_close(measured.float(), torch.stack(masses).mean().detach())
-    torch.testing.assert_close(
-        method.losses(tiny_step(session, target=False))["attention_supervision/heads"], torch.stack(losses).mean()
-    )
+    found = method.losses(tiny_step(session, target=False))
+    torch.testing.assert_close(found["attention_supervision/heads"], torch.stack(losses).mean())
 
 
 def test_what_is_supervised_is_the_attention_that_there_is() -> None:

@@ -69,7 +69,6 @@ def test_the_loss_against_a_loop_over_pieces() -> None:
     source = tiny_step(session, target=False).source
     losses = []
     for row, example in enumerate(session.source):
-        assert example.parse is not None
         first = example.alignment.word_first_pieces().tolist()
         weights = source.encoded.kept[SCORES][row].softmax(-1)
         for piece, word in enumerate(example.alignment.piece_words().tolist()):
@@ -111,14 +110,12 @@ def test_truncated_heads_roots_and_special_pieces() -> None:
     encoder = tiny_encoder()
     text = "The lens is sharp"  # its root is the last word
     full, _ = parsed_batch(encoder, [text])
-    assert full.piece_heads is not None
     pieces = int(full.attention_mask.sum())
     assert full.piece_heads[0, 0] == full.piece_heads[0, pieces - 1] == IGNORED
     assert (full.piece_heads[0, pieces:] == IGNORED).all()
     root = int((full.piece_heads[0] == torch.arange(full.piece_heads.shape[1])).nonzero()[0])
     assert root == pieces - 2
     cut, _ = parsed_batch(encoder, [text], max_pieces=pieces - 1)  # the root is truncated away
-    assert cut.piece_heads is not None
     subject = 2
     assert full.piece_heads[0, subject] == root
     assert cut.piece_heads[0, subject] == IGNORED
@@ -129,7 +126,6 @@ def test_parser_mode_depends_on_the_tree_and_predicted_mode_does_not() -> None:
     for mode, reads in (("parser", True), ("predicted", False)):
         encoder, method = tiny_encoder(), lisa(mode, layer=0)
         batch = tiny_step(setting_of(encoder, method)).source.batch
-        assert batch.piece_heads is not None
         for training in (True, False):
             method.train(training)
             with torch.no_grad():
@@ -138,8 +134,8 @@ def test_parser_mode_depends_on_the_tree_and_predicted_mode_does_not() -> None:
                 assert (not torch.equal(encoder(batch).logits, tree)) == reads
 
 
-@pytest.mark.parametrize("kind", ["bert", "distilbert"])
-def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: str) -> None:
+def folded_and_hooked(tmp_path: Path, kind: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits of a stock model with the folded weights, and of the network that was trained."""
     encoder, method = small_encoder(tmp_path, kind), lisa()
     session = setting_of(encoder, method)
     with torch.no_grad():
@@ -154,13 +150,18 @@ def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: s
         stock.load_state_dict(method.final_weights(encoder.state_dict()))
         folded = stock(batch).logits
         assert not torch.allclose(hooked, plain, atol=1e-3)  # there is something to fold
-        torch.testing.assert_close(folded, hooked, atol=1e-5, rtol=1e-4)
         method.eval()
         encoder.eval()
         with final_weights(session):  # as an epoch is scored
             torch.testing.assert_close(encoder(batch).logits, folded, rtol=0, atol=0)
     assert not method.used_at_prediction
     assert all(torch.equal(tensor, before[name]) for name, tensor in encoder.state_dict().items())  # it trains on
+    return folded, hooked
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert"])
+def test_folded_it_is_the_stock_model_with_other_weights(tmp_path: Path, kind: str) -> None:
+    torch.testing.assert_close(*folded_and_hooked(tmp_path, kind), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("modernbert", "predicted"), ("bert", "parser")])

@@ -38,7 +38,6 @@ class Teacher(Method):
         return []
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        assert step.target is not None
         with torch.no_grad():
             labels = self.teacher(step.target.batch).logits.softmax(-1)
         return {"teacher": F.cross_entropy(step.target.output.logits.flatten(0, -2), labels.flatten(0, -2))}

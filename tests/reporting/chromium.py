@@ -22,12 +22,7 @@ def find() -> str | None:
 
 
 class Chromium:
-    """One page in one browser, spoken to in the DevTools protocol: JSON objects that end with a zero byte.
-
-    Args:
-        browser: its path.
-        profile: an empty folder.
-    """
+    """One page in one browser, spoken to in the DevTools protocol: JSON objects that end with a zero byte."""
 
     def __init__(self, browser: str, profile: Path) -> None:
         theirs_in, self._out = os.pipe()
@@ -71,17 +66,12 @@ class Chromium:
         result: dict[str, Any] = answer["result"]
         return result
 
-    def open(self, path: Path, width: int, dark: bool) -> None:
-        """Show a file at a width in pixels."""
-        self.visit(path.as_uri(), width, dark)
-
     def visit(self, url: str, width: int, dark: bool) -> None:
         """Show an address at a width in pixels."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
-        )
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **metrics)
         self.events.clear()
         self.call("Page.navigate", url=url)
         self._loaded()

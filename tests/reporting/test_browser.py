@@ -58,7 +58,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 900, 1400])
 def test_page(page: Path, chromium: Chromium, tmp_path: Path, width: int, dark: bool) -> None:
-    chromium.open(page, width, dark)
+    chromium.visit(page.as_uri(), width, dark)
     assert chromium.complaints() == []
     assert chromium.evaluate("document.documentElement.scrollWidth") == width
     assert json.loads(chromium.evaluate(OVERFLOWING)) == []
@@ -75,7 +75,7 @@ def test_page(page: Path, chromium: Chromium, tmp_path: Path, width: int, dark: 
 
 
 def test_tables_fit_the_paper(page: Path, chromium: Chromium, tmp_path: Path) -> None:
-    chromium.open(page, PAPER, False)
+    chromium.visit(page.as_uri(), PAPER, False)
     chromium.call("Emulation.setEmulatedMedia", media="print")
     clipped = json.loads(chromium.evaluate(CLIPPED))
     chromium.call("Emulation.setEmulatedMedia", media="")

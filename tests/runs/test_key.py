@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,17 +20,18 @@ from domadapt.runs import key
 from domadapt.runs.key import cell_key, foreign_code, run_folder
 
 REPOSITORY = Path(__file__).parents[2]
+SPANS, CLASSES = (["data=camera_laptop", f"task={task}"] for task in ("extraction", "classification"))
 CELLS = {
-    "source_only": [],
-    "lisa": ["injection=lisa"],
-    "gnn": ["injection=gnn"],
-    "lisa_gnn": ["injection=[lisa,gnn]"],
-    "shuffled": ["injection=lisa", "control=shuffled"],
-    "masked_lm": ["adaptation=masked_lm"],
-    "rnn": ["backbone=rnn_from_scratch"],
-    "infomax": ["selection=infomax"],
-    "labels": ["task=classification"],
-    "labels_lisa": ["task=classification", "injection=lisa"],
+    "source_only": SPANS,
+    "lisa": [*SPANS, "injection=lisa"],
+    "gnn": [*SPANS, "injection=gnn"],
+    "lisa_gnn": [*SPANS, "injection=[lisa,gnn]"],
+    "shuffled": [*SPANS, "injection=lisa", "control=shuffled"],
+    "masked_lm": [*SPANS, "adaptation=masked_lm"],
+    "rnn": [*SPANS, "backbone=rnn_from_scratch"],
+    "infomax": [*SPANS, "selection=infomax"],
+    "labels": CLASSES,
+    "labels_lisa": [*CLASSES, "injection=lisa"],
     "files": ["data=my_files", "task=auto"],
 }
 ALL = set(CELLS)
@@ -38,26 +40,14 @@ Keys = Callable[[], dict[str, str]]
 
 @pytest.fixture(scope="module")
 def configs() -> dict[str, DictConfig]:
-    told = {name: any(given.startswith("task=") for given in overrides) for name, overrides in CELLS.items()}
-    return {
-        name: compose(
-            "train",
-            [
-                *([] if name == "files" else ["data=camera_laptop"]),
-                *([] if told[name] else ["task=extraction"]),
-                *overrides,
-            ],
-        )
-        for name, overrides in CELLS.items()
-    }
+    return {name: compose("train", overrides) for name, overrides in CELLS.items()}
 
 
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the corpora and the parser that travel with the package."""
     shutil.copytree(REPOSITORY / "data", tmp_path / "shipped", ignore=shutil.ignore_patterns("__pycache__"))
-    for module in (key,):
-        monkeypatch.setattr(module, "shipped", lambda: tmp_path / "shipped")
+    monkeypatch.setattr(key, "shipped", lambda: tmp_path / "shipped")
     return tmp_path / "shipped"
 
 
@@ -109,7 +99,10 @@ def test_a_file_that_is_read_counts_and_no_other(shipped: Path, keys: Keys, file
         ("selection=entropy", True),
         ("trainer.threads=0", False),
         ("paths.runs=elsewhere", False),
+        ("target_labels=1", True),
         ("tracking=csv", False),
+        ("launcher=joblib", False),
+        ("sweeper=grid", False),
         ("method=called_otherwise", False),
     ],
 )
@@ -125,9 +118,7 @@ def test_code_that_moves_numbers_raises_the_number(keys: Keys, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("package", key.NUMERIC)
-def test_another_version_of_a_library_is_another_cell(
-    keys: Keys, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_version_of_a_library_is_another_cell(keys: Keys, package: str, monkeypatch: Any) -> None:
     before, real = keys(), importlib.metadata.version
     monkeypatch.setattr(key, "version", lambda name: "0.0" if name == package else real(name))
     assert changed(before, keys()) == ALL
@@ -184,6 +175,12 @@ def test_a_strangers_method_counts_with_what_it_may_import(tmp_path: Path, monke
         before = cell_key(config)
         append(tmp_path / file, "NEW = 1\n")
         assert (cell_key(config) != before) == counts, (target, file)
+    config = compose("train", [f"+injection.mine={{_target_: stranger_file.f, whatever: {tmp_path}/words.csv}}"])
+    (keys := set()).add(cell_key(config))
+    for content in ("a\n", "b\n"):  # a file that a setting names, whatever the setting is called
+        (tmp_path / "words.csv").write_text(content)
+        keys.add(cell_key(config))
+    assert len(keys) == 3
     assert foreign_code("builtins.dict") == foreign_code("nowhere.f") == []
 
 

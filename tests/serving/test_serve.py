@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
 from domadapt.serving.serve import BODY, LONGEST, TEXTS, Answers, careful, make_app
 
-NASTY = (
-    '</textarea><script>document.title="owned"</script><img src=x onerror=alert(1)> The lens & "zoom" is dull \u202e.'
-)
+NASTY = '</textarea><script>document.title="x"</script><img src=x onerror=alert(1)> The lens & "zoom" is dull \u202e.'
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +47,8 @@ def test_the_endpoint_says_what_the_model_says(client: Any, tiny_run: Path) -> N
         if "label" in row:
             assert (row["label"], row["confidence"]) == (prediction.label, round(prediction.confidence, 4))
         else:
-            assert [(s["start"], s["end"], s["type"]) for s in row["spans"]] == [
-                (s.start, s.end, s.type) for s in prediction.spans
-            ]
+            found = [(s["start"], s["end"], s["type"]) for s in row["spans"]]
+            assert found == [astuple(s)[:3] for s in prediction.spans]
             assert all(0 < s["confidence"] <= 1 for s in row["spans"])
     assert client.post("/predict", json={"text": texts[0]}).json()["predictions"] == found[:1]
 
@@ -60,9 +58,8 @@ def test_what_lies_below_a_threshold_is_left_out_and_named(client: Any, tiny_run
     names = domadapt.load(tiny_run, "cpu", "32").session.task.names
     [row] = client.post("/predict", json={"text": text, "threshold": dict.fromkeys(names, 1.0)}).json()["predictions"]
     assert row.get("label") is None and not row.get("spans")
-    assert client.post("/predict", json={"text": text, "threshold": 0}).json() == (
-        client.post("/predict", json={"text": text}).json()
-    )
+    every, plain = (client.post("/predict", json={"text": text} | more).json() for more in ({"threshold": 0}, {}))
+    assert every == plain
     page = client.post("/", data={"text": text, "least": ["1"] * len(names)}).text
     assert "Below the least confidence: " in page and 'value="1.0"' in page and f"{names[0]} from 1: precision" in page
     assert "Below the least confidence: " not in client.post("/", data={"text": text, "least": [""] * len(names)}).text
@@ -157,12 +154,6 @@ def address(app: Any) -> Iterator[str]:
     yield f"http://127.0.0.1:{port.getsockname()[1]}/"
     server.should_exit = True
     thread.join()
-
-
-def test_the_page_is_no_column_of_the_reports(client: Any) -> None:
-    """report.css lays its body out in two columns from 64rem on; what page.css says comes after it."""
-    style = client.get("/style.css").text
-    assert style.rindex("body { display: block; }") > style.rindex("body { display: grid;")
 
 
 @pytest.mark.parametrize("width", [390, 900, 1400])

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from domadapt.runs.groups import Pair
-from domadapt.statistics.items import f1
-from domadapt.tasks.task import class_scores, set_scores
+from domadapt.tasks.task import set_scores
 from tests.support import grouped
 
 KINDS = ("aspect", "opinion")
@@ -27,11 +26,7 @@ def span_rows(right: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def _sides(gold: list[Any], found: list[Any]) -> dict[str, Any]:
-    return {
-        "gold": {"label": None, "spans": gold},
-        "predicted": {"label": None, "spans": found},
-        "confidence": 0.9,
-    }
+    return {"gold": {"label": None, "spans": gold}, "predicted": {"label": None, "spans": found}, "confidence": 0.9}
 
 
 def span_scores(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -96,12 +91,7 @@ def benchmark(
     keep: bool = True,
     spread: float = 0.0,
 ) -> list[Pair]:
-    """Grouped runs of source_only and of methods that are right more often by ``gains``.
-
-    Args:
-        spread: how much seeds differ.
-        keep: whether predictions are written.
-    """
+    """Grouped runs of source_only and of methods that are right more often by ``gains``; seeds differ by ``spread``."""
     runs = []
     for t, target in enumerate(targets):
         for method, gain in {"source_only": 0.0, **gains}.items():
@@ -126,6 +116,3 @@ def f1_slow(totals: np.ndarray, average: str) -> float:
         recall = hit / (hit + missed) if hit + missed else 0.0
         values.append(2 * precision * recall / (precision + recall) if precision + recall else 0.0)
     return float(np.mean(values))
-
-
-__all__ = ["benchmark", "class_rows", "class_scores", "f1", "f1_slow", "run", "span_rows", "span_scores"]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from domadapt.runs.groups import typed
 from domadapt.statistics.compare import compare
 from domadapt.statistics.items import ItemCounts, f1, read_items
-from tests.statistics.made import class_rows, class_scores, f1_slow, run, span_rows, span_scores
+from domadapt.tasks.task import class_scores
+from tests.statistics.made import class_rows, f1_slow, run, span_rows, span_scores
 from tests.support import grouped
 
 counts = st.lists(st.lists(st.integers(0, 20), min_size=3, max_size=3), min_size=1, max_size=4)
@@ -97,12 +98,13 @@ def test_other_gold_labels_are_another_test_set_and_another_order_is_none(tmp_pa
         ('{"id": "1", "text": "x", "gold": null, "predicted": null}', "TypeError"),
         ('{"id": "1", "text": "x", "gold": {"spans": [{"start": [], "end": 1, "type": "a"}]}}', "TypeError"),
         ("[" * 100_000, "RecursionError"),
+        ('{"text": "caf\xe9"}', "not a prediction"),  # and not UTF-8
     ],
 )
 def test_damaged_predictions_are_refused_by_line(tmp_path: Path, line: str, error: str) -> None:
     rows = span_rows(np.ones(1))
     made = run(tmp_path, rows, span_scores(rows))
-    with Path(made["folder"], "predictions.jsonl").open("a", encoding="utf-8") as file:
+    with Path(made["folder"], "predictions.jsonl").open("a", encoding="latin-1") as file:
         file.write(line + "\n")
     with pytest.raises(ValueError, match=r"predictions.jsonl:2") as caught:
         read_items(typed(made))

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from domadapt.benchmarking.launching import objective
 from domadapt.runs.groups import read_metrics
-from tests.benchmarking.test_launching import in_process, problem, runs_the_same  # noqa: F401
+from tests.benchmarking.test_launching import in_process, launched, problem, the_same  # noqa: F401
 from tests.support import corpora
 
 
@@ -23,7 +23,7 @@ from tests.support import corpora
 def test_another_launcher_runs_the_same(
     problem: list[str], in_process: list[Any], tmp_path: Path, launcher: str, settings: list[str]
 ) -> None:
-    runs_the_same(problem, in_process, tmp_path, launcher, settings)
+    assert the_same(launched(problem, tmp_path, launcher, *settings), in_process)
 
 
 def test_inside_a_verb_the_users_config_dir_holds_for_the_jobs(problem: list[str], tmp_path: Path) -> None:

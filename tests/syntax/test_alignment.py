@@ -9,19 +9,18 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from domadapt.syntax.alignment import IGNORED, align, pool_words
 
-TRAINING_TEXT = ["the cameras' lens isn't sharp, naïve façade — 24-70mm 😀 日本語", "laptops overheat; fans whirr"] * 20
+Case = tuple[str, list[tuple[int, int]]]
+TEXT = ["the cameras' lens isn't sharp, naïve façade — 24-70mm 😀 日本語", "laptops overheat; fans whirr"] * 20
 
 
 def word_piece() -> Tokenizer:
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.train_from_iterator(
-        TRAINING_TEXT, trainers.WordPieceTrainer(vocab_size=120, special_tokens=["[UNK]", "[CLS]", "[SEP]"])
-    )
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
-    )
+    special = ["[UNK]", "[CLS]", "[SEP]"]
+    tokenizer.train_from_iterator(TEXT, trainers.WordPieceTrainer(vocab_size=120, special_tokens=special))
+    around = [("[CLS]", 1), ("[SEP]", 2)]
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=around)
     return tokenizer
 
 
@@ -30,7 +29,7 @@ def byte_level() -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer.train_from_iterator(TRAINING_TEXT, trainers.BpeTrainer(vocab_size=320, initial_alphabet=alphabet))
+    tokenizer.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=320, initial_alphabet=alphabet))
     return tokenizer
 
 
@@ -38,9 +37,8 @@ def unigram() -> Tokenizer:
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.train_from_iterator(
-        TRAINING_TEXT, trainers.UnigramTrainer(vocab_size=110, unk_token="<unk>", special_tokens=["<unk>"])
-    )
+    unknown = {"unk_token": "<unk>", "special_tokens": ["<unk>"]}
+    tokenizer.train_from_iterator(TEXT, trainers.UnigramTrainer(vocab_size=110, **unknown))
     return tokenizer
 
 
@@ -58,7 +56,7 @@ def slow_pairs(pieces: list[tuple[int, int]], words: list[tuple[int, int]]) -> l
 
 
 @st.composite
-def texts_with_words(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
+def texts_with_words(draw: st.DrawFn) -> Case:
     """Random text, and sorted, disjoint words anywhere in it: across spaces, inside emoji sequences, empty ones."""
     text = draw(st.text(st.characters(exclude_categories=("Cs",)), max_size=30))
     cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=16)))
@@ -67,7 +65,7 @@ def texts_with_words(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("family", TOKENIZERS)
 @given(case=texts_with_words())
-def test_alignment_is_the_overlap_of_characters(family: str, case: tuple[str, list[tuple[int, int]]]) -> None:
+def test_alignment_is_the_overlap_of_characters(family: str, case: Case) -> None:
     text, words = case
     pieces = TOKENIZERS[family].encode(text).offsets
     alignment = align(pieces, words)
@@ -80,9 +78,7 @@ def test_alignment_is_the_overlap_of_characters(family: str, case: tuple[str, li
 
 
 @given(case=texts_with_words(), data=st.data())
-def test_piece_heads_point_to_the_first_piece_of_the_head(
-    case: tuple[str, list[tuple[int, int]]], data: st.DataObject
-) -> None:
+def test_piece_heads_point_to_the_first_piece_of_the_head(case: Case, data: st.DataObject) -> None:
     text, words = case
     heads = [data.draw(st.integers(0, len(words) - 1)) for _ in words]
     pieces = TOKENIZERS["byte-level BPE"].encode(text).offsets
@@ -98,7 +94,7 @@ def test_piece_heads_point_to_the_first_piece_of_the_head(
 
 
 @given(case=texts_with_words(), data=st.data())
-def test_links_of_words_are_links_of_their_pieces(case: tuple[str, list[tuple[int, int]]], data: st.DataObject) -> None:
+def test_links_of_words_are_links_of_their_pieces(case: Case, data: st.DataObject) -> None:
     text, words = case
     a_word = st.integers(0, len(words) - 1)
     links = data.draw(st.lists(st.tuples(a_word, a_word), max_size=12)) if words else []
@@ -124,14 +120,12 @@ def test_unsorted_words_are_refused() -> None:
 
 
 @given(case=texts_with_words())
-def test_pooled_words_are_means_of_their_pieces(case: tuple[str, list[tuple[int, int]]]) -> None:
+def test_pooled_words_are_means_of_their_pieces(case: Case) -> None:
     text, words = case
     pieces = TOKENIZERS["Unigram"].encode(text).offsets
     alignment = align(pieces, words)
     states = torch.arange(len(pieces) * 2, dtype=torch.float64).reshape(1, len(pieces), 2)
-    pooled = pool_words(
-        states, torch.from_numpy(alignment.pair_pieces), torch.from_numpy(alignment.pair_words), len(words)
-    )
+    pooled = pool_words(states, *map(torch.from_numpy, (alignment.pair_pieces, alignment.pair_words)), len(words))
     for word in range(len(words)):
         mine = [p for p, w in slow_pairs(pieces, words) if w == word]
         expected = states[0, mine].mean(0) if mine else torch.zeros(2, dtype=torch.float64)

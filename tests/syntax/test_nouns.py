@@ -12,6 +12,7 @@ from domadapt.syntax.conllu import ConlluParser, conllu
 from domadapt.syntax.nouns import PENN, NounPhrase, learn_rules, linked, noun_phrases, universal
 from domadapt.syntax.parser import SHIPPED, Parse, SpacyParser, from_doc, load_pipeline
 
+Tags = list[str]
 TEXT = "Its two battery packs charge phones"
 PHRASES = [NounPhrase(2, 4, True), NounPhrase(5, 6, True)]
 UPOS = ["PRON", "NUM", "NOUN", "NOUN", "VERB", "NOUN"]
@@ -19,11 +20,9 @@ NUMBER = ["", "Number=Plur", "Number=Sing", "Number=Plur", "Number=Plur", "Numbe
 XPOS = ["PRP$", "CD", "NN", "NNS", "VBP", "NNS"]
 
 
-def columns(path: Path, upos: list[str], xpos: list[str], feats: list[str]) -> Parse:
+def columns(path: Path, upos: Tags, xpos: Tags, feats: Tags) -> Parse:
     rows = zip(TEXT.split(), upos, xpos, feats, strict=True)
-    lines = [
-        f"{i}\t{w}\t_\t{u}\t{x}\t{f or '_'}\t{0 if i == 5 else 5}\tdep\t_\t_" for i, (w, u, x, f) in enumerate(rows, 1)
-    ]
+    lines = [f"{i}\t{w}\t_\t{u}\t{x}\t{f or '_'}\t{5 * (i != 5)}\tdep\t_\t_" for i, (w, u, x, f) in enumerate(rows, 1)]
     path.write_text("\n".join([f"# text = {TEXT}", *lines, "", ""]), encoding="utf-8")
     [parse] = ConlluParser(path).parse(unlabelled([TEXT]))
     return parse
@@ -38,9 +37,7 @@ def columns(path: Path, upos: list[str], xpos: list[str], feats: list[str]) -> P
         (UPOS, ["PPOSAT", "CARD", "NN", "NE", "VVFIN", "NN"], NUMBER),  # another language's tags
     ],
 )
-def test_columns_that_say_the_same_give_the_same_nouns(
-    upos: list[str], xpos: list[str], feats: list[str], tmp_path: Path
-) -> None:
+def test_columns_that_say_the_same_give_the_same_nouns(upos: Tags, xpos: Tags, feats: Tags, tmp_path: Path) -> None:
     parse = columns(tmp_path / "a.conllu", upos, xpos, feats)
     assert list(noun_phrases(parse, TEXT)) == PHRASES
     again = tmp_path / "again.conllu"

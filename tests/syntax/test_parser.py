@@ -1,13 +1,19 @@
-"""Parsers: owner's tokens, CoNLL-U, and what happens to bad input."""
+"""Parsers: owner's tokens, CoNLL-U; texts that make no sense and trees that are none: never a wrong edge."""
 
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from domadapt.data.domains import UnlabelledText
-from domadapt.syntax.conllu import ConlluParser
-from domadapt.syntax.parser import SpacyParser, load_pipeline
+import domadapt
+from domadapt.config.compose import compose
+from domadapt.data.domains import UnlabelledText, unlabelled
+from domadapt.syntax.conllu import ConlluParser, conllu, read_conllu
+from domadapt.syntax.parser import Parse, SpacyParser, load_pipeline, parse_warning, warn_of_parses
+from domadapt.training.build import build
+from tests.support import corpora, parsed_batch, records, setting_of, tiny_encoder, write_jsonl
 
 ROWS = """# text = The lens is  sharp.
 1\tThe\t_\tDET\tDT\t_\t2\tdet\t_\t_
@@ -29,9 +35,7 @@ def test_the_shipped_parser_finds_a_plain_tree() -> None:
 
 
 @pytest.mark.parametrize("asked", ["1", "2"])
-def test_numpys_threads_do_not_wait_for_torchs_whoever_was_imported_first(
-    asked: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numpys_threads_do_not_wait_for_torchs(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", asked)
     blas = ThreadpoolController().select(internal_api="openblas")
     if not blas.info():
@@ -48,11 +52,6 @@ def test_owner_tokens_are_kept_with_their_own_offsets() -> None:
     assert tuple(map(tuple, parse.words.tolist())) == words
     (tokens,) = SpacyParser().tokenize([UnlabelledText("1", "laptop", text, words)])
     assert tuple(map(tuple, tokens.tolist())) == words
-
-
-def test_two_sentences_have_two_roots() -> None:
-    (parse,) = SpacyParser().parse([UnlabelledText("1", "camera", "The lens is sharp. The battery died quickly.")])
-    assert sum(int(h) == i for i, h in enumerate(parse.heads)) == 2
 
 
 def test_a_text_longer_than_spacys_limit_is_parsed() -> None:
@@ -88,3 +87,172 @@ def test_a_missing_pipeline_prints_its_install_line() -> None:
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(ValueError, match=r"nowhere.conllu: no such CoNLL-U file; set parser.path"):
         ConlluParser("nowhere.conllu")
+
+
+GERMAN = "Die Kamera ist sehr gut, aber der Akku reicht leider nur einen Tag lang."
+ODD = {  # by what they are: the text, and what is counted of it
+    "emoji": ("😀😀 👍🏽", "no Latin letter in the text"),
+    "one token": ("Wow", None),
+    "punctuation": ("?!", "no Latin letter in the text"),
+    "Chinese": ("你好，这个相机很好。", "no Latin letter in the text"),
+    "Arabic": ("هذه الكاميرا جيدة جدا", "no Latin letter in the text"),
+    "German": (GERMAN, "none of the common English words in the text"),
+    "zero width": ("\u200b\u200d \ufe0f", "no Latin letter in the text"),
+    "white space": (" \t ", "no Latin letter in the text"),
+    "white space around words": ("  The \n lens  ", None),
+    "accents alone": ("a" + "\u0301" * 200, None),
+    "a long token": ("x" * 20_000, None),
+    "5,000 tokens": (" ".join(["good"] * 5_000), "more than 200 words a sentence"),
+    "nothing": ("", "no Latin letter in the text"),
+}
+
+
+def test_odd_texts_get_trees_over_their_own_words() -> None:
+    texts = [text for text, _ in ODD.values()]
+    found = list(SpacyParser().parse(unlabelled(texts)))
+    for text, words, parse in zip(texts, SpacyParser().tokenize(unlabelled(texts)), found, strict=True):
+        size = len(words)
+        assert parse.words.tolist() == words.tolist()  # the tokeniser is the same
+        assert len(parse.heads) == len(parse.relations) == len(parse.tags) == size
+        assert ((parse.heads >= 0) & (parse.heads < size)).all()
+        place = parse.heads
+        for _ in range(size.bit_length()):
+            place = place[place]
+        assert (parse.heads[place] == place).all()  # all lead to a root
+        roots = [relation == "ROOT" for relation in parse.relations]
+        assert roots == (parse.heads == np.arange(size)).tolist()
+        if text.strip():  # what is written is read back, without its words of white space
+            [(_, again)] = read_conllu(conllu(UnlabelledText("1", "", text), parse), "own")
+            assert sum((again.heads == np.arange(len(again.heads))).tolist()) >= 1
+
+
+def test_what_means_little_is_counted() -> None:
+    texts = [text for text, _ in ODD.values()]
+    parser, warnings = SpacyParser(), Counter[str]()
+    parses = list(parser.parse(unlabelled(texts)))
+    sense = {name: parse_warning(text, parse, parser.name) for (name, (text, _)), parse in zip(ODD.items(), parses)}
+    # How many sentences the shipped parser sees in five thousand equal words is its own affair: told below.
+    assert [n for n, (_, reason) in ODD.items() if n != "5,000 tokens" and sense[n] != reason] == []
+    one = Parse(np.zeros((5_000, 2), np.int64), np.zeros(5_000, np.int64), ("dep",) * 5_000, ("",) * 5_000)
+    assert parse_warning(ODD["5,000 tokens"][0], one, parser.name) == ODD["5,000 tokens"][1]
+    assert parse_warning(GERMAN, parses[5], "spacy-3.8.18/de_core_news_sm-3.8.0/x") is None  # not an English parser's
+    warn_of_parses(texts, parses, parser.name, warnings)
+    assert warnings["parse kept that may mean little: no Latin letter in the text"] == 7
+
+
+def test_a_run_with_odd_texts_counts_them_and_stays_finite(tmp_path: Path) -> None:
+    overrides = corpora(tmp_path)
+    odd = [text for text, _ in ODD.values() if text.strip()]
+    rows = [{"id": f"odd-{i}", "domain": "laptop", "text": text} for i, text in enumerate(odd)]
+    write_jsonl(tmp_path / "target.jsonl", [*records("laptop", 6), *rows])
+    metrics = domadapt.train([*overrides, "injection=gnn", "trainer.epochs=1", f"paths.run={tmp_path}/run"])
+    losses = [value for point in metrics["curve"] for value in point["losses"].values()]
+    assert losses and np.isfinite(losses).all()
+    assert metrics["counts"]["warnings"]["parse kept that may mean little: no Latin letter in the text"] >= 5
+
+
+def test_words_that_no_piece_covers_are_counted() -> None:
+    session = setting_of(tiny_encoder(), max_pieces=16)
+    words = ((0, 3), (4, 5), (6, 10), (10, 11))
+    texts = [UnlabelledText(str(i), "d", text, words) for i, text in enumerate(("The \u200b lens.", "The a lens."))]
+    cut = UnlabelledText("2", "d", "long " * 40)
+    session.examples([*texts, cut], "target", parses=False, labelled=False)
+    left_out = "word left out: the backbone has no piece of it (a control character, say)"
+    assert dict(session.domains.warnings) == {left_out: 1}
+
+
+def test_a_word_that_no_piece_covers_is_in_no_loss() -> None:
+    """Its arcs are there, in the graph; as a target of attention, and as a first piece, it is left out."""
+    encoder = tiny_encoder()
+    batch, _ = parsed_batch(encoder, ["The \u200b lens\u200b is \ufe0f sharp."])
+    bare = batch.node_first_piece < 0
+    assert bare.any() and not bare.all()
+    assert not np.isin(batch.pair_nodes.numpy(), np.flatnonzero(bare.numpy())).any()
+    assert (batch.word_tags[bare] == -100).all()
+    assert (batch.piece_heads < batch.input_ids.shape[1]).all()
+
+
+BAD_TREES = {  # by what is wrong: what is replaced in the good file, and the line that is said
+    "circle": (("\t4\tcop", "\t5\tcop"), ("\t4\tpunct", "\t3\tpunct"), "words 3, 5 lead to no root: their HEADs go in"),
+    "no root": (("\t0\troot", "\t2\tdep"), "words 1, 2, 3, 4, 5 lead to no root"),
+    "its own head": (("\t2\tdet", "\t1\tdet"), "word 1 'The' is its own HEAD; a root's is 0"),
+    "two roots": (("\t4\tnsubj", "\t0\tnsubj"), ("\t4\tcop", "\t2\tcop"), ("\t2\tdet", "\t4\tdet"), "mixed"),
+    "head out of range": (("\t4\tcop", "\t6\tcop"), "word 3 has HEAD '6', expected 0 to 5"),
+    "negative head": (("\t4\tcop", "\t-1\tcop"), "word 3 has HEAD '-1', expected 0 to 5"),
+    "no head": (("\t4\tcop", "\t_\tcop"), "word 3 has HEAD '_', expected 0 to 5"),
+    "digit of another kind": (("\t4\tcop", "\t²\tcop"), "word 3 has HEAD '²', expected 0 to 5"),
+    "numbers with a gap": (("\n5\t.", "\n6\t."), "word '.' has ID 6, expected 5: a sentence's words are 1, 2"),
+    "no number": (("\n5\t.", "\n²\t."), "ID '²', expected such as 1, 1-2 or 1.1"),
+    "a word left out": (("3\tis\t_\tAUX\tVBZ\t_\t4\tcop\t_\t_\n", ""), "word 'sharp' has ID 4, expected 3"),
+    "text in no word": (("text = The", "text = All The"), "'All' before word 1 'The' is in '# text' and in no word"),
+    "text after the words": (("lens is  sharp.", "lens is  sharp. All"), "'All' after the last word is in '# text'"),
+    "another word": (("2\tlens", "2\tlenz"), "word 2 'lenz' is not in '# text = The lens is sharp.'"),
+    "no text": (("# text =", "# txt ="), "gold.conllu:2: the sentence has no '# text =' line"),
+    "columns": (("\tdet\t_\t_", "\tdet"), "gold.conllu:2: 8 tab-separated columns, CoNLL-U has 10"),
+    "no form": (("5\t.\t", "5\t\t"), "word 5 '' is not in '# text"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TREES)
+def test_trees_that_are_none_are_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    *changes, message = BAD_TREES[name]
+    rows = ROWS
+    for old, new in changes:
+        assert old in rows
+        rows = rows.replace(old, new, 1)
+    path = tmp_path / "gold.conllu"
+    path.write_text(rows, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"gold.conllu:2?") as error:
+        ConlluParser(path)
+    assert str(message) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_trees_of_other_words_than_the_corpus_has_are_refused(tmp_path: Path) -> None:
+    """Words are looked up by number: the third is another one here and there."""
+    path = tmp_path / "gold.conllu"
+    path.write_text(ROWS, encoding="utf-8-sig")  # as Windows marks it
+    parser = ConlluParser(path)
+    text, own = "The lens is sharp.", ((0, 3), (4, 8), (9, 11), (12, 17), (17, 18))
+    [parse] = parser.parse([UnlabelledText("1", "d", text, own)])
+    assert parse.words.tolist() == [list(word) for word in own]
+    message = "gold.conllu: '# text = The lens is sharp.': "
+    with pytest.raises(ValueError, match=f"{message}'sharp.' is a word of the corpus and none of the file's; write"):
+        list(parser.parse([UnlabelledText("1", "d", text, (*own[:3], (12, 18)))]))
+    with pytest.raises(ValueError, match=f"{message}the corpus has 4 words of it, and the file 5; write"):
+        list(parser.parse([UnlabelledText("1", "d", text, own[:4])]))
+
+
+def test_a_text_that_comes_again_with_another_tree_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "gold.conllu"
+    path.write_text(ROWS * 2 + ROWS.replace("\t2\tdet", "\t4\tdet"), encoding="utf-8")
+    [parse] = ConlluParser(path).parse(unlabelled(["The lens is sharp."]))
+    assert parse.heads.tolist() == [1, 3, 3, 3, 3]
+    assert caplog.messages == [f"{path}: 1 texts come again with another tree; the first of each is taken"]
+
+
+def test_sentences_that_follow_one_another_may_share_a_block() -> None:
+    rows = ROWS.replace("\t4\tnsubj", "\t0\troot")  # The lens | is sharp.
+    [(_, parse)] = read_conllu(rows, "x")
+    assert parse.heads.tolist() == [1, 1, 3, 3, 3]
+
+
+def test_a_run_on_gold_trees(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """parser=conllu end to end: what training reads are the file's trees."""
+    path = tmp_path / "gold.conllu"
+    overrides = [*corpora(tmp_path), "injection=gnn", "trainer.epochs=1", "parser=conllu", f"parser.path={path}"]
+    rows = [*records("camera", 24), *records("laptop", 20, 5), *records("laptop", 12, 6), *records("laptop", 16, 7)]
+    texts = [UnlabelledText(row["id"], row["domain"], row["text"]) for row in rows]
+    chains = [p._replace(heads=np.maximum(np.arange(len(p.heads)) - 1, 0)) for p in SpacyParser().parse(texts)]
+    path.write_text("".join(map(conllu, texts, chains)), encoding="utf-8")
+    metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
+    assert np.isfinite([value for point in metrics["curve"] for value in point["losses"].values()]).all()
+    session, _ = build(compose("train", overrides))
+    for example in (*session.source, *session.target):
+        assert example.parse.heads.tolist() == [0, *range(len(example.words) - 1)]
+    assert not any("labels no text" in record.getMessage() for record in caplog.records)
+    build(compose("train", [*overrides, "injection=tree_bias"]))
+    assert f"{path}: this model reads parses when it predicts, and so labels no text that is not" in caplog.text
+    path.unlink()  # the network needs words alone, of any text
+    model = domadapt.load(f"{tmp_path}/run")
+    [example] = model.examples(list(unlabelled(["Something new here."])))
+    assert example.words.tolist() == [[0, 9], [10, 13], [14, 18], [18, 19]] and len(model.predict([example.text])) == 1

@@ -80,19 +80,14 @@ def test_pieces_are_as_far_apart_as_their_words(texts: list[list[int]], most: in
         np.array([(end - len(word), end) for word, end in zip(own, stops, strict=True)], np.int64).reshape(-1, 2)
         for own, stops in zip(words, ends, strict=True)
     ]
-    parses = [
-        Parse(r, np.array(own, np.int64), ("obj",) * len(own), ("",) * len(own))
-        for r, own in zip(ranges, texts, strict=True)
-    ]
+    parses = [Parse(r, np.array(own, np.int64), ("obj",) * len(own), ("",) * len(own)) for r, own in zip(ranges, texts)]
     examples, _ = encode([" ".join(own) for own in words], ranges, tokenizer, longest, parses)
     kinds = distance_kinds(Collator(tokenizer.pad_token_id, {"obj": 1})(examples), most)
     for row, (example, own) in enumerate(zip(examples, texts, strict=True)):
         of_piece = [*example.alignment.piece_words().tolist(), *[-1] * (kinds.shape[1] - len(example.input_ids))]
         for here, one in enumerate(of_piece):
             found = searched(own, one) if one >= 0 else {}
-            expected = [
-                most + 2 if -1 in (one, other) else min(found.get(other, most + 1), most + 1) for other in of_piece
-            ]
+            expected = [most + 2 if -1 in (one, w) else min(found.get(w, most + 1), most + 1) for w in of_piece]
             assert kinds[row, here].tolist() == expected
 
 
@@ -141,9 +136,7 @@ def test_edges_are_arcs_both_ways_and_self_loops(texts: list[tuple[list[int], li
     assert edge_types(3) == 9
 
 
-@given(
-    heads=st.integers(1, 7).flatmap(lambda n: st.lists(st.integers(0, n - 1), min_size=n, max_size=n)), data=st.data()
-)
+@given(st.integers(1, 7).flatmap(lambda n: st.lists(st.integers(0, n - 1), min_size=n, max_size=n)), st.data())
 def test_arcs_of_a_relation_and_its_subtypes(heads: list[int], data: st.DataObject) -> None:
     names = [data.draw(st.sampled_from(["obj", "nsubj", "nsubj:pass", "nsubjpass"])) for _ in heads]
     arcs = relation_links(np.array(heads), names, "nsubj")

@@ -125,9 +125,11 @@ def test_methods_that_read_foreign_trees_are_refused_and_run_with_a_pipeline(tmp
 def test_a_pipeline_counts_by_its_content(tmp_path: Path, spanish: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(spanish, copy)
-    one, same, none = (
-        cell_key(compose("train", o)) for o in ([f"parser.target={spanish}"], [f"parser.target={copy}"], [])
-    )
+
+    def both(target: Path) -> list[str]:
+        return [f"parser.target={target}"]
+
+    one, same, none = (cell_key(compose("train", o)) for o in (both(spanish), both(copy), []))
     assert one == same != none
     (copy / "added").write_text("x")
     assert cell_key(compose("train", [f"parser.target={copy}"])) != one

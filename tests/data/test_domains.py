@@ -1,7 +1,6 @@
-"""Several sources in one problem: whose records, whose target, and that no target label is reached."""
+"""Problems: several sources in one, whose records and whose target; a few target labels, given openly."""
 
 import json
-from inspect import isfunction
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,10 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.config.compose import compose, make
 from domadapt.data.corpora import IN_TEST, IN_TRAIN, joined, my_files, prefixes, several
-from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
+from domadapt.data.domains import MOST, Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record
 from domadapt.training.build import build
-from tests.support import Command, corpora, records, write_jsonl
-from tests.test_label_lock import reachable
+from tests.support import Command, amazon_corpus, corpora, records, write_jsonl
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -47,11 +45,9 @@ def test_sources_are_joined_and_the_rest_is_the_first_problems() -> None:
     assert [(r.domain, r.text) for r in both.source_dev] == [("hotels", "Small beds."), ("bars", "Bad beer.")]
     assert [(r.domain, r.text) for r in both.source_test] == [("hotels", "No beds."), ("bars", "No beer.")]
     assert [text.text for text in both.unlabelled.texts] == ["text for hotels"]
-    assert both.test is not None
     assert [r.text for r in both.test.open()] == ["The sauna is hot.", "A test for hotels."]
     assert not both.warnings
     assert both.ceiling is None
-    assert bars.test is not None
     assert len(bars.test.open()) == 2  # nobody had opened it
 
 
@@ -61,7 +57,6 @@ def test_copies_in_the_test_and_across_sources_are_kept_and_counted() -> None:
     bars.warnings["an oddity"] += 2
     both = several({"a": hotels, "b": bars})
     assert both.warnings == {IN_TRAIN: 1, "an oddity": 2}  # the test has not been looked at
-    assert both.test is not None
     assert len(both.test.open()) == 2
     assert both.warnings[IN_TEST] == 1
     assert len(both.source_train) == len(both.source_dev) == 2
@@ -69,12 +64,9 @@ def test_copies_in_the_test_and_across_sources_are_kept_and_counted() -> None:
 
 def test_the_ceiling_is_the_first_problems_and_compared_with_no_source() -> None:
     ceiling = Ceiling(some("spas", "Clean towels."), some("spas", "Damp towels."))
-    both = several(
-        {"a": problem("hotels", "The sauna is hot.", "b", "c", ceiling=ceiling), "b": problem("bars", *"def")}
-    )
+    both = several({"a": problem("hotels", "The sauna is hot.", *"bc", ceiling=ceiling), "b": problem("bars", *"def")})
     inside = both.in_domain()
     assert (inside.source_train, inside.source_dev) == (ceiling.train, ceiling.dev)
-    assert inside.test is not None
     assert [r.text for r in inside.test.open()] == ["The sauna is hot.", "A test for hotels."]
     assert not both.warnings
 
@@ -145,51 +137,66 @@ def test_the_example_in_the_yaml_trains(tmp_path: Path, command: Command) -> Non
     (tmp_path / "spas.txt").write_text("".join(r["text"] + "\n" for r in records("spas", 9, 8)), encoding="utf-8")
     (tmp_path / "own" / "data").mkdir(parents=True)
     (tmp_path / "own" / "data" / "reviews.yaml").write_text(commented(), encoding="utf-8")
-    small = [
-        "task=classification",
-        "backbone=tiny_random",
-        "trainer.epochs=1",
-        "trainer.min_steps=0",
-        "trainer.device=cpu",
-    ]
-    code, _, err = command(
-        "train", "--config-dir", str(tmp_path / "own"), "data=reviews", *small, "trainer.device=cpu", "paths.run=run"
-    )
+    small = ["task=classification", "backbone=tiny_random", "trainer.epochs=1", "trainer.min_steps=0"]
+    code, _, err = command("train", "--config-dir", str(tmp_path / "own"), "data=reviews", *small, "paths.run=run")
     assert code == 0, err
     told = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert (told["source"], told["target"], told["config"]["pair"]) == ("hotels+bars", "spas", "hotels+bars_to_spas")
 
 
-def overrides(folder: Path) -> list[str]:
-    """A problem of two sources; files as `corpora` writes them, and a second source."""
-    simple, names = corpora(folder), ("first", "second")
-    write_jsonl(folder / "second.jsonl", records("phone", 24, 3))
-    added = [f"+data@data.problems.{name}=my_files" for name in names]
-    rest = [o for o in simple if not o.startswith("data")]
-    moved = [o.replace("data.", f"data.problems.{name}.") for o in simple if o.startswith("data.") for name in names]
-    moved += [f"data.problems.second.source.path={folder}/second.jsonl", "data.problems.second.source.name=phone"]
-    return ["data=several", *added, *moved, *rest, "data.problems.first.source.name=camera"]
+def with_labels(overrides: list[str], count: int | str, seed: int = 1, share: float = 0.2) -> tuple[Domains, list[str]]:
+    """The problem with some target labels, and the texts that carry them."""
+    domains: Domains = make(domadapt.compose("train", overrides).data).with_target_labels(count, share, seed)
+    return domains, [r.text for r in domains.source_train if r.domain == domains.target]
 
 
-def test_nothing_of_several_sources_leads_to_target_labels(tmp_path: Path) -> None:
-    setting, sealed = build(compose("train", [*overrides(tmp_path), "adaptation=masked_lm"]))
-    assert isinstance(sealed, SealedTest)
-    found = reachable(setting, {}).values()
-    assert not [thing for thing in found if isinstance(thing, SealedTest) or isfunction(thing)]
-    assert {thing.domain for thing in found if isinstance(thing, Record)} == {"camera", "phone"}
+def test_more_labels_are_the_fewer_and_some_others(tmp_path: Path) -> None:
+    overrides = corpora(tmp_path)
+    few, four = with_labels(overrides, 4)
+    _, eight = with_labels(overrides, 8)
+    _, others = with_labels(overrides, 4, seed=2)
+    every, _ = with_labels(overrides, "all")
+    assert set(four) < set(eight) and set(four) != set(others)
+    assert (few.target_labels, every.target_labels) == (4, 14)  # of 16, two are the ceiling's dev
+    assert len({r.id for r in few.source_train}) == len(few.source_train)
+    read = domadapt.read(tmp_path / "labelled.jsonl", domain="target").records
+    assert set(four) <= {record.text for record in read}
 
 
-def test_scrambled_target_labels_change_no_weight_of_several_sources(tmp_path: Path) -> None:
-    weights = []
-    for name in ("true", "scrambled"):
-        folder = tmp_path / name
-        settings = [*overrides(folder), "trainer.epochs=1", f"paths.run={folder}/run", f"paths.cache={folder}/cache"]
-        if name == "scrambled":
-            for file, rows in (("target", records("laptop", 20, 5)), ("test", records("laptop", 12, 6))):
-                other = [row | {"spans": [{"start": 0, "end": 3, "type": "opinion"}]} for row in rows]
-                write_jsonl(folder / f"{file}.jsonl", other)
-        metrics = domadapt.train([*settings, "trainer.device=cpu"])
-        assert metrics["source"] == "camera+phone"
-        weights.append([path.read_bytes() for path in sorted((folder / "run").rglob("*.safetensors"))])
-    assert weights[0] == weights[1]
-    assert weights[0]
+@pytest.mark.parametrize(("share", "times"), [(0.0, 1), (0.2, 3), (0.9, MOST)])
+def test_a_few_are_repeated_to_make_their_share(tmp_path: Path, share: float, times: int) -> None:
+    _, texts = with_labels(corpora(tmp_path), 2, share=share)  # beside 22 of the source
+    assert len(texts) == 2 * times
+
+
+def test_the_run_says_so(tmp_path: Path) -> None:
+    """And that the others change nothing, tests/test_label_lock.py."""
+    metrics = domadapt.train([*corpora(tmp_path), "target_labels=all", "trainer.epochs=1", f"paths.run={tmp_path}/run"])
+    assert metrics["counts"]["target_labels"] == 14
+    assert len(metrics["counts"]["target_labels_checksum"]) == 16
+    assert (metrics["method"], metrics["role"]) == ("source_only+all_labels", "adapted")
+    assert metrics["config"]["target_labels"] == "all"
+
+
+def test_they_are_never_of_the_test(tmp_path: Path) -> None:
+    """Where the published test is all that is labelled, the test is what the ceiling leaves of it."""
+    data = ["data=amazon_reviews", "data.pair=books_to_dvd", f"data.root={amazon_corpus(tmp_path)}"]
+    session, sealed = build(domadapt.compose("train", [*data, "backbone=tiny_random", "target_labels=all"]))
+    learnt = {r.text for r in session.domains.source_train if r.domain == "dvd"}
+    assert learnt and not learnt & {record.text for record in sealed.open()}
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        (["target_labels=15"], "target_labels=15: there are 14 labelled training records of 'target'; expected"),
+        (["target_labels=-1"], "target_labels=-1: expected a whole number from 0, or all"),
+        (["target_labels=few"], "target_labels='few': expected a whole number from 0, or all"),
+        (["target_labels=1", "target_label_share=1.0"], "target_label_share=1.0: expected a number"),
+        (["target_labels=1", "data.target.train_path=null"], "there is no labelled training data for 'target'; give"),
+        (["target_labels=1", "train_on=target"], "train_on=target trains on all of them; leave one of the two out"),
+    ],
+)
+def test_what_can_not_be_given_is_told(tmp_path: Path, own: list[str], told: str) -> None:
+    with pytest.raises(ValueError, match=f"^.*{told}"):
+        build(domadapt.compose("train", [*corpora(tmp_path), *own]))
