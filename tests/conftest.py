@@ -31,6 +31,14 @@ def parse_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield os.environ["DOMADAPT_CACHE"]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def scores_from_few_texts() -> Iterator[None]:
+    """Corpora of tests are small, and a score is to be expected of them all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("domadapt.analysis.expected.FEW", 2)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def no_process_left() -> Iterator[None]:
     """What tests/trouble.py has started ends with its test."""

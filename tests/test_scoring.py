@@ -154,3 +154,26 @@ def test_spans_go_in_and_come_out(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(y: list[str], target: list[str] | None, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         domadapt.DomainAdapter(overrides=TINY).fit(TEXTS[:1], y, target)
+
+
+def test_all_right_in_few_texts_is_no_certainty(folder: Path, command: Command) -> None:
+    """Clopper and Pearson: 30 of 30 may be 88 in 100."""
+    labelled, run = folder / "all_right", folder / "new_adapted"
+    model = domadapt.load(run)
+    texts = [row["text"] for row in records("camera", 30)]
+    rows = [{"id": str(i), "text": text} for i, text in enumerate(texts)]
+    for row, found in zip(rows, model.predict(texts), strict=True):
+        spans = [{"start": s.start, "end": s.end, "type": s.type} for s in found.spans]
+        row |= {"label": found.label} if found.label else {"spans": spans}  # type: ignore[dict-item]
+    write_jsonl(labelled.with_suffix(".jsonl"), rows)
+    code, out, err = command("score", f"model={run}", f"input={labelled}.jsonl")
+    assert code == 0, err
+    assert "(88.4 to 100.0)" in out and "(100.0 to 100.0)" not in out
+
+
+def test_what_will_be_refused_is_refused_before_anything_is_trained(folder: Path, command: Command) -> None:
+    [labelled] = folder.glob("labelled.*")
+    (folder / "german.txt").write_text("Die Anmeldung funktioniert leider nicht mehr, der Dienst ist weg.\n" * 60)
+    code, _, err = command("adapt", str(labelled), str(folder / "german.txt"), *SMALL)
+    assert code == 2 and "term_substitution: reads trees of german" in err and "backbone=multilingual" in err
+    assert not (folder / "german_adapted").exists()

@@ -183,7 +183,7 @@ class TrackRecord:
 
 ESTIMATE = "doc"  # difference of confidences, by its name in metrics.json
 RESAMPLES, COVERED = 200, 0.9
-FEW = 10  # texts of source dev: drawn again, fewer do not tell how others would differ
+FEW = 30  # texts of source dev, below which no score is expected
 # By kind of task.
 KNOWN = {
     # MiniLM, source_only and recipe on the development pairs of MEMD: results/expected.csv (benchmarks.expected).
@@ -197,7 +197,8 @@ KNOWN = {
 def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, Any] | None:
     """The expected headline score on a target, with an interval: source dev's, changed by what confidence changes.
 
-    As :class:`domadapt.runs.metrics.Expected` has it; None without rows, and for tags other than BIO.
+    As :class:`domadapt.runs.metrics.Expected` has it; None with fewer than :data:`FEW` texts of
+    source dev, and for tags other than BIO.
     """
     tags = task.kind == "token"
     if not len(dev) or not len(target) or (tags and task.labels != tag_names([t[2:] for t in task.labels[1::2]])):
@@ -211,14 +212,15 @@ def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, A
         getattr(task, "average", "macro"),
     )
     sizes = len(np.unique(dev.texts)), len(np.unique(target.texts))
+    if sizes[0] < FEW:
+        return None
     estimated = by_confidence(sides, *map(np.ones, sizes))
     random, drawn = np.random.default_rng(0), []
     for _ in range(RESAMPLES):
         often = [np.bincount(random.integers(n, size=n), minlength=n).astype(float) for n in sizes]
         drawn.append(by_confidence(sides, *often)[task.headline] - known.bias)
     score = estimated[task.headline] - known.bias
-    few = 0.5 / np.sqrt(sizes[0]) if sizes[0] < FEW else 0.0
-    low, high = interval(score, drawn, float(np.hypot(known.spread, few)))
+    low, high = interval(score, drawn, known.spread)
     return {
         "score": round(min(max(score, 0.0), 1.0), 6),
         "low": low,

@@ -12,7 +12,18 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates
-from domadapt.auditing.finding import SEVERITIES, Finding, Part, gather, ordered, percent, shown
+from domadapt.auditing.finding import (
+    EXAMPLES,
+    SEVERITIES,
+    UNLABELLED,
+    Finding,
+    Part,
+    Parts,
+    gather,
+    ordered,
+    percent,
+    shown,
+)
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, one_text, preparation, surface
 from domadapt.config.compose import make, to_builtin
@@ -28,7 +39,7 @@ FAST = (duplicates, conflicts, shift, encoding, preparation, vocabulary, annotat
 UNREAD: dict[str, dict[str, Any]] = {"token": {"label": None}, "sequence": {"spans": None}}  # by kind of task
 TITLES = {
     "severe": "Severe: a score can't be believed as it stands",
-    "warning": "Warnings: a score needs a companion",
+    "warning": "Warnings: read scores with these in mind",
     "note": "Notes",
 }
 
@@ -74,11 +85,13 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
             for side, labelled in parts.labelled.items()
         }
         parts = replace(parts, labelled=read)
+    parts, blank = annotated(parts)
     checks: list[Callable[[], Iterator[Finding]]] = [partial(check, parts) for check in FAST]
     if not fast:
         checks += [partial(near_duplicates, parts), partial(artefacts, parts, seed), partial(one_text, parts, seed)]
         checks += [partial(gap, parts, seed)]
-    findings = ordered(finding for check in progress(checks, "audit", len(checks), "check") for finding in check())
+    found = (finding for check in progress(checks, "audit", len(checks), "check") for finding in check())
+    findings = ordered([*blank, *found])
     result = Audit(
         parts.domains["source"],
         parts.domains["target"],
@@ -92,12 +105,32 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
     return replace(result, verdict=message)
 
 
+def annotated(parts: Parts) -> tuple[Parts, list[Finding]]:
+    """The parts without texts that lack a label among texts that have one, as training leaves them; and how many."""
+    findings, lacking = list[Finding](), set[str]()
+    for part in (part for side in parts.labelled.values() for part in side):
+        blank = [r for r in part.records if r.label is None and r.spans is None]
+        if blank and len(blank) < len(part.records):
+            where = [str(record.where) for record in blank[:EXAMPLES] if record.where]
+            findings.append(part.finding("labels", "warning", len(blank), "have no label, and are left out", where))
+            lacking |= {record.id for record in blank}
+
+    def kept(some: tuple[Part, ...]) -> tuple[Part, ...]:
+        return tuple(
+            replace(p, records=tuple(r for r in p.records if p.name == UNLABELLED or r.id not in lacking)) for p in some
+        )
+
+    if not lacking:
+        return parts, []
+    return replace(parts, texts=kept(parts.texts), labelled={s: kept(p) for s, p in parts.labelled.items()}), findings
+
+
 def headline(result: Audit) -> str:
     """How many findings of what severity, in a sentence."""
     severe, warnings = (sum(f.severity == severity for f in result.findings) for severity in SEVERITIES[:2])
     message = "nothing was found that would make a score mean something else than it says"
     if severe or warnings:
-        message = "scores can't be taken as they stand" if severe else "scores need companions"
+        message = "scores can't be taken as they stand" if severe else "read scores with its findings in mind"
         message += f" (severe findings: {severe}, warnings: {warnings})"
     return f"{result.source} → {result.target}: {message}."
 

@@ -59,7 +59,7 @@ def sample(cfg: DictConfig) -> str:
     return (
         f"{output}: {len(chosen)} of {len(texts)} texts; {output.with_suffix('.prompt.txt')}: the same as a prompt, "
         f"with {len(examples)} examples; learn from what comes back with adaptation=external_labels "
-        f"adaptation.external_labels.path=FILE, or measure with domadapt score"
+        f"adaptation.external_labels.path=FILE; to measure, label a run's fifty_to_label"
     )
 
 

@@ -60,8 +60,9 @@ def verb_help(verb: str, arguments: Sequence[str], usage: str) -> str:
         return "\n\n".join(texts)
     about = next((line.split(maxsplit=1)[1] for line in usage.splitlines() if line.split()[:1] == [verb]), "")
     composed = "train" if verb == "adapt" else verb
-    lines = [f"domadapt {verb} [overrides]      {about}", "", *_settings(composed)]
-    choices = dict(groups(composed))
+    words = "LABELLED NEW_TEXTS [overrides]" if verb == "adapt" else "[overrides]"
+    lines = [f"domadapt {verb} {words}      {about}", "", *_settings(composed)]
+    choices = dict(groups(composed)) | ({"adaptation": "recipe", "selection": "last"} if verb == "adapt" else {})
     if choices:
         lines += ["", f"Choices (`domadapt {verb} GROUP=OPTION --help` shows the settings of one; * is the default):"]
     for group, default in choices.items():
@@ -141,7 +142,9 @@ def user_error(error: BaseException, verb: str) -> str | None:
         extra = option.partition("_")[0]
         if group.startswith("hydra/") and extra in (metadata("domadapt").get_all("Provides-Extra") or ()):
             return f"{group.removeprefix('hydra/')}={option} is an extra: pip install 'domadapt[{extra}]'"
-        return f"{group}={option}: there is no such option; expected one of {', '.join(error.options)}"
+        close = get_close_matches(option, error.options, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        return f"{group}={option}: there is no such option; expected one of {', '.join(error.options)}{hint}"
     if isinstance(error, OverrideParseException):
         hint = "close every bracket; put text with special characters into quotes: \"setting='a=b, c'\""
         return f"{error.override}: {_flat(error)}; {hint}"

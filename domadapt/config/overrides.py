@@ -147,19 +147,29 @@ def parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def positional(verb: str, arguments: Sequence[str]) -> list[str]:
-    """`report runs/x` is short for `report runs=runs/x`, and `compare a b` for `compare model=a other=b`.
+    """`report runs/x` is short for `report runs=runs/x`, `compare a b` for `model=a other=b`; `audit a b` takes files.
 
     >>> positional("report", ["runs/x", "output=a.html"]), positional("compare", ["a", "b"])
     (["runs=['runs/x']", 'output=a.html'], ['model=a', 'other=b'])
     """
-    if verb not in ("report", "compare"):
+    if verb not in ("report", "compare", "audit"):
         return list(arguments)
     paths, rest = parted(arguments)
+    if verb == "audit":
+        if len(paths) not in (0, 2):
+            raise ValueError(f"expected two files, got {len(paths)}: domadapt audit LABELLED NEW_TEXTS [settings]")
+        return [*(my_files(*paths) if paths else []), *rest]
     if verb == "report":
         return [*([f"runs=[{','.join(map(quoted, paths))}]"] if paths else []), *rest]
     if len(paths) not in (0, 2):
         raise ValueError(f"expected two models, got {len(paths)}: domadapt compare RUN/source_only RUN input=FILE")
     return [*(f"{name}={path}" for name, path in zip(("model", "other"), paths, strict=False)), *rest]
+
+
+def my_files(source: str, target: str) -> list[str]:
+    """Settings of a labelled file and one of new texts."""
+    given = ["data=my_files", f"source.path={source}", f"target.path={target}"]
+    return given + [f"{side}.name={name}" for side, name in file_names(source, target).items()]
 
 
 def file_names(source: str, target: str) -> dict[str, str]:
@@ -181,7 +191,7 @@ def adapting(arguments: Sequence[str]) -> list[str]:
     >>> adapting(["a.csv", "b/new.txt", "seed=2"])[:3]
     ['data=my_files', 'source.path=a.csv', 'target.path=b/new.txt']
     >>> adapting(["a.csv", "b/new.txt", "seed=2"])[3:]
-    ['adaptation=recipe', 'source.name=a', 'target.name=new', "paths.run='b/new_adapted'", 'seed=2']
+    ['source.name=a', 'target.name=new', 'adaptation=recipe', "paths.run='b/new_adapted'", 'seed=2']
     """
     paths, rest = parted(arguments)
     if {"-m", "--multirun"} & {*rest}:
@@ -192,8 +202,7 @@ def adapting(arguments: Sequence[str]) -> list[str]:
         raise ValueError(f"expected two files, got {len(paths) or 'none'}: {usage}")
     source, target = paths
     set_already = {word.partition("=")[0].lstrip("+").removeprefix("data.") for word in rest}
-    given = ["data=my_files", f"source.path={source}", f"target.path={target}", "adaptation=recipe"]
-    given += [f"{side}.name={name}" for side, name in file_names(source, target).items()]
+    given = [*my_files(source, target), "adaptation=recipe"]
     if not {"paths.run", "paths.runs"} & set_already:
         beside = "new_texts" if target == "-" else str(Path(target).with_suffix(""))
         given.append(f"paths.run={quoted(f'{beside}_adapted')}")

@@ -62,9 +62,8 @@ def read_description(folder: Path) -> Description:
 
     path = folder / NAME
     if not path.is_file():
-        raise ValueError(
-            f"{folder}: not a model folder (no {NAME} in it); give a run's model/ folder (runs of floor=... have none)"
-        )
+        why = f"no {NAME} in it; runs of floor=... have none" if folder.exists() else "there is no such folder"
+        raise ValueError(f"{folder}: not a model folder ({why}); give a run's folder, or the model/ in it")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -185,6 +185,11 @@ def _coded(text: str) -> str:
     return code(core) + text[len(core) :]
 
 
+def _command(text: str) -> str:
+    """A line that can be typed is code as a whole."""
+    return code(text) if text.startswith("domadapt ") else harmless(text)
+
+
 def code(text: str) -> str:
     """A code span that its content can't leave.
 
@@ -222,7 +227,7 @@ def _block(block: Block) -> Iterable[str]:
         case Facts(sentence, items):
             return [
                 *([f"**{harmless(sentence)}**", ""] if sentence else []),
-                *(f"- {harmless(name)}: {harmless(value)}" for name, value in items),
+                *(f"- {harmless(name)}: {_command(value)}" for name, value in items),
             ]
         case Folded(title, blocks):
             return _folded(title, [part for block in blocks for part in (*_block(block), "")])

@@ -32,6 +32,7 @@ from domadapt.utils.text import visible
 WIDTH = 110
 SHOWN = 6  # words of a kind on a terminal
 FEW = 3  # texts below a heading on a terminal
+FEW_DEV = 30  # held-out texts below which thresholds tell nothing
 CHANGES = 8  # words that are shown of each kind of change
 SOURCE_ONLY = "source_only"
 MOST = 6  # models of a pair that are shown in full, one seed of each method
@@ -123,7 +124,8 @@ def kinds_table(card: TargetCard, words: int = 10) -> Table:
 
 def threshold_table(card: TargetCard) -> Iterator[Table]:
     """What held-out texts of the source show from a confidence on, where the model has kept it."""
-    if about := source_dev(Path(card.model)):
+    about = source_dev(Path(card.model))
+    if about and about["texts"] >= FEW_DEV:
         title = f"Precision, recall on {counted(about['texts'], 'held-out text')} of {card.source}, by threshold="
 
         def cell(item: tuple[str, Any], limit: float) -> str:

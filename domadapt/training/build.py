@@ -145,8 +145,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
         )
     before = source_only(cfg)
     cached, made = parse_cache(cfg, domains), make_parser(cfg.parser, domains)
-    readers = [n for n, m in methods.items() if task.kind in m.tasks and m.reads & {*TREES, "corpus_parses"}]
-    refuse_foreign_trees(readers, domains, made.name)
+    refuse_foreign_trees(tree_readers(methods, task), domains, made.name)
     session = Session(
         domains=domains,
         task=task,
@@ -193,10 +192,25 @@ def parse_cache(cfg: DictConfig, domains: Domains) -> Any:
     return make_parser(cfg.parser, domains, folder_of(cfg, "cache"))
 
 
+def refuse_early(cfg: DictConfig) -> None:
+    """Refuse what :func:`build` would of a run's texts, before the source-only network it learns from is trained."""
+    problem = read_problem(cfg)
+    parser = make_parser(cfg.parser, problem.domains)
+    refuse_foreign_trees(tree_readers(make_methods(cfg), problem.task), problem.domains, parser.name)
+
+
+def tree_readers(methods: Mapping[str, Method], task: Task) -> list[str]:
+    """Names of the methods that read trees of the target's texts."""
+    return [n for n, m in methods.items() if task.kind in m.tasks and m.reads & {*TREES, "corpus_parses"}]
+
+
 def refuse_foreign_trees(readers: Sequence[str], domains: Domains, parser: str) -> None:
     """Refuse what reads trees of target text which an English pipeline would make of another language."""
     if readers and (message := foreign((text.text for text in domains.unlabelled.texts[:READ]), parser)):
-        raise ValueError(f"{', '.join(readers)}: reads trees of {domains.target}, and {message}; or leave it out")
+        raise ValueError(
+            f"{', '.join(readers)}: reads trees of {domains.target}, and {message}; or leave it out: "
+            "backbone=multilingual adaptation=self_training"
+        )
 
 
 def make_rules(cfg: DictConfig) -> PathRules | None:

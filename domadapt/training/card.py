@@ -13,7 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from domadapt.analysis.expected import FEW
 from domadapt.auditing.audit import Audit, audit, write_audit
+from domadapt.config.overrides import adapting
 from domadapt.config.resolvers import own_files
 from domadapt.data.batches import Truncation
 from domadapt.data.domains import UnlabelledText
@@ -38,7 +40,8 @@ FELL = 0.1  # of a score of source dev, from its best epoch to the one that is k
 TO_LABEL = 50
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
-FEW_STEPS, FEW_DEV, CUT = 100, 30, 0.1  # below or above which a warning is due
+FEW_STEPS, FEW_DEV, CUT = 100, FEW, 0.1  # below or above which a warning is due
+FEW_LABELLED, FEW_TARGET = 371, 430  # texts of the smallest domains that the recipe was measured on
 UNLIKE = ("vocabulary", "shift", "preparation")  # kinds of an audit's findings that set target and source apart
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 
@@ -249,6 +252,9 @@ def _warnings(
     """The others, the weightiest first, each with what to type."""
     total, texts = sum(kind.count for kind in kinds), len(session.domains.unlabelled.texts)
     look = COMPARE if session.source_only else ""
+    if (dev := len(session.domains.source_dev)) < FEW_DEV:
+        few = f"source dev has {dev} texts, too few to expect a score from: label some of the target's"
+        yield CardWarning(few, "domadapt score model={run} input=LABELLED")
     never = [repr(kind.name) for kind in kinds if not kind.count]
     if session.task.kind == "sequence":
         one = list(one_class({kind.name: kind.count for kind in kinds}, "target texts"))
@@ -258,7 +264,8 @@ def _warnings(
         always = known.most_common(1)[0]
         if metrics.source_dev.get("accuracy", 1.0) <= always[1] / known.total():
             right = f"on source dev the model is right no more often than one that always says {always[0]!r}"
-            yield CardWarning(right, _again(metrics, "trainer.epochs", 2 * len(metrics.curve)))
+            more = max(3 * FEW_STEPS, 2 * metrics.curve[-1].step)
+            yield CardWarning(right, _again(metrics, "trainer.min_steps", more))
     elif not total:
         yield CardWarning(f"no span is found in any of {texts} target texts", look)
     elif never:
@@ -280,8 +287,10 @@ def _warnings(
             files = [f"{name}={value}" for name, value in given if value is not None]
             whole = shlex.join(["domadapt", "audit", "data=my_files", *files]) if files else ""
             yield CardWarning(f"target unlike source: {finding.text}", whole)
-    if len(session.domains.source_dev) < FEW_DEV:
-        yield CardWarning(f"source dev has {len(session.domains.source_dev)} texts: its score is a rough one")
+    labelled = len(session.domains.source_records)
+    for name, count, least in (("labelled", labelled, FEW_LABELLED), ("target", texts, FEW_TARGET)):
+        if session.source_only and count < least:
+            yield CardWarning(f"{count} {name} texts: adapting has never been measured with fewer than {least}")
 
 
 def _again(metrics: Metrics, setting: str, value: int) -> str:
@@ -290,6 +299,11 @@ def _again(metrics: Metrics, setting: str, value: int) -> str:
     words = command if command[:2] == ["domadapt", "train"] else ["domadapt", "train", "..."]
     kept = [word for word in words if not word.startswith((f"{setting}=", "paths.run="))]
     folder = " paths.run={run}_again" if any(word.startswith("paths.run=") for word in words) else ""
+    given = dict(word.partition("=")[::2] for word in kept)
+    files = [given.get(f"{side}.path", "") for side in ("source", "target")]
+    short = [word for word in adapting(files) if not word.startswith("paths.run=")] if all(files) else []
+    if short and {*short} <= {*kept}:  # as it was most likely typed
+        kept = ["domadapt", "adapt", *files, *(word for word in kept[2:] if word not in short)]
     return f"{shlex.join(kept)} {setting}={value}{folder}"
 
 

@@ -49,6 +49,8 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
         log.info(FINISHED, folder)
         return metrics
     if (before := build.source_only(cfg)) is not None:
+        build.refuse_early(cfg)
+        log.info("two networks are trained: first the source-only one, then the adapted one")
         train(before)
     for name in FILES:
         refuse_overwriting(folder / name, files_named(config.values["data"]), "paths.run")

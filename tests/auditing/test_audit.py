@@ -113,3 +113,16 @@ def test_a_task_chooses_the_annotation(tmp_path: Path) -> None:
     assert "terms" not in {f.kind for f in labels.findings}
     assert [any("Cramér" in f.text for f in found.findings) for found in (labels, spans)] == [True, False]
     assert not (tmp_path / "audit.json").exists()
+
+
+def test_texts_without_a_label_among_labelled_ones_are_told_and_left_out(tmp_path: Path, command: Command) -> None:
+    rows = records("camera", 40)
+    lines = [f'"{row["text"]}",{row["label"] if place % 4 else ""}' for place, row in enumerate(rows)]
+    (tmp_path / "half.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+    (tmp_path / "new.txt").write_text("".join(row["text"] + "\n" for row in records("laptop", 30, 5)))
+    code, out, err = command("audit", "half.csv", "new.txt")
+    assert code == 0, err
+    assert "have no label, and are left out" in out and "half.csv:2" in out
+    counted = [int(line.split()[2]) for line in out.splitlines() if line.startswith(("  source train", "  source dev"))]
+    assert sum(counted) == 30
+    assert command("audit", "half.csv")[0] == 2
