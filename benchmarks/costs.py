@@ -55,7 +55,7 @@ def steps(session: Session) -> list[StepBatches]:
     found = []
     for start in range(0, BATCH * STEPS, BATCH):
         part = slice(start, start + BATCH)
-        target = session.collator(session.target[part]) if session.reads_target else None
+        target = session.collator(session.target[part]) if session.reads("target") else None
         found.append(StepBatches(session.collator(session.source[part]), target))
     return found
 

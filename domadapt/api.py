@@ -10,16 +10,15 @@ from domadapt.inference.description import starting_from
 
 
 def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None, **settings: Any) -> dict[str, Any]:
-    """Run one cell: ``train(["injection=lisa"], seed=2)``; see :func:`domadapt.training.cell.train`.
+    """Run one cell: ``train(["injection=lisa"], seed=2)``; gives the content of ``metrics.json``.
+
+    See :func:`domadapt.training.cell.train`.
 
     Args:
         source, target: the labelled data and the target's texts, held by the program: a path, a list of texts, of
             (text, label) or (text, spans) pairs or of dicts, a DataFrame, or a dataset of `datasets`. What is no file
             is written to one, below ``paths.cache``. ``source.text=review`` and the like name columns, as for files.
         settings: as overrides; ``model="runs/mine"`` goes on from a saved model's encoder and head.
-
-    Returns:
-        The content of ``metrics.json``.
     """
     from domadapt.training.cell import train as run
 
@@ -48,11 +47,7 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
 def adapt(source: Any, target: Any, overrides: Sequence[str] = (), **settings: Any) -> dict[str, Any]:
     """The recipe on your own data: ``adapt("labelled.csv", "new_domain.txt", seed=2)`` is ``domadapt adapt``.
 
-    Args:
-        source, target: as of :func:`train`. Beside a target file its folder is made, ``new_domain_adapted``.
-
-    Returns:
-        The content of ``metrics.json``.
+    As of :func:`train`; beside a target file its folder is made, ``new_domain_adapted``.
     """
     from domadapt.config.overrides import file_names, quoted
 
@@ -75,8 +70,7 @@ def benchmark(overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
 def audit(overrides: Sequence[str] = ()) -> Any:
     """Look for what is wrong with corpora: ``audit(["data=aspect_opinion", "data.pair=laptops_to_device"])``.
 
-    Returns:
-        The :class:`~domadapt.auditing.audit.Audit`; no file is written unless ``output=`` is given.
+    Gives the :class:`~domadapt.auditing.audit.Audit`; no file is written unless ``output=`` is given.
     """
     from domadapt.auditing.audit import run
 
@@ -86,14 +80,9 @@ def audit(overrides: Sequence[str] = ()) -> Any:
 def parse(
     texts: Iterable[str], parser: str = "shipped", cache: str | Path | None = None, processes: int = 1
 ) -> Iterator[Any]:
-    """Parse a stream of texts, through a cache if a folder is given.
+    """Parse a stream of texts, through a cache if a folder is given: one :class:`~domadapt.syntax.parser.Parse` each.
 
-    Args:
-        texts: one string each.
-        parser: ``shipped``, or the name of an installed spaCy pipeline.
-
-    Returns:
-        One :class:`~domadapt.syntax.parser.Parse` a text, in order.
+    The parser is ``shipped``, or the name of an installed spaCy pipeline.
 
     >>> [parse.relations for parse in parse(["It works."])][0][0]
     'nsubj'
@@ -109,14 +98,9 @@ def parse(
 
 
 def predict(model: str | Path, texts: Iterable[str]) -> list[Any]:
-    """Label texts with a trained model; :func:`domadapt.load` keeps it in memory for more calls.
+    """Label texts with the model of a run's folder, in order: one :class:`~domadapt.tasks.task.Prediction` each.
 
-    Args:
-        model: a run's folder, or the ``model/`` in it.
-        texts: one string each.
-
-    Returns:
-        One :class:`~domadapt.tasks.task.Prediction` a text, in order.
+    :func:`domadapt.load` keeps it in memory for more calls.
     """
     from domadapt.inference.model import load
 

@@ -10,8 +10,7 @@ import pytest
 import torch
 import transformers
 
-from domadapt.methods.heads import mass_loss
-from domadapt.methods.injection.attention_supervision import AttentionSupervision
+from domadapt.methods.injection.attention_supervision import AttentionSupervision, mass_loss
 from domadapt.methods.injection.extra_head import ExtraHead
 from domadapt.methods.injection.lisa import Lisa
 from domadapt.methods.injection.tree_bias import TreeBias

@@ -111,7 +111,7 @@ def test_the_report_shows_the_card_in_place_of_a_score(run: Run) -> None:
 def test_the_command_line_ends_with_the_card(run: Run, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, metrics = run
     cfg = compose("train", ["data=hotel_laptop", f"paths.run={folder}/run"])
-    monkeypatch.setattr("domadapt.runs.status.finished", lambda _: metrics)
+    monkeypatch.setattr("domadapt.runs.status.finished", lambda *_: metrics)
     monkeypatch.setattr("domadapt.benchmarking.launching.searching", lambda: False)  # Hydra is not there to be asked
     cli.train(cfg, [])
     assert "3 predictions, drawn at random:" in capsys.readouterr().out

@@ -80,7 +80,11 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
         for switch, rows in parts.items()
     }
     on = drawn.pop(None)
-    effects = {switch: _effect(on, off) for switch, off in drawn.items() if switch is not None}
+    effects: dict[Switch, Effect] = {}
+    for switch, off in ((switch, off) for switch, off in drawn.items() if switch is not None):
+        change = off - on
+        low, high = np.quantile(change[1:], [OUTSIDE / 2, 1 - OUTSIDE / 2])
+        effects[switch] = Effect(*(round(float(x), 6) for x in (change[0], low, high)))
     return SideEffects(
         len(side.scored),
         round(float(on[0]), 6),
@@ -145,9 +149,3 @@ def resampled(kinds: dict[str, Counts], name: str, average: str, seed: int) -> A
     often = random.multinomial(size, chances, RESAMPLES) if size else np.zeros((RESAMPLES, 0))
     weights = np.concatenate([np.ones((1, size)), often])
     return headline(np.stack([one.sums(weights) for one in kinds.values()]), name, average)
-
-
-def _effect(on: Array, off: Array) -> Effect:
-    change = off - on
-    low, high = np.quantile(change[1:], [OUTSIDE / 2, 1 - OUTSIDE / 2])
-    return Effect(*(round(float(x), 6) for x in (change[0], low, high)))

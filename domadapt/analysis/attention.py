@@ -1,7 +1,7 @@
 """Attention: read from a model, and against trees."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,26 +69,19 @@ def syntax_layer(model: Path) -> int | None:
 def recorded(encoder: Any, layers: Iterable[int]) -> Iterator[list[Any]]:
     """Within it, weights of these layers of an encoder are kept, in their order; whoever reads them clears the list."""
     kept: list[Any] = []
-    with ExitStack() as stack:
-        for layer in layers:
-            stack.enter_context(encoder.hooked(layer, keeper(kept)))
-        yield kept
-
-
-def keeper(kept: list[Any]) -> Callable[[Any], Any]:
-    """A hook that appends a layer's weights, (batch, heads, pieces, pieces), at each call.
-
-    Attention is linear in its values, whatever computes it. With the identity for values, what comes out are the
-    weights: of stock attention and of any injection's hook alike.
-    """
 
     def keep(call: Any) -> Any:
+        # Attention is linear in its values, whatever computes it. With the identity for values, what comes out are the
+        # weights, (batch, heads, pieces, pieces): of stock attention and of any injection's hook alike.
         identity = torch.eye(call.key.shape[2], dtype=call.value.dtype, device=call.value.device)
         weights = call.inner(value=identity.expand(*call.key.shape[:3], -1), dropout=0.0)
         kept.append(weights.transpose(1, 2))
         return call.inner()
 
-    return keep
+    with ExitStack() as stack:
+        for layer in layers:
+            stack.enter_context(encoder.hooked(layer, keep))
+        yield kept
 
 
 def by_words(pieces: Maps, piece_words: Places, words: int) -> Maps:

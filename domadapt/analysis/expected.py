@@ -51,11 +51,6 @@ def counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, 
     """Counts of a model's rows, by kind: of words with BIO tags where ``rows.o_class`` is 0, else of texts.
 
     What is right is counted by ``rows.classes`` if these are labels, else expected.
-
-    >>> sure, none = np.array([[0.75, 0.25], [0.5, 0.5]], np.float32), np.zeros(2, np.int64)
-    >>> result = counts(Predicted(sure, none, np.array([0, 1]), none, none - 1), ["bad", "good"], labelled=False)
-    >>> {kind: one.sums(np.ones(2)).tolist() for kind, one in result.items()}
-    {'bad': [2.0, 1.25, 1.25], 'good': [0.0, 0.0, 0.75]}
     """
     order = np.lexsort((rows.words, rows.texts))
     _, texts = np.unique(rows.texts[order], return_inverse=True)

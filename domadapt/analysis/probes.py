@@ -29,23 +29,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TreeScores:
-    """How well predicted distances between words, and predicted depths, tell a sentence's tree.
+    """How well predicted distances between words, and predicted depths, tell a sentence's tree, punctuation aside.
 
     The scores of Hewitt & Manning 2019 (https://aclanthology.org/N19-1419).
-
-    Attributes:
-        uuas: share of arcs, punctuation aside, that are in the minimum spanning tree of the predicted distances.
-        distance: Spearman's correlation of predicted and true distances from each word, mean of its means a length.
-        root: share of sentences whose root has the least predicted depth of all words, punctuation aside.
-        depth: Spearman's correlation of predicted and true depths, mean of its means a length.
-        trees: how many sentences that is of.
     """
 
-    uuas: float
-    distance: float
-    root: float
-    depth: float
-    trees: int
+    uuas: float  #: share of arcs that are in the minimum spanning tree of predicted distances
+    distance: float  #: Spearman's correlation with the true ones from each word, mean of its means a length
+    root: float  #: share of sentences whose root has the least predicted depth of all words
+    depth: float  #: Spearman's correlation with the true ones, mean of its means a length
+    trees: int  #: how many sentences that is of
 
 
 def linear(trees: Sequence[Tree]) -> TreeScores:
@@ -104,13 +97,10 @@ class Probe:
     Hewitt & Manning 2019. One map for distances, |B(h_i - h_j)|² ≈ arcs between i and j, one for depths, |B h_i|² ≈
     arcs to the root, of rank k, by the mean absolute error, each sentence by its own size. What they recover is the
     parser's tree: on text that it parses wrongly, a better encoder scores lower.
-
-    Attributes:
-        distance, depth: (width, rank).
     """
 
-    distance: Tensor
-    depth: Tensor
+    distance: Tensor  #: (width, rank)
+    depth: Tensor  #: likewise
 
     def distances(self, states: Tensor) -> Tensor:
         """(..., n, n) predicted distances from (..., n, width)."""

@@ -31,26 +31,18 @@ class Compared:
     Two numbers of different kinds. Overlap asks how much of the target the source has ever shown; divergence, how far
     shares differ. Both depend on how much text there is, so each has its control: the same of every other source text
     against the rest. A half has fewer items than the whole, so that overlap is not flattered.
-
-    Attributes:
-        types, tokens: share of the target's different items, and of their occurrences, that the source has too.
-        divergence: Jensen and Shannon's, of the shares of items, in bits: 0 for the same, 1 for nothing in common.
-        types_within, tokens_within, divergence_within: the control.
-        different, occurrences: the target's.
-        new: its commonest that the source lacks.
-        moved: (item, share in the source, share in the target) of those whose shares differ most.
     """
 
-    types: float
-    tokens: float
-    divergence: float
-    types_within: float | None
+    types: float  #: share of the target's different items that the source has, too
+    tokens: float  #: the same of all their occurrences
+    divergence: float  #: Jensen and Shannon's, of the shares of items, in bits: 0 for the same, 1 for nothing in common
+    types_within: float | None  #: the control, as the next two
     tokens_within: float | None
     divergence_within: float | None
-    different: int
+    different: int  #: the target's items
     occurrences: int
-    new: tuple[str, ...]
-    moved: tuple[tuple[str, float, float], ...]
+    new: tuple[str, ...]  #: the target's commonest that the source lacks
+    moved: tuple[tuple[str, float, float], ...]  #: (item, share in the source, in the target), of the largest changes
 
 
 def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> Compared | None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +18,12 @@ from domadapt.data.records import Record
 from domadapt.data.texts import lower_in_place, lowercased
 from domadapt.inference.description import NAME, model_folder, read_description
 from domadapt.inference.model import load
-from domadapt.methods.session import Session
+from domadapt.methods.session import Session, drawn
 from domadapt.models.attention import UnreachableAttention
 from domadapt.models.pretrained import UnreadableLayer, refuse_turned
 from domadapt.syntax.alignment import pool_words
 from domadapt.syntax.parser import SILENT, Parse, Parser, Text
 
-T = TypeVar("T")
 MODELS, SIDES = ("before", "after"), ("source", "target")
 
 
@@ -86,7 +85,6 @@ def subject(
 
     The target's test is opened: nothing is trained or chosen by what is found here.
     """
-    refuse_without_attention(model)
     folder = model_folder(model)
     backbone = read_description(folder).backbone
     loaded = load(folder, device, "32", trust_code)
@@ -135,12 +133,6 @@ def subject(
     source, other = sides
     names = str(model), str(backbone["name"]), str(backbone.get("trainable", "all"))
     return Subject(before, after, source, other, parser, batch_size, seed, *names, *_closed(encoder))
-
-
-def drawn(items: Sequence[T], most: int, seed: int) -> list[T]:
-    """At most so many, in their order, the same for the same seed."""
-    chosen = np.random.default_rng(seed).permutation(len(items))[: min(most, len(items))]
-    return [items[i] for i in sorted(chosen.tolist())]
 
 
 def _annotated(kind: str, records: Sequence[Record]) -> list[Record]:

@@ -46,22 +46,15 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What an audit found.
-
-    Attributes:
-        parts: number of texts of each part.
-        surfaces: share of cased and of tokenised texts of each part.
-        mended: what the readers mended or left out, counted.
-        verdict: in words, each severe finding and each warning, worst first.
-    """
+    """What an audit found."""
 
     source: str
     target: str
-    parts: dict[str, int]
-    surfaces: dict[str, dict[str, float]]
+    parts: dict[str, int]  #: number of texts of each part
+    surfaces: dict[str, dict[str, float]]  #: share of cased and of tokenised texts of each part
     findings: tuple[Finding, ...]
-    mended: dict[str, int] = field(default_factory=dict)
-    verdict: str = ""
+    mended: dict[str, int] = field(default_factory=dict)  #: what the readers mended or left out, counted
+    verdict: str = ""  #: in words: severe findings and warnings, worst first
     seconds: float = 0.0
 
 
@@ -187,19 +180,11 @@ def run(cfg: DictConfig) -> Audit:
     """Audit the corpora of a configuration, and write ``audit.json`` if a file is named."""
     if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
-    output = None if cfg.output is None else Path(str(cfg.output))
     domains: Domains = make(cfg.data)
-    if output is not None:
-        refuse_overwriting(output, files_named(to_builtin(cfg.data)))
+    refuse_overwriting(cfg.output, files_named(to_builtin(cfg.data)))
     task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
     kind = None if task is None or task.get("_target_") == AUTO else make(task).kind
     found = audit(domains, kind, cfg.seed)
-    if output is not None:
-        write_audit(found, output, to_builtin(cfg))
+    if cfg.output is not None:
+        write_audit(found, str(cfg.output), to_builtin(cfg))
     return found
-
-
-def audit_corpora(cfg: DictConfig) -> str:
-    """The findings for a terminal, and where they were written."""
-    text = text_audit(run(cfg))
-    return text if cfg.output is None else f"{text}\n\nwritten to {cfg.output}"

@@ -19,22 +19,14 @@ UNLABELLED, TEST, TARGET_TRAIN = "target unlabelled", "target test", "target tra
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing found.
-
-    Attributes:
-        severity: ``severe`` (a score can't be believed as it stands), ``warning`` (it needs a companion: a clean score,
-            a macro F1, a lower-cased run) or ``note``.
-        weight: 0 to 1, orders findings of one severity: the share of texts, or the size of the effect.
-        text: what was found, and what to do about it.
-        examples: short, with control and direction-changing characters written out.
-    """
+    """One thing found."""
 
     kind: str
-    severity: str
-    weight: float
-    text: str
+    severity: str  #: ``severe`` (a score can't be believed), ``warning`` (it needs a companion) or ``note``
+    weight: float  #: 0 to 1, orders findings of one severity: the share of texts, or the size of the effect
+    text: str  #: what was found, and what to do about it
     numbers: dict[str, float] = field(default_factory=dict)
-    examples: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()  #: short, with control characters written out
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:

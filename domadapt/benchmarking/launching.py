@@ -75,15 +75,9 @@ QUIET = ("hydra.hydra_logging.root=null", "hydra.job_logging.root=null")
 
 @dataclass(frozen=True)
 class Job:
-    """What a launcher calls with each composed ``train.yaml``, here or in a process of its own.
+    """What a launcher calls with each composed ``train.yaml``, here or in a process of its own."""
 
-    Args:
-        wait: for cells that another process is at.
-        arguments: the command's, which metrics.json quotes.
-        parent: the launching process.
-    """
-
-    wait: bool = True
+    wait: bool = True  #: for cells that another process is at
     arguments: tuple[str, ...] = field(default_factory=lambda: tuple(sys.argv[1:]))
     parent: int = field(default_factory=os.getpid)
 
@@ -109,15 +103,11 @@ class Job:
 
 
 def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> list[dict[str, Any] | Exception]:
-    """Run `domadapt train` once for each list of overrides.
+    """Run `domadapt train` once for each list of overrides; numbers of jobs begin at ``first``.
 
     The first job's configuration says which launcher takes them all: ``launcher=joblib``,
     ``hydra.launcher.n_jobs=2``. Inside a verb, ``--config-dir`` and the verb's ``hydra.…`` settings hold for the jobs.
-
-    Args:
-        jobs: the overrides of each.
-        first: number of the first job, for launchers that number them.
-        wait: for cells that another process is at; False returns :class:`~domadapt.runs.status.Busy` for them.
+    Cells that another process is at are waited for, or give :class:`~domadapt.runs.status.Busy`.
 
     Returns:
         For each job, in order, the content of its metrics.json, or the exception that ended it. Where the launcher

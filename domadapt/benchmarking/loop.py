@@ -17,7 +17,7 @@ from hydra.core.utils import configure_log
 from omegaconf import DictConfig, OmegaConf
 
 from domadapt.benchmarking.launching import jobs_at_once, launch
-from domadapt.benchmarking.plan import FINISHED, PlannedCell, cells, check, duration, one_each, plan
+from domadapt.benchmarking.plan import FINISHED, PlannedCell, cells, check, one_each, plan
 from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.reporting.tables import text_table
 from domadapt.runs.groups import distinct, flat, settings, typed
@@ -26,16 +26,14 @@ from domadapt.runs.metrics import Metrics
 from domadapt.runs.status import Busy, read_status
 from domadapt.training.sharing import forget_networks
 from domadapt.utils.redact import guard_logs, redact, redacted
+from domadapt.utils.text import duration
 
 log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks at the cells
 
 
 def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Run every cell of a composed ``benchmark.yaml`` that is not finished, then print the table.
-
-    Returns:
-        Metrics of the cells that succeeded.
+    """Run every cell of a composed ``benchmark.yaml`` that is not finished; metrics of those that succeeded.
 
     Raises:
         RuntimeError: some cells failed, which stops no other; says which and why.
@@ -52,8 +50,7 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
 def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeError | None]:
     """Print the plan, run the cells that are not finished, print the table.
 
-    Returns:
-        Metrics of the cells that succeeded, and an error that says which cells failed and why; None if none did.
+    Metrics of the cells that succeeded, and an error that says which cells failed and why; None if none did.
     """
     check(todo)
     at_once, launcher = jobs_at_once(todo[0].overrides)
@@ -76,11 +73,7 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
 
 
 class Watch:
-    """While the block runs, tell of each cell how it ended, and how many are left; read from the cells' folders.
-
-    Attributes:
-        ended: by folder, the metrics of the cells that finished since the block began.
-    """
+    """While the block runs, tell of each cell how it ended, and how many are left; read from the cells' folders."""
 
     def __init__(self, todo: Sequence[PlannedCell]) -> None:
         self.todo = [cell for cell in todo if cell.metrics() is None]
@@ -128,8 +121,7 @@ class Watch:
 def run(todo: Sequence[PlannedCell]) -> list[tuple[PlannedCell, Exception]]:
     """Run the unfinished cells in their order; those that another process is at come last, and are waited for.
 
-    Returns:
-        The cells that failed, with their errors.
+    The cells that failed, with their errors.
     """
     waiting = [cell for cell in todo if cell.state() != FINISHED]
     results = launch([cell.overrides for cell in waiting], wait=False)

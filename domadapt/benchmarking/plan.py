@@ -19,6 +19,7 @@ from domadapt.runs.groups import read_metrics
 from domadapt.runs.key import cell_key, folder_of, run_folder
 from domadapt.runs.status import read_results, read_status
 from domadapt.training.build import check_parts
+from domadapt.utils.text import duration
 
 FINISHED, STARTED, WAITING = "finished", "started", "waiting"
 
@@ -92,7 +93,8 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
     for pair in cfg.benchmark.get("pairs") or [None]:
         for method in only:
             regret = "trainer.regret=true"  # the report has a table of it
-            own = (f"experiment={cfg.benchmark.experiment}", regret, *_listed(pair), *methods[method], *common)
+            given = [lengthen(override) for override in ([pair] if isinstance(pair, str) else pair or [])]
+            own = (f"experiment={cfg.benchmark.experiment}", regret, *given, *methods[method], *common)
             config = compose("train", [*own, f"seed={cfg.benchmark.seeds[0]}"])
             composed.append((str(method), *_called(str(method), own, to_builtin(config))))
     return one_each(
@@ -123,13 +125,6 @@ def one_each(todo: list[PlannedCell]) -> list[PlannedCell]:
         names = ", ".join(cell.name for cell in todo if runs[cell.key] > 1)
         raise ValueError(f"{names} are one and the same run ({twice[0]}); drop one, or change its settings")
     return todo
-
-
-def _listed(pair: Any) -> list[str]:
-    """A pair's overrides: none, one, or a list."""
-    if pair is None:
-        return []
-    return [lengthen(override) for override in ([pair] if isinstance(pair, str) else pair)]
 
 
 def estimate(todo: Sequence[PlannedCell]) -> list[float]:
@@ -182,18 +177,6 @@ def shared(cache: Path) -> str:
     found = [words.format(len(list(cache.glob(pattern)))) for words, pattern in kinds.items()]
     size = sum(path.stat().st_size for path in cache.glob("*") if path.is_file())
     return f"{', '.join(found)}, {size / 1e6:.0f} MB in {cache}"
-
-
-def duration(seconds: float) -> str:
-    """For people.
-
-    >>> duration(40), duration(600), duration(8000)
-    ('40 s', '10 min', '2 h 13 min')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def check(todo: Sequence[PlannedCell]) -> None:

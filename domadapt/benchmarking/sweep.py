@@ -11,11 +11,7 @@ from omegaconf import DictConfig
 
 
 class Swept(BaseException):
-    """The grid has been run, and Hydra shall not run it again. It makes mere warnings of a callback's Exceptions.
-
-    Args:
-        error: what `domadapt train -m` ends with, or None.
-    """
+    """The grid has been run, and Hydra shall not run it again. It makes mere warnings of a callback's Exceptions."""
 
     def __init__(self, error: Exception | None) -> None:
         super().__init__(error)
@@ -23,11 +19,7 @@ class Swept(BaseException):
 
 
 class Sweep(Callback):
-    """Hydra calls it before a sweep; set in ``train.yaml``.
-
-    Attributes:
-        command: the user's arguments, which metrics.json quotes. Those in ``sys.argv`` have been changed for Hydra.
-    """
+    """Hydra calls it before a sweep; set in ``train.yaml``."""
 
     command: ClassVar[tuple[str, ...]] = ()
 

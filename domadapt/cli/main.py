@@ -128,7 +128,8 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
             return call(verb, cfg, overrides)
 
     words.check_utf8(arguments)
-    arguments = [one if verb in PLAIN and words.free_text(one) else hidden([one])[0] for one in arguments]
+    free = [verb in PLAIN and one.partition("=")[0].lstrip("+") in words.FREE_TEXT for one in arguments]
+    arguments = [one if as_is else hidden([one])[0] for one, as_is in zip(arguments, free, strict=True)]
     called = verb
     if verb == "adapt":
         verb, arguments = "train", ["train", *words.adapting(arguments[1:])]

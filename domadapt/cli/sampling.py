@@ -13,9 +13,8 @@ from omegaconf import DictConfig
 
 from domadapt.cli.verbs import column, loaded
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.readers import read
+from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
-from domadapt.data.streams import open_texts
 from domadapt.data.texts import identity
 from domadapt.inference.description import model_folder, read_description
 from domadapt.utils.files import write_atomic
@@ -71,11 +70,7 @@ def _examples(path: Path, format: str | None) -> list[Record]:
 
 
 def spread(features: Any, weights: Any, count: int) -> list[int]:
-    """Numbers of texts, each the farthest from those before it, distance counting by weight.
-
-    Args:
-        features: (texts, width).
-        weights: (texts,).
+    """Numbers of texts, each the farthest from those before it; (texts, width), distance counting by (texts,) weight.
 
     >>> spread(np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.6, 0.8]]), np.array([0.9, 0.8, 0.5, 0.4]), 3)
     [0, 2, 3]

@@ -9,9 +9,8 @@ from omegaconf import DictConfig
 
 from domadapt.cli.verbs import column, json_lines, loaded
 from domadapt.data.domains import TargetUnlabelled
-from domadapt.data.readers import read
+from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
-from domadapt.data.streams import open_texts
 from domadapt.inference.description import model_folder, read_description
 from domadapt.runs.target_card import read_card
 from domadapt.utils.files import refuse_overwriting, write_atomic
@@ -28,8 +27,7 @@ def score(cfg: DictConfig) -> str:
     """Scores of a model on a labelled file; ``output`` takes each text with its gold labels and the predicted ones."""
     folder, path = model_folder(str(cfg.model)), Path(str(cfg.input))
     read_description(folder)
-    if cfg.output is not None:
-        refuse_overwriting(Path(str(cfg.output)), [path, *folder.rglob("*")])
+    refuse_overwriting(cfg.output, [path, *folder.rglob("*")])
     columns = {name: (one,) for name, one in zip(("text", "text_pair"), column(cfg), strict=False)}
     if cfg.label is not None:
         columns["label"] = (str(cfg.label),)
@@ -111,9 +109,8 @@ def compare(cfg: DictConfig) -> str:
     folders = [model_folder(str(cfg[name])) for name in ("model", "other")]
     for folder in folders:
         read_description(folder)
-    if cfg.output is not None:
-        files = [Path(str(cfg.input)), *(file for folder in folders for file in folder.rglob("*"))]
-        refuse_overwriting(Path(str(cfg.output)), files)
+    files = (file for folder in folders for file in folder.rglob("*"))
+    refuse_overwriting(cfg.output, [Path(str(cfg.input)), *files])
     texts = list(open_texts(str(cfg.input), cfg.format, Counter(), column(cfg))[1])
     kinds, predicted = [], []
     for folder in folders:

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from domadapt.config.compose import make, to_builtin
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.streams import STDIN, open_texts
+from domadapt.data.readers import STDIN, open_texts
 from domadapt.inference.description import FORMATS, free_folder, model_folder, read_description
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import refuse_missing
@@ -50,19 +50,20 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
     from domadapt.reporting.tables import text_table
     from domadapt.reporting.target_card import as_lines
     from domadapt.runs.groups import typed
-    from domadapt.runs.key import run_folder
+    from domadapt.runs.key import cell_key, run_folder
     from domadapt.runs.status import finished
     from domadapt.runs.target_card import read_card
 
-    if (metrics := finished(cfg)) is None:
+    folder = run_folder(cfg)
+    if (metrics := finished(folder, cell_key(cfg))) is None:
         from domadapt.training.cell import train as run
 
         metrics = run(cfg)
     if searching():  # a target score on the screen would lead the next choice of settings
         print(trial(typed(metrics), overrides, sys.argv[1:]), flush=True)
     else:
-        card = read_card(run_folder(cfg), metrics["key"]) if metrics["target_test"] is None else None
-        print(text_table([{**metrics, "folder": str(run_folder(cfg))}]) if card is None else as_lines(card), flush=True)
+        card = read_card(folder, metrics["key"]) if metrics["target_test"] is None else None
+        print(text_table([{**metrics, "folder": str(folder)}]) if card is None else as_lines(card), flush=True)
     return objective(typed(metrics))
 
 
@@ -74,8 +75,7 @@ def predict(cfg: DictConfig) -> None:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
     folder = model_folder(str(cfg.model))
-    if cfg.output is not None:
-        refuse_overwriting(Path(str(cfg.output)), [_file(cfg.input), *folder.rglob("*")])
+    refuse_overwriting(cfg.output, [_file(cfg.input), *folder.rglob("*")])
     warnings = Counter[str]()
     total: int | None = 1
     if cfg.text is None:
@@ -119,9 +119,7 @@ def parse(cfg: DictConfig) -> None:
     warnings = Counter[str]()
     if sum(str(path) == STDIN for path in paths) > 1:
         raise ValueError(f"input={paths}: expected {STDIN} once: standard input can be read only once")
-    if cfg.output is not None:
-        known = [_file(path) for path in (*paths, OmegaConf.select(cfg, "parser.path"))]
-        refuse_overwriting(Path(str(cfg.output)), known)
+    refuse_overwriting(cfg.output, [_file(path) for path in (*paths, OmegaConf.select(cfg, "parser.path"))])
     files = [open_texts(str(path), cfg.format, warnings, column(cfg)) for path in paths]
     counts = [count for count, _ in files]
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
@@ -186,9 +184,10 @@ def export(cfg: DictConfig) -> str:
 def audit(cfg: DictConfig) -> str:
     """What is wrong with the corpora, worst first."""
     check_data(cfg.data)
-    from domadapt.auditing.audit import audit_corpora
+    from domadapt.auditing.audit import run, text_audit
 
-    return audit_corpora(cfg)
+    text = text_audit(run(cfg))
+    return text if cfg.output is None else f"{text}\n\nwritten to {cfg.output}"
 
 
 def analyze(cfg: DictConfig) -> str:

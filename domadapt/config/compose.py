@@ -110,11 +110,7 @@ def initialized() -> Iterator[None]:
 
 
 def compose(config: str = "train", overrides: Sequence[str] = (), with_hydra: bool = False) -> DictConfig:
-    """Compose the configuration of a verb outside the command line.
-
-    >>> compose("train", ["seed=7"]).seed
-    7
-    """
+    """Compose the configuration of a verb outside the command line."""
     check_utf8(overrides)
     with initialized():
         try:

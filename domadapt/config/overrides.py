@@ -4,7 +4,7 @@ import csv
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
@@ -29,11 +29,6 @@ def import_from(arguments: Sequence[str]) -> None:
 
 FREE_TEXT = ("input", "model", "other", "output", "text", "to")  # settings of some verbs that hold a path or a sentence
 CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
-
-
-def free_text(argument: str) -> bool:
-    """Whether an argument of predict or parse is a path or a sentence, which nothing may evaluate."""
-    return argument.partition("=")[0].lstrip("+") in FREE_TEXT
 
 
 def quote(argument: str) -> str:
@@ -229,7 +224,13 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
     for word, following in pairwise([*arguments, ""]):
         if word in ("-c", "--cfg") and following not in SHOWN:
             raise ValueError(f"{word} {following}: expected one of {', '.join(SHOWN)}, such as {word} job")
-    for word, following in _loose(arguments):
+    before = ""
+    for word, following in pairwise([*arguments, ""]):
+        flag = word.partition("=")[0] in (*SWITCHES, *VALUED)
+        override = not word.startswith("-") and ("=" in word or word.startswith("~"))
+        fits, before = flag or override or before in VALUED, word
+        if fits:
+            continue
         if word.startswith("-"):
             name, sign, value = word.lstrip("-").partition("=")
             if not sign and following and not following.startswith("-") and "=" not in following:
@@ -237,23 +238,9 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
             near = get_close_matches(word.partition("=")[0], [*SWITCHES, *VALUED], n=1, cutoff=0.8)
             hint = f"; or did you mean {near[0]}?" if near else ""
             raise ValueError(f"{word}: settings are written without dashes: {name}={value or 'VALUE'}{hint}")
-        raise ValueError(f"{word!r}: {_fix(verb, word)}")
-
-
-def _loose(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Words that are no override, no flag and no flag's value, with the word that follows."""
-    before = ""
-    for word, following in pairwise([*arguments, ""]):
-        flag = word.partition("=")[0] in (*SWITCHES, *VALUED)
-        override = not word.startswith("-") and ("=" in word or word.startswith("~"))
-        if not (flag or override or before in VALUED):
-            yield word, following
-        before = word
-
-
-def _fix(verb: str, word: str) -> str:
-    if verb == "predict" and not os.path.exists(word):  # noqa: PTH110 - of any length
-        return f'a text to label is written text="{word}", a file input=FILE'
-    if verb in ("predict", "parse", "score", "compare", "sample"):
-        return f"a file is written input={word}"
-    return f"expected settings as NAME=VALUE, such as seed=1; domadapt {verb} --help lists them"
+        fix = f"expected settings as NAME=VALUE, such as seed=1; domadapt {verb} --help lists them"
+        if verb == "predict" and not os.path.exists(word):  # noqa: PTH110 - of any length
+            fix = f'a text to label is written text="{word}", a file input=FILE'
+        elif verb in ("predict", "parse", "score", "compare", "sample"):
+            fix = f"a file is written input={word}"
+        raise ValueError(f"{word!r}: {fix}")

@@ -159,14 +159,9 @@ def tokenised(texts: Sequence[str], tokenizer: Any, max_pieces: int) -> Iterator
 
 
 class Collator:
-    """Examples to a :class:`Batch`.
+    """Examples to a :class:`Batch`; ``relations``, ids of their names, are needed when examples carry parses.
 
-    Args:
-        pad_id: the tokenizer's padding id.
-        relations: ids of relation names; needed when examples carry parses.
-
-    Attributes:
-        extras: functions that add tensors of their own, by the name that goes before theirs.
+    ``extras`` are functions that add tensors of their own, by the name that goes before theirs.
     """
 
     def __init__(self, pad_id: int, relations: dict[str, int] | None = None) -> None:

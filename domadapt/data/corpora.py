@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from domadapt.data.files import OURS, Columns
 from domadapt.data.readers import read
 from domadapt.data.records import Record
 from domadapt.data.texts import detokenised, hold_out, identity, lowercased
-from domadapt.utils.files import matching
+from domadapt.utils import files
 
 Records = tuple[Record, ...]
 IN_TEST = "source text that is in the target's test too, kept"
@@ -27,12 +26,7 @@ TYPES = {"ASP": "aspect", "OP": "opinion"}  # in published corpora; a user's own
 
 
 class Layout(NamedTuple):
-    """Which parts of a corpus are what; a part is a file, ``DOMAIN.PART.jsonl``.
-
-    Attributes:
-        train, dev, test: the source's; a dev of None is held out of train.
-        ceiling, ceiling_dev: what the in-domain ceiling trains on, and its dev; None is held out.
-    """
+    """Which parts of a corpus are what; a part is a file, ``DOMAIN.PART.jsonl``. A dev of None is held out of train."""
 
     domains: tuple[str, ...] = ()  #: any two of them are a problem
     train: str = "train"
@@ -59,18 +53,14 @@ LAYOUTS = {
 
 
 class Folder:
-    """A corpus in files, each read once.
+    """A corpus in files, each read once; ``warnings`` counts what was mended.
 
     Args:
-        home: where the files are.
         dev_share, dev_by: of what is held out as dev: see :func:`~domadapt.data.texts.hold_out`.
         changes: what is done to each record.
         columns: where they are not called as usual; of text, in labelled files alone.
         name: of a file, by domain and part.
         prefix: of domains' names, that files' names lack.
-
-    Attributes:
-        warnings: counts what was mended.
     """
 
     def __init__(
@@ -104,7 +94,7 @@ class Folder:
         return hold_out(records, self.dev_share, seed, self.dev_by, self.warnings)
 
     def problem(self, source: str, target: str, layout: Layout) -> Domains:
-        """The problem of two domains whose parts are as laid out."""
+        """The problem of two domains."""
         part = self.part
 
         def split(domain: str, train: Sequence[str], dev: str | None) -> tuple[Records, Records]:
@@ -139,13 +129,13 @@ def in_words(record: Record, types: Mapping[str, str] = TYPES, otherwise: str | 
 
 def shipped(source: str, target: str, root: str | None = None) -> Domains:
     """The corpora that travel with the package, or lie in ``root``: folders of train, dev, test and unlabeled JSONL."""
-    folder = Folder(Path(root) if root else Path(str(files("domadapt.shipped"))), name="{}/{}.jsonl")
+    folder = Folder(Path(root) if root else files.shipped(), name="{}/{}.jsonl")
     return folder.problem(source, target, LAYOUTS["shipped"])
 
 
 # Research corpora: `root` is the folder that holds them, `folder` the corpus's own in it, `pair` SOURCE_to_TARGET.
 # `dev_share` is held out as dev, by text or by record (`dev_by`), of the ceiling's records, too. All raise ValueError
-# where the folder is missing, or where there is no such pair or choice.
+# where the folder is missing, or where there is no such pair or choice. `more` is of `research`.
 
 
 def research(
@@ -171,10 +161,8 @@ nli_genres = partial(research, "nli_genres")
 def xabsa(root: str | None, pair: str, tags: str = "terms", folder: str = "xabsa") -> Domains:
     """Aspect terms of restaurant reviews in six languages, one guideline (SemEval-2016; Zhang et al. 2021, XABSA).
 
-    Train, dev and test are as published; the target's dev chooses for the in-domain ceiling alone.
-
-    Args:
-        tags: ``terms``: every span is an ``aspect``; or ``with_polarity``: POS, NEG, NEU.
+    Train, dev and test are as published; the target's dev chooses for the in-domain ceiling alone. With ``tags=terms``
+    every span is an ``aspect``, with ``with_polarity`` POS, NEG or NEU.
     """
     columns: Columns = {"terms": {"tags": ("tags",)}, "with_polarity": {"tags": ("tags_with_polarity",)}}.get(tags, {})
     if not columns:
@@ -182,49 +170,27 @@ def xabsa(root: str | None, pair: str, tags: str = "terms", folder: str = "xabsa
     return research("xabsa", root, pair, folder=folder, columns=columns, prefix="restaurants_")
 
 
-def joint_absa(
-    root: str | None,
-    pair: str,
-    dev_share: float,
-    terms_only: bool,
-    lowercase: bool = False,
-    folder: str = "joint_absa",
-    dev_by: str = "text",
-) -> Domains:
+def joint_absa(root: str | None, pair: str, terms_only: bool, lowercase: bool = False, **more: Any) -> Domains:
     """Aspect terms with their polarity in one tag: devices, laptops, restaurants (Gong, Yu and Xia 2020, BERT-UDA).
 
     Train and test are as published. The target's train sentences, without their tags, are the unlabelled text; dev is
-    held out from the source's. Spans are POS, NEG and NEU; devices have no NEU.
-
-    Args:
-        terms_only: every span is an ``aspect``, whatever its polarity: aspect extraction (AE).
+    held out from the source's. Spans are POS, NEG and NEU; devices have no NEU. With ``terms_only`` every span is an
+    ``aspect``, whatever its polarity: aspect extraction (AE).
     """
     check_switches(terms_only=terms_only, lowercase=lowercase)
     changes = [*[partial(in_words, types={}, otherwise="aspect")] * terms_only, *[lowercased] * lowercase]
-    return research("joint_absa", root, pair, dev_share, dev_by, folder, changes=changes)
+    return research("joint_absa", root, pair, changes=changes, **more)
 
 
 def sentences(
-    root: str | None,
-    source: str,
-    target: str,
-    dev_share: float,
-    folder: str = "camera_laptop_sentences",
-    dev_by: str = "text",
+    root: str | None, source: str, target: str, folder: str = "camera_laptop_sentences", **more: Any
 ) -> Domains:
     """Sentence polarity, cameras to laptops (`camera_laptop_sentences` of the benchmark folder)."""
-    corpus = Folder(benchmark_folder(root, folder), dev_share, dev_by)
-    return corpus.problem(source, target, LAYOUTS["sentences"])
+    return Folder(benchmark_folder(root, folder), **more).problem(source, target, LAYOUTS["sentences"])
 
 
 def amazon_reviews(
-    root: str | None,
-    pair: str,
-    dev_share: float,
-    ceiling_share: float,
-    test: str,
-    folder: str = "amazon_reviews",
-    dev_by: str = "text",
+    root: str | None, pair: str, ceiling_share: float, test: str, folder: str = "amazon_reviews", **more: Any
 ) -> Domains:
     """Multi-domain sentiment (Blitzer, Dredze and Pereira 2007): 1000 positive and 1000 negative reviews a domain.
 
@@ -236,7 +202,7 @@ def amazon_reviews(
     source, target = two_of(pair, layout.domains)
     if test not in ("all", "ceiling"):
         raise ValueError(f"data.test={test!r}: expected all or ceiling")
-    corpus = Folder(benchmark_folder(root, folder), dev_share, dev_by)
+    corpus = Folder(benchmark_folder(root, folder), **more)
 
     def parts() -> tuple[Records, Records]:
         return hold_out(corpus.part(target, "labeled"), ceiling_share, 1, "record")
@@ -250,14 +216,7 @@ def amazon_reviews(
     return domains if test == "all" else replace(domains, test=sealed())
 
 
-def amazon_reviews_fdu(
-    root: str | None,
-    pair: str,
-    dev_share: float,
-    lowercase: bool,
-    folder: str = "amazon_reviews_fdu",
-    dev_by: str = "text",
-) -> Domains:
+def amazon_reviews_fdu(root: str | None, pair: str, lowercase: bool, **more: Any) -> Domains:
     """Multi-domain sentiment (Liu, Qiu and Huang 2017): three product groups with a test each.
 
     Its labelled text was published tokenised and lower-cased, its unlabelled text as written: a model could tell the
@@ -266,20 +225,19 @@ def amazon_reviews_fdu(
     check_switches(lowercase=lowercase)
     changes = [lambda record: lowercased(record) if lowercase and record.label is None else record]
     columns: Columns = {"text": ("text_detok",)}
-    return research("amazon_reviews_fdu", root, pair, dev_share, dev_by, folder, columns=columns, changes=changes)
+    return research("amazon_reviews_fdu", root, pair, columns=columns, changes=changes, **more)
 
 
 def aspect_opinion(
     root: str | None,
     pair: str,
     split: int,
-    dev_share: float,
     repeated: str,
     empty: str = "keep",
     lowercase: bool = False,
     folder: str = "aspect_opinion",
-    dev_by: str = "text",
     source_texts: int | None = None,
+    **more: Any,
 ) -> Domains:
     """Aspect and opinion terms over devices, laptops and restaurants (Pereg et al. 2020), without its leak.
 
@@ -303,7 +261,7 @@ def aspect_opinion(
     check_switches(lowercase=lowercase)
     source, target = pair.split("_to_")
     ids = splits[name]
-    corpus = Folder(home, dev_share, dev_by, [lowercased] * lowercase, name="{}{}.jsonl")
+    corpus = Folder(home, changes=[lowercased] * lowercase, name="{}{}.jsonl", **more)
 
     def part(domain: str, wanted: Iterable[str], labelled: bool = True) -> Records:
         chosen = set(wanted)
@@ -320,8 +278,12 @@ def aspect_opinion(
         annotated = tuple(r for r in labelled if r.spans)
         corpus.warnings["source sentence with neither aspect nor opinion, dropped"] += len(labelled) - len(annotated)
         labelled = annotated
-    if source_texts is not None:
-        labelled = sources_drawn(labelled, source_texts, split)
+    if source_texts is not None:  # in their order; the same split draws the same ones and more
+        if type(source_texts) is not int or not 2 <= source_texts <= len(labelled):
+            expected = f"expected a whole number from 2 to {len(labelled)}, or null for all"
+            raise ValueError(f"data.source_texts={source_texts!r}: {expected}")
+        drawn = np.random.default_rng(split).permutation(len(labelled))[:source_texts]
+        labelled = tuple(labelled[i] for i in sorted(drawn))
     unlabelled = set(ids["target_unlabeled"])
     if repeated == "drop":
         unlabelled -= set(ids["target_unlabeled_text_also_in_test"])
@@ -335,14 +297,6 @@ def aspect_opinion(
         lambda: Ceiling(*corpus.held_out(part(target, unlabelled), split)),
         corpus.warnings,
     )
-
-
-def sources_drawn(records: Records, count: int, seed: int) -> Records:
-    """Some of the records, in their order; the same seed draws the same ones and more."""
-    if type(count) is not int or not 2 <= count <= len(records):
-        expected = f"expected a whole number from 2 to {len(records)}, or null for all"
-        raise ValueError(f"data.source_texts={count!r}: {expected}")
-    return tuple(records[i] for i in sorted(np.random.default_rng(seed).permutation(len(records))[:count]))
 
 
 def benchmark_folder(root: str | None, name: str) -> Path:
@@ -384,27 +338,13 @@ def my_files(
     """A user's own files in any format that a reader knows; ``conf/data/my_files.yaml`` says what the settings are.
 
     Args:
-        source: ``name``, ``path`` (labelled), and where they exist ``dev_path`` and ``test_path``. ``path`` may be a
-        list
-            of files: each is a domain called as the file is, unless there is a name for them all; and a pattern, whose
-            files are one domain. ``text``, ``label`` and ``id`` name columns, ``format`` the reader.
-        target: ``name``, ``path`` (text; labels in it are not read), and where they exist ``test_path`` (labelled, for
-        the
-            final score) and ``train_path`` (labelled, for the in-domain ceiling). Its columns are called as the
-            source's, unless it names its own.
+        source: ``path`` may be a list of files: each is a domain called as the file is, unless there is a name for
+            them all; and a pattern, whose files are one domain.
+        target: labels in ``path`` are not read. Columns are called as the source's, unless it names its own.
     """
     check_switches(lowercase=lowercase, detokenise=detokenise)
-    for side, group in (("source", source), ("target", target)):
-        if not group.get("path"):
-            raise ValueError(
-                f"data.{side}.path is not set: give the {side}'s file, for example data.{side}.path=reviews.jsonl"
-            )
-        for key, path in [(name, path) for name in PATHS for path in _paths(group, name)]:
-            if not path.is_file():  # before training, not after it
-                problem = (
-                    "is a folder or a pipe; expected a file, to read it again" if path.exists() else "no such file"
-                )
-                raise ValueError(f"data.{side}.{key}={path}: {problem}")
+    _check_paths("source", source)
+    _check_paths("target", target)
     names = Counter(path.stem for path in _paths(source, "path"))
     several = isinstance(source["path"], list) and names.total() > 1 and source.get("name") is None
     if several and (twice := [name for name, count in names.items() if count > 1]):
@@ -447,10 +387,22 @@ def my_files(
     )
 
 
+def _check_paths(side: str, group: dict[str, Any]) -> None:
+    """Before training, not after it."""
+    if not group.get("path"):
+        raise ValueError(
+            f"data.{side}.path is not set: give the {side}'s file, for example data.{side}.path=reviews.jsonl"
+        )
+    for key, path in [(name, path) for name in PATHS for path in _paths(group, name)]:
+        if not path.is_file():
+            problem = "is a folder or a pipe; expected a file, to read it again" if path.exists() else "no such file"
+            raise ValueError(f"data.{side}.{key}={path}: {problem}")
+
+
 def _paths(group: dict[str, Any], key: str) -> list[Path]:
     value = group.get(key) or []
     given = value if isinstance(value, list) else [value]
-    return [path for pattern in given for path in matching(str(pattern))]
+    return [path for pattern in given for path in files.matching(str(pattern))]
 
 
 def _columns(source: dict[str, Any], target: dict[str, Any], group: dict[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -485,8 +437,11 @@ def several(problems: dict[str, Domains]) -> Domains:
     warnings = first.warnings  # the same counter: what the first problem reads later is counted in it
     for problem in others:
         warnings.update(problem.warnings)
-    if twice := sum(_in_others(parts, place) for place in range(len(parts))):
-        warnings[IN_TRAIN] += twice
+    texts = [{identity(record.text) for record in train} for train, *_ in parts]
+    for place, (_, held_out, _) in enumerate(parts):
+        trained = set[str]().union(*texts[:place], *texts[place + 1 :])
+        if twice := sum(identity(record.text) in trained for record in held_out):
+            warnings[IN_TRAIN] += twice
 
     def opened(sealed: SealedTest) -> Records:
         records = sealed.open()
@@ -530,8 +485,3 @@ def joined(parts: Sequence[Records], before: Sequence[str]) -> Records:
         for part, prefix in zip(parts, before, strict=True)
         for record in part
     )
-
-
-def _in_others(parts: Sequence[tuple[Records, Records, Records]], place: int) -> int:
-    trained = {identity(r.text) for i, (train, *_) in enumerate(parts) if i != place for r in train}
-    return sum(identity(record.text) in trained for record in parts[place][1])

@@ -77,10 +77,6 @@ class SealedLabels(RuntimeError):
 class SealedTest:
     """Labelled target records that open once.
 
-    Args:
-        domain: whose they are.
-        load: reads them; not called before one of the methods is.
-
     >>> test = SealedTest("laptop", lambda: ())
     >>> test.open()
     ()
@@ -123,37 +119,25 @@ class SealedTest:
 
 
 class Ceiling(NamedTuple):
-    """What the in-domain ceiling works with: labelled target records, and a test of its own where it needs one.
-
-    Attributes:
-        train, dev: labelled target records.
-        test: the test records that ``train`` and ``dev`` leave, where they are taken from the test itself; None where
-            they are not, and the ceiling is tested on what every other run is tested on.
-    """
+    """What the in-domain ceiling works with: labelled target records, and a test of its own where it needs one."""
 
     train: tuple[Record, ...]
     dev: tuple[Record, ...]
-    test: SealedTest | None = None
+    test: SealedTest | None = None  #: what the others leave of the test they are taken from; None: that of every run
 
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """One adaptation problem.
-
-    Attributes:
-        source, target: names.
-        source_train, source_dev, source_test: labelled records; dev chooses the checkpoint.
-        ceiling: loads labelled target records for the in-domain ceiling; None where there are none.
-    """
+    """One adaptation problem."""
 
     source: str
     target: str
-    source_train: tuple[Record, ...]
-    source_dev: tuple[Record, ...]
+    source_train: tuple[Record, ...]  #: labelled, as the next two are
+    source_dev: tuple[Record, ...]  #: chooses the checkpoint
     source_test: tuple[Record, ...]
     unlabelled: TargetUnlabelled  #: target text
     test: SealedTest | None  #: the sealed target test; None where the user has no labels at all
-    ceiling: Callable[[], Ceiling] | None = None
+    ceiling: Callable[[], Ceiling] | None = None  #: loads labelled target records; None where there are none
     warnings: Counter[str] = field(default_factory=Counter)  #: what readers mended, counted
     target_records: tuple[Record, ...] = ()  #: labelled target records that have joined ``source_train``, each once
 

@@ -66,11 +66,9 @@ class OpenedFile:
     columns: Columns = field(default_factory=dict)
 
     def where(self, line: int) -> Location:
-        """The location of a line of this file."""
         return Location(self.path, line)
 
     def error(self, line: int, field: str, value: object, expected: str, fix: str) -> DataError:
-        """What is wrong in a line."""
         return DataError(self.where(line), field, value, expected, fix)
 
     def generated_id(self, line: int) -> str:
@@ -94,12 +92,12 @@ class OpenedFile:
 def open_file(
     path: Path, domain: str, labelled: bool, content: bytes | None = None, columns: Columns | None = None
 ) -> OpenedFile:
-    r"""Read and decode a file.
+    r"""Read and decode a file: UTF-8, maybe packed with gzip, or a parquet table.
+
+    A byte order mark is dropped and counted, CRLF becomes LF.
 
     Args:
-        path: A UTF-8 file, maybe packed with gzip, or a parquet table; a byte order mark is dropped and counted, CRLF
-            becomes LF.
-        content: What the file holds, where that has been read before: a pipe can be read only once.
+        content: what the file holds, where that has been read before: a pipe can be read only once.
 
     >>> file = open_file(Path("camera.txt"), "camera", False, b"\xef\xbb\xbfsharp\r\nlight\r\n")
     >>> list(file.lines()), file.generated_id(2), dict(file.warnings)
@@ -237,7 +235,9 @@ def _plain(value: Any) -> Any:
 
 def saved(data: Any, folder: Path) -> Path:
     """A file with the data (see :func:`rows`), named by its content, so that a run on it is found again and resumed."""
-    lines = as_lines(rows(data), _names(data))
+    features = getattr(data, "features", None)  # of a dataset of `datasets`, which may know names of classes
+    items = features.items() if isinstance(features, Mapping) else ()
+    lines = as_lines(rows(data), {name: list(one.names) for name, one in items if getattr(one, "names", None)})
     if not lines:
         raise ValueError("the data is empty; expected at least one text")
     path = folder / f"{hashlib.sha256(lines).hexdigest()[:16]}.jsonl"
@@ -302,13 +302,6 @@ def _missing(value: Any) -> bool:
     return value is None or (not hasattr(value, "__len__") and repr(value) in ("nan", "<NA>", "NaT"))
 
 
-def _names(data: Any) -> dict[str, list[str]]:
-    """Names of classes, where a dataset of `datasets` knows them."""
-    features = getattr(data, "features", None)
-    items = features.items() if isinstance(features, Mapping) else ()
-    return {name: list(about.names) for name, about in items if getattr(about, "names", None)}
-
-
 def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dict[str, Any]:
     """Fields under our names; of columns that the user names, nothing but these and our own is kept.
 
@@ -348,7 +341,10 @@ def canonical(fields: Mapping[str, Any], generated_id: str) -> dict[str, Any]:
         del result["tokens"]  # spaCy's and Prodigy's places of tokens
     for name in SPANS:
         value = result.get(name)
-        if isinstance(value, list) and (name in ("spans", "entities", "ents") or all(map(_is_span, value))):
+        if not isinstance(value, list):
+            continue
+        objects = all(isinstance(x, dict) or (isinstance(x, list) and len(x) == 3) for x in value)
+        if objects or name in ("spans", "entities", "ents"):
             del result[name]
             if value or "spans" not in result:
                 result["spans"] = [_span(item) for item in value]
@@ -365,10 +361,6 @@ def _name(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if isinstance(value, int) else None if value != value else value
-
-
-def _is_span(item: Any) -> bool:
-    return isinstance(item, dict) or (isinstance(item, list) and len(item) == 3)
 
 
 def _span(item: Any) -> Any:

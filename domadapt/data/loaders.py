@@ -18,9 +18,8 @@ BUCKET = 32  # batches that are sorted by length together
 class StepBatches:
     """One training step's batches: labelled text, and unlabelled target text where a method reads it.
 
-    Attributes:
-        source_weight: what the losses of this process's share count for, so that their mean over all processes is the
-            loss of the whole batch; 1 with one process.
+    The losses of this process's share count for its weight, so that their mean over all processes is the loss of the
+    whole batch; 1 with one process.
     """
 
     source: Batch
@@ -38,11 +37,6 @@ class BucketSampler(Sampler[list[int]]):
 
     Texts are shuffled, cut into runs of ``BUCKET`` batches, and sorted by length within a run; then the batches are
     shuffled. Every text comes once an epoch.
-
-    Args:
-        lengths: pieces of each text.
-        batch_size: texts a batch.
-        seed: order.
 
     >>> sampler = BucketSampler([3, 9, 4, 8], batch_size=2, seed=0)
     >>> sorted(sorted(batch) for batch in sampler)
@@ -80,22 +74,14 @@ class StepLoader:
 
     Of several processes that train together, each gets its share of the same batches: see :func:`share_of`.
 
-    An epoch goes over the source once, or several times where it is small. The target stream goes on from where the
-    last epoch left it, reshuffled at each of its own ends. Both follow from the number of the epoch alone: a resumed
-    run sees what it would have seen.
+    An epoch goes over the source once, or in several ``passes`` where it is small. The target stream goes on from where
+    the last epoch left it, reshuffled at each of its own ends. Both follow from the number of the ``epoch`` that comes
+    next alone: a resumed run sees what it would have seen.
 
     Args:
-        source: labelled examples.
         target: unlabelled examples; None when no method reads target text.
-        collator: makes batches.
-        batch_size: source texts a step.
-        target_batch_size: target texts a step.
         seed: order of both.
         augment: gives a pass's source examples, counted from 0, in place of ``source``: as many, of other text.
-        passes: over the source, in an epoch.
-
-    Attributes:
-        epoch: which comes next.
     """
 
     def __init__(

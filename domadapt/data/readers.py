@@ -8,15 +8,17 @@ import csv
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 from xml.parsers import expat
 
+from domadapt.data import files
+from domadapt.data.domains import UnlabelledText
 from domadapt.data.files import Columns, Corpus, OpenedFile, canonical, count_damage, inner, open_file, renamed
 from domadapt.data.records import MISSING, DataError, Location, Record, Span, from_tokens, quoted, split_tag
 
@@ -38,8 +40,8 @@ def read(
     Args:
         domain: of its records; it overrides one that the file gives.
         labelled: False leaves labels, tags and spans unread, as target text must be.
-        format: The name of a reader; None looks at the text, then at the extension.
-        columns: What a table or JSON Lines call a record's fields: by our names, the candidates, likeliest first.
+        format: name of a reader; None looks at the text, then at the extension.
+        columns: what a table or JSON Lines call a record's fields: by our names, the candidates, likeliest first.
 
     >>> corpus = read("camera.csv", domain="camera", content=b"text,label\nsharp,positive\n ,negative\n")
     >>> [(record.id, record.text, record.label) for record in corpus.records], dict(corpus.warnings)
@@ -91,8 +93,7 @@ def choose(path: Path, head: str, format: str | None) -> str:
 
 def plain_text(file: OpenedFile) -> Records:
     """Unlabelled text: one document or sentence a line. It has no marks, so the extension tells it."""
-    for line, text in file.lines():
-        yield line, Record(file.generated_id(line), file.domain, text)
+    return ((line, Record(file.generated_id(line), file.domain, text)) for line, text in file.lines())
 
 
 # JSON -----------------------------------------------------------------------------------------------------------------
@@ -171,10 +172,7 @@ _WHOLE: Final = re.compile(r"-?\d+\.0")
 
 
 def delimited(file: OpenedFile) -> Records:
-    """CSV and TSV with a header: a column ``text``, and where there are any, ``label``, ``id``, ``domain``.
-
-    A blank label means that there is none.
-    """
+    """CSV and TSV with a header: ``text`` and maybe ``label``, ``id``, ``domain``. A blank label is none."""
     header_line = file.text.split("\n", 1)[0]
     columns = {name: tuple(column.strip().lower() for column in wanted) for name, wanted in file.columns.items()}
     header = _header(header_line)
@@ -263,7 +261,8 @@ def conll(file: OpenedFile) -> Records:
             continue
         tokens, tags = [], []
         for line, content in rows:
-            columns = _columns(content)
+            row = content.strip("\t ")  # no other white space: that of New\xa0York is part of a token
+            columns = [column.strip(" ") for column in (row.split("\t") if "\t" in row else re.split(" +", row))]
             tokens.append(columns[0])
             if file.labelled:
                 if len(columns) < 2:
@@ -281,12 +280,6 @@ def _is_conll(head: str) -> bool:
     lines = head.split("\n")
     complete = [line for line in lines[:-1] or lines if line.strip()]
     return bool(complete) and all(_ROW.fullmatch(line) for line in complete)
-
-
-def _columns(content: str) -> list[str]:
-    """Parted by tabs, where there are any, else by spaces; other white space, as in New\xa0York, is part of a token."""
-    row = content.strip("\t ")
-    return [column.strip(" ") for column in (row.split("\t") if "\t" in row else re.split(" +", row))]
 
 
 # Hu and Liu -----------------------------------------------------------------------------------------------------------
@@ -522,8 +515,6 @@ class _Sentences:
 
 
 class Format(NamedTuple):
-    """A format."""
-
     read: Callable[[OpenedFile], Records]  #: yields each record with its first line
     fits: Callable[[str], bool]  #: whether the first characters of a file bear the format's own marks
     extensions: tuple[str, ...] = ()  #: that mean this format when the text itself does not tell
@@ -543,3 +534,75 @@ FORMATS: Final = {
     "plain_text": Format(plain_text, lambda head: False, (".txt",)),
     "semeval_xml": Format(semeval_xml, _starts("<?xml", "<sentences", "<Reviews"), (".xml",)),
 }
+
+
+# Texts as a stream: a million lines of plain text never lie in memory together ----------------------------------------
+
+STDIN: Final = "-"  # the name of standard input, as in most commands
+
+
+def open_texts(
+    source: str | Path, format: str | None, warnings: Counter[str], column: Sequence[str] = ()
+) -> tuple[int | None, Iterator[UnlabelledText]]:
+    """The number of a file's texts (of lines, in plain text) and the texts. Plain text is read as it is used.
+
+    The number is None where it can't be known ahead: of lines that come through a pipe; ``-`` is standard input.
+    ``warnings`` count what was mended or left out, and are complete when the texts are used up. ``column`` says, of a
+    table or JSON Lines, which one holds the text, of pairs which two.
+    """
+    stdin = str(source) == STDIN
+    path = Path("stdin" if stdin else source)
+    files.check_name(path)
+    with ExitStack() as stack:
+        try:
+            # Not sys.stdin, which may be closed, or somebody's replacement; standard input stays open for others.
+            file = stack.enter_context(open(0 if stdin else path, "rb", closefd=not stdin))
+            head = file.read(HEAD)
+            if not (packed := head.startswith(files.PACKED)):
+                files.check_start(path, head)
+                if not head:
+                    raise files.without_records(path, "empty")
+            named = Path("stdin.csv" if column else "stdin.txt") if stdin else path  # as training takes a pipe
+            text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+            name = format if packed else choose(named, text, format)
+            if name == "plain_text" and not packed:
+                if file.seekable() and not stdin:
+                    blocks = iter(lambda: file.read(1 << 20), b"")
+                    lines = sum(block.count(b"\n") for block in chain([head], blocks))
+                    return lines, _lines(path, b"", None, warnings)
+                stack.pop_all()  # a pipe gives each byte once: what told the format is a part of what is read
+                return None, _lines(path, head, file, warnings)
+            content = head + file.read()
+        except DataError:
+            raise
+        except (OSError, ValueError) as error:  # the latter of a NUL in the path
+            raise files.unreadable(path, error) from None
+    columns: Columns = {name: (own,) for name, own in zip(("text", "text_pair"), column, strict=False)}
+    corpus = read(path, domain="input", labelled=False, format=name, content=content, columns=columns)
+    warnings.update(corpus.warnings)
+    return len(corpus.records), (UnlabelledText(r.id, r.domain, r.text, r.words) for r in corpus.records)
+
+
+def _lines(path: Path, head: bytes, pipe: BinaryIO | None, warnings: Counter[str]) -> Iterator[UnlabelledText]:
+    """Line by line what the plain text reader yields: of what was read before, then of the rest; else of the file."""
+    texts = 0
+    with pipe or path.open("rb") as file:
+        *whole, begun = head.split(b"\n")
+        first = (line + b"\n" for line in whole)
+        for number, raw in enumerate(chain(first, filter(None, [begun + file.readline()]), file), 1):
+            try:
+                line = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise files.not_utf8(Location(path, number), f"byte {error.start} of the line", error) from None
+            if number == 1 and line.startswith("\ufeff"):
+                line = line[1:]
+                warnings["byte order mark, dropped"] += 1
+            line = line.removesuffix("\r\n").removesuffix("\n")
+            if not line.strip():
+                warnings["blank text, dropped"] += 1
+                continue
+            texts += 1
+            count_damage(line, warnings)
+            yield UnlabelledText(f"input/{path.stem}:{number}", "input", line)
+    if not texts:
+        raise files.without_records(path, "blank")

@@ -59,15 +59,12 @@ class DataError(ValueError):
     """A file that cannot be used as it is.
 
     Args:
-        where: The file and line, or None when the value came from no file.
-        field: What is wrong: a field, a column, a byte.
-        value: What was found there; ``MISSING`` if nothing was.
-        expected: What would have been right.
-        fix: What to do about it.
+        where: the file and line, or None when the value came from no file.
+        field: what is wrong: a field, a column, a byte.
+        value: what was found there; ``MISSING`` if nothing was.
 
-    Example:
-        >>> print(DataError(Location("a.jsonl", 3), "label", 7, "a string or null", "write it in quotes"))
-        a.jsonl:3: label is 7; expected a string or null; write it in quotes
+    >>> print(DataError(Location("a.jsonl", 3), "label", 7, "a string or null", "write it in quotes"))
+    a.jsonl:3: label is 7; expected a string or null; write it in quotes
     """
 
     def __init__(self, where: Location | None, field: str, value: object, expected: str, fix: str) -> None:
@@ -120,14 +117,9 @@ def from_tokens(
     where: Location | None = None,
     warnings: Counter[str] | None = None,
 ) -> tuple[str, Words, tuple[Span, ...] | None]:
-    """Text, word ranges and spans of a tokenised sentence that is tagged in BIO, BIOES or BILOU.
+    """Text, word ranges and spans of a tokenised sentence that is tagged in BIO, BIOES or BILOU; no tags, no spans.
 
-    Args:
-        tags: One tag a word, or None where the words are not annotated: then the spans are None.
-        warnings: Counts what continues nothing, such as an ``I-`` after ``O``: read as ``B-``, as CoNLL's scorer does.
-
-    >>> from_tokens(["great", "battery", "life"], ["B-OP", "B-ASP", "I-ASP"])[2]
-    (Span(start=0, end=5, type='OP'), Span(start=6, end=18, type='ASP'))
+    ``warnings`` count what continues nothing, such as an ``I-`` after ``O``: read as ``B-``, as CoNLL's scorer does.
     """
     words: list[tuple[int, int]] = []
     checked: list[str] = []
@@ -167,10 +159,6 @@ def bio_tags(words: Words, spans: Iterable[Span], warnings: Counter[str] | None 
 
     A span that begins or ends inside a word is snapped outward to the whole word, and counted. BIO cannot say that
     spans overlap: the one that starts first stays, of two that start together the longer.
-
-    >>> counted = Counter()
-    >>> bio_tags(((0, 5), (6, 13)), [Span(8, 13, "aspect")], counted), dict(counted)
-    (['O', 'B-aspect'], {'span off word boundaries, snapped outward': 1})
     """
     counted = Counter[str]() if warnings is None else warnings
     tags = ["O"] * len(words)
@@ -229,12 +217,9 @@ def parse_record(
         obj: ``{"id", "domain", "text"}`` or ``{"id", "domain", "tokens"}``, with ``label``; with ``text_pair``, the
             second text of a pair, or ``spans`` (a list of ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO)
             beside tokens.
-        domain: Overrides the object's own domain, which may then be absent.
+        domain: overrides the object's own domain, which may then be absent.
         labelled: False leaves ``label``, ``spans`` and ``tags`` unread.
-        warnings: Counts unknown fields, overridden domains, mended labels and repaired tags.
-
-    >>> parse_record({"id": "a", "domain": "camera", "text": "sharp"}, Location("a.jsonl", 1))
-    Record(id='a', domain='camera', text='sharp', words=None, label=None, spans=None)
+        warnings: counts unknown fields, overridden domains, mended labels and repaired tags.
     """
     if not isinstance(obj, Mapping):
         raise DataError(where, "record", obj, "a JSON object", 'write {"id": ..., "domain": ..., "text": ...}')

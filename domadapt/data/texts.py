@@ -26,22 +26,12 @@ _WORD: Final = re.compile(r"\w+(?:'\w+)*")
 
 
 def letters(text: str) -> str:
-    """The letters and digits of a text, without case.
-
-    >>> letters("The ``lens'' -LRB- a 50 mm -RRB- is n't .")
-    'thelensa50mmisnt'
-    """
+    """The letters and digits of a text, without case."""
     return _NO_LETTER.sub("", unicodedata.normalize("NFKC", _BRACKET.sub(" ", text)).casefold())
 
 
 def identity(text: str) -> str:
-    """What two copies of a text share: its letters and digits without case; of a text without any, its marks.
-
-    >>> identity("The `` lens '' is n't\\tsharp -LRB- much -RRB- .") == identity('the “lens” isn’t sharp (much)')
-    True
-    >>> identity(": - )")
-    ':-)'
-    """
+    """What two copies of a text share: its letters and digits without case; of a text without any, its marks."""
     return letters(text) or "".join(text.split())
 
 
@@ -129,11 +119,7 @@ def jaccard(a: Shingles, b: Shingles) -> float:
 
 
 def groups(texts: Sequence[str]) -> list[list[int]]:
-    """Positions of texts that are copies or near copies of each other, near copies of near copies included.
-
-    >>> groups(["It works!", "The battery lasts for two days.", "it works", "Battery lasts for two days"])
-    [[0, 2], [1, 3]]
-    """
+    """Positions of texts that are copies or near copies of each other, near copies of near copies included."""
     positions: dict[str, list[int]] = {}
     for position, text in enumerate(texts):
         positions.setdefault(identity(text), []).append(position)
@@ -160,10 +146,6 @@ def hold_out(
     Args:
         by: ``text``, or ``record``: each by itself, whoever has its copies.
         warnings: counts, by domain, the records that ``record`` would hold out and leave copies of.
-
-    >>> records = tuple(Record(str(i), "camera", "Good." if i % 2 else f"Text {i}.") for i in range(10))
-    >>> [[record.id for record in part] for part in hold_out(records, 0.5, seed=0)]
-    [['1', '3', '5', '7', '9'], ['0', '2', '4', '6', '8']]
     """
     if not 0 < share < 1 or len(records) < 2:
         raise ValueError(
@@ -189,11 +171,7 @@ def hold_out(
 
 
 def drawn(together: list[list[int]], wanted: int, seed: int) -> set[int]:
-    """Members of whole groups, drawn at random so that there are as nearly as possible as many as wanted.
-
-    >>> drawn([[0, 1, 2], [3], [4], [5, 6]], wanted=2, seed=0) in ({3, 4}, {5, 6})
-    True
-    """
+    """Members of whole groups, drawn at random so that there are as nearly as possible as many as wanted."""
     chosen: set[int] = set()
     left = []
     for position in np.random.default_rng(seed).permutation(len(together)).tolist():

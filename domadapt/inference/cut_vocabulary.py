@@ -25,8 +25,7 @@ Description = dict[str, Any]  # a tokenizer.json
 def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
     """Cut tokenizer, configuration and embeddings of a stock folder to what texts need.
 
-    Returns:
-        What was saved, and what it costs on text that the cut has not met, a sentence each.
+    What was saved, and what it costs on text that the cut has not met, a sentence each.
     """
     import transformers
 

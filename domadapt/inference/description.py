@@ -132,11 +132,7 @@ def model_folder(folder: str | Path) -> Path:
 
 
 def starting_from(arguments: Iterable[str]) -> list[str]:
-    """`model=RUN` of training: the encoder and the head to start from, in place of a backbone.
-
-    Raises:
-        ValueError: there is no model, or it is more than its encoder and head.
-    """
+    """`model=RUN` of training: encoder and head to start from, in place of a backbone; refused if it is more."""
     given = []
     for word in arguments:
         name, _, value = word.partition("=")
@@ -152,11 +148,7 @@ def starting_from(arguments: Iterable[str]) -> list[str]:
 
 
 def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool) -> None:
-    """Refuse to go on with a saved model's ``encoder/`` on data that its head does not fit; a backbone fits all.
-
-    Raises:
-        ValueError: naming what the model knows and what is here.
-    """
+    """Refuse to go on with a saved model's ``encoder/`` on data that its head does not fit; a backbone fits all."""
     folder = Path(encoder).parent
     if not (folder / NAME).is_file():
         return

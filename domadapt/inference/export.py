@@ -30,12 +30,6 @@ from domadapt.utils.pairs import apart
 from domadapt.utils.text import visible
 
 
-def recorded(model: Path) -> Metrics | None:
-    """What ``metrics.json`` beside a model folder says; None where the folder was taken from its run."""
-    path = model.parent / "metrics.json"
-    return read_metrics(path) if model.name == "model" and path.is_file() else None
-
-
 def model_card(
     description: Description,
     metrics: Metrics | None,
@@ -45,12 +39,8 @@ def model_card(
 ) -> str:
     """Markdown with the hub's front matter: what was trained, on what, how good it is, what it can't do.
 
-    Args:
-        description: of the model, from its ``domadapt.json``.
-        metrics: of its run, if they are there.
-        use: Python that loads it.
-        measured: of the folder against the model that it was made from, a sentence each.
-        dev: what held-out texts of the source show: :func:`~domadapt.inference.thresholds.source_dev`.
+    Of what ``domadapt.json`` says, the run's metrics if they are there, Python that loads it, sentences on how it
+    compares with the model it was made from, and :func:`~domadapt.inference.thresholds.source_dev`.
     """
     token = "types" in description.task
     names = ", ".join(f"`{visible(str(name))}`" for name in description.task["types" if token else "labels"])
@@ -300,7 +290,6 @@ def export(
         format: ``hf`` (for ``transformers.pipeline``), ``onnx`` or ``onnx-int8`` (for onnxruntime).
         texts: to compare on; None takes those of the run's ``predictions.jsonl``, if it has one.
         drop_methods: leave out what only domadapt can do when it predicts; the comparison says what that changes.
-        trust_code: as of :func:`~domadapt.inference.model.load`.
         vocabulary: ``whole``, or ``corpus``: the pieces that ``texts`` need, and short ones.
         layers: how many stay, and learn from the whole model what it says of ``texts``; None for all.
         prune_heads: share of attention heads that go, of ONNX alone; the rest learns likewise.
@@ -330,7 +319,12 @@ def export(
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
     kind = original.session.task.kind
-    compared = list(_run_texts(folder) if texts is None else texts[::HELD_OUT] if less else texts)[:COMPARED]
+    compared = texts[::HELD_OUT] if texts is not None and less else texts
+    if compared is None:
+        path = folder.parent / "predictions.jsonl"
+        run = path.read_text(encoding="utf-8").splitlines() if folder.name == "model" and path.is_file() else []
+        compared = [json.loads(line)["text"] for line in run[:COMPARED]]
+    compared = [*compared][:COMPARED]
     measured: list[str] = []
 
     def write(part: Path) -> None:
@@ -367,8 +361,9 @@ def export(
         if dropped := description.methods:
             measured.append(f"{', '.join(dropped)} works in domadapt alone and is not part of this folder.")
         use, dev = usage(kind, to.name, format, original.session.task.pairs), source_dev(folder)
-        card = model_card(description, recorded(folder), use, measured, dev)
-        write_atomic(part / "README.md", card)
+        beside = folder.parent / "metrics.json"  # unless the folder was taken from its run
+        metrics = read_metrics(beside) if folder.name == "model" and beside.is_file() else None
+        write_atomic(part / "README.md", model_card(description, metrics, use, measured, dev))
 
     replace_folder(to, write)
     return measured
@@ -512,9 +507,3 @@ def speed(first: Predict, second: Predict, texts: list[Any]) -> tuple[float, flo
             if turn:
                 took.append((time.perf_counter() - started) / len(texts))
     return statistics.median(times[0]), statistics.median(times[1])
-
-
-def _run_texts(folder: Path) -> Iterator[str]:
-    path = folder.parent / "predictions.jsonl"
-    if folder.name == "model" and path.is_file():
-        yield from (json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()[:COMPARED])

@@ -14,6 +14,7 @@ from torch import Tensor
 from domadapt.config.compose import make
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabelled, UnlabelledText, unlabelled
+from domadapt.data.records import Span
 from domadapt.data.texts import lower_in_place
 from domadapt.inference import thresholds
 from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
@@ -37,29 +38,25 @@ from domadapt.utils.runtime import pick_device, pick_precision
 def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, Any]:
     """A prediction as a line of JSON says it; ``kind`` is the task's, ``sequence`` or ``token``.
 
-    >>> from domadapt.data.records import Span
     >>> row(UnlabelledText("a:1", "", "Fast."), Prediction("positive", 0.91239), "sequence")
     {'id': 'a:1', 'text': 'Fast.', 'label': 'positive', 'confidence': 0.9124}
     >>> row(UnlabelledText("a:1", "", "Fast."), Prediction(spans=(Span(0, 4, "opinion", 0.75),)), "token")["spans"]
     [{'start': 0, 'end': 4, 'type': 'opinion', 'text': 'Fast', 'confidence': 0.75}]
     """
 
-    def spans() -> Iterator[dict[str, Any]]:
-        for span in prediction.spans:
-            sure = {} if span.confidence is None else {"confidence": round(span.confidence, 4)}
-            yield {
-                "start": span.start,
-                "end": span.end,
-                "type": span.type,
-                "text": text.text[span.start : span.end],
-            } | sure
-
     line: dict[str, Any] = {"id": text.id, "text": text.text}
     if kind == "sequence":
         line |= {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
     else:
-        line["spans"] = [*spans()]
+        line["spans"] = [span_row(span, text.text) for span in prediction.spans]
     return line | ({"truncated": True} if prediction.truncated else {})
+
+
+def span_row(span: Span, text: str | None = None) -> dict[str, Any]:
+    """A span as a part of such a line, with its words if the text is given."""
+    line: dict[str, Any] = {"start": span.start, "end": span.end, "type": span.type}
+    line |= {} if text is None else {"text": text[span.start : span.end]}
+    return line if span.confidence is None else line | {"confidence": round(span.confidence, 4)}
 
 
 log = logging.getLogger(__name__)
@@ -127,8 +124,7 @@ class Model:
     ) -> list[Prediction]:
         """One prediction a text, or a pair of texts, in order; spans are in characters of the text as given.
 
-        Args:
-            threshold: the least confidence, or one for each label or span type: what lies below is left out.
+        What lies below ``threshold``, the least confidence, or one for each label or span type, is left out.
         """
         limits = thresholds.least(threshold, self.session.task.names)
         return [thresholds.above(found, limits) for found in self.predict_texts(list(unlabelled(texts)), batch_size)]
@@ -177,8 +173,6 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
 
     Args:
         folder: the run's folder, or the ``model/`` in it.
-        device: ``auto``, ``cpu`` or ``cuda``.
-        precision: ``auto``, ``32`` or ``bf16-mixed``.
         trust_code: let the folder name classes outside domadapt; only for folders of your own.
 
     Raises:
@@ -188,18 +182,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         raise ValueError(f"trust_code={trust_code}: expected true or false")
     folder = model_folder(folder)
     path, stored, place = folder / NAME, folder / METHODS, folder / "encoder"
-    if listed := (folder / CHECKSUMS).is_file():
-        verify_checksums(folder)
-        _refuse_unlisted(folder)
-    description = read_description(folder)
-    if not listed and description.checksums:
-        raise ValueError(f"{folder / CHECKSUMS}: is missing, and {NAME} names it; {AGAIN}")
-    if not listed:
-        log.warning(
-            "%s: saved without checksums, so that damage to its files may not be noticed; train it again, or make them "
-            "of files that you trust: sha256sum *.* encoder/* > %s",
-            *(folder, CHECKSUMS),
-        )
+    description = _checked(folder)
     if not trust_code:
         refuse_foreign(description, path)
     with blamed(path, "task"):
@@ -276,13 +259,27 @@ def parser_of(description: Description, kind: str) -> Parser:
 OURS = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")  # of encoder/
 
 
-def _refuse_unlisted(folder: Path) -> None:
-    """A tokenizer reads files such as ``added_tokens.json`` wherever it finds them, and then predicts otherwise."""
-    listed = {line.split(maxsplit=1)[-1] for line in (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()}
+def _checked(folder: Path) -> Description:
+    """A model folder's description, once its files are those that were written."""
+    sums = folder / CHECKSUMS
+    if not sums.is_file():
+        description = read_description(folder)
+        if description.checksums:
+            raise ValueError(f"{sums}: is missing, and {NAME} names it; {AGAIN}")
+        log.warning(
+            "%s: saved without checksums, so that damage to its files may not be noticed; train it again, or make them "
+            "of files that you trust: sha256sum *.* encoder/* > %s",
+            *(folder, CHECKSUMS),
+        )
+        return description
+    verify_checksums(folder)
+    listed = {line.split(maxsplit=1)[-1] for line in sums.read_text(encoding="utf-8").splitlines()}
+    # A tokenizer reads files such as added_tokens.json wherever it finds them, and then predicts otherwise.
     for path in sorted((folder / "encoder").iterdir()):
         known = path.name in OURS or f"encoder/{path.name}" in listed
         if path.suffix in (".json", ".txt", ".model") and not known:
             raise ValueError(f"{path}: not a file of this model ({CHECKSUMS}), and it may change it; move it away")
+    return read_description(folder)
 
 
 @contextmanager

@@ -35,10 +35,7 @@ def counted(records: Sequence["Record"], predictions: Sequence["Prediction"], na
 
 
 def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
-    """The least confidence of each label or span type.
-
-    Args:
-        threshold: one number for all, or one for some of the names; 0 for the others.
+    """The least confidence of each label or span type: one for all, or one for some of the names, 0 for the others.
 
     >>> least(0.5, ["aspect", "opinion"]), least({"aspect": 0.6}, ["aspect", "opinion"])
     ({'aspect': 0.5, 'opinion': 0.5}, {'aspect': 0.6, 'opinion': 0.0})

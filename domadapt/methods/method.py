@@ -20,8 +20,7 @@ TREES = frozenset({"parses", "parses_at_prediction"})
 class View:
     """One side of a step: a batch, and what the model says of it, computed when somebody first asks.
 
-    Args:
-        weight: what losses on this batch count for, beside those of other processes that train along; 1 with one.
+    ``weight`` is what losses on it count for, beside those of other processes that train along; 1 with one.
     """
 
     def __init__(self, batch: Batch, session: Session, weight: float = 1.0) -> None:
@@ -57,11 +56,9 @@ class Step:
 class Method(nn.Module):
     """Something that adds to training: an injection of syntax, or an adaptation to target text.
 
-    A new method is a subclass in its own file, and one yaml with its ``_target_``. Every hook is optional. What a
-    method must remember to go on after a kill are its parameters, its buffers, and what :meth:`memory` gives.
-
-    Args:
-        weights: of its named losses; training multiplies and logs, nobody else.
+    A new method is a subclass in its own file, and one yaml with its ``_target_``, which says what its settings are.
+    Every hook is optional. What a method must remember to go on after a kill are its parameters, its buffers, and what
+    :meth:`memory` gives. ``weights`` are of its named losses; training multiplies and logs, nobody else.
     """
 
     #: What it needs: ``parses`` (in training's batches), ``target`` (text in every step), ``parses_at_prediction`` (of
@@ -132,8 +129,7 @@ class Method(nn.Module):
     def final_weights(self, weights: dict[str, Tensor]) -> dict[str, Tensor]:
         """Which weights of the encoder are scored and saved: averaged, folded, the teacher's.
 
-        Args:
-            weights: the encoder's state, or what the methods before this one made of it; not to be changed in place.
+        Of the encoder's state, or what the methods before this one made of it; not to be changed in place.
         """
         return weights
 

@@ -18,14 +18,7 @@ from domadapt.tasks.task import Prediction
 
 
 class PathRules:
-    """Opinions by a list of words; whatever run of nouns a rule leads to from one of them is a term.
-
-    Args:
-        rules: at most.
-        longest: arcs of a path.
-        min_uses: uses of a word in the source before it can be listed as an opinion word.
-        opinion_share: of them that must stand in opinions, from 0 to 1.
-    """
+    """Opinions by a list of words; whatever run of nouns a rule leads to from one of them is a term."""
 
     kinds: frozenset[str]  #: span types of terms
     opinions: dict[str, str]  #: opinion words, in lower case, with their span type; "" where only terms are annotated

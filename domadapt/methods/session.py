@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -22,14 +22,14 @@ from domadapt.tasks.task import Task
 from domadapt.utils.runtime import undisturbed
 from domadapt.utils.work import progress
 
-SAMPLE = 128  # training texts that validators see
+T = TypeVar("T")
 READ = 5000  # target texts that are read after an epoch, at most
 
 
-def drawn(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
+def drawn(items: Sequence[T], count: int, seed: int) -> list[T]:
     """So many at most, in their order; the same ones for the same seed."""
-    chosen = np.random.default_rng(seed).permutation(len(examples))[:count]
-    return [examples[i] for i in sorted(chosen.tolist())]
+    chosen = np.random.default_rng(seed).permutation(len(items))[:count]
+    return [items[i] for i in sorted(chosen.tolist())]
 
 
 def without_labels(examples: Sequence[Example], task: Task) -> list[UnlabelledText]:
@@ -139,11 +139,6 @@ class Session:
         self.corpora = self.corpora or Corpora(self.domains, self.parser)
         self.readings = TargetReadings(self)
 
-    @property
-    def source_sample(self) -> list[Example]:
-        """A few training examples, the same for every seed and method, that validators read."""
-        return [replace(example, index=i) for i, example in enumerate(drawn(self.source, SAMPLE, seed=0))]
-
     def autocast(self) -> AbstractContextManager[Any]:
         """The run's precision for code outside Lightning."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16-mixed")
@@ -158,23 +153,14 @@ class Session:
                 raise ValueError(f"{name}: needs attention that it can reach, and {error}") from error
             self.collator.extras[name] = method.collate
 
-    @property
-    def parses(self) -> bool:
-        """Whether training reads parses."""
-        return self._read_by_some("parses")
+    def reads(self, what: str) -> bool:
+        """Whether a method reads something (:attr:`~domadapt.methods.method.Method.reads`) for this task."""
+        return any(what in m.reads and self.task.kind in m.tasks for m in self.methods.values())
 
     @property
     def parses_at_prediction(self) -> bool:
         """Whether texts come to scoring and prediction with their parses."""
-        return self._read_by_some("parses_at_prediction")
-
-    @property
-    def reads_target(self) -> bool:
-        """Whether a step brings target text."""
-        return self._read_by_some("target")
-
-    def _read_by_some(self, what: str) -> bool:
-        return any(what in m.reads and self.task.kind in m.tasks for m in self.methods.values())
+        return self.reads("parses_at_prediction")
 
     def examples(self, texts: Sequence[Text], part: str, parses: bool, labelled: bool) -> list[Example]:
         """Tokenise texts; parse them if asked, and tag them if labelled.
@@ -241,8 +227,8 @@ class Session:
         parser = self.corpora.parser
         if parser is self.parser:
             return {*self.relations}
-        texts: list[Text] = [*self.domains.source_train, *(self.domains.unlabelled.texts if self.reads_target else ())]
-        return {name for parse in parser.parse(texts) for name in parse.relations}
+        target = self.domains.unlabelled.texts if self.reads("target") else ()
+        return {name for parse in parser.parse([*self.domains.source_train, *target]) for name in parse.relations}
 
     @property
     def augments(self) -> bool:
@@ -261,7 +247,8 @@ class Session:
         changed = [i for i, (old, new) in enumerate(zip(before, records, strict=True)) if old is not new]
         texts = [records[i] for i in changed]
         with undisturbed():  # a parser that is loaded only now draws random numbers, and training is under way
-            made, *_ = self._encoded(texts, "source train", self.parses, True, self.uncached)  # counted as first read
+            # Counted as first read.
+            made, *_ = self._encoded(texts, "source train", self.reads("parses"), True, self.uncached)
         result = list(self.source)
         for place, example in zip(changed, made, strict=True):
             result[place] = replace(example, index=place)

@@ -60,6 +60,19 @@ def masked_mean(values: Tensor, where: Tensor) -> Tensor:
     return (values * where).sum() / where.sum().clamp(min=1)
 
 
+def hidden_below(scores: Tensor) -> float:
+    """Scores above it are hidden by no mask: windows of attention and masks by distance hide what the tree may link."""
+    return torch.finfo(scores.dtype).min / 2
+
+
+def check_place(name: str, layer: int, encoder: Any, head: int | None = None) -> None:
+    """Refuse a layer that an encoder has not, ``name``; or a layer and a head, ``name.layer`` and ``name.head``."""
+    numbers = [(name, layer)] if head is None else [(f"{name}.layer", layer), (f"{name}.head", head)]
+    for (setting, number), what, count in zip(numbers, ("layers", "heads"), encoder.attention_shape, strict=False):
+        if not 0 <= number < count:
+            raise ValueError(f"{setting}={number}: {encoder.name} has {what} 0 to {count - 1}")
+
+
 def logits_of(view: View) -> Tensor:
     """(rows, classes) of what is classified: words with a piece, or texts; in float32."""
     if view.session.task.kind != "token":
@@ -71,8 +84,7 @@ def logits_of(view: View) -> Tensor:
 def rows_of(known: Mapping[Any, Tensor], keys: Iterable[Any], counts: Iterable[int], classes: int) -> Tensor:
     """(rows, classes) what is known of texts by their keys, one after the other; zeros where nothing is.
 
-    Args:
-        counts: rows of each text; of one that was cut otherwise, nothing is known.
+    ``counts`` are rows of each text; of one that was cut otherwise, nothing is known.
 
     >>> rows_of({"one": torch.ones(1, 2)}, ["one", "two"], [1, 1], 2).tolist()
     [[1.0, 1.0], [0.0, 0.0]]
@@ -104,9 +116,8 @@ def candidates(logits: Tensor, token: bool) -> Tensor:
 def states_of(view: View, level: str) -> Tensor:
     """(rows, width) states of one side of a step, in float32; no rows where no word could be something.
 
-    Args:
-        level: ``word``: each word's first piece, of words that could be something. ``sentence``: the first piece, which
-            is what heads read where texts are classified; the mean over pieces where words are.
+    Of ``level="word"``, each word's first piece, of words that could be something. Of ``sentence``, the first piece,
+    which is what heads read where texts are classified; the mean over pieces where words are.
     """
     states, batch, token = view.output.states.float(), view.batch, view.session.task.kind == "token"
     if level == "word":

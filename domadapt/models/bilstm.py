@@ -13,16 +13,7 @@ from domadapt.models.pretrained import AGAIN, load_tokenizer, refuse_non_finite
 
 
 class BiLSTM(nn.Module):
-    """Word pieces → learned embeddings → bidirectional LSTM → linear head.
-
-    Args:
-        name: backbone whose tokenizer (and nothing else) is used.
-        kind: ``token`` or ``sequence``; a sequence is the maximum over its pieces.
-        labels: names of the classes.
-        embedding: width of the piece embeddings.
-        hidden: width of the LSTM in each direction.
-        dropout: on embeddings and on states.
-    """
+    """Word pieces → learned embeddings → bidirectional LSTM → linear head; of whole texts the maximum over pieces."""
 
     takes_methods = False
 

@@ -22,13 +22,7 @@ class GraphNetwork(nn.Module):
     - ``relational`` (Schlichtkrull et al. 2018, https://arxiv.org/abs/1703.06103): a matrix for each of
       :func:`domadapt.syntax.trees.edge_groups`, :math:`\sum_r W_r \cdot \mathrm{mean}_{j \in N_r(i)} z_j`.
 
-    Args:
-        convolution: its name.
-        inputs: width of the encoder's states.
-        width: of node states.
-        depth: number of layers: how many arcs far a word sees.
-        relations: ids of relation names, from 1.
-        hides: some nodes' inputs may be hidden: there is a learned vector to stand for them.
+    Of encoder's states of width ``inputs``. Where it ``hides`` some nodes' inputs, a learned vector stands for them.
     """
 
     def __init__(
@@ -56,13 +50,9 @@ class GraphNetwork(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(depth))
 
     def forward(self, words: Tensor, edge_index: Tensor, edge_type: Tensor, masked: Tensor | None = None) -> Tensor:
-        """Node states, (nodes, width).
+        """(nodes, width) states, of (nodes, inputs) word states and edges of :func:`domadapt.syntax.trees.tree_edges`.
 
-        Args:
-            words: (nodes, inputs) word states.
-            edge_index: (2, edges).
-            edge_type: (edges,) see :func:`domadapt.syntax.trees.tree_edges`.
-            masked: (nodes,) True where the node's own input is hidden.
+        ``masked``: (nodes,) True where the node's own input is hidden.
         """
         states: Tensor = self.enter(words)
         if masked is not None:

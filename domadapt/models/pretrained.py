@@ -83,9 +83,6 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
 def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport]:
     """A stock transformers model with a head of ``len(labels)`` classes, in float32.
 
-    Args:
-        kind: ``token`` or ``sequence``.
-
     Returns:
         The model, and which weights did not come of its files: those of the head, as a rule.
     """

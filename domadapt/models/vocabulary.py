@@ -15,11 +15,7 @@ from torch import Tensor, nn
 
 
 class MetEmbedding(nn.Module):
-    """The rows of an embedding that training meets.
-
-    Args:
-        whole: the stock layer.
-        met: ids of the rows that are trained; any other is looked up as it was.
+    """The rows of an embedding that training meets, by their ids; any other is looked up as it was.
 
     >>> whole = nn.Embedding(5, 2)
     >>> met = MetEmbedding(whole, [1, 3])
@@ -75,8 +71,7 @@ class MetEmbedding(nn.Module):
 def only_met_rows(encoder: Any, met: Collection[int]) -> Iterator[None]:
     """Within it, word embeddings are trained where they are met; behind it, they are stock again.
 
-    Args:
-        encoder: left as it is where its embeddings are frozen or no plain table, or where nothing is said to be met.
+    An encoder is left as it is where its embeddings are frozen or no plain table, or where nothing is said to be met.
     """
     base: Any = getattr(encoder, "base", None)
     whole = base.get_input_embeddings() if base is not None else None

@@ -116,6 +116,9 @@ def _from_source_to_target(shown: Sequence[Relation], domains: Domains) -> str:
 
 
 def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
+    def head(best: Best) -> str:
+        return f"{best.layer}-{best.head} {'→' if best.direction == 'to' else '←'}"
+
     def accuracy(r: Relation, model: str, side: str) -> TableCell:
         value, base = r.best[model].accuracy[side], r.offset_accuracy[side]
         clear = None if value is None or base is None else float(np.clip(2 * (value - base), -1, 1))
@@ -127,15 +130,11 @@ def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
         {s: f"offset, {d}" for s, d in domains.items()}, lambda r, side: percent(r.offset_accuracy[side])
     )
     for model, name in NAMED.items():
-        columns += for_each({model: f"{name}: head"}, lambda r, model: _named(r.best[model]))
+        columns += for_each({model: f"{name}: head"}, lambda r, model: head(r.best[model]))
         keys = {(model, side): f"{name}, {domain}" for side, domain in domains.items()}
         columns += for_each(keys, lambda r, key: accuracy(r, *key))
     notes = [GREEN, "→: the word attends to its head; ←: its head attends to it; words: of the source"]
     return tabled("Best head of all layers, percent of words whose head is found", shown, columns, notes, narrow=True)
-
-
-def _named(best: Best) -> str:
-    return f"{best.layer}-{best.head} {'→' if best.direction == 'to' else '←'}"
 
 
 ABLATION_TITLE = "Heads switched off"
@@ -402,14 +401,12 @@ def lines(found: Analysis, subject: Subject) -> list[str]:
     domains = {side: one.domain for side, one in subject.sides().items()}
     texts = " and ".join(f"{counted(len(one.examples), 'text')} of {one.domain}" for one in subject.sides().values())
     if found.heads is not None:
-        told = [f"{r.name}: head {_best(r)}" for r in found.heads if r.name in (*WORTH_NAMING, ALL)]
-        about = f"{texts}; {subject.backbone}'s heads on source text:"
-        return [f"{answer(found, subject)}.", about, *told, *lacking(found, subject)]
+        told = [f"{answer(found, subject)}.", f"{texts}; {subject.backbone}'s heads on source text:"]
+        for r in (r for r in found.heads if r.name in (*WORTH_NAMING, ALL)):
+            head, share = r.best["before"], percent(r.best["before"].accuracy["source"])
+            offset = percent(r.offset_accuracy["source"])
+            told.append(f"{r.name}: head {head.layer}-{head.head}, {share} % (best offset {offset} %)")
+        return [*told, *lacking(found, subject)]
     told = [] if found.structural_probe.reason else [probes_sentence(found.structural_probe, domains)]
     told += [shift_sentence(found.domain_shift)] if found.domain_shift.a_distances else []
     return [f"{texts}, read by {subject.backbone}:", *told, *lacking(found, subject)]
-
-
-def _best(relation: Relation) -> str:
-    head, offset = relation.best["before"], percent(relation.offset_accuracy["source"])
-    return f"{head.layer}-{head.head}, {percent(head.accuracy['source'])} % (best offset {offset} %)"

@@ -26,20 +26,14 @@ class TableCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; the first column names the row.
-
-    Attributes:
-        notes: on the whole of it; those of cells come before them, numbered.
-        left: columns that hold words, not numbers.
-        narrow: names of columns may take several lines.
-    """
+    """A table; the first column names the row."""
 
     title: str
     header: list[str]
     rows: list[list[str | TableCell]]
-    notes: list[str] = field(default_factory=list)
-    left: frozenset[int] = frozenset((0,))
-    narrow: bool = False
+    notes: list[str] = field(default_factory=list)  #: on the whole of it; those of cells come before them, numbered
+    left: frozenset[int] = frozenset((0,))  #: columns that hold words, not numbers
+    narrow: bool = False  #: names of columns may take several lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +131,7 @@ def for_each(names: Mapping[Any, str] | Iterable[str], cell: Callable[[Any, Any]
 
 
 def written(table: Table) -> tuple[list[list[str]], list[str]]:
-    """Rows and notes of a table as they are printed: notes of cells numbered, and referred to.
-
-    >>> written(Table("", ["a", "b"], [["x", TableCell("-", "few seeds")]], ["in points"]))
-    ([['x', '- [1]']], ['[1] few seeds', 'in points'])
-    """
+    """Rows and notes of a table as they are printed: notes of cells numbered, and referred to."""
     notes = list(
         dict.fromkeys(cell.note for row in table.rows for cell in row if isinstance(cell, TableCell) and cell.note)
     )

@@ -114,10 +114,12 @@ def page(title: str, sections: Sequence[Section]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["visible"] = lambda value: visible(str(value))
-    environment.filters["written"] = written
-    environment.filters["shade"] = lambda cell: getattr(cell, "shade", None)
-    environment.filters["kind"] = lambda block: type(block).__name__
+    environment.filters |= {
+        "visible": lambda value: visible(str(value)),
+        "written": written,
+        "shade": lambda cell: getattr(cell, "shade", None),
+        "kind": lambda block: type(block).__name__,
+    }
     return environment.get_template("report.html.jinja").render(title=title, sections=sections)
 
 
@@ -146,7 +148,11 @@ def markdown(title: str, sections: Sequence[Section], longest: int = LONGEST) ->
 
     The last of the smaller sections is left out first, and counted.
     """
-    parts = [_section(section) for section in sections]
+    parts = []
+    for section in sections:
+        inside = (text for block in section.blocks if (text := "\n".join(_block(block))))
+        head = f"{'#' * section.level} {harmless(section.title)}"
+        parts.append("".join(f"{text}\n\n" for text in (head, *inside)))
     left_out = 0
     for index in reversed(range(len(sections))):
         if sum(len(part.encode()) for part in parts) <= longest - 400:
@@ -177,12 +183,12 @@ def harmless(text: str) -> str:
         if not parts or parts[-1][0] != plain:
             parts.append((plain, []))
         parts[-1][1].append(word)
-    return " ".join(" ".join(words) if plain else _coded(" ".join(words)) for plain, words in parts)
-
-
-def _coded(text: str) -> str:
-    core = text.rstrip(".,;") or text  # a sentence's mark is no part of the word before it
-    return code(core) + text[len(core) :]
+    shown = []
+    for plain, words in parts:
+        line = " ".join(words)
+        core = line.rstrip(".,;") or line  # a sentence's mark is no part of the word before it
+        shown.append(line if plain else code(core) + line[len(core) :])
+    return " ".join(shown)
 
 
 def _command(text: str) -> str:
@@ -207,11 +213,6 @@ def table_lines(table: Table) -> list[str]:
     rule = [":---" if i in table.left else "---:" for i in range(len(table.header))]
     head, *rows = [[harmless(cell).replace("|", "\\|") for cell in row] for row in (table.header, *written(table)[0])]
     return ["| " + " | ".join(row) + " |" for row in (head, rule, *rows)]
-
-
-def _section(section: Section) -> str:
-    head = f"{'#' * section.level} {harmless(section.title)}\n\n"
-    return head + "".join(f"{text}\n\n" for block in section.blocks if (text := "\n".join(_block(block))))
 
 
 def _block(block: Block) -> Iterable[str]:

@@ -11,13 +11,13 @@ from domadapt.reporting.frames import best_adapted, mean, over_runs, rows, secon
 from domadapt.reporting.plots import Colors, calibration_svg, curve_svg, panels, pooled
 from domadapt.reporting.render import counted, number, percent, points
 from domadapt.reporting.tables import shares_table
-from domadapt.reporting.words import claim, duration, run_time
+from domadapt.reporting.words import claim, run_time
 from domadapt.runs.groups import MethodRuns, Pair, flat, rank, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Replicability, Significance, Statistics
 from domadapt.utils.redact import redact
-from domadapt.utils.text import visible
+from domadapt.utils.text import duration, visible
 
 if TYPE_CHECKING:
     from domadapt.auditing.audit import Audit

@@ -26,7 +26,7 @@ from domadapt.reporting.blocks import (
 from domadapt.reporting.render import as_text, counted, in_line, markdown
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
-from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card
+from domadapt.runs.target_card import CardWarning, Kind, ShownText, TargetCard, read_card
 from domadapt.utils.text import visible
 
 WIDTH = 110
@@ -190,15 +190,11 @@ def _texts(card: TargetCard, most: int = CHANGES) -> Iterator[tuple[str, list[Ma
     ):
         if changes:
             rest = f" (and {len(changes) - most} others)" if len(changes) > most else ""
-            yield f"{head}{rest}", [_changed(change) for change in changes[:most]]
+            texts = [(change, marked(change.text) if change.text else Marked("", ())) for change in changes[:most]]
+            yield f"{head}{rest}", [replace(t, lead=f"{c.words} {c.before} → {c.now}") for c, t in texts]
     if card.samples:
         shown = card.samples[:most] if most < CHANGES else card.samples
         yield f"{len(shown)} predictions, drawn at random", [*map(marked, shown)]
-
-
-def _changed(change: ChangedWords) -> Marked:
-    text = marked(change.text) if change.text else Marked("", ())
-    return replace(text, lead=f"{change.words} {change.before} → {change.now}")
 
 
 def _places(card: TargetCard) -> Iterator[tuple[str, str]]:

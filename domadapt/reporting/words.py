@@ -17,7 +17,7 @@ from domadapt.runs.target_card import ShownText
 from domadapt.statistics.items import read_answers
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Interval, Statistics
-from domadapt.utils.text import cut, visible
+from domadapt.utils.text import cut, duration, visible
 
 
 def claim(one: Cell, statistics: Statistics) -> str:
@@ -48,7 +48,8 @@ def claim(one: Cell, statistics: Statistics) -> str:
             needed.append(control)
         sentences.append(text)
     names = [visible(difference.other) for difference in needed]
-    unshown = [visible(difference.other) for difference in needed if not _gains(difference)]
+    # By its interval, and by the test over runs after Holm's correction.
+    unshown = [visible(d.other) for d in needed if not ((v := d.interval) and (v.low or 0.0) > 0 and _real(d))]
     if len(needed) == 1:
         lacking.append("no neutral control was run")
     elif not unshown and not lacking:  # nothing that it was to stand against may be missing
@@ -59,10 +60,9 @@ def claim(one: Cell, statistics: Statistics) -> str:
     return f"{listed(sentences)}. It is not shown that syntax helps: {'; '.join(lacking)}."
 
 
-def _gains(found: Difference) -> bool:
-    """Whether a gain is shown: by its interval, and by the test over runs after Holm's correction."""
-    p, value = found.again.p_holm, found.interval
-    return value is not None and value.low is not None and value.low > 0 and p is not None and p <= ALPHA
+def _real(found: Difference) -> bool:
+    """Whether training again would show a difference, after Holm's correction."""
+    return found.again.p_holm is not None and found.again.p_holm <= ALPHA
 
 
 def distance(value: Interval) -> str:
@@ -81,7 +81,8 @@ def distance(value: Interval) -> str:
 def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     """Task, backbone, scores, gap closed, run time, model, and one plain sentence."""
     tasks = list(dict.fromkeys(f"{pair.task}, scored by {pair.headline}" for pair in pairs))
-    backbones = list(dict.fromkeys(_backbone(run) for run in _runs(pairs) if run.role not in BELOW))
+    given = [run.config.get("backbone") or {} for run in _runs(pairs) if run.role not in BELOW]
+    backbones = dict.fromkeys(str(one.get("name") or "") for one in given)
     items = [("Task", listed(tasks)), ("Backbone", listed([name for name in backbones if name]) or "not recorded")]
     best = best_overall(pairs)
     if best and (scores := _scores(best)):
@@ -96,7 +97,10 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     sizes = f"{counted(len(runs), 'run')}, {counted(len(names), 'method')}, {counted(len(pairs), 'pair')}"
     items.append(("Runs", f"{sizes}; {duration(run_time(pairs))} in all"))
     if best:
-        items.append(("Model", _model([method for _, method in best])))
+        folders = [Path(run.folder, "model") for _, method in best for run in method.runs if run.folder]
+        there = [folder for folder in folders if folder.is_dir()]
+        more = f" (and {len(there) - 1} more: other seeds and pairs)" if len(there) > 1 else ""
+        items.append(("Model", f"{there[0]}{more}" if there else "not kept beside these runs"))
     return Facts(verdict(pairs, overall), tuple(items))
 
 
@@ -107,14 +111,6 @@ def _runs(pairs: Sequence[Pair]) -> list[Metrics]:
 def run_time(pairs: Sequence[Pair]) -> float:
     """Seconds of all runs, stage by stage; those that took another's result cost none."""
     return sum(sum(run.seconds.values()) for run in _runs(pairs) if run.copied_from is None)
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def verdict(pairs: Sequence[Pair], found: Cell | None) -> str:
@@ -131,10 +127,10 @@ def verdict(pairs: Sequence[Pair], found: Cell | None) -> str:
     text += f", in the mean over {counted(len(found.pairs), 'pair')}" if several else ""
     controls = [(control.interval, control.other) for control in found.controls if control.interval is not None]
     text += "".join(f" and {distance(interval)} {other}, its control" for interval, other in controls)
-    p = difference.again.p_holm
-    if p is not None and p <= ALPHA:
+    if _real(difference):
         where = "on at least one of these pairs " if several else ""
         return f"{text}; {where}training again would show a difference to {difference.other}."
+    p = difference.again.p_holm
     why = difference.again.reason or difference.reason if p is None else f"p = {p:.2g} after Holm's correction"
     return f"{text}; that it is more than chance is not shown{f': {why}' if why else ''}."
 
@@ -151,35 +147,17 @@ def _scores(best: Sequence[tuple[Pair, MethodRuns]]) -> list[tuple[str, float]]:
     return found
 
 
-def _backbone(run: Metrics) -> str:
-    value = run.config.get("backbone")
-    return str(value.get("name") or "") if isinstance(value, dict) else str(value or "")
-
-
-def _model(methods: Sequence[MethodRuns]) -> str:
-    folders = [Path(run.folder, "model") for method in methods for run in method.runs if run.folder]
-    there = [folder for folder in folders if folder.is_dir()]
-    if not there:
-        return "not kept beside these runs"
-    return f"{there[0]}{f' (and {len(there) - 1} more: other seeds and pairs)' if len(there) > 1 else ''}"
-
-
 @dataclass(frozen=True, slots=True)
 class ChangedText:
-    """One text of ``predictions.jsonl``, and the annotator's, source_only's and the adapted model's labels.
-
-    Attributes:
-        change: errors that adaptation added (negative: removed), mean over the seeds that both were run with.
-        errors: of source_only and of the adapted model, at ``seed``, where adaptation changed most.
-    """
+    """One text of ``predictions.jsonl``, and the annotator's, source_only's and the adapted model's labels."""
 
     text: str
     gold: set[Any]
     before: set[Any]
     after: set[Any]
-    change: float
-    errors: tuple[int, int]
-    seed: int
+    change: float  #: errors that adaptation added (negative: removed), mean over the seeds that both were run with
+    errors: tuple[int, int]  #: of source_only and of the adapted model, at ``seed``
+    seed: int  #: where adaptation changed most
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +199,10 @@ def beside_source_only(pair: Pair) -> Comparison | str:
             wrong = errors(old.gold, old.predicted, pair.task), errors(old.gold, new.predicted, pair.task)
             labels, change = (old.gold, old.predicted, new.predicted), float(wrong[1] - wrong[0])
             texts.setdefault(index, []).append(ChangedText(old.text, *labels, change, wrong, seed))
-    changes = [_over_seeds(same) for same in texts.values()]
+    changes = []
+    for same in texts.values():
+        change = sum(e.change for e in same) / len(same)
+        changes.append(replace((min if change < 0 else max)(same, key=lambda e: e.change), change=change))
     fixed = sorted((e for e in changes if e.change < 0), key=lambda e: (e.errors[1] > 0, e.change))
     broken = sorted((e for e in changes if e.change > 0), key=lambda e: (e.errors[0] > 0, -e.change))
     return Comparison(method, seeds, len(changes), tuple(fixed), tuple(broken))
@@ -230,11 +211,6 @@ def beside_source_only(pair: Pair) -> Comparison | str:
 def errors(gold: set[Any], predicted: set[Any], task: str) -> int:
     """Wrong label, or spans missed and invented."""
     return int(gold != predicted) if task == "classification" else len(gold ^ predicted)
-
-
-def _over_seeds(same: list[ChangedText]) -> ChangedText:
-    change = sum(e.change for e in same) / len(same)
-    return replace((min if change < 0 else max)(same, key=lambda e: e.change), change=change)
 
 
 KINDS = ("right", "boundary", "type", "boundary and type", "missed", "invented")

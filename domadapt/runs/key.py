@@ -7,13 +7,12 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from domadapt.config.compose import to_builtin
-from domadapt.utils.files import matching
+from domadapt.utils.files import matching, shipped
 from domadapt.utils.redact import strike
 
 if TYPE_CHECKING:
@@ -102,21 +101,11 @@ def files_named(value: Any, name: str = "") -> Iterator[Path]:
                 yield from [path] if path.is_file() else path.rglob("*")
 
 
-def shipped() -> Path:
-    """The folder of the corpora and the parser that travel with the package."""
-    return Path(str(files("domadapt.shipped")))
-
-
-def files_in(path: Path) -> list[Path]:
-    """The file itself, or all files in a folder but those that only describe it; none if there is nothing."""
-    if path.is_file():
-        return [path]
-    return sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts and p.name != "CARD.md")
-
-
 def hash_of(path: Path) -> str:
-    """Of a file, or of all files in a folder with their names."""
-    return _hash(path, tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files_in(path)))
+    """Of a file, or of all files in a folder, but those that only describe it, with their names."""
+    inside = sorted(p for p in path.rglob("*") if p.is_file() and "__pycache__" not in p.parts and p.name != "CARD.md")
+    found = [path] if path.is_file() else inside
+    return _hash(path, tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in found))
 
 
 @lru_cache(maxsize=64)

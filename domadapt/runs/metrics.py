@@ -29,21 +29,14 @@ def schema(kind: type) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One line of the learning curve.
+    """One line of the learning curve."""
 
-    Attributes:
-        epoch, step: from 1; steps done by its end.
-        losses: means by name, and their weighted sum as ``total``.
-        source_dev: scores.
-        validators: value of each, None where it had none; ``selection`` is the chosen one's, None of the oracle.
-    """
-
-    epoch: First
-    step: Whole = 0
-    losses: dict[str, Number | None] = field(default_factory=dict)
+    epoch: First  #: from 1
+    step: Whole = 0  #: steps done by its end
+    losses: dict[str, Number | None] = field(default_factory=dict)  #: means, and their weighted sum as ``total``
     source_dev: Scores = field(default_factory=dict)
-    validators: dict[str, Number | None] = field(default_factory=dict)
-    selection: Number | None = None
+    validators: dict[str, Number | None] = field(default_factory=dict)  #: value of each; None where it had none
+    selection: Number | None = None  #: the chosen one's; None of the oracle
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +49,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which epoch was kept.
-
-    Attributes:
-        target_curve: (epochs,) headline scores on the target test; empty where only choices were scored.
-    """
+    """Which epoch was kept."""
 
     validator: str | None = None  #: that chose it
     epoch: First | None = None  #: chosen
     gap: Share | None = None  #: the oracle's headline score less the chosen epoch's; None without target labels
     choices: dict[str, Choice] = field(default_factory=dict)  #: every validator's
-    target_curve: tuple[Share, ...] = ()
+    target_curve: tuple[Share, ...] = ()  #: by epoch, headline on the target test; empty where only choices were scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,35 +69,25 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Expected calibration error on the target test, and the bins it is summed over; None without labels.
+    """Expected calibration error on the target test, and the bins it is summed over; None without labels."""
 
-    Attributes:
-        error, bins: as the model predicts.
-        source_dev_error, source_dev_scaled_error: the same on source dev; of the in-domain ceiling, on its own dev.
-    """
-
-    error: Share | None = None
+    error: Share | None = None  #: as the model predicts
     bins: tuple[Bin, ...] = ()
     scaled_error: Share | None = None  #: after temperature scaling on source dev
-    source_dev_error: Share | None = None
+    source_dev_error: Share | None = None  #: of the in-domain ceiling, on its own dev
     source_dev_scaled_error: Share | None = None
     temperature: Positive | None = None  #: above 1 where the model is too sure on source dev
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The headline score that was expected on the target without reading a label of it.
-
-    Attributes:
-        low, high: where the score lies nine times in ten.
-        usual_error: its mean absolute error on corpora that it was not fitted to; None where that was never measured.
-    """
+    """The headline score that was expected on the target without reading a label of it."""
 
     score: Share  #: expected, corrected by what the estimate is off on average elsewhere
-    low: Share
+    low: Share  #: to ``high`` the score lies nine times in ten
     high: Share
     estimate: str = ""  #: which of ``estimates`` it comes from
-    usual_error: Share | None = None
+    usual_error: Share | None = None  #: mean absolute, on corpora that it was not fitted to; None: never measured
     temperature: Positive | None = None  #: that source dev calibrates the probabilities with
     texts: Whole = 0  #: unlabelled ones that were read
     estimates: dict[str, Scores] = field(default_factory=dict)  #: name → scores by name, uncorrected
@@ -146,19 +125,12 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """What ``metrics.json`` says of one run. Scores are shares (0.52 is 52 percent).
-
-    Attributes:
-        source, target, task, headline, method, role, seed: what was run; ``headline`` names the score to compare by.
-        source_dev, source_test, target_test, target_test_clean: scores by name; None where there are no labels.
-        selection, curve, calibration, counts: see their classes.
-        versions, hardware, command: for running it again.
-    """
+    """What ``metrics.json`` says of one run. Scores are shares (0.52 is 52 percent), None where there are no labels."""
 
     source: str = ""
     target: str = ""
     task: str = ""
-    headline: str = ""
+    headline: str = ""  #: name of the score to compare by
     method: str = ""
     role: str = ""
     seed: int = 0

@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from domadapt.runs.groups import AGAIN, load, read_metrics, typed
-from domadapt.runs.key import cell_key, run_folder
 from domadapt.runs.metrics import FORMAT
 from domadapt.utils.files import identity, write_atomic
 from domadapt.utils.redact import redact
@@ -46,17 +45,13 @@ def run_lock(folder: Path, wait: bool) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             lock.acquire(blocking=wait)
     except Timeout:
-        raise Busy(f"{folder}: {holder(folder)} runs this cell") from None
+        status = read_status(folder)
+        holder = f"process {status['process']} on {status['host']}" if status else "another process"
+        raise Busy(f"{folder}: {holder} runs this cell") from None
     try:
         yield
     finally:
         lock.release()
-
-
-def holder(folder: Path) -> str:
-    """Who runs a cell, as far as its status says."""
-    status = read_status(folder)
-    return f"process {status['process']} on {status['host']}" if "process" in status else "another process"
 
 
 def read_status(folder: Path) -> dict[str, Any]:
@@ -101,10 +96,9 @@ def read_results(folder: Path, key: str) -> dict[str, Any] | None:
     return metrics if "key" in metrics and metrics.get("format", FORMAT) == FORMAT else None
 
 
-def finished(cfg: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The results of a configuration that has been run; nothing that trains is loaded to find them."""
-    folder = run_folder(cfg)
-    metrics = read_results(folder, cell_key(cfg))
+def finished(folder: Path, key: str) -> dict[str, Any] | None:
+    """The results of a cell that has been run; nothing that trains is loaded to find them."""
+    metrics = read_results(folder, key)
     if metrics is None or read_status(folder):
         return None
     log.info("%s is finished: not run again (to force it, delete this folder)", folder)
@@ -131,9 +125,7 @@ def set_aside(folder: Path) -> None:
 class Status:
     """Writes ``status.json`` while a cell runs, and adds up the seconds of its stages over all attempts.
 
-    Args:
-        folder: of the run, whose lock this process holds.
-        key: of the cell; what another key has left there is forgotten.
+    This process holds the folder's lock; what another key has left there is forgotten.
     """
 
     def __init__(self, folder: Path, key: str) -> None:

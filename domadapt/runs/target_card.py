@@ -13,31 +13,23 @@ FILE = "card.json"
 
 @dataclass(frozen=True, slots=True)
 class ShownText:
-    """One target text as the model labels it.
-
-    Attributes:
-        label, confidence: of classification.
-    """
+    """One target text as the model labels it."""
 
     text: str  #: the beginning of it
     left_out: int = 0  #: characters that are not in ``text``
-    label: str | None = None
+    label: str | None = None  #: of classification, as its confidence
     confidence: float = 0.0
     spans: tuple[tuple[int, int, str], ...] = ()  #: (start, end, type) of extraction, in characters of ``text``
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One label or span type: how often the model finds it, and where.
-
-    Attributes:
-        words: that it finds most, or that set its texts apart from the others', with their counts.
-    """
+    """One label or span type: how often the model finds it, and where."""
 
     name: str  #: of the label or type
     count: int  #: target texts with the label, or spans of the type
     source: int  #: the same of the source's labelled texts
-    words: tuple[tuple[str, int], ...] = ()
+    words: tuple[tuple[str, int], ...] = ()  #: that it finds most, or that set its texts apart, with counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +53,10 @@ class CardWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetCard:
-    """A run on a target without labels.
-
-    Attributes:
-        source, target, task, backbone, method, seed, headline: what was run, as ``metrics.json`` says it.
-        steps, epochs: of training.
-        expected: headline score on the target, without its labels; None where nothing estimates it.
-        changes: against the source-only model, where it was trained along; the largest first.
-        relabelled: texts with another label than by the source-only model; None where there is none, or of spans.
-        to_label: file of texts drawn at random beside the card, for ``domadapt score``; empty where there is none.
-    """
+    """A run on a target without labels."""
 
     key: str  #: of the run
-    source: str
+    source: str  #: as ``metrics.json`` says it, and so what follows
     target: str
     task: str
     backbone: str
@@ -90,10 +73,10 @@ class TargetCard:
     kinds: tuple[Kind, ...]  #: each label or span type
     samples: tuple[ShownText, ...]  #: some of the predictions, drawn at random
     warnings: tuple[CardWarning, ...] = ()  #: why not to believe them, the weightiest first
-    expected: Expected | None = None
-    changes: tuple[ChangedWords, ...] = ()
-    relabelled: int | None = None
-    to_label: str = ""
+    expected: Expected | None = None  #: headline score on the target; None where nothing estimates it
+    changes: tuple[ChangedWords, ...] = ()  #: against the source-only model; the largest first
+    relabelled: int | None = None  #: texts with another label than by the source-only model
+    to_label: str = ""  #: file beside the card, for ``domadapt score``; empty where there is none
     folder: str = ""  #: the run's, where the card lies
 
     @property
@@ -110,11 +93,7 @@ def write_card(card: TargetCard, folder: Path) -> None:
 
 
 def read_card(folder: Path | str, key: str | None = None) -> TargetCard | None:
-    """A run folder's card; None if there is none, or none that this version understands.
-
-    Args:
-        key: of the run; a card of another one, left there by an earlier run, is none.
-    """
+    """A run folder's card, that of ``key`` if it is given; None if there is none that this version understands."""
     path = Path(folder, FILE)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -20,23 +20,14 @@ States = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a validator may see of a checkpoint. There is no target label in it.
+    """All that a validator may see of a checkpoint. There is no target label in it."""
 
-    Attributes:
-        source_dev: scores on the source's dev part.
-        headline: name of the task's headline score.
-        source: rows of source dev, with their classes.
-        target: rows of unlabelled target text, a fixed sample; empty unless a validator reads them.
-        train: rows of source training text, a fixed sample, with their classes; likewise.
-        epoch: how many are over.
-    """
-
-    source_dev: Scores
-    headline: str
-    source: Predicted
-    target: Predicted
-    train: Predicted
-    epoch: int
+    source_dev: Scores  #: scores on the source's dev part
+    headline: str  #: name of the task's headline score
+    source: Predicted  #: rows of source dev, with their classes
+    target: Predicted  #: of unlabelled target text, a fixed sample; empty unless a validator reads them
+    train: Predicted  #: of source training text, with their classes; likewise
+    epoch: int  #: how many are over
 
 
 class Validator:

@@ -64,13 +64,7 @@ class Shown:
 
 
 class Answers:
-    """A model with the parser that draws its trees.
-
-    Args:
-        model: loaded on the CPU.
-        folder: it was loaded from.
-        threshold: the least confidence where a request names none, as of :func:`~domadapt.inference.thresholds.least`.
-    """
+    """A model, loaded on the CPU from a folder, with the parser that draws its trees and the usual thresholds."""
 
     def __init__(self, model: Model, folder: Path, threshold: Any = 0) -> None:
         self.model, self.folder = model, folder
@@ -206,11 +200,7 @@ def careful(app: ASGIApp) -> ASGIApp:
 
 
 def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
-    """The application.
-
-    Args:
-        hosts: names that requests may be for: a page elsewhere can make a name of its own mean this machine.
-    """
+    """The application, for these hosts alone: a page elsewhere can make a name of its own mean this machine."""
     pages = Environment(loader=PackageLoader("domadapt.serving", "."), autoescape=True)
     template = pages.get_template("page.html.jinja")
     sheets = files("domadapt.reporting") / "report.css", files("domadapt.serving") / "page.css"
@@ -340,11 +330,7 @@ AT_ONCE = 16  # requests; more are told to come back later
 
 
 def serve(cfg: DictConfig) -> None:
-    """Answer until stopped.
-
-    Args:
-        cfg: a composed ``serve.yaml``.
-    """
+    """Answer as a composed ``serve.yaml`` says, until stopped."""
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise ValueError(f"serve needs {' and '.join(missing)}: pip install 'domadapt[serve]'")
     folder = model_folder(str(cfg.model))

@@ -24,15 +24,7 @@ from domadapt.statistics.resampling import (
     runs_test,
     sign_flip,
 )
-from domadapt.statistics.results import (
-    Cell,
-    Difference,
-    Interval,
-    Replicability,
-    Share,
-    Significance,
-    Statistics,
-)
+from domadapt.statistics.results import Cell, Difference, Interval, Replicability, Share, Significance, Statistics
 
 CEILING = "in_domain"  # sees target labels: a bound to look at, not a method to test or rank
 UNTESTED = {"adapted": "", CEILING: "sees target labels: a bound, not tested"}  # why nothing is tested, by role
@@ -165,20 +157,13 @@ def scored(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A method less another on one pair, before any words over pairs.
-
-    Attributes:
-        other: with whom the method is compared; None where there is nobody.
-        reason: why there is no ``mean``.
-        mean: of the difference over seeds; None where there is nothing to compare.
-        items: p-values over test items, two-sided and one-sided; None where not tested.
-    """
+    """A method less another on one pair, before any words over pairs."""
 
     pair: str
-    other: MethodRuns | None
-    reason: str
-    mean: Mean | None = None
-    items: tuple[float, float] | None = None
+    other: MethodRuns | None  #: with whom the method is compared; None where there is nobody
+    reason: str  #: why there is no ``mean``
+    mean: Mean | None = None  #: of the difference over seeds
+    items: tuple[float, float] | None = None  #: p-values over test items, two-sided and one-sided
     item_count: int = 0
 
 
@@ -186,21 +171,21 @@ class Contrast:
 Compared = tuple[ScoredPair, MethodRuns, dict[str, Contrast]]
 
 
-def untested(method: MethodRuns) -> str:
-    """Why nothing is tested of a method, in words; empty of an adapted one, by which somebody claims something."""
-    return UNTESTED.get(method.role, UNCLAIMED)
-
-
 def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Contrast]]:
     """By method, what each is compared with. All comparisons of a test set are tested on the same swaps."""
     sides: dict[str, dict[str, Contrast]] = {}
     by_set: dict[str, dict[tuple[str, str], tuple[list[ItemCounts], list[ItemCounts]]]] = {}
+    by_role = baseline in ROLES
     for method in one.pair.methods:
         missing = "its control {} was not run, or with several settings"
         controls = {name: _side(one, method, _named(one.pair, name), missing.format(name)) for name in method.controls}
-        sides[method.name] = {"": _against_baseline(one, method, baseline), **controls}
+        base = reference(one.pair, method, baseline) if by_role else _named(one.pair, baseline)
+        own = _side(one, method, base, f"no comparable run of {baseline}")
+        if base is method or (by_role and method.role == baseline):
+            own = Contrast(one.pair.name, None, "is the baseline")
+        sides[method.name] = {"": own, **controls}
         for name, side in sides[method.name].items():
-            if side.other is None or side.mean is None or untested(method):
+            if side.other is None or side.mean is None or UNTESTED.get(method.role, UNCLAIMED):
                 continue
             seeds = one.seeds(method, side.other)
             if one.same_items(seeds, method, side.other):
@@ -211,14 +196,6 @@ def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Contrast]]:
             count = len(tested[method_name, name][0][0].counts)
             sides[method_name][name] = replace(sides[method_name][name], items=p, item_count=count)
     return sides
-
-
-def _against_baseline(one: ScoredPair, method: MethodRuns, baseline: str) -> Contrast:
-    by_role = baseline in ROLES
-    other = reference(one.pair, method, baseline) if by_role else _named(one.pair, baseline)
-    if other is method or (by_role and method.role == baseline):
-        return Contrast(one.pair.name, None, "is the baseline")
-    return _side(one, method, other, f"no comparable run of {baseline}")
 
 
 def _named(pair: Pair, name: str) -> MethodRuns | None:
@@ -259,7 +236,7 @@ def _difference(method: MethodRuns, sides: Sequence[Contrast], over_pairs: bool)
     known = [(side, side.mean) for side in sides if side.mean is not None]
     means = [mean for _, mean in known]
     reason = "" if known else "; ".join(dict.fromkeys(side.reason for side in sides))
-    why = reason or untested(method)
+    why = reason or UNTESTED.get(method.role, UNCLAIMED)
     named = [side.other.name for side in sides if side.other and (side.mean or not over_pairs)]
     tests = _tests_over_pairs(means, why) if over_pairs else _tests_on_a_pair(sides[0], why)
     ends = interval(mean_over_pairs(means)) if means else None

@@ -56,9 +56,6 @@ def f1(totals: npt.NDArray[Any], average: str = "macro") -> FloatArray:
     """(...) F1 of (..., kinds, 3) true positives, false positives, false negatives; 0 for a kind that is nowhere.
 
     ``macro`` is the mean over kinds, ``micro`` is of all kinds together.
-
-    >>> f1(np.array([[2, 1, 1], [0, 0, 3]])).tolist(), f1(np.array([[2, 1, 1], [0, 0, 3]]), "micro").tolist()
-    (0.3333333333333333, 0.4444444444444444)
     """
     totals = totals.astype(np.float64)
     if average == "micro":
@@ -109,16 +106,13 @@ def counted(answers: Sequence[Answer], kinds: Sequence[str], average: str) -> It
     for item, (name, text, gold, predicted, _) in enumerate(answers):
         digest.update(repr((name, text, sorted(gold, key=repr))).encode("utf-8", "surrogatepass"))
         for column, group in enumerate((gold & predicted, predicted - gold, gold - predicted)):
-            for kind in map(_kind, group):
+            for label in group:
+                kind = label[2] if isinstance(label, tuple) else label
                 if kind in place:
                     counts[item, place[kind], column] += 1
     if average == "micro":  # runs may predict different classes: their counts are to have one shape
         counts = counts.sum(axis=1, keepdims=True)
     return ItemCounts(digest.hexdigest(), counts, average, tuple(kinds) if counts.shape[1] == len(kinds) else ())
-
-
-def _kind(label: Any) -> Any:
-    return label[2] if isinstance(label, tuple) else label
 
 
 def read_answers(path: Path, task: str) -> list[Answer]:

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from domadapt.statistics.items import CountArray, FloatArray, ItemCounts, f1
+from domadapt.statistics.items import FloatArray, ItemCounts, f1
 from domadapt.statistics.results import Interval, Replicability, Significance
 
 LEVEL = 0.95
@@ -291,7 +291,7 @@ def items_test(comparisons: Sequence[tuple[Sequence[ItemCounts], Sequence[ItemCo
         return []
     first = comparisons[0][0][0]
     count = len(first.counts)
-    sides = [(_stacked(method), _stacked(other)) for method, other in comparisons]
+    sides = [[np.stack([run.counts for run in runs], axis=1) for runs in both] for both in comparisons]
     table = np.concatenate([(b - a).reshape(count, -1) for a, b in sides], axis=1)
     ends = np.cumsum([0, *(a[0].size for a, _ in sides)])
     averages = [method[0].average for method, _ in comparisons]
@@ -307,11 +307,6 @@ def items_test(comparisons: Sequence[tuple[Sequence[ItemCounts], Sequence[ItemCo
             other = _difference(a + moved, b - moved, average)
             beyond[i] += (np.abs(other) >= abs(observed[i]) - SAME).sum(), (other >= observed[i] - SAME).sum()
     return [(float(two), float(one)) for two, one in (beyond + 1) / (SWAPS + 1)]
-
-
-def _stacked(runs: Sequence[ItemCounts]) -> CountArray:
-    """(items, seeds, kinds, 3)."""
-    return np.stack([run.counts for run in runs], axis=1)
 
 
 def _difference(method: FloatArray, other: FloatArray, average: str) -> FloatArray:

@@ -23,20 +23,13 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Significance:
-    """A paired permutation test, two-sided unless said otherwise.
+    """A paired permutation test, two-sided unless said otherwise."""
 
-    Attributes:
-        p: None where none below 0.05 could be reached, or nothing could be tested.
-        p_holm: the same after Holm's correction over the table.
-        unit: what changes sides under the null hypothesis: ``seeds``, ``test items``, ``runs`` or ``pairs``.
-        reason: why ``p`` is None; beside a ``p``, why ``p_holm`` could not have been below 0.05.
-    """
-
-    p: float | None
-    p_holm: float | None
-    unit: str
+    p: float | None  #: None where none below 0.05 could be reached, or nothing could be tested
+    p_holm: float | None  #: the same after Holm's correction over the table
+    unit: str  #: what changes sides under the null hypothesis: ``seeds``, ``test items``, ``runs`` or ``pairs``
     count: int
-    reason: str = ""
+    reason: str = ""  #: why ``p`` is None; beside a ``p``, why ``p_holm`` could not have been below 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,40 +71,26 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How much of the gap between source_only and in_domain a method closes.
-
-    Attributes:
-        value: the share (1 is the ceiling) and its interval; None where it would mean nothing.
-        gap: in_domain − source_only at the same seeds on the same items; None where one of them is missing.
-        pairs: how many it is over: mean gain over mean gap.
-        reason: why ``value`` is None, or why no interval stands behind it.
-    """
+    """How much of the gap between source_only and in_domain a method closes."""
 
     score: str
-    value: Interval | None
-    gap: Interval | None
-    pairs: int
-    reason: str = ""
+    value: Interval | None  #: 1 is the ceiling; None where it would mean nothing
+    gap: Interval | None  #: in_domain − source_only at the same seeds on the same items
+    pairs: int  #: how many it is over: mean gain over mean gap
+    reason: str = ""  #: why ``value`` is None, or has no interval
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One method, on one pair or over those it was run on.
-
-    Attributes:
-        score: headline on the target test; methods run on different pairs are not comparable by it.
-        baseline: against it.
-        controls: against each of its controls.
-        shares: of the gap that it closes, by the headline and by F1 of each span type.
-    """
+    """One method, on one pair or over those it was run on."""
 
     pairs: tuple[str, ...]
     method: str
     role: str
-    score: Interval | None
-    baseline: Difference
-    controls: tuple[Difference, ...]
-    shares: tuple[Share, ...]
+    score: Interval | None  #: headline on the target test; of methods run on different pairs not comparable
+    baseline: Difference  #: against it
+    controls: tuple[Difference, ...]  #: against each of its controls
+    shares: tuple[Share, ...]  #: of the gap, by the headline and by F1 of each span type
 
     @property
     def differences(self) -> tuple[Difference, ...]:

@@ -72,16 +72,9 @@ class Alignment:
 
 
 def align(piece_offsets: object, word_offsets: object) -> Alignment:
-    """Pair the pieces and words of one text that share at least one character.
+    """Pair the pieces and words of one text that share at least one character, by (pieces, 2) and (words, 2) ranges.
 
-    Args:
-        piece_offsets: (pieces, 2) character ranges, end exclusive, as a fast tokenizer's ``offset_mapping`` gives them;
-        an
-            empty range (special pieces) belongs to no word.
-        word_offsets: (words, 2) character ranges, sorted, not overlapping each other.
-
-    >>> align([(0, 0), (0, 3), (3, 8), (0, 0)], [(0, 4), (5, 8)]).pair_words.tolist()
-    [0, 0, 1]
+    Ends are exclusive; words are sorted and do not overlap. An empty range (special pieces) belongs to no word.
     """
     pieces = np.asarray(piece_offsets, dtype=np.int64).reshape(-1, 2)
     words = np.asarray(word_offsets, dtype=np.int64).reshape(-1, 2)
@@ -99,12 +92,9 @@ def align(piece_offsets: object, word_offsets: object) -> Alignment:
 
 
 def pool_words(states: Tensor, pair_pieces: Tensor, pair_words: Tensor, nodes: int) -> Tensor:
-    """(nodes, width) mean of each word's piece states: pieces to graph nodes; zeros for a node without pieces.
+    """(nodes, width) mean of each word's piece states, (batch, pieces, width); zeros for a node without pieces.
 
-    Args:
-        states: (batch, pieces, width).
-        pair_pieces: (pairs,) indices into the flattened (batch * pieces).
-        pair_words: (pairs,) indices of graph nodes.
+    (pairs,) ``pair_pieces`` index the flattened (batch * pieces), ``pair_words`` graph nodes.
 
     >>> pool_words(torch.tensor([[[1.0], [3.0]]]), torch.tensor([0, 1]), torch.tensor([0, 0]), 2).tolist()
     [[2.0], [0.0]]
@@ -137,9 +127,7 @@ def words_read(piece_words: Tensor) -> int:
 def between_pieces(words: Tensor, piece_words: Tensor, otherwise: float) -> Tensor:
     """(batch, pieces, pieces) what holds between two words, between their pieces; ``otherwise`` where one has none.
 
-    Args:
-        words: (batch, words, words); of those that have pieces, at least.
-        piece_words: (batch, pieces) word of each piece, -1 for none.
+    Of (batch, words, words), of those that have pieces at least, and (batch, pieces) word of each piece, -1 for none.
 
     >>> between_pieces(torch.tensor([[[0, 1], [1, 0]]]), torch.tensor([[-1, 0, 0, 1]]), 9).tolist()
     [[[9, 9, 9, 9], [9, 0, 0, 1], [9, 0, 0, 1], [9, 1, 1, 0]]]

@@ -45,22 +45,13 @@ class Damaged(sqlite3.DatabaseError):
 
 
 class ParseCache:
-    """A parser whose parses and word ranges are kept in a folder. What is there never reaches the parser.
-
-    Args:
-        parser: where missing entries come from.
-        folder: where the cache file lives; made if absent.
-
-    Attributes:
-        parsed: texts that had to be parsed since this object was made.
-        damaged: files that were moved aside.
-    """
+    """A parser whose parses and word ranges are kept in a folder. What is there never reaches the parser."""
 
     def __init__(self, parser: Parser, folder: str | Path) -> None:
         self.parser = parser
         self.name = parser.name
-        self.parsed = 0
-        self.damaged = 0
+        self.parsed = 0  # texts, since this object was made
+        self.damaged = 0  # files that were moved aside
         self._warned = False
         Path(folder).mkdir(parents=True, exist_ok=True)
         digest = hashlib.sha256(f"{FORMAT} {parser.name}".encode()).hexdigest()[:12]
@@ -216,15 +207,7 @@ def text_key(text: Text, kind: bytes = b"") -> bytes:
 
 
 def pack(key: bytes, parse: Parse) -> bytes:
-    """A parse as bytes: checksum, count, (words, 3) int32 of start, end, head, then names.
-
-    >>> key = bytes(16)
-    >>> parse = Parse(np.array([[0, 2]]), np.array([0]), ("ROOT",), ("VB",))
-    >>> unpack(key, pack(key, parse)).relations
-    ('ROOT',)
-    >>> unpack(key, pack(key, parse)[:-1] + b"?") is None
-    True
-    """
+    """A parse as bytes: checksum, count, (words, 3) int32 of start, end, head, then names."""
     numbers = np.column_stack([parse.words.reshape(-1, 2), parse.heads]).astype("<i4").tobytes()
     names = "\x1f".join([*parse.relations, *parse.tags]).encode()
     body = struct.pack("<I", len(parse.heads)) + numbers + names

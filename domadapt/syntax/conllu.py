@@ -62,9 +62,6 @@ def conllu(text: Identified, parse: Parse) -> str:
 class ConlluParser:
     """Parses read from CoNLL-U files, looked up by their ``# text`` line (whitespace runs count as one space).
 
-    Args:
-        path: a ``.conllu`` file.
-
     Raises:
         ValueError: a text is not in the file, a corpus that came in words has others than the file, or a row is
             malformed; each names the place.
@@ -106,9 +103,7 @@ class ConlluParser:
             yield placed
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
-        """Word ranges as the file has them."""
-        for parse in self.parse(texts):
-            yield parse.words
+        return (parse.words for parse in self.parse(texts))
 
 
 def _refuse_other_words(text: str, own: Sequence[tuple[int, int]], words: IntArray, where: str) -> None:

@@ -34,13 +34,11 @@ class Control(ABC):
         """The text's other tree, the same in every run: what is random in it is drawn from the text."""
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        """Parse a stream of texts in order, and replace each tree."""
         texts, again = tee(texts)  # parsers keep the order
         for text, parse in zip(again, self.parser.parse(texts, processes)):
             yield self.other(parse, text.text)
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
-        """Words stay as they are."""
         return self.parser.tokenize(texts)
 
 
@@ -67,10 +65,8 @@ class Linear(Control):
     title = "linear"
 
     def other(self, parse: Parse, text: str) -> Parse:
-        """A chain from left to right."""
         words = len(parse.heads)
-        heads = np.maximum(np.arange(words) - 1, 0)
-        return parse._replace(heads=heads, relations=(PREVIOUS,) * words)
+        return parse._replace(heads=np.maximum(np.arange(words) - 1, 0), relations=(PREVIOUS,) * words)
 
 
 class SelfLoops(Control):
@@ -86,7 +82,6 @@ class SelfLoops(Control):
     title = "self_loops"
 
     def other(self, parse: Parse, text: str) -> Parse:
-        """Every word by itself."""
         words = len(parse.heads)
         return parse._replace(heads=np.arange(words), relations=(SELF,) * words)
 
@@ -105,7 +100,6 @@ class Shuffled(Control):
         self.name, self.seed = f"{self.title}-{seed}/{parser.name}", seed
 
     def other(self, parse: Parse, text: str) -> Parse:
-        """Every word gets the place of another one."""
         return shuffle(parse, self.random(text).permutation(len(parse.heads)))
 
     def random(self, text: str) -> np.random.Generator:
@@ -135,12 +129,7 @@ class RandomTree(Shuffled):
 
 
 def shuffle(parse: Parse, order: IntArray) -> Parse:
-    """Give word ``order[i]`` the place that word ``i`` has in the tree; ``order`` is a permutation of the words.
-
-    >>> real = Parse(np.array([[0, 1], [2, 3], [4, 5]]), np.array([1, 1, 1]), ("det", "root", "obj"), ("", "", ""))
-    >>> shuffle(real, np.array([2, 0, 1]))[1:3]
-    (array([0, 0, 0]), ('root', 'obj', 'det'))
-    """
+    """Give word ``order[i]`` the place that word ``i`` has in the tree; ``order`` is a permutation of the words."""
     heads = np.empty_like(parse.heads)
     heads[order] = order[parse.heads]
     relations = tuple(parse.relations[word] for word in np.argsort(order).tolist())

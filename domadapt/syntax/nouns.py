@@ -40,14 +40,10 @@ LONGEST: Final = 3  # words of a phrase
 
 
 class NounPhrase(NamedTuple):
-    """A run of nouns.
+    """A run of nouns."""
 
-    Attributes:
-        first, end: its words, end exclusive.
-    """
-
-    first: int
-    end: int
+    first: int  #: word
+    end: int  #: of its words, exclusive
     plural: bool  #: whether its last word is one
 
 
@@ -72,14 +68,7 @@ def is_noun(parse: Parse, word: int, text: str) -> bool:
 
 
 def noun_phrases(parse: Parse, text: str) -> Iterator[NounPhrase]:
-    """Maximal runs of nouns, of three words at most.
-
-    >>> import numpy as np
-    >>> words, tags = np.array([[0, 3], [4, 11], [12, 16], [17, 22]]), ("DT", "NN", "NN", "VBZ")
-    >>> parse = Parse(words, np.array([2, 2, 3, 3]), ("det", "compound", "nsubj", "ROOT"), tags)
-    >>> list(noun_phrases(parse, "The battery life lasts"))
-    [NounPhrase(first=1, end=3, plural=False)]
-    """
+    """Maximal runs of nouns, of three words at most."""
     word, count = 0, len(parse.tags)
     while word < count:
         first = word
@@ -150,14 +139,6 @@ def learn_rules(
 
     so a rule counts for how often and how precisely it leads to terms that no rule before it has led to; where none
     raises it, no more are taken.
-
-    >>> import numpy as np
-    >>> from domadapt.data.records import Record
-    >>> words, relations = np.array([[0, 3], [4, 8], [9, 12], [13, 18]]), ("det", "nsubj", "cop", "ROOT")
-    >>> parse = Parse(words, np.array([1, 3, 3, 3]), relations, ("DT", "NN", "VBZ", "JJ"))
-    >>> (rule,) = learn_rules([Record("1", "camera", "The lens was sharp")], [parse], [{3}], [{(1, 2)}], 10, 3)
-    >>> rule.path, rule.precision
-    (('nsubj',), 1.0)
     """
     reached: dict[Path, dict[tuple[int, Words], int]] = {}  # by path: text and run, and the opinion word
     for number, (text, parse, judging) in enumerate(zip(texts, parses, opinions, strict=True)):

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from domadapt.syntax.alignment import IntArray
+from domadapt.utils.files import shipped
 from domadapt.utils.pairs import parts
 from domadapt.utils.work import in_order
 
@@ -87,12 +87,7 @@ LONG_RUN = re.compile(r"\S{200}(?=\S)")  # of characters; longer words are addre
 
 
 class SpacyParser:
-    """A spaCy pipeline with a dependency parser.
-
-    Args:
-        name: ``shipped`` for the small English pipeline that travels with the package, else the name of an installed
-            pipeline (``en_core_web_trf``) or a folder.
-        batch_size: texts a batch of ``nlp.pipe``.
+    """A spaCy pipeline with a dependency parser: ``shipped``, for English, or the name or folder of another.
 
     Raises:
         ValueError: the pipeline is not installed, or has no dependency parser; the batch size is none.
@@ -104,7 +99,7 @@ class SpacyParser:
         self.pipeline = name
         self.batch_size = batch_size
         if name == SHIPPED:  # where the cache holds every text, a run never loads spaCy
-            folder = shipped_folder()
+            folder = shipped() / "parser" / "model"
             self.name = pipeline_name(json.loads((folder / "meta.json").read_text(encoding="utf-8")), folder)
         else:
             self.name = pipeline_name(self._nlp.meta, self._nlp.path)
@@ -152,8 +147,11 @@ class SpacyParser:
 
     def _docs(self, text: Text) -> Iterator[tuple["Doc", int, bool]]:
         """The text as the pipeline takes it, a pair as two: each with where it begins and whether it is the last."""
-        if text.words is not None:
-            yield owner_doc(self._nlp, text.text, text.words), 0, True
+        if text.words is not None:  # its tokens in place of spaCy's, whose offsets see every gap as one space
+            from spacy.tokens import Doc
+
+            spaces = [end < len(text.text) and text.text[end].isspace() for _, end in text.words]
+            yield Doc(self._nlp.vocab, [text.text[start:end] for start, end in text.words], spaces), 0, True
             return
         for start, end in parts(text.text):
             yield make_doc(self._nlp, text.text[start:end]), start, end == len(text.text)
@@ -187,7 +185,7 @@ def load_pipeline(name: str) -> "Language":
         one_thread_for_numpy()
     unneeded = ["ner", "lemmatizer", "entity_linker", "textcat"]
     try:
-        nlp = spacy.load(shipped_folder() if name == SHIPPED else name, exclude=unneeded)
+        nlp = spacy.load(shipped() / "parser" / "model" if name == SHIPPED else name, exclude=unneeded)
     except OSError as error:
         raise ValueError(
             f"parser.name={name!r}: no such spaCy pipeline is installed; install it with "
@@ -215,11 +213,6 @@ def one_thread_for_numpy() -> None:
         pools.select(filepath=[path for path in own if "torch" not in Path(path).parts]).limit(limits=1)
 
 
-def shipped_folder() -> Path:
-    """Where the pipeline is that travels with the package."""
-    return Path(str(files("domadapt.shipped") / "parser" / "model"))
-
-
 def pipeline_name(meta: Mapping[str, Any], folder: Path | None) -> str:
     """Name, version and content of a pipeline: spaCy calls every self-trained one `pipeline-0.0.0`."""
     try:
@@ -233,14 +226,6 @@ def pipeline_name(meta: Mapping[str, Any], folder: Path | None) -> str:
         for path in sorted(p for p in folder.rglob("*") if p.is_file()):
             digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
     return f"spacy-{release}/{meta['lang']}_{meta['name']}-{meta['version']}/{digest.hexdigest()[:12]}"
-
-
-def owner_doc(nlp: "Language", text: str, words: Sequence[tuple[int, int]]) -> "Doc":
-    """A Doc with the corpus owner's tokens in place of spaCy's; its own offsets see every gap as one space."""
-    from spacy.tokens import Doc
-
-    spaces = [end < len(text) and text[end].isspace() for _, end in words]
-    return Doc(nlp.vocab, words=[text[start:end] for start, end in words], spaces=spaces)
 
 
 def doc_words(doc: "Doc") -> IntArray:

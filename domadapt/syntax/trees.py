@@ -115,14 +115,7 @@ class Tree(NamedTuple):
 
 
 def trees(parse: Parse, shortest: int = 1, longest: int = 1_000_000) -> Iterator[Tree]:
-    """The trees of a parse that have ``shortest`` to ``longest`` words; a circle without a root is none.
-
-    >>> words = np.array([[0, 3], [4, 7], [8, 12], [12, 13]])
-    >>> parse = Parse(words, np.array([1, 2, 2, 2]), ("det", "nsubj", "ROOT", "punct"), ("DT", "NN", "VBZ", "."))
-    >>> tree, = trees(parse)
-    >>> tree.distances[0].tolist(), tree.depths.tolist(), tree.counted.tolist()
-    ([0, 1, 2, 3], [2, 1, 0, 1], [True, True, True, False])
-    """
+    """The trees of a parse that have ``shortest`` to ``longest`` words; a circle without a root is none."""
     from scipy.sparse import csr_array  # of no use to a run, which imports this file
     from scipy.sparse.csgraph import connected_components, shortest_path
 
@@ -184,30 +177,10 @@ class Reached(NamedTuple):
     path: Path
 
 
-def path(parse: Parse, start: int, end: int) -> Path | None:
-    """Relations on the way from one word to another: ``^nsubj`` up to a head, ``nsubj`` down; None between sentences.
-
-    >>> parse = Parse(np.array([[0, 3], [4, 9]]), np.array([1, 1]), ("amod", "ROOT"), ("", ""))
-    >>> path(parse, 0, 1), path(parse, 1, 0)
-    (('^amod',), ('amod',))
-    """
-    up, down = _to_root(parse, start), _to_root(parse, end)
-    meet = next((word for word in up if word in down), None)
-    if meet is None:
-        return None
-    climbed, descended = up[: up.index(meet)], down[: down.index(meet)]
-    return (*(f"^{parse.relations[w]}" for w in climbed), *(parse.relations[w] for w in reversed(descended)))
-
-
-def _to_root(parse: Parse, word: int) -> list[int]:
-    way = [word]
-    while (head := int(parse.heads[way[-1]])) != way[-1] and head not in way:
-        way.append(head)
-    return way
-
-
 def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Reached]:
     """Every other word that at most ``longest`` arcs part from a start, nearest first.
+
+    A path's relations are ``^nsubj`` on the way up to a head, ``nsubj`` down.
 
     >>> words, relations = np.array([[0, 3], [4, 8], [9, 12], [13, 18]]), ("det", "nsubj", "cop", "ROOT")
     >>> parse = Parse(words, np.array([1, 3, 3, 3]), relations, ("DT", "NN", "VBZ", "JJ"))

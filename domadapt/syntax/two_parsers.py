@@ -13,15 +13,10 @@ from domadapt.syntax.parser import PLURAL, Parse, Parser, SpacyParser, Text
 
 
 class TwoParsers:
-    """The source's texts to one parser; the target's, and any that is labelled later, to another.
+    """The source's texts, by its domains, to one parser; the target's, and any that is labelled later, to another.
 
-    Tags of both are universal ones, whatever the pipelines give, so that what is learnt of them carries over.
-
-    Args:
-        domains: names of the source's domains.
-
-    Attributes:
-        name: the target's parser's: models are used on the target.
+    Tags of both are universal ones, whatever the pipelines give, so that what is learnt of them carries over. The
+    name is that of the target's parser: models are used on the target.
     """
 
     def __init__(self, source: Parser, target: Parser, domains: Collection[str]) -> None:
@@ -31,18 +26,15 @@ class TwoParsers:
         self.file_alone = getattr(target, "file_alone", False)
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        """Parse a stream of texts in order, each by its side's parser."""
         for parser, run in groupby(texts, self._parser):
             for parse in parser.parse(run, processes):
                 yield parse._replace(tags=tuple(universal(tag) + PLURAL * (tag in PLURALS) for tag in parse.tags))
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
-        """Word ranges, each text's by its side's parser."""
         for parser, run in groupby(texts, self._parser):
             yield from parser.tokenize(run)
 
     def close(self) -> None:
-        """Close caches."""
         for parser in (self.source, self.target):
             if isinstance(parser, ParseCache):
                 parser.close()

@@ -19,11 +19,7 @@ from domadapt.utils.pairs import are_pairs
 class Classification(Task):
     """Text classification; compared by macro F1, because domains differ in how often each label occurs.
 
-    Args:
-        labels: names of the classes; None takes those of the source's training records.
-        headline: the score that runs are compared by, ``macro_f1`` or ``accuracy``.
-        temperature: of confidences, of a saved model; training fits it to source dev.
-        pairs: whether it labels pairs of texts, of a saved model; training takes it from the source.
+    A saved model also gives the temperature of confidences and whether texts are pairs; training learns both.
     """
 
     kind = "sequence"

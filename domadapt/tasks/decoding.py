@@ -33,11 +33,9 @@ def transition_scores(tags: Iterable[NDArray[np.int64]], count: int) -> Tensor:
 
 
 def viterbi(scores: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
-    """(texts, words) tags of the best sequence; meaningless past a text's length.
+    """(texts, words) tags of the best sequence, by (texts, words, tags) log-probabilities; none past the text.
 
-    Args:
-        scores: (texts, words, tags) log-probabilities.
-        transitions: (tags + 1, tags) as :func:`transition_scores` gives them, weighted.
+    ``transitions``: (tags + 1, tags) as :func:`transition_scores` gives them, weighted.
 
     >>> scores = torch.tensor([[[0.6, 0.4], [0.4, 0.6]]]).log()
     >>> viterbi(scores, torch.tensor([2]), torch.zeros(3, 2)).tolist()

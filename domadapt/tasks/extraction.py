@@ -37,12 +37,7 @@ class Extraction(Task):
     """Span extraction. Each word's class is read at its first piece, a text's tags are decoded together
     (:mod:`domadapt.tasks.decoding`), and scores are of exact spans.
 
-    Args:
-        types: span types; None takes those of the source's training records.
-        average: what ``span_f1`` is: ``macro``, the mean of each type's F1, or ``micro``, the F1 of all spans together.
-        transition_weight: w, what the source's transitions between tags count for; 0 decodes word by word.
-        temperature: of confidences, of a saved model; training fits it to source dev.
-        transitions: their scores, (tags + 1, tags), of a saved model; training counts them.
+    A saved model also gives (tags + 1, tags) scores of transitions and the temperature; training fits both.
     """
 
     kind = "token"

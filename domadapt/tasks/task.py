@@ -32,11 +32,7 @@ class Prediction:
 
 
 class Task(ABC):
-    """A kind of label.
-
-    Attributes:
-        temperature: of confidences; 1 until it is fitted to source dev.
-    """
+    """A kind of label."""
 
     kind: str  #: ``token`` or ``sequence``: which stock head is used
     labels: list[str]  #: names of the classes, in the order of the logits
@@ -46,7 +42,7 @@ class Task(ABC):
     def __init__(self, temperature: float) -> None:
         if type(temperature) not in (int, float) or not 0.01 <= temperature <= 100:
             raise ValueError(f"task.temperature={temperature!r}: expected a number from 0.01 to 100")
-        self.temperature = float(temperature)
+        self.temperature = float(temperature)  # of confidences; 1 until it is fitted to source dev
 
     @abstractmethod
     def learn_labels(self, records: Sequence[Record]) -> None:
@@ -62,11 +58,7 @@ class Task(ABC):
         """Count how labels follow each other in labelled examples of the source; nothing where texts are classified."""
 
     def check_texts(self, texts: Iterable[str], whose: str) -> None:
-        """Refuse single texts where the source has pairs, and pairs where it has single texts.
-
-        Raises:
-            ValueError: naming whose they are.
-        """
+        """Refuse single texts where the source has pairs, and pairs where it has single texts."""
         for text in texts:
             if (len(parts(text)) == 2) != self.pairs:
                 wanted = "pairs: give the second text as text_pair" if self.pairs else "single texts: drop text_pair"

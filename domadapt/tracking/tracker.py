@@ -223,7 +223,6 @@ class LightningTracker(Tracker):
             self.opened.log_hyperparams(run.config)
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
-        """Numbers of a step."""
         self.last = step
         if self.opened:
             self.opened.log_metrics({re.sub(UNUSUAL, "_", name): value for name, value in metrics.items()}, step)

@@ -26,7 +26,7 @@ from domadapt.inference.model import SavedRuns, lowercased
 from domadapt.methods.method import TREES, Method
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
-from domadapt.runs.key import cell_key, folder_of, run_folder
+from domadapt.runs.key import folder_of, run_folder
 from domadapt.selection.validators import NAMES, Validator
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import foreign
@@ -34,16 +34,11 @@ from domadapt.syntax.trees import relation_vocabulary
 from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
-from domadapt.training.options import RunConfig, read_options
+from domadapt.training.options import read_options
 from domadapt.utils.runtime import kind_of_hardware, pick_device, pick_precision
 
 log = logging.getLogger(__name__)
 MANY = 0.1  # share of texts that are cut off, from which on it is told at once; of fewer metrics.json tells
-
-
-def read_config(cfg: DictConfig) -> RunConfig:
-    """What is asked for, before anything is read or made."""
-    return RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), run_folder(cfg), cfg)
 
 
 def source_only(cfg: DictConfig) -> DictConfig | None:
@@ -86,7 +81,10 @@ def read_problem(cfg: DictConfig) -> Problem:
     sealed = domains.test
     if sealed is None and make(cfg.selection).uses_target_labels:
         raise ValueError("selection=oracle: there are no target labels to choose by; take another validator")
-    task_config = task_settings(cfg.task, domains)
+    task_config = cfg.task
+    if task_config.get("_target_") == AUTO:  # by its name, so that keys of other runs do not reach both tasks' code
+        name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
+        task_config = OmegaConf.load(str(files("domadapt.conf") / "task" / f"{name}.yaml"))
     task: Task = make(task_config)
     domains = replace(
         domains,
@@ -104,22 +102,10 @@ def read_problem(cfg: DictConfig) -> Problem:
     return Problem(domains, task, to_builtin(task_config), sealed)
 
 
-def task_settings(task: DictConfig, domains: Domains) -> DictConfig:
-    """As they are given, or of the task that the source's annotation is of."""
-    if task.get("_target_") != AUTO:
-        return task
-    # By its name, so that the keys of other runs do not reach both tasks' code.
-    name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
-    made = OmegaConf.create((files("domadapt.conf") / "task" / f"{name}.yaml").read_text(encoding="utf-8"))
-    assert isinstance(made, DictConfig)
-    return made
-
-
 def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     """Read corpora, parse what needs parsing, tokenise, and make encoder and methods.
 
-    Returns:
-        What training works with, and apart from it the sealed test, for the final evaluation alone.
+    What training works with; and apart from it the sealed test, for the final evaluation alone.
     """
     options = read_options(cfg)
     device = pick_device(options.device)
@@ -132,17 +118,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     methods = make_methods(cfg)
     refuse_unlike(str(cfg.backbone.get("name")), task.kind, task.names, lowercased(cfg.data))
     encoder: Any = make(cfg.backbone, kind=task.kind, labels=task.labels)
-    if cfg.max_pieces > encoder.longest:
-        raise ValueError(
-            f"max_pieces={cfg.max_pieces}: expected 3 to {encoder.longest}, the longest that {cfg.backbone.name} reads"
-        )
-    if methods and not encoder.takes_methods:
-        raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is the bar without them")
-    if cfg.control and not any(TREES & m.reads for m in methods.values()):
-        raise ValueError(
-            f"control={next(iter(cfg.control))}: no method of this run reads parses, so there is nothing to control; "
-            f"add one (injection=lisa, injection=gnn) or leave the control out"
-        )
+    _refuse_misfits(cfg, encoder, methods)
     before = source_only(cfg)
     cached, made = parse_cache(cfg, domains), make_parser(cfg.parser, domains)
     refuse_foreign_trees(tree_readers(methods, task), domains, made.name)
@@ -165,19 +141,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
         source_only=run_folder(before) if before else None,
         epochs=options.epochs,
     )
-    needed = session.parses or (task.kind == "token" and any(r.words is None for r in domains.source_train))
-    if session.augments and needed and not getattr(made, "takes_new_text", True):
-        names = ", ".join(name for name, method in methods.items() if method.augments)
-        raise ValueError(
-            f"{names}: writes new text every epoch, and {made.name} knows only texts that were parsed before; take "
-            f"parser=shipped"
-        )
-    if session.parses_at_prediction and getattr(made, "file_alone", False):
-        log.warning(
-            "%s: this model reads parses when it predicts, and so labels no text that is not in that file; take "
-            "parser=shipped for one that is to be handed over",
-            cfg.parser.path,
-        )
+    _check_parser(session, made)
     _read_parts(session, options.validation_texts)
     _tell_truncation(session)
     pl.seed_everything(cfg.seed, verbose=False)  # a parser draws random numbers where a cache of parses does not
@@ -185,6 +149,39 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     for module in (encoder, *methods.values()):
         module.to(device)
     return session, sealed
+
+
+def _refuse_misfits(cfg: DictConfig, encoder: Any, methods: Mapping[str, Method]) -> None:
+    """Refuse what the backbone can't do, and a control of nothing."""
+    if cfg.max_pieces > encoder.longest:
+        raise ValueError(
+            f"max_pieces={cfg.max_pieces}: expected 3 to {encoder.longest}, the longest that {cfg.backbone.name} reads"
+        )
+    if methods and not encoder.takes_methods:
+        raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is the bar without them")
+    if cfg.control and not any(TREES & m.reads for m in methods.values()):
+        raise ValueError(
+            f"control={next(iter(cfg.control))}: no method of this run reads parses, so there is nothing to control; "
+            f"add one (injection=lisa, injection=gnn) or leave the control out"
+        )
+
+
+def _check_parser(session: Session, parser: Any) -> None:
+    """Refuse a file of parses where text is new every epoch; warn of one that predictions will need."""
+    words_given = all(record.words is not None for record in session.domains.source_train)
+    needed = session.reads("parses") or (session.task.kind == "token" and not words_given)
+    if session.augments and needed and not getattr(parser, "takes_new_text", True):
+        names = ", ".join(name for name, method in session.methods.items() if method.augments)
+        raise ValueError(
+            f"{names}: writes new text every epoch, and {parser.name} knows only texts that were parsed before; take "
+            f"parser=shipped"
+        )
+    if session.parses_at_prediction and getattr(parser, "file_alone", False):
+        log.warning(
+            "%s: this model reads parses when it predicts, and so labels no text that is not in that file; take "
+            "parser=shipped for one that is to be handed over",
+            parser.path,
+        )
 
 
 def parse_cache(cfg: DictConfig, domains: Domains) -> Any:
@@ -270,11 +267,11 @@ def check_parts(cfg: DictConfig) -> None:
 
 
 def _read_parts(session: Session, validation_texts: int) -> None:
-    domains, parses, at_prediction = session.domains, session.parses, session.parses_at_prediction
+    domains, parses, at_prediction = session.domains, session.reads("parses"), session.parses_at_prediction
     session.source = session.examples(domains.source_train, "source train", parses, labelled=True)
     session.task.learn_transitions(session.source)
     session.dev = session.examples(domains.source_dev, "source dev", at_prediction, labelled=True)
-    if session.reads_target:
+    if session.reads("target"):
         parsed = parses or at_prediction  # for what labels it as the model predicts
         session.target = session.examples(domains.unlabelled.texts, "target unlabelled", parsed, labelled=False)
     texts = domains.unlabelled.texts

@@ -8,7 +8,7 @@ import math
 import random
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from domadapt.runs.metrics import Expected, Metrics
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card, write_card
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.options import RunConfig
-from domadapt.utils.files import replace_atomic, write_atomic
+from domadapt.utils.files import write_atomic
 from domadapt.utils.text import cut, plain_json
 
 log = logging.getLogger(__name__)
@@ -87,9 +87,9 @@ def one_class(predicted: Mapping[str | None, int], texts: str) -> Iterator[str]:
 def target_card(session: Session, predictions: list[Prediction], metrics: Metrics, audit: Audit | None) -> TargetCard:
     """Put together what a person wants to see of a run without target labels; ``audit`` is of its texts, if any."""
     texts, spans = session.domains.unlabelled.texts, session.task.kind == "token"
-    kinds = tuple(_kinds(session, predictions))
     empty = sum(not p.spans for p in predictions) if spans else 0
     now = [row(text, found, session.task.kind) for text, found in zip(texts, predictions, strict=True)]
+    kinds = tuple(_kinds(session, now))
     before, was = _source_only(session), session.source_only and read_card(session.source_only)
     relabelled = sum(a.get("label") != b.get("label") for a, b in zip(before, now, strict=False))
     chosen = sorted(random.Random(0).sample(range(len(texts)), min(SAMPLES, len(texts))))
@@ -110,14 +110,14 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
         texts=len(texts),
         empty=empty,
         kinds=kinds,
-        samples=tuple(_sample(texts[i], predictions[i]) for i in chosen),
+        samples=tuple(_shown(texts[i], predictions[i]) for i in chosen),
         warnings=(
             *fewer(before, now),
             *no_better(was.expected if was else None, metrics.expected),
             *_warnings(session, metrics, kinds, empty, audit),
         ),
         expected=metrics.expected,
-        changes=tuple(_with_text(changes(_found(before), _found(now)), before, now)) if spans and before else (),
+        changes=tuple(_changes(before, now)) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
     )
 
@@ -171,19 +171,18 @@ def changes(before: Mapping[tuple[str, str], int], now: Mapping[tuple[str, str],
         yield ChangedWords(kind, found, a, b)
 
 
-def _with_text(
-    found: Iterable[ChangedWords], before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
-) -> Iterator[ChangedWords]:
-    """Changes, each with the first text in which more was found."""
+def _changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Iterator[ChangedWords]:
+    """Changes of two models' rows, each with the first text in which more was found."""
     texts: dict[tuple[bool, str, str], ShownText] = {}
-    for gained, rows in ((False, before), (True, now)):
-        for line in rows:
-            for span in line["spans"]:
-                shown, left_out = cut(line["text"], LONGEST)
-                if span["end"] <= len(shown):
-                    marked = ((span["start"], span["end"], span["type"]),)
-                    texts.setdefault((gained, *_name(span)), ShownText(shown, left_out, spans=marked))
-    for one in found:
+    found = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for gained, rows in enumerate((before, now)):
+        for line, span in ((one, span) for one in rows for span in one["spans"]):
+            found[gained][_name(span)] += 1
+            shown, left_out = cut(line["text"], LONGEST)
+            if span["end"] <= len(shown):
+                marked = ((span["start"], span["end"], span["type"]),)
+                texts.setdefault((bool(gained), *_name(span)), ShownText(shown, left_out, spans=marked))
+    for one in changes(*found):
         yield replace(one, text=texts.get((one.now > one.before, one.kind, one.words)))
 
 
@@ -192,24 +191,17 @@ def _name(span: Mapping[str, Any]) -> tuple[str, str]:
     return span["type"], " ".join(span["text"].lower().split())
 
 
-def _found(rows: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, str]]:
-    """Span type and words, and how often they are found."""
-    return Counter(_name(span) for line in rows for span in line["spans"])
-
-
-def _kinds(session: Session, predictions: Sequence[Prediction]) -> Iterator[Kind]:
-    texts, records = session.domains.unlabelled.texts, session.domains.source_records
+def _kinds(session: Session, now: Sequence[Mapping[str, Any]]) -> Iterator[Kind]:
+    records = session.domains.source_records
     if session.task.kind == "token":
         source = Counter(span.type for record in records for span in record.spans or ())
-        found: dict[str, Counter[str]] = {name: Counter() for name in getattr(session.task, "types", ())}
-        for text, prediction in zip(texts, predictions, strict=True):
-            for span in prediction.spans:
-                found[span.type][" ".join(text.text[span.start : span.end].lower().split())] += 1
-        for name, counts in found.items():
-            yield Kind(name, counts.total(), source[name], tuple(counts.most_common(WORDS)))
+        found = Counter(_name(span) for line in now for span in line["spans"])
+        for name in session.task.names:
+            own = Counter({written: count for (kind, written), count in found.items() if kind == name})
+            yield Kind(name, own.total(), source[name], tuple(own.most_common(WORDS)))
         return
-    labels, predicted = Counter(record.label for record in records), Counter(p.label for p in predictions)
-    typical = typical_words([(text.text, str(p.label)) for text, p in zip(texts[:READ], predictions, strict=False)])
+    labels, predicted = Counter(record.label for record in records), Counter(line["label"] for line in now)
+    typical = typical_words([(line["text"], str(line["label"])) for line in now[:READ]])
     for name in session.task.labels:
         yield Kind(name, predicted[name], labels[name], typical.get(name, ()))
 
@@ -240,7 +232,7 @@ def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[
     return result
 
 
-def _sample(text: UnlabelledText, prediction: Prediction) -> ShownText:
+def _shown(text: UnlabelledText, prediction: Prediction) -> ShownText:
     shown, left_out = cut(text.text, LONGEST)
     spans = tuple((s.start, min(s.end, len(shown)), s.type) for s in prediction.spans if s.start < len(shown))
     return ShownText(shown, left_out, prediction.label, round(prediction.confidence, 4), spans)
@@ -308,29 +300,26 @@ def _again(metrics: Metrics, setting: str, value: int) -> str:
 
 
 def label_target(session: Session, batch_size: int, path: Path) -> list[Prediction]:
-    """Label all unlabelled target text, and write it a line each, as ``domadapt predict`` does."""
-    texts = session.domains.unlabelled.texts
-    predictions, lost = list[Prediction](), Truncation()
-
-    def lines() -> Iterator[str]:
-        nonlocal lost
-        for start in range(0, len(texts), batch_size * CHUNK):
-            chunk = texts[start : start + batch_size * CHUNK]
-            examples = session.examples(chunk, "target", session.parses_at_prediction, labelled=False)
-            cut_off = session.truncation["target"]
-            lost = Truncation(lost.texts + cut_off.texts, lost.words + cut_off.words)
-            found = evaluate(examples, session, batch_size, "label target").predictions
-            predictions.extend(found)
-            for text, prediction in zip(chunk, found, strict=True):
-                yield json.dumps(row(text, prediction, session.task.kind), ensure_ascii=False) + "\n"
-
-    def write(part: Path) -> None:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines())
-
-    replace_atomic(path, write)
+    """Label all unlabelled target text, and write it a line each."""
+    texts, lost = session.domains.unlabelled.texts, Truncation()
+    predictions = list[Prediction]()
+    for start in range(0, len(texts), batch_size * CHUNK):
+        chunk = texts[start : start + batch_size * CHUNK]
+        examples = session.examples(chunk, "target", session.parses_at_prediction, labelled=False)
+        cut_off = session.truncation["target"]
+        lost = Truncation(lost.texts + cut_off.texts, lost.words + cut_off.words)
+        predictions += evaluate(examples, session, batch_size, "label target").predictions
     session.truncation["target"] = lost
+    write_predictions(texts, predictions, session.task.kind, path)
     return predictions
+
+
+def write_predictions(
+    texts: Sequence[UnlabelledText], predictions: Sequence[Prediction], kind: str, path: Path
+) -> None:
+    """A line a text, as ``domadapt predict`` has it; ``kind`` is the task's."""
+    lines = (json.dumps(row(t, p, kind), ensure_ascii=False) for t, p in zip(texts, predictions, strict=True))
+    write_atomic(path, "".join(f"{line}\n" for line in lines))
 
 
 def audit_own_files(config: RunConfig, session: Session) -> Audit | None:
@@ -361,10 +350,9 @@ def leave_card(
 
 
 def draw_to_label(texts: Sequence[UnlabelledText], kind: str, folder: Path) -> str:
-    """Write fifty texts of the target, drawn at random, for ``domadapt score``; labels that are there already stay.
+    """Write fifty texts of the target, drawn at random, for ``domadapt score``, and give the file's name.
 
-    Returns:
-        The file's name.
+    Labels that are there already stay.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

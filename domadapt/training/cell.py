@@ -7,18 +7,18 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from domadapt.runs.key import files_named
-from domadapt.runs.status import Busy, Status, read_results, read_status, run_lock, set_aside
+from domadapt.config.compose import to_builtin
+from domadapt.runs.key import cell_key, files_named, run_folder
+from domadapt.runs.status import Busy, Status, finished, read_results, run_lock, set_aside
 from domadapt.tracking.tracker import tracking
 from domadapt.training import build
 from domadapt.training.distributed import settings_of_torch
-from domadapt.training.options import RunConfig
+from domadapt.training.options import RunConfig, read_options
 from domadapt.training.run import run
 from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty
 from domadapt.utils.redact import redacted
 
 log = logging.getLogger(__name__)
-FINISHED = "%s is finished: not run again (to force it, delete this folder)"
 # What a run writes, and what is in the folders that it replaces or deletes as a whole.
 FILES = ("metrics.json", "status.json", "predictions.jsonl", "audit.json", "card.json", "card.md", "model")
 FOLDERS = {
@@ -43,10 +43,9 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
         ValueError: naming the setting or file, its value, what was expected and the fix.
         Busy: another process runs this cell, and ``wait`` is False.
     """
-    config = build.read_config(cfg)
-    folder = config.folder
-    if (metrics := read_results(folder, config.key)) is not None and not read_status(folder):
-        log.info(FINISHED, folder)
+    folder = run_folder(cfg)
+    config = RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), folder, cfg)
+    if (metrics := finished(folder, config.key)) is not None:
         return metrics
     if (before := build.source_only(cfg)) is not None:
         build.refuse_early(cfg)
@@ -76,7 +75,7 @@ def _locked(config: RunConfig, wait: bool, leave: bool) -> dict[str, Any]:
         clean(folder)
         status = Status(folder, config.key)
         if (metrics := read_results(folder, config.key)) is not None:  # by who held the lock, or was killed then
-            log.info(FINISHED, folder)
+            log.info("%s has been finished meanwhile", folder)
         else:
             set_aside(folder)
             try:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Example
 from domadapt.inference.evaluate import evaluate
-from domadapt.methods.session import Session
+from domadapt.methods.session import Session, drawn
 from domadapt.runs.status import Status
 from domadapt.selection.validators import Evidence, Validator, best_epoch
 from domadapt.tasks.rows import Predicted, joined
@@ -31,6 +31,7 @@ from domadapt.utils import checkpoint
 from domadapt.utils.runtime import random_state, set_random_state
 from domadapt.utils.work import quiet
 
+SAMPLE = 128  # training texts that validators see
 told = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
 
 
@@ -39,17 +40,9 @@ class Epochs(Callback):
 
     Args:
         folder: for weights and checkpoint; the caller deletes it when the cell is finished.
-        key: of the cell.
-        session: what the run works with.
         validators: the chosen one first; only ``trainer.regret`` asks the others.
         options: of evaluation's batches, and of seconds between checkpoints: a shorter run that is killed starts over.
-        status: told of every step.
         all_weights: keep those of every epoch, not of the best so far alone; a validator may need them, too.
-
-    Attributes:
-        curve: what metrics.json says of each epoch.
-        seen: by epoch, rows of the validation sample, for validators that compare epochs.
-        present: the epoch whose weights are in place, if one's are.
     """
 
     def __init__(
@@ -71,10 +64,10 @@ class Epochs(Callback):
         self.tests_all = options.regret or self.chosen.uses_target_labels
         self.all_weights = all_weights or self.compares or self.tests_all
         self.every, self.written = 0.0 if options.devices > 1 else options.checkpoint_seconds, time.monotonic()
-        self.curve: list[dict[str, Any]] = []
+        self.curve: list[dict[str, Any]] = []  # what metrics.json says of each epoch
         self.random: list[dict[str, Any]] = []
-        self.seen: dict[int, Predicted] = {}
-        self.present: int | None = None
+        self.seen: dict[int, Predicted] = {}  # rows of the validation sample, for validators that compare epochs
+        self.present: int | None = None  # the epoch whose weights are in place, if one's are
         self.began = time.monotonic(), 0  # when, and after how many epochs
         self._held: dict[int, dict[str, Any]] = {}  # the best epoch's weights, until a checkpoint is written
 
@@ -164,11 +157,7 @@ class Epochs(Callback):
                 self.written = time.monotonic()
 
     def score(self, epoch: int, step: int, losses: dict[str, float], loggers: Sequence[Logger]) -> None:
-        """One more line of the curve, of the present weights.
-
-        Args:
-            epoch: that is over, counted from 1.
-        """
+        """One more line of the curve, of the present weights, after an epoch counted from 1."""
         evidence = self.evidence(epoch)
         if self.compares:
             self.seen[epoch] = replace(evidence.target, features=evidence.target.features[:, :0])
@@ -205,7 +194,9 @@ class Epochs(Callback):
                 torch.empty((), dtype=torch.int64).random_()
             return joined([], len(task.labels))
 
-        parts = rows("target", session.validation), rows("train", session.source_sample)
+        # A few training examples, the same for every seed and method.
+        train = [replace(example, index=i) for i, example in enumerate(drawn(session.source, SAMPLE, seed=0))]
+        parts = rows("target", session.validation), rows("train", train)
         return Evidence(scores, task.headline, dev.rows, *parts, epoch)
 
     def keep(self, epoch: int, weights: dict[str, Any] | None = None) -> None:
@@ -263,10 +254,7 @@ class Epochs(Callback):
 
 
 def epoch_line(line: dict[str, Any], headline: str, epochs: int, left: float) -> str:
-    """What a log says of an epoch.
-
-    Args:
-        left: seconds, about.
+    """What a log says of an epoch; ``left`` are seconds, about.
 
     >>> line = {"epoch": 2, "losses": {"task": 0.5, "total": 0.61}, "source_dev": {"span_f1": 0.452}}
     >>> epoch_line(line, "span_f1", 3, 75.0)

@@ -1,6 +1,5 @@
 """The face that scikit-learn's users know, over the same training and the same models."""
 
-import json
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,12 +11,11 @@ from sklearn.exceptions import NotFittedError
 
 from domadapt.config.compose import compose
 from domadapt.config.overrides import quote
+from domadapt.data.files import saved
 from domadapt.data.records import Record, Span
 from domadapt.inference.model import Model, load
 from domadapt.runs.key import run_folder
 from domadapt.training.cell import train
-
-Spans = Sequence[tuple[int, int, str]]
 
 
 class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -49,10 +47,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.task, self.overrides, self.seed, self.folder = task, overrides, seed, folder
 
     def fit(self, X: Iterable[str], y: Iterable[Any], target: Iterable[str] | None = None) -> "DomainAdapter":
-        """Train one run.
-
-        Args:
-            target: texts of the target domain, without labels.
+        """Train one run; ``target`` are texts of the target domain, without labels.
 
         Raises:
             ValueError: as of :func:`domadapt.train`, or the arguments do not fit each other.
@@ -66,16 +61,17 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             self.classes_ = np.unique(given)
             if len({str(label) for label in self.classes_}) < len(self.classes_):
                 raise ValueError(f"y: two of {self.classes_.tolist()} are written alike; give each label a name")
+            given = [str(label) for label in given]
+        else:
+            given = [[(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in given]
         with tempfile.TemporaryDirectory(prefix="domadapt-") as scratch:
-            source, unlabelled = Path(scratch, "source.jsonl"), Path(scratch, "target.jsonl")
-            _write(source, [_row(_record(i, one, self.task)) for i, one in enumerate(zip(texts, given, strict=True))])
-            _write(unlabelled, [{"id": str(i), "domain": "target", "text": text} for i, text in enumerate(target)])
-            paths = {"data.source.path": source, "data.target.path": unlabelled}
+            pairs = zip(texts, given, strict=True)
+            paths = {"data.source.path": saved([*pairs], Path(scratch, "source"))}
+            paths["data.target.path"] = saved([*target], Path(scratch, "target"))
             paths["paths.runs"] = Path(self.folder) if self.folder else Path(scratch, "runs")
             written = [f"{name}={quote(f'input={path}').removeprefix('input=')}" for name, path in paths.items()]
-            cfg = compose(
-                "train", ["data=my_files", f"task={self.task}", f"seed={self.seed}", *written, *self.overrides]
-            )
+            settings = ["data=my_files", f"task={self.task}", f"seed={self.seed}", *written, *self.overrides]
+            cfg = compose("train", settings)
             self.metrics_: dict[str, Any] = train(cfg)
             self.model_ = load(run_folder(cfg), str(cfg.trainer.device), str(cfg.trainer.precision))
         return self
@@ -98,29 +94,16 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """The score that runs are compared by: macro F1 of labels, or F1 of exact spans."""
         model, texts = self._fitted(), list(X)
         task = model.session.task
-        records = [_record(i, one, self.task) for i, one in enumerate(zip(texts, y, strict=True))]
+        records = []
+        for text, one in zip(texts, y, strict=True):
+            if self.task == "classification":
+                records.append(Record("", "source", text, label=str(one)))
+            else:
+                spans = tuple(Span(int(start), int(end), str(kind)) for start, end, kind in one)
+                records.append(Record("", "source", text, spans=spans))
         return task.score(records, model.predict(texts))[task.headline]
 
     def _fitted(self) -> Model:
         if not hasattr(self, "model_"):
             raise NotFittedError("this DomainAdapter has not been fitted: call fit(X, y, target=texts) first")
         return self.model_
-
-
-def _record(number: int, example: tuple[str, Any], task: str) -> Record:
-    text, label = example
-    if task == "classification":
-        return Record(str(number), "source", text, label=str(label))
-    return Record(str(number), "source", text, spans=tuple(Span(int(s), int(e), str(kind)) for s, e, kind in label))
-
-
-def _row(record: Record) -> dict[str, Any]:
-    """As a line of JSON."""
-    row: dict[str, Any] = {"id": record.id, "domain": record.domain, "text": record.text}
-    if record.spans is None:
-        return row | {"label": record.label}
-    return row | {"spans": [{"start": span.start, "end": span.end, "type": span.type} for span in record.spans]}
-
-
-def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

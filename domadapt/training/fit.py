@@ -5,7 +5,7 @@ import logging
 import shutil
 
 import pytorch_lightning as pl
-from pytorch_lightning.callbacks import Callback, TQDMProgressBar
+from pytorch_lightning.callbacks import TQDMProgressBar
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.data.loaders import StepLoader
@@ -47,28 +47,16 @@ def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logge
         passes,
     )
     steps = len(loader) * options.epochs
-    if passes > 1:
-        log.info(
-            "%d texts make %d steps an epoch, which are few: each of %d epochs goes over them %d times, %d steps in "
-            "all (trainer.min_steps=%d; 0 goes over them once)",
-            *(len(session.source), len(loader) // passes, options.epochs, passes, steps, options.min_steps),
-        )
-    for name, method in session.methods.items():
-        if session.task.kind in method.tasks and method.first_epoch >= options.epochs:
-            log.warning(
-                "%s: it begins after epoch %d, and there are %d (trainer.epochs), so it does nothing",
-                *(name, method.first_epoch, options.epochs),
-            )
+    _tell(session, options, passes, steps)
     module = AdaptationModule(session, options, steps)
     resumed = resumable(epochs)
-    callbacks: list[Callback] = [epochs] if quiet() else [epochs, Bar(leave=False)]
     trainer = pl.Trainer(
         max_epochs=options.epochs,
         precision=session.precision,  # type: ignore[arg-type]
         deterministic="warn",
         logger=logger if logger and options.devices == 1 else False,
         log_every_n_steps=1,  # the tracker thins out
-        callbacks=callbacks,
+        callbacks=[epochs] if quiet() else [epochs, Bar(leave=False)],
         **trainer_options(options, session.device),
         enable_checkpointing=False,
         enable_model_summary=False,
@@ -84,6 +72,22 @@ def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logge
         if logger:  # it has stayed in the process that started it
             for line in epochs.curve[resumed:]:
                 logger.log_metrics(flat(line), line["step"])
+
+
+def _tell(session: Session, options: TrainerOptions, passes: int, steps: int) -> None:
+    """Of small data, and of methods that will do nothing."""
+    if passes > 1:
+        log.info(
+            "%d texts make %d steps an epoch, which are few: each of %d epochs goes over them %d times, %d steps in "
+            "all (trainer.min_steps=%d; 0 goes over them once)",
+            *(len(session.source), steps // options.epochs // passes, options.epochs, passes, steps, options.min_steps),
+        )
+    for name, method in session.methods.items():
+        if session.task.kind in method.tasks and method.first_epoch >= options.epochs:
+            log.warning(
+                "%s: it begins after epoch %d, and there are %d (trainer.epochs), so it does nothing",
+                *(name, method.first_epoch, options.epochs),
+            )
 
 
 def met_pieces(session: Session) -> set[int]:

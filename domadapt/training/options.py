@@ -129,9 +129,11 @@ def check_choices(given: Mapping[str, Any], prefix: str = "") -> None:
 
 def check_data(data: Mapping[str, Any]) -> None:
     """What is wrong with corpora, as far as it is told by a file that is not there, or one that is read in no time."""
-    if _lacks_something(data) or _small(data):
-        from domadapt.config.compose import make
+    from domadapt.config.compose import make, to_builtin
+    from domadapt.runs.key import files_named
 
+    small = own_files(data) and sum(path.stat().st_size for path in files_named(to_builtin(data))) < SMALL
+    if small or _lacks_something(data):
         make(data)  # says in its own words what
 
 
@@ -144,16 +146,10 @@ def _lacks_something(data: Mapping[str, Any]) -> bool:
     paths = [side[key] for side in sides for key in side if key == "root" or str(key).endswith("path")]
     gone = any(isinstance(path, str) and not Path(path).exists() for path in paths)
     unnamed = any(side.get("path", "") is None for side in sides) or ("root" in data and data["root"] is None)
-    takes = inspect.signature(getattr(import_module(home), name)).parameters
+    corpora = import_module(home)
+    takes = {*inspect.signature(getattr(corpora, name)).parameters}
+    takes |= {*inspect.signature(corpora.research).parameters} if "more" in takes else set()
     return gone or (unnamed and name != "shipped") or any(key not in takes for key in data if key != "_target_")
-
-
-def _small(data: Mapping[str, Any]) -> bool:
-    """Whether a user's files are read in no time, and may be read once more to tell what is wrong with them."""
-    from domadapt.config.compose import to_builtin
-    from domadapt.runs.key import files_named
-
-    return own_files(data) and sum(path.stat().st_size for path in files_named(to_builtin(data))) < SMALL
 
 
 def _whole(name: str, value: Any, low: int, what: str = "") -> None:

@@ -1,20 +1,18 @@
 """A cell without a network: rules are learnt from the source, applied to the target, and scored as any model is."""
 
-import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from domadapt.data.records import Record
-from domadapt.inference.model import row
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.runs.status import Status
 from domadapt.syntax.parser import Parse, Parser, Text
 from domadapt.tasks.task import Prediction
 from domadapt.training.build import Problem
+from domadapt.training.card import write_predictions
 from domadapt.training.test import scores_on_test
-from domadapt.utils.files import write_atomic
 from domadapt.utils.work import progress
 
 log = logging.getLogger(__name__)
@@ -23,8 +21,7 @@ log = logging.getLogger(__name__)
 def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, status: Status) -> dict[str, Any]:
     """Learn the rules, then apply them, with predictions in ``folder``; target labels are opened after that.
 
-    Returns:
-        For metrics.json: ``stages``, ``source_dev``, ``target_test`` and so on.
+    What metrics.json says: ``stages``, ``source_dev``, ``target_test`` and so on.
     """
     domains, task, texts = problem.domains, problem.task, problem.domains.unlabelled.texts
     if task.kind != "token":
@@ -55,7 +52,6 @@ def run_rules(rules: PathRules, problem: Problem, parser: Parser, folder: Path, 
             predictions = predicted(records, parsed(records, "target test"))
             scores = task.score(records, predictions)
             return result | scores_on_test(task, domains, records, predictions, scores, folder)
-        found = zip(texts, predicted(texts, parses["target"]), strict=True)
-        lines = [json.dumps(row(text, one, task.kind), ensure_ascii=False) + "\n" for text, one in found]
-        write_atomic(folder / "predictions.jsonl", "".join(lines))
+        found = predicted(texts, parses["target"])
+        write_predictions(texts, found, task.kind, folder / "predictions.jsonl")
     return {**result, "target_test": None}

@@ -119,11 +119,7 @@ def settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
 
 
 def summary(config: RunConfig, domains: Domains, task: Task, session: Session | None = None) -> dict[str, Any]:
-    """What metrics.json says of a run besides its scores: what was run, and on what.
-
-    Args:
-        session: None where no network is trained.
-    """
+    """What metrics.json says of a run besides its scores: what was run, and on what; no session, no network."""
     labels, values = domains.target_labels, config.values
     counts: dict[str, Any] = {
         "source_train": len(domains.source_train),

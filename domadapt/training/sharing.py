@@ -29,11 +29,9 @@ BESIDE = ("predictions.jsonl", "card.json", "card.md")  # what lies with a run's
 
 
 class SharedNetwork:
-    """The weights of each epoch, in the cache, for runs that would train the same.
+    """The weights of each epoch, in the cache, for runs that would train the same, where the run does share them.
 
-    Attributes:
-        key: of the training; None where the target takes part in it, so that there is no other pair to share it with.
-        shared: whether the run does share.
+    ``key`` is None where the target takes part in training, so that there is no other pair to share with.
     """
 
     def __init__(self, config: RunConfig, session: Session) -> None:
@@ -90,8 +88,7 @@ def forget_networks(cache: Path, keys: Iterable[str | None]) -> None:
 class SharedCeiling:
     """One in-domain run: it knows nothing of the source, so pairs with the same target share it. Other runs share none.
 
-    Args:
-        sealed: the test, which stays sealed: only a hash of it is read.
+    The test stays sealed: only a hash of it is read.
     """
 
     def __init__(self, config: RunConfig, domains: Domains, sealed: SealedTest | None) -> None:

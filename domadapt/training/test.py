@@ -12,6 +12,7 @@ from domadapt.data.domains import Domains, SealedTest
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
 from domadapt.inference.evaluate import Evaluation, evaluate
+from domadapt.inference.model import span_row
 from domadapt.methods.session import Session
 from domadapt.tasks.task import Prediction, Scores, Task
 from domadapt.training.card import score_warnings
@@ -52,9 +53,7 @@ def final_scores(
 ) -> dict[str, Any]:
     """What metrics.json says of the chosen epoch, whose weights are in place, and of what others would have chosen.
 
-    Args:
-        tested: None where there are no target labels.
-        dev: predictions on source dev.
+    ``tested`` is None where there are no target labels; ``dev`` are predictions on source dev.
     """
     headline, scores = session.task.headline, tested.scores if tested else {}
     picked = {v.name: epochs.best(v) for v in epochs.validators if epochs.rated(v)}
@@ -113,18 +112,11 @@ def _examples(session: Session, records: tuple[Record, ...], part: str) -> Any:
 
 
 def _row(record: Record, prediction: Prediction) -> dict[str, Any]:
-    def spans(items: Any) -> list[dict[str, Any]]:
-        return [
-            {"start": s.start, "end": s.end, "type": s.type}
-            | ({} if s.confidence is None else {"confidence": round(s.confidence, 4)})
-            for s in items or ()
-        ]
-
     return {
         "id": record.id,
         "text": record.text,
         "words": record.words,
-        "gold": {"label": record.label, "spans": spans(record.spans)},
-        "predicted": {"label": prediction.label, "spans": spans(prediction.spans)},
+        "gold": {"label": record.label, "spans": [*map(span_row, record.spans or ())]},
+        "predicted": {"label": prediction.label, "spans": [*map(span_row, prediction.spans)]},
         "confidence": round(prediction.confidence, 4),
     }

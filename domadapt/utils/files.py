@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 
 from filelock import FileLock
@@ -17,6 +18,11 @@ from filelock import FileLock
 def cache_folder() -> Path:
     """Where runs share what they have made, unless ``paths.cache`` names another folder."""
     return Path(os.environ.get("DOMADAPT_CACHE") or Path.home() / ".cache" / "domadapt")
+
+
+def shipped() -> Path:
+    """Where the corpora and the parser are that travel with the package."""
+    return Path(str(files("domadapt.shipped")))
 
 
 PART = ".part"  # ends the hidden name of what is still being written
@@ -47,10 +53,10 @@ def _naming_if_full(path: Path) -> Iterator[None]:
         raise OSError(f"{path}: could not be written ({os.strerror(number)}); {fix}") from error
 
 
-def refuse_overwriting(output: Path, inputs: Iterable[Path], setting: str = "output") -> None:
+def refuse_overwriting(output: Path | str | None, inputs: Iterable[Path], setting: str = "output") -> None:
     """Before anything is computed: what is read must not be replaced, by whatever name."""
-    for path in inputs if output.is_file() else ():
-        if path.is_file() and path.samefile(output):
+    for path in inputs if output is not None and Path(str(output)).is_file() else ():
+        if path.is_file() and path.samefile(str(output)):
             raise ValueError(f"{setting}={output}: is {path}, which is read; it would be lost: give another file")
 
 
@@ -164,20 +170,9 @@ def sha256(path: Path) -> str:
 
 
 def write_checksums(folder: Path) -> None:
-    """Write down what each file of a folder is.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "a.txt").write_text("whole")
-    >>> write_checksums(folder)
-    >>> verify_checksums(folder)
-    >>> _ = (folder / "a.txt").write_text("whale")
-    >>> verify_checksums(folder)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: ...a.txt: has changed since it was saved (SHA256SUMS); copy the folder again, ...
-    """
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CHECKSUMS)
-    lines = (f"{sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
+    """Write down what each file of a folder is."""
+    inside = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != CHECKSUMS)
+    lines = (f"{sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in inside)
     write_atomic(folder / CHECKSUMS, "".join(lines))
 
 

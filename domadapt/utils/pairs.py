@@ -45,10 +45,7 @@ def apart(text: str) -> dict[str, str]:
 
 
 def are_pairs(texts: Iterable[str], which: str) -> bool:
-    """Whether texts are pairs.
-
-    Raises:
-        ValueError: some are and some are not; says how many of ``which``.
+    """Whether texts are pairs; refused where some are and some are not.
 
     >>> are_pairs(["It rains. ␞ It is dry."], "source"), are_pairs(["It rains."], "source")
     (True, False)

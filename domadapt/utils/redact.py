@@ -103,11 +103,6 @@ def hidden(arguments: Sequence[str]) -> list[str]:
     """Overrides with their secrets moved into the environment, where other processes of a sweep find them, too.
 
     Hydra prints overrides as they stand, long before a configuration could be redacted.
-
-    >>> hidden(["seed=1", "+tracking.api_key=0123456789"])
-    ['seed=1', '+tracking.api_key=${oc.env:DOMADAPT_SECRET_TRACKING_API_KEY}']
-    >>> os.environ.pop("DOMADAPT_SECRET_TRACKING_API_KEY")
-    '0123456789'
     """
     return [_moved(*argument.partition("=")) for argument in arguments]
 

@@ -47,7 +47,19 @@ def _visible(character: str) -> str:
     return character
 
 
-def plain_json(value: Any) -> Any:
+def duration(seconds: float) -> str:
+    """For people.
+
+    >>> duration(40), duration(600), duration(8000)
+    ('40 s', '10 min', '2 h 13 min')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def plain_json(value: Any, place: str = "") -> Any:
     """A value in dicts, lists, strings, numbers, booleans and None; what is not finite becomes None.
 
     >>> import numpy as np
@@ -57,16 +69,12 @@ def plain_json(value: Any) -> Any:
     Traceback (most recent call last):
     TypeError: stage.words: a set; expected numbers, strings, tensors, or dicts and lists of them
     """
-    return _plain(value, "")
-
-
-def _plain(value: Any, place: str) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(inside, f"{place}.{key}" if place else str(key)) for key, inside in value.items()}
+        return {str(key): plain_json(inside, f"{place}.{key}" if place else str(key)) for key, inside in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inside, f"{place}[{i}]") for i, inside in enumerate(value)]
+        return [plain_json(inside, f"{place}[{i}]") for i, inside in enumerate(value)]
     if hasattr(value, "tolist"):
-        return _plain(value.tolist(), place)
+        return plain_json(value.tolist(), place)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int | str):

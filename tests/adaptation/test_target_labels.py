@@ -211,4 +211,4 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     plain = domadapt.load(tmp_path / "run" / "source_only" / "model", precision="32")
     assert not plain.session.methods
     session, _ = build(domadapt.compose("train", [*recipe, *corpora(tmp_path)]))
-    assert session.augments and session.reads_target
+    assert session.augments and session.reads("target")

@@ -21,6 +21,8 @@ from domadapt.data.corpora import (
 from domadapt.data.domains import Domains
 from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus, parted_corpus, write_jsonl
 
+PAIR = "device_to_laptops"
+
 
 def ids(domain: str, **parts: int) -> set[str]:
     return {f"{domain}-{name}-{i}" for name, count in parts.items() for i in range(count)}
@@ -31,13 +33,13 @@ def parted(path: Path, name: str) -> str:
 
 
 def aspects(root: str, *more: Any, **settings: Any) -> Domains:
-    return aspect_opinion(str(aspect_corpus(Path(root))), "device_to_laptops", 1, 0.1, "keep", *more, **settings)
+    return aspect_opinion(str(aspect_corpus(Path(root))), PAIR, 1, "keep", *more, **settings)
 
 
 PARTS: dict[str, tuple[Callable[[Path], Domains], tuple[set[str], ...]]] = {
     # source train and dev together, test; target texts, test; the ceiling's train and dev together
     "joint_absa": (
-        lambda path: joint_absa(str(joint_corpus(path)), "rest_to_device", 0.25, terms_only=False),
+        lambda path: joint_absa(str(joint_corpus(path)), "rest_to_device", False, dev_share=0.25),
         (ids("rest", train=12), ids("rest", test=6), ids("device", train=12), ids("device", test=6)),
     ),
     "memd": (
@@ -66,7 +68,7 @@ def test_parts_are_taken_as_published(tmp_path: Path, corpus: str) -> None:
 
 def test_terms_only_keeps_spans_and_drops_polarity(tmp_path: Path) -> None:
     root = str(joint_corpus(tmp_path))
-    both = [joint_absa(root, "rest_to_device", 0.25, terms_only) for terms_only in (False, True)]
+    both = [joint_absa(root, "rest_to_device", terms_only, dev_share=0.25) for terms_only in (False, True)]
     with_polarity, terms = ([(s.start, s.end, s.type) for r in d.source_train for s in r.spans or ()] for d in both)
     assert {kind for *_, kind in with_polarity} == {"POS", "NEG", "NEU"}
     assert terms == [(start, end, "aspect") for start, end, _ in with_polarity]
@@ -90,7 +92,7 @@ def test_xabsa_reads_terms_or_terms_with_polarity(tmp_path: Path) -> None:
 
 def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) -> None:
     def problem(test: str = "all") -> Domains:
-        return amazon_reviews(str(amazon_corpus(tmp_path)), "books_to_dvd", 0.2, 0.2, test)
+        return amazon_reviews(str(amazon_corpus(tmp_path)), "books_to_dvd", 0.2, test, dev_share=0.2)
 
     domains, every = problem(), ids("dvd", labeled=20)
     assert (len(domains.source_train), len(domains.source_dev)) == (16, 4)
@@ -107,12 +109,12 @@ def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) 
 
 
 def test_fdu_text_gives_away_neither_tokens_nor_case(tmp_path: Path) -> None:
-    domains = amazon_reviews_fdu(str(fdu_corpus(tmp_path)), "software_to_camera_photo", 0.2, lowercase=True)
+    domains = amazon_reviews_fdu(str(fdu_corpus(tmp_path)), "software_to_camera_photo", dev_share=0.2, lowercase=True)
     texts = [r.text for r in (*domains.source_train, *domains.source_dev, *domains.source_test)]
     assert len(texts) == 10 + 4
     assert all(text.endswith("isn't bad.") for text in texts)
     assert all(t.text == t.text.lower() for t in domains.unlabelled.texts)
-    cased = amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", 0.2, lowercase=False)
+    cased = amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", dev_share=0.2, lowercase=False)
     assert [t.text.lower() for t in cased.unlabelled.texts] == [t.text for t in domains.unlabelled.texts]
     assert any(t.text != t.text.lower() for t in cased.unlabelled.texts)
 
@@ -121,12 +123,12 @@ def test_fdu_text_must_be_detokenised(tmp_path: Path) -> None:
     path = fdu_corpus(tmp_path) / "amazon_reviews_fdu" / "software.train.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace("text_detok", "title", 1), encoding="utf-8")
     with pytest.raises(ValueError, match=r"software\.train\.jsonl:1: columns is .*expected a column 'text_detok'"):
-        amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", 0.2, lowercase=True)
+        amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", dev_share=0.2, lowercase=True)
 
 
 def test_sentences_without_a_term_are_dropped_from_the_source_and_counted(tmp_path: Path) -> None:
     root = str(aspect_corpus(tmp_path))
-    kept, dropped = (aspect_opinion(root, "device_to_laptops", 1, 0.25, "keep", empty) for empty in ("keep", "drop"))
+    kept, dropped = (aspect_opinion(root, PAIR, 1, "keep", empty, dev_share=0.25) for empty in ("keep", "drop"))
     sizes = [[len(d.source_train) + len(d.source_dev), len(d.unlabelled.texts)] for d in (kept, dropped)]
     assert sizes == [[12, 8], [9, 8]]
     assert all(r.spans for r in (*dropped.source_train, *dropped.source_dev))
@@ -141,7 +143,7 @@ def test_a_few_of_the_source_s_sentences_are_drawn_and_the_target_is_whole(tmp_p
     root = str(aspect_corpus(tmp_path))
 
     def problem(count: int | None) -> Domains:
-        return aspect_opinion(root, "device_to_laptops", 1, 0.25, "keep", source_texts=count)
+        return aspect_opinion(root, PAIR, 1, "keep", source_texts=count, dev_share=0.25)
 
     def labelled(domains: Domains) -> set[str]:
         return {r.id for r in (*domains.source_train, *domains.source_dev)}
@@ -156,32 +158,32 @@ def test_a_few_of_the_source_s_sentences_are_drawn_and_the_target_is_whole(tmp_p
 
 def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
     root = str(aspect_corpus(tmp_path))
-    as_is, lower = (aspect_opinion(root, "device_to_laptops", 1, 0.25, "keep", "keep", on) for on in (False, True))
+    as_is, lower = (aspect_opinion(root, PAIR, 1, "keep", "keep", on, dev_share=0.25) for on in (False, True))
     assert [t.text for t in lower.unlabelled.texts] == [t.text.lower() for t in as_is.unlabelled.texts]
     for before, after in zip(as_is.test.open(), lower.test.open(), strict=True):
         assert after.text == before.text.lower() != before.text
         for old, new in zip(before.spans or (), after.spans or (), strict=True):
             assert after.text[new.start : new.end] == before.text[old.start : old.end].lower()
-    joint = joint_absa(str(joint_corpus(tmp_path)), "rest_to_device", 0.25, terms_only=False, lowercase=True)
+    joint = joint_absa(str(joint_corpus(tmp_path)), "rest_to_device", False, True, dev_share=0.25)
     assert all(r.text == r.text.lower() for r in (*joint.source_train, *joint.unlabelled.texts))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda root: joint_absa(root, "rest_to_rest", 0.1, False), "data.pair='rest_to_rest': expected SOURCE_to_T"),
-        (lambda root: joint_absa(None, "rest_to_device", 0.1, False), "DOMADAPT_BENCHMARK_DATA"),
-        (lambda root: joint_absa(root, "rest_to_device", 0.1, False), "joint_absa: no such folder"),
-        (lambda root: joint_absa(root, "rest_to_device", 0.1, "no"), "data.terms_only='no': expected true or false"),
+        (lambda root: joint_absa(root, "rest_to_rest", False), "data.pair='rest_to_rest': expected SOURCE_to_T"),
+        (lambda root: joint_absa(None, "rest_to_device", False), "DOMADAPT_BENCHMARK_DATA"),
+        (lambda root: joint_absa(root, "rest_to_device", False), "joint_absa: no such folder"),
+        (lambda root: joint_absa(root, "rest_to_device", "no"), "data.terms_only='no': expected true or false"),
         (lambda root: aspects(root, "some"), "data.empty='some': expected keep or drop"),
         (lambda root: aspects(root, source_texts=13), "source_texts=13: expected a whole number from 2 to 12, or null"),
         (lambda root: memd(root, "books_to_dvd"), "two of books, clothing, hotel, laptop, restaurant"),
-        (lambda root: cross_ner(root, "politics", 0.1), "two of conll2003, politics, science"),
+        (lambda root: cross_ner(root, "politics"), "two of conll2003, politics, science"),
         (lambda root: xabsa(root, "en_to_de"), "two of en, es, fr, nl, ru, tr"),
         (lambda root: xabsa(root, "en_to_es", "polarity"), "expected terms or with_polarity"),
-        (lambda root: amazon_reviews(root, "books", 0.2, 0.2, "all"), "two of books, dvd, electronics, kitchen"),
-        (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, 0.2, "half"), "data.test='half': expected all or"),
-        (lambda root: amazon_reviews_fdu(root, "dvd_to_books", 0.2, True), "two of camera_photo, electronics, softw"),
+        (lambda root: amazon_reviews(root, "books", 0.2, "all"), "two of books, dvd, electronics, kitchen"),
+        (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, "half"), "data.test='half': expected all or"),
+        (lambda root: amazon_reviews_fdu(root, "dvd_to_books", True), "two of camera_photo, electronics, softw"),
     ],
 )
 def test_a_wrong_setting_is_told(tmp_path: Path, make: Callable[[str], Any], message: str) -> None:
@@ -207,7 +209,7 @@ def test_dropped_copies_leave_the_ceiling_too(tmp_path: Path) -> None:
     (root / "aspect_opinion" / "splits.json").write_text(json.dumps(splits))
 
     def learnt(repeated: str) -> set[str]:
-        domains = aspect_opinion(str(root), "device_to_laptops", 1, 0.25, repeated).in_domain()
+        domains = aspect_opinion(str(root), PAIR, 1, repeated, dev_share=0.25).in_domain()
         return {record.id for record in (*domains.source_train, *domains.source_dev)}
 
     assert learnt("keep") - learnt("drop") == set(split["target_unlabeled"][:3])
@@ -218,4 +220,4 @@ def test_a_file_that_lacks_what_the_splits_name_is_refused(tmp_path: Path) -> No
     path = root / "aspect_opinion" / "device.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
     with pytest.raises(ValueError, match=r"device.jsonl: lacks 2 of the 12 records that splits.json names .*-10'"):
-        aspect_opinion(str(root), "device_to_laptops", 1, 0.25, "keep")
+        aspect_opinion(str(root), PAIR, 1, "keep", dev_share=0.25)

@@ -17,9 +17,8 @@ import pytest
 
 from domadapt.cli.main import pipe_to_file
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.readers import read
+from domadapt.data.readers import open_texts, read
 from domadapt.data.records import DataError
-from domadapt.data.streams import open_texts
 
 Pipe = Callable[[bytes], Path]
 LINES = [f"Line {number} of a text that goes on for a while." for number in range(2000)]
@@ -131,7 +130,7 @@ def test_the_column_of_the_text_can_be_named(tmp_path: Path) -> None:
         open_texts(tmp_path / "a.csv", None, Counter())
 
 
-STDIN = "from domadapt.data.streams import open_texts; import collections; c = collections.Counter()\n" + (
+STDIN = "from domadapt.data.readers import open_texts; import collections; c = collections.Counter()\n" + (
     "for text in open_texts('-', FORMAT, c)[1]: print(text.id, text.text)"
 )
 

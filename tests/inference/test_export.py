@@ -13,8 +13,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 import domadapt
 from domadapt.inference.description import Description, read_description
-from domadapt.inference.export import export, model_card, recorded, refuse_own
+from domadapt.inference.export import export, model_card, refuse_own
 from domadapt.inference.onnx_model import OnnxModel
+from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Expected
 from tests.support import Command
 
@@ -90,7 +91,7 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
 
 def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     folder = tiny_run / "model"
-    run = recorded(folder)
+    run = read_metrics(tiny_run / "metrics.json")
     card = model_card(read_description(folder), run, "use()", ["Measured."])
     trained = f"{run.counts.source_train} labelled texts"
     for told in (trained, f"{100 * (run.score() or 0):.1f}", "the first 24 pieces", "use()", "Measured."):

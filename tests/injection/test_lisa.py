@@ -6,7 +6,7 @@ import pytest
 import torch
 import transformers
 
-from domadapt.methods.heads import mass_loss
+from domadapt.methods.injection.attention_supervision import mass_loss
 from domadapt.methods.injection.lisa import SCORES, Lisa, head_loss
 from domadapt.methods.method import Step
 from domadapt.models.encoder import Encoder

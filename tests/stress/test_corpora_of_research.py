@@ -166,14 +166,15 @@ def test_every_layout_has_sizes_here() -> None:
 @pytest.mark.parametrize("source", ["device", "laptops", "restaurants"])
 def test_aspect_opinion(source: str) -> None:
     target = "laptops" if source != "laptops" else "restaurants"
-    kept, dropped = (aspect_opinion(FOLDER, f"{source}_to_{target}", 1, 0.1, "keep", e) for e in ("keep", "drop"))
+    pair = f"{source}_to_{target}"
+    kept, dropped = (aspect_opinion(FOLDER, pair, 1, "keep", empty, dev_share=0.1) for empty in ("keep", "drop"))
     records = (*kept.source_train, *kept.source_dev)
     annotated = {r.id for r in records if r.spans}
     assert {r.id for r in (*dropped.source_train, *dropped.source_dev)} == annotated
     empty = "source sentence with neither aspect nor opinion, dropped"
     assert dropped.warnings[empty] == len(records) - len(annotated) > 0
     assert not {*kept.warnings} - {f"{source}: {COPIES}"}
-    lower = aspect_opinion(FOLDER, f"{source}_to_{target}", 1, 0.1, "keep", lowercase=True)
+    lower = aspect_opinion(FOLDER, pair, 1, "keep", lowercase=True, dev_share=0.1)
     pairs = list(zip(kept.source_train, lower.source_train, strict=True))
     assert all(after.text == before.text.lower() for before, after in pairs)
     words = [(record.text[s.start : s.end], s.type) for pair in pairs for record in pair for s in record.spans or ()]

@@ -11,7 +11,6 @@ from domadapt.syntax.parser import Parse
 from domadapt.syntax.trees import (
     ancestors,
     edge_types,
-    path,
     paths_from,
     relation_links,
     relation_vocabulary,
@@ -97,16 +96,20 @@ def test_paths_are_shortest_and_the_way_back_is_the_mirror(heads: list[int], dat
     relations = tuple(data.draw(st.sampled_from(["a", "b", "c"])) for _ in heads)
     words = np.stack([np.arange(size), np.arange(size) + 1], axis=1)
     parse = Parse(words, np.array(heads, np.int64), relations, ("NN",) * size)
-    for start in range(size):
-        expected = searched(heads, start)
-        for end in range(size):
-            there, back = path(parse, start, end), path(parse, end, start)
-            assert (None if there is None else len(there)) == expected.get(end)
-            if there is not None and back is not None:
-                assert [step.removeprefix("^") for step in there] == [s.removeprefix("^") for s in reversed(back)]
-                assert all(a.startswith("^") != b.startswith("^") for a, b in zip(there, reversed(back), strict=True))
+    every = [{one.end: one.path for one in paths_from(parse, [start], size)} for start in range(size)]
+    for start, ways in enumerate(every):
+        assert {end: len(way) for end, way in ways.items()} == {e: n for e, n in searched(heads, start).items() if n}
+        for end, there in ways.items():
+            back = every[end][start]
+            assert [step.removeprefix("^") for step in there] == [s.removeprefix("^") for s in reversed(back)]
+            assert all(a.startswith("^") != b.startswith("^") for a, b in zip(there, reversed(back), strict=True))
+            if len(there) == 1:
+                assert there[0] == (f"^{relations[start]}" if heads[start] == end else relations[end])
+            else:
+                middle = [m for m, way in ways.items() if way == there[:-1] and every[m].get(end) == there[-1:]]
+                assert middle
         near = {one.end: one.path for one in paths_from(parse, [start], longest)}
-        assert near == {end: path(parse, start, end) for end, arcs in expected.items() if 0 < arcs <= longest}
+        assert near == {end: way for end, way in ways.items() if len(way) <= longest}
 
 
 @st.composite

@@ -17,8 +17,9 @@ from domadapt.data.records import Record
 from domadapt.inference.description import read_description
 from domadapt.runs.key import cell_key
 from domadapt.syntax.cache import ParseCache
-from domadapt.syntax.parser import Parse, SpacyParser, Text, foreign, shipped_folder
+from domadapt.syntax.parser import Parse, SpacyParser, Text, foreign
 from domadapt.syntax.two_parsers import TwoParsers, make_parser
+from domadapt.utils.files import shipped
 from tests.support import corpora, write_jsonl
 
 SPANISH = "La comida estuvo muy sabrosa y el camarero nos trató con mucha amabilidad en la mesa {}."
@@ -28,7 +29,7 @@ SPANISH = "La comida estuvo muy sabrosa y el camarero nos trató con mucha amabi
 def spanish(tmp_path: Path) -> Path:
     """The shipped pipeline under another language's name: what its trees are worth is not asked here."""
     folder = tmp_path / "es"
-    shutil.copytree(shipped_folder(), folder)
+    shutil.copytree(shipped() / "parser" / "model", folder)
     meta = json.loads((folder / "meta.json").read_text("utf-8"))
     (folder / "meta.json").write_text(json.dumps({**meta, "lang": "es"}), "utf-8")
     config = (folder / "config.cfg").read_text("utf-8")

@@ -21,12 +21,7 @@ from domadapt.methods.method import Method, Step, in_range
 
 
 class Averaging(Method):
-    """A moving average of the encoder's weights.
-
-    Args:
-        decay: of the exponential moving average; None for the uniform mean.
-        start: share of training after which averaging begins.
-    """
+    """A moving average of the encoder's weights."""
 
     def __init__(self, decay: float | None, start: float) -> None:
         super().__init__()

@@ -26,15 +26,7 @@ from domadapt.utils.runtime import undisturbed
 
 
 class Distillation(Method):
-    """Soft labels by the models of finished runs.
-
-    Args:
-        teachers: the runs' folders.
-        temperature: of teachers and student; above 1, what is unlikely counts more.
-        texts: target texts that are labelled; a fixed sample.
-        batch_size: of labelling.
-        weight: of the loss.
-    """
+    """Soft labels by the models of finished runs."""
 
     reads = frozenset({"target"})
 

@@ -38,13 +38,7 @@ SHOWN = 30  # words, or texts, on which network and files disagree that a run te
 
 
 class ExternalLabels(Method):
-    """Soft labels by files and network together.
-
-    Args:
-        path: a file, or a list of files of several annotators.
-        batch_size: texts of the files a step.
-        weight: of the loss.
-    """
+    """Soft labels by files and network together."""
 
     reads = frozenset({"target", "source_only"})
 

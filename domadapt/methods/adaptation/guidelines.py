@@ -22,13 +22,7 @@ NEVER = -30.0  # added to logits
 
 
 class Guidelines(Method):
-    """Switches at decoding.
-
-    Args:
-        terms_need_opinion: true drops the terms of texts in which no span of another type is predicted.
-        not_terms: words, in any case, that are in no term: a list, or the path of a file with one a line. Name the
-            product itself here where it is no term ('laptop', 'macbook').
-    """
+    """Switches at decoding."""
 
     used_at_prediction = True
     reads = frozenset({"corpus_parses"})

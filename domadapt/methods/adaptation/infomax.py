@@ -23,12 +23,7 @@ from domadapt.methods.units import candidates, logits_of
 
 
 class InfoMax(Method):
-    """Sure and diverse predictions.
-
-    Args:
-        rho: share of the largest entropy, of all classes alike, above which diversity is left alone.
-        weight: of the loss.
-    """
+    """Sure and diverse predictions."""
 
     reads = frozenset({"target"})
 

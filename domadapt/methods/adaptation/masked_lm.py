@@ -13,7 +13,6 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
@@ -36,17 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class MaskedLanguageModel(Method):
-    """Post-training and joint masked language modelling.
-
-    Args:
-        epochs: passes over target and source text before training; 0 leaves that stage out.
-        learning_rate: of that stage, for the encoder.
-        head_learning_rate: of that stage, for the prediction head, which is new, as the encoder is not.
-        batch_size: texts a step of that stage.
-        masked: share of pieces to predict.
-        use_source: post-train on source text, too.
-        weight: of the joint stage's loss; 0 leaves it out.
-    """
+    """Post-training and joint masked language modelling."""
 
     reads = frozenset({"target"})
 
@@ -94,16 +83,15 @@ class MaskedLanguageModel(Method):
         examples = [*session.target, *(session.source if self.use_source else [])]
         path = session.cache / f"masked-lm-{self._key(examples)}.safetensors"
         modules: dict[str, nn.Module] = {"encoder": session.encoder.base, "head": self}
-        saved = _saved(path)
-        if saved is None:
-            with one_at_a_time(path):  # of several runs that need it
-                saved = _saved(path)
-                if saved is None:
-                    if path.exists():
-                        log.warning("%s: damaged; it is made again", path)
-                    saved = {"curve": self._post_train(examples)}
-                    saved |= {name: module.state_dict() for name, module in modules.items()}
-                    checkpoint.save(saved, path)
+        with one_at_a_time(path):  # of several runs that need it
+            try:
+                saved = checkpoint.load(path)
+            except ValueError:
+                if path.exists():
+                    log.warning("%s: damaged; it is made again", path)
+                saved = {"curve": self._post_train(examples)}
+                saved |= {name: module.state_dict() for name, module in modules.items()}
+                checkpoint.save(saved, path)
         for name, module in modules.items():
             module.load_state_dict(saved[name], strict=name == "head")
         return {"masked_lm/post_training_loss": saved["curve"], "masked_lm/post_training_texts": len(examples)}
@@ -169,21 +157,12 @@ class MaskedLanguageModel(Method):
         return F.cross_entropy(logits.float(), batch.input_ids[chosen], reduction="sum") / chosen.sum().clamp(min=1)
 
     def mask(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose pieces to predict and hide them: 80% become the mask, 10% a random one, 10% stay (Devlin et al. 2019).
+        """(batch, pieces) ids of which some are hidden, and (batch, pieces) True for these; special pieces never are.
 
-        Returns:
-            (batch, pieces) corrupted ids, and (batch, pieces) True for chosen pieces; special pieces never are.
+        80 % become the mask, 10 % a random one, 10 % stay (Devlin et al. 2019).
         """
         special: Tensor = self.special  # type: ignore[assignment]
         # On the CPU, where it draws; it writes into what it is given.
         given = input_ids.to("cpu", copy=True), special[input_ids].cpu()
         corrupted, labels = (found.to(input_ids.device) for found in self.masking.torch_mask_tokens(*given))
         return corrupted, labels != -100
-
-
-def _saved(path: Path) -> dict[str, Any] | None:
-    """A whole result in the cache; None if there is none."""
-    try:
-        return checkpoint.load(path)
-    except ValueError:
-        return None

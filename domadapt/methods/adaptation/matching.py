@@ -1,7 +1,6 @@
 """Domains are matched: their states by moments, by kernel, or by a discriminator that can't tell them apart."""
 
 import math
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,13 +12,7 @@ from domadapt.methods.units import states_of
 
 
 class Matching(Method):
-    """What compares the rows of both batches: texts, or the words that could be something.
-
-    Args:
-        name: of the method and its loss.
-        level: ``sentence``, ``word``, or None for what the task classifies.
-        weight: of the loss.
-    """
+    """What compares the rows of both batches: texts, or the words that could be something."""
 
     reads = frozenset({"target"})
 
@@ -56,10 +49,6 @@ class Coral(Matching):
 
     Costs a pass over a target batch a step. Fails where classes are not as frequent in both domains, and where batches
     have fewer rows than states have numbers: such covariances are mostly noise.
-
-    Args:
-        means: whether the means count, too.
-        level, weight: see :class:`Matching`.
     """
 
     def __init__(self, level: str | None, means: bool, weight: float) -> None:
@@ -81,14 +70,10 @@ def coral(source: Tensor, target: Tensor, means: bool = False) -> Tensor:
     if min(len(source), len(target)) < 2:
         return 0.0 * (source.sum() + target.sum())
     width = source.shape[1]
-    loss = (covariance(source) - covariance(target)).pow(2).sum() / (4 * width**2)
+    centred = (source - source.mean(0), target - target.mean(0))
+    covariances = [rows.T @ rows / (len(rows) - 1) for rows in centred]
+    loss = (covariances[0] - covariances[1]).pow(2).sum() / (4 * width**2)
     return loss + (source.mean(0) - target.mean(0)).pow(2).sum() / width if means else loss
-
-
-def covariance(rows: Tensor) -> Tensor:
-    """(width, width) of (rows, width), unbiased."""
-    centred = rows - rows.mean(0)
-    return centred.T @ centred / (len(rows) - 1)
 
 
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median squared distance
@@ -108,9 +93,6 @@ class MMD(Matching):
 
     Costs a pass over a target batch a step, and a matrix of the rows' distances. Fails where classes are not as
     frequent in both domains, and on small batches, where it is mostly noise.
-
-    Args:
-        level, weight: see :class:`Matching`.
     """
 
     def __init__(self, level: str | None, weight: float) -> None:
@@ -156,12 +138,6 @@ class DomainAdversary(Matching):
 
     Costs a pass over a target batch a step, and the discriminator. Fails where classes are not as frequent in both
     domains, for rows must then cross the boundary; and it is an unsteady game: watch the loss.
-
-    Args:
-        hidden: width of the discriminator's two hidden layers.
-        steepness: of the ramp; 10 in the paper.
-        rate_factor: of the discriminator, as a multiple of the run's.
-        level, weight: see :class:`Matching`.
     """
 
     def __init__(self, level: str | None, hidden: int, steepness: float, rate_factor: float, weight: float) -> None:
@@ -208,16 +184,7 @@ def reverse(states: Tensor, strength: float) -> Tensor:
     >>> states.grad
     tensor([-0.5000, -0.5000])
     """
-    reversed_: Tensor = _Reversed.apply(states, strength)
-    return reversed_
-
-
-class _Reversed(torch.autograd.Function):
-    @staticmethod
-    def forward(context: Any, states: Tensor, strength: float) -> Tensor:
-        context.strength = strength
-        return states.view_as(states)
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> Any:
-        return -context.strength * gradients[0], None
+    same = states.view_as(states)
+    if same.requires_grad:  # not of a frozen encoder
+        same.register_hook(lambda gradient: -strength * gradient)
+    return same

@@ -40,15 +40,7 @@ RARE = 0.05  # share of the source that a class may have and yet be missed
 
 
 class SelfTraining(Method):
-    """Pseudo-labels on the target.
-
-    Args:
-        start_after: share of training's epochs before the first labels are made; at least one.
-        temperature: of the labels, below 1 to sharpen.
-        confidence: probability from which on a label counts fully.
-        weight: of the loss.
-        average: whether a network that was trained on the source alone is a second teacher.
-    """
+    """Pseudo-labels on the target."""
 
     def __init__(self, start_after: float, temperature: float, confidence: float, weight: float, average: bool) -> None:
         super().__init__({"self_training": weight})
@@ -65,12 +57,8 @@ class SelfTraining(Method):
 
     def attach(self, session: Session) -> None:
         super().attach(session)
+        self.token = session.task.kind == "token"
         self.first_epoch = max(1, round(self.start_after * session.epochs))
-
-    @property
-    def token(self) -> bool:
-        """Whether words are classified."""
-        return self.session.task.kind == "token"
 
     def after_epoch(self, epoch: int) -> None:
         """Label the target, unless the labels have collapsed."""
@@ -126,13 +114,13 @@ class SelfTraining(Method):
     def memory(self) -> dict[str, Any]:
         if not self.labels:
             return {"refused": self.refused}
-        lengths = torch.tensor([len(rows) for rows in self.labels.values()])
-        labels = {
+        return {
+            "refused": self.refused,
+            "counts": self.counts,
             "numbers": torch.tensor([*self.labels]),
-            "lengths": lengths,
+            "lengths": torch.tensor([len(rows) for rows in self.labels.values()]),
             "rows": torch.cat([*self.labels.values()]),
         }
-        return {"refused": self.refused, "counts": self.counts, **labels}
 
     def recall(self, memory: dict[str, Any]) -> None:
         self.refused, self.labels = int(memory["refused"]), {}
@@ -162,8 +150,7 @@ def source_shares(session: Session) -> Tensor:
 def soft_cross_entropy(logits: Tensor, labels: Tensor, temperature: float, confidence: float, counts: Tensor) -> Tensor:
     """Of sharpened labels, (rows, classes) log-probabilities, weighted by how sure they are; zero without any.
 
-    Args:
-        counts: (classes,) what a row counts for, by its likeliest class.
+    ``counts``: (classes,) what a row counts for, by its likeliest class.
 
     >>> labels, even = torch.tensor([[0.9, 0.1]]).log(), torch.ones(2)
     >>> right, wrong = torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 2.0]])

@@ -73,15 +73,7 @@ class Use(NamedTuple):
 
 
 class TermSubstitution(Method):
-    """Source sentences with the target's nouns.
-
-    Args:
-        sentence_share: of sentences that are rewritten in an epoch.
-        term_probability: probability that a term is replaced.
-        noun_probability: probability that a noun outside of spans is.
-        belief: whether a phrase stands where the network believes it to belong.
-        pairs: whether pairs of texts are rewritten; single texts always are.
-    """
+    """Source sentences with the target's nouns."""
 
     augments = True
 

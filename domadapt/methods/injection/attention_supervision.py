@@ -29,9 +29,9 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Example
-from domadapt.methods.heads import check_place, mass_loss, read_heads
-from domadapt.methods.method import Method, Step, View, both_sides
+from domadapt.methods.method import Method, Step, View, both_sides, in_range, one_of
 from domadapt.methods.session import Session, drawn
+from domadapt.methods.units import check_place, hidden_below, masked_mean
 from domadapt.models.output import scores_name
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import PREVIOUS, SELF
@@ -46,14 +46,7 @@ Row = dict[str, Any]  # layer, head, relation, direction
 
 
 class AttentionSupervision(Method):
-    """Supervised attention heads.
-
-    Args:
-        heads: ``auto``, or which: each of them ``{layer, head, relation, direction}``, the direction being ``to_head``
-            or ``to_dependent``.
-        relations: what ``auto`` finds heads for.
-        weight: of the mean of the heads' losses.
-    """
+    """Supervised attention heads."""
 
     reads = frozenset({"parses", "target"})
 
@@ -67,7 +60,7 @@ class AttentionSupervision(Method):
             self.heads: list[Row] = []  #: supervised; with ``auto``, known from :meth:`prepare` on
             self.kinds = [*product(dict.fromkeys(relations), DIRECTIONS)]
         else:
-            self.heads = read_heads(f"{name}.heads", heads, {"relation": (), "direction": DIRECTIONS})
+            self.heads = read_heads(f"{name}.heads", heads)
             self.kinds = [*dict.fromkeys((row["relation"], row["direction"]) for row in self.heads)]
 
     def attach(self, session: Session) -> None:
@@ -161,6 +154,47 @@ class AttentionSupervision(Method):
             scores = view.encoded.kept[scores_name(row["layer"], row["head"])]
             losses.append(mass_loss(scores, links[1:, of_kind]))
         return {"attention_supervision/heads": torch.stack(losses).mean()}
+
+
+def read_heads(name: str, rows: Any) -> list[Row]:
+    """The setting that lists heads.
+
+    >>> read_heads("heads", [{"layer": 3, "head": 0, "relation": "obj", "direction": "on"}])
+    Traceback (most recent call last):
+    ValueError: heads[0].direction='on': expected to_head or to_dependent
+    """
+    keys = ("layer", "head", "relation", "direction")
+    if not isinstance(rows, list) or not rows:
+        raise ValueError(f"{name}={rows!r}: expected a list of {{{', '.join(f'{key}: ...' for key in keys)}}}")
+    for place, row in enumerate(rows):
+        where = f"{name}[{place}]"
+        if not isinstance(row, dict) or {*row} != {*keys}:
+            raise ValueError(f"{where}={row!r}: expected {', '.join(keys)}")
+        in_range(f"{where}.layer", row["layer"], 0)
+        in_range(f"{where}.head", row["head"], 0)
+        one_of(f"{where}.direction", row["direction"], *DIRECTIONS)
+        if not isinstance(row["relation"], str):
+            raise ValueError(f"{where}.relation={row['relation']!r}: expected a name")
+        if row in rows[:place]:
+            raise ValueError(f"{where}={row}: is there twice")
+    return rows
+
+
+def mass_loss(scores: Tensor, links: Tensor) -> Tensor:
+    """Minus the logarithm of how much of a piece's attention falls on any of the pieces that it is linked with.
+
+    The mean over pieces that are linked with something that no mask hides; zero if there is none.
+    Of (batch, pieces, pieces) scores, attending piece in rows, and (3, links): row, attending piece, one to attend to.
+
+    >>> mass_loss(torch.zeros(1, 4, 4), torch.tensor([[0, 0], [1, 1], [2, 3]])).exp().item()
+    2.0
+    """
+    linked = torch.zeros_like(scores, dtype=torch.bool)
+    linked[links[0], links[1], links[2]] = True
+    linked &= scores > hidden_below(scores)
+    lowest = torch.finfo(scores.dtype).min
+    mass = scores.log_softmax(-1).masked_fill(~linked, lowest).logsumexp(-1)
+    return -masked_mean(mass, linked.any(-1))
 
 
 def kind_links(example: Example, row: int, kinds: Sequence[tuple[str, str]]) -> IntArray:

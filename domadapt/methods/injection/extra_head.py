@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
-from domadapt.methods.heads import check_place
 from domadapt.methods.method import Method, in_range, one_of
 from domadapt.methods.session import Session
+from domadapt.methods.units import check_place
 from domadapt.models.attention import additive_mask
 from domadapt.syntax.alignment import between_pieces, words_read
 
@@ -28,14 +28,7 @@ START = 3.0  # of b: an arc outweighs 20 pieces that are not one
 
 
 class ExtraHead(Method):
-    """One more head in one layer.
-
-    Args:
-        layer: which layer, counted from 0.
-        shape: ``product`` (attention times arcs, as LIBERT's) or ``bias`` (arcs add to the scores).
-        arcs: ``parents``, ``children`` or ``both``: whom a word may hear.
-        rate_factor: learning rate of the head, times the run's: it is new, and its layer is not.
-    """
+    """One more head in one layer."""
 
     reads = frozenset({"parses", "parses_at_prediction"})
     used_at_prediction = True

@@ -35,16 +35,7 @@ from domadapt.syntax.alignment import pool_words
 
 
 class GraphSupervision(Method):
-    """Graph-network auxiliary supervision.
-
-    Args:
-        convolution: ``gatv2``, ``gcn`` or ``relational``: see :class:`domadapt.models.graph_network.GraphNetwork`.
-        width: of node states.
-        depth: number of graph layers: how far a word sees along the tree.
-        masked: share of words whose node input is masked.
-        temperature: of the agreement's softmax.
-        agreement_weight, head_weight, relation_weight: those of the three losses.
-    """
+    """Graph-network auxiliary supervision."""
 
     reads = frozenset({"parses", "target"})
 

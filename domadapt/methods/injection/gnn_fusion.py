@@ -20,14 +20,7 @@ from domadapt.syntax.alignment import first_words, pool_words
 
 
 class GraphFusion(Method):
-    """A graph network between the encoder and the task head.
-
-    Args:
-        convolution: ``gatv2``, ``gcn`` or ``relational``: see :class:`domadapt.models.graph_network.GraphNetwork`.
-        width: of node states.
-        depth: number of graph layers: how many arcs far a word sees.
-        rate_factor: learning rate of network and gate, times the run's: they are new, and the encoder is not.
-    """
+    """A graph network between the encoder and the task head."""
 
     reads = frozenset({"parses", "parses_at_prediction"})
     used_at_prediction = True

@@ -22,9 +22,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.methods.heads import check_place, hidden_below
 from domadapt.methods.method import Method, Step, View, both_sides, in_range, one_of
 from domadapt.methods.session import Session
+from domadapt.methods.units import check_place, hidden_below
 from domadapt.models.attention import AttentionCall
 from domadapt.syntax.alignment import IGNORED
 
@@ -33,15 +33,7 @@ SCORES = "lisa/scores"  # of one forward pass, in what it keeps
 
 
 class Lisa(Method):
-    """A syntax head.
-
-    Args:
-        layer: which layer, counted from 0.
-        head: which head of it, counted from 0.
-        at_prediction: ``predicted`` (the head's own attention) or ``parser`` (the parser's tree, in training and at
-            prediction alike; pieces without a head fall back on the head's own attention).
-        weight: of the head's loss.
-    """
+    """A syntax head."""
 
     def __init__(self, layer: int, head: int, at_prediction: str, weight: float) -> None:
         super().__init__({"lisa/head": weight})

@@ -34,14 +34,7 @@ LEAST, SHARE = 1, 0.3  # uses of an opinion word in the source, and share of the
 
 
 class OpinionPaths(Method):
-    """Auxiliary prediction of paths from opinion words.
-
-    Args:
-        paths: K, how many are told apart.
-        longest: arcs of a path.
-        width: of the two views of a word.
-        weight: of the loss.
-    """
+    """Auxiliary prediction of paths from opinion words."""
 
     reads = frozenset({"parses", "target"})
 

@@ -29,14 +29,7 @@ from domadapt.syntax.trees import UNKNOWN, relation_vocabulary
 
 
 class Relations(Method):
-    """Supervision by heads, relations and parts of speech.
-
-    Args:
-        layer: whose output is to tell them, counted from 0; -1 is the last.
-        width: of the projections for arcs.
-        relation_width: of those for relations.
-        head_weight, relation_weight, tag_weight: those of the three losses.
-    """
+    """Supervision by heads, relations and parts of speech."""
 
     reads = frozenset({"parses", "target"})
 

@@ -15,23 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch
-from domadapt.methods.heads import layer_rows, read_layers
 from domadapt.methods.method import Method, in_range
 from domadapt.methods.session import Session
+from domadapt.methods.units import check_place
 from domadapt.models.attention import AttentionCall
 from domadapt.syntax.alignment import between_pieces, words_read
 from domadapt.syntax.trees import tree_distances
 
 
 class TreeBias(Method):
-    """A learned bias on attention, by distance in the tree.
-
-    Args:
-        layers: ``all``, or numbers of layers, counted from 0.
-        max_distance: distances above it are one.
-        mask: False, or the distance beyond which nothing is attended to; at most ``max_distance``.
-        rate_factor: of the biases' learning rate, times the run's: scalars that start at zero need more.
-    """
+    """A learned bias on attention, by distance in the tree."""
 
     reads = frozenset({"parses", "parses_at_prediction"})
     used_at_prediction = True
@@ -42,13 +35,18 @@ class TreeBias(Method):
         in_range("tree_bias.rate_factor", rate_factor, 0.0, 1e6)
         if mask is not False and (type(mask) is not int or not 1 <= mask <= max_distance):
             raise ValueError(f"tree_bias.mask={mask!r}: expected false, or a whole number from 1 to {max_distance}")
-        self.layers = read_layers("tree_bias.layers", layers)
+        self.layers = [*layers] if isinstance(layers, list) and all(type(one) is int for one in layers) else []
+        if layers != "all" and (not self.layers or len({*self.layers}) < len(self.layers)):
+            expected = "expected all, or different numbers of layers, such as [0,3]"
+            raise ValueError(f"tree_bias.layers={layers!r}: {expected}")
         self.max_distance, self.mask, self.rate_factor = max_distance, mask, rate_factor
 
     def attach(self, session: Session) -> None:
         super().attach(session)
         encoder = session.encoder
-        self.row = layer_rows("tree_bias.layers", self.layers, encoder)
+        for layer in self.layers:
+            check_place("tree_bias.layers", layer, encoder)
+        self.row = {layer: row for row, layer in enumerate(self.layers or range(encoder.attention_shape[0]))}
         self.bias = nn.Parameter(torch.zeros(len(self.row), self.max_distance + 3, encoder.attention_shape[1]))
         for layer in self.row:
             encoder.hook_attention(layer, self._attend)
