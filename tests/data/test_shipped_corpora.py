@@ -41,16 +41,6 @@ def test_sizes(domain: str) -> None:
     assert {span.type for record in labelled for span in record.spans or ()} == {"aspect", "opinion"}
 
 
-def test_natural_mess() -> None:
-    for domain in DOMAINS:
-        labelled = corpus(domain, "train")
-        aspects = [sum(s.type == "aspect" for s in r.spans or ()) for r in labelled]
-        lengths = [len(r.text.split()) for r in labelled]
-        assert aspects.count(0) > 0.1 * len(labelled)
-        assert sum(a > 1 for a in aspects) > 0.2 * len(labelled)
-        assert max(lengths) > 30 > 5 > min(lengths)
-
-
 def test_ids_and_texts_are_unique() -> None:
     assert max(Counter(r.id for r in EVERYTHING).values()) == 1
     assert max(Counter(r.text.lower() for r in EVERYTHING).values()) == 1

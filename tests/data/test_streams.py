@@ -151,12 +151,11 @@ def test_standard_input(tmp_path: Path, format: str | None, content: bytes, thro
     assert lines == (["a x"] if format is None else [f"input/stdin:{i} {x}" for i, x in enumerate(LINES, 1)])
 
 
-ROWS = "".join(json.dumps({"text": f"The {noun} is great.", "label": label}) + "\n" for noun, label in
-               [("lens", "good"), ("strap", "bad")] * 20)  # fmt: skip
-
-
 def test_train_reads_a_pipe_and_its_command_works_without(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(ROWS, encoding="utf-8")
+    rows = [
+        json.dumps({"text": f"The {noun}.", "label": label}) + "\n" for noun, label in (("lens", "a"), ("fan", "b"))
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(rows), encoding="utf-8")
     given = ["source.path=a.jsonl", f"paths.cache={tmp_path}/c", "--cfg", "job", "--package", "data.target"]
     command = [sys.executable, "-m", "domadapt", "train", "data=my_files", "target.path=-", *given]
     done = subprocess.run(command, input=b"One text.\nAnother.\n", capture_output=True, cwd=tmp_path, check=True)
@@ -200,9 +199,7 @@ def test_a_file_that_was_damaged_is_written_again(monkeypatch: pytest.MonkeyPatc
     ],
     ids=["lines", "jsonl", "gzip", "table"],  # gzip holds the time, by which workers would differ
 )
-def test_every_format_comes_through_a_pipe(
-    columns: list[str], content: bytes, texts: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_every_format_is_piped(columns: Any, content: bytes, texts: Any, monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     given = pipe_to_file(["target.path=-", *columns, f"paths.cache={tmp_path}"])
     path = Path(given[0].removeprefix("target.path="))

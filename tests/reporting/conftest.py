@@ -9,7 +9,7 @@ import pytest
 
 MakeMetrics = Callable[..., dict[str, Any]]
 MakeRun = Callable[..., Path]
-
+Spans = list[tuple[int, int]]
 
 BARS = ("rnn_from_scratch", "source_only", "in_domain")
 
@@ -70,10 +70,8 @@ def make_run(tmp_path: Path, make_metrics: MakeMetrics) -> MakeRun:
 def row() -> Callable[..., dict[str, Any]]:
     """A line of predictions.jsonl from a text and (start, end) aspects."""
 
-    def make(
-        text: str, gold: list[tuple[int, int]], predicted: list[tuple[int, int]], **changes: Any
-    ) -> dict[str, Any]:
-        def spans(items: list[tuple[int, int]]) -> dict[str, Any]:
+    def make(text: str, gold: Spans, predicted: Spans, **changes: Any) -> dict[str, Any]:
+        def spans(items: Spans) -> dict[str, Any]:
             return {"label": None, "spans": [{"start": s, "end": e, "type": "aspect"} for s, e in items]}
 
         made = {"id": text[:8], "text": text, "words": None, "gold": spans(gold), "predicted": spans(predicted)}

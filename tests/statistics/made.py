@@ -56,9 +56,8 @@ def run(
     role: str = "source_only",
     seed: int = 1,
     target: str = "laptops",
-    task: str = "extraction",
-    headline: str = "span_f1",
     config: dict[str, Any] | None = None,
+    **about: str,
 ) -> dict[str, Any]:
     """Metrics of one run, its predictions written where ``folder`` says."""
     path = folder / target / method / f"seed={seed}"
@@ -68,8 +67,8 @@ def run(
     return {
         "source": "camera",
         "target": target,
-        "task": task,
-        "headline": headline,
+        "task": "extraction",
+        "headline": "span_f1",
         "method": method,
         "role": role,
         "seed": seed,
@@ -78,6 +77,7 @@ def run(
         "curve": [],
         "config": {"seed": seed, "data": {"target": target}, "injection": method, **(config or {})},
         "folder": str(path),
+        **about,
     }
 
 

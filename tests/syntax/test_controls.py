@@ -10,7 +10,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import domadapt
 from domadapt.config.compose import compose
 from domadapt.data.batches import Batch
 from domadapt.data.domains import UnlabelledText, unlabelled
@@ -19,7 +18,7 @@ from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls import Control, Linear, RandomTree, SelfLoops, Shuffled, controlled, random_heads, shuffle
 from domadapt.syntax.parser import Parse, SpacyParser, Text
 from domadapt.training.build import build
-from tests.support import EVERY_INJECTION, INJECTIONS, corpora
+from tests.support import EVERY_INJECTION, corpora
 
 NAMES = ["shuffled", "linear", "random", "self_loops"]
 
@@ -155,20 +154,6 @@ def test_a_twin_has_the_same_parameters_and_the_same_work(tmp_path: Path) -> Non
         if control != "self_loops":  # the sentences have one root each, as the controls' trees do
             assert other.edge_index.shape == batch.edge_index.shape
             assert not torch.equal(other.edge_index, batch.edge_index)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_run_under_a_control(name: str, tmp_path: Path) -> None:
-    """Its losses are finite, its name and its model say what it read, and the model reads the same when it predicts."""
-    small = [*corpora(tmp_path), *EVERY_INJECTION, "trainer.device=cpu"]
-    overrides = [*small, f"control={name}", "injection.lisa.at_prediction=parser", f"paths.run={tmp_path}/run"]
-    metrics = domadapt.train(overrides)
-    assert metrics["method"] == "+".join(choice.partition("=")[2] for choice in INJECTIONS) + f"@{name}"
-    losses = [value for point in metrics["curve"] for value in point["losses"].values()]
-    assert losses and np.isfinite(losses).all()
-    model = domadapt.load(tmp_path / "run" / "model")
-    assert isinstance(model.session.parser, Control)
-    assert len(domadapt.predict(tmp_path / "run" / "model", ["The lens is sharp."])) == 1
 
 
 def test_without_arcs_the_graph_tells_the_encoder_nothing(tmp_path: Path) -> None:
