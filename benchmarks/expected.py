@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.expected RUNS ... results/expected.csv`` writes a row, and ``domadapt/analysis/expected.py``
 corrects by it; tests/analysis/test_expected.py checks that it does. Runs should be of development pairs: what is
-corrected here is judged on others (``costs`` in docs/results.md).
+corrected here is judged on others (docs/concepts.md).
 """
 
 import argparse

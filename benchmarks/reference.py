@@ -8,6 +8,8 @@ from pathlib import Path
 
 import yaml
 
+from domadapt.cli.main import USAGE, VERBS
+
 ROOT = Path(__file__).parents[1]
 CONF = ROOT / "conf"
 # First author, whether there are more than two, the second of two, year.
@@ -68,11 +70,30 @@ def settings(name: str) -> str:
     if not (CONF / name).is_dir():
         raise ValueError(f"settings: {name}: no such file or folder in conf/")
     parts = []
-    for path in sorted((CONF / name).glob("*.yaml")):
+    for path in sorted((CONF / name).glob("*.yaml"), key=_order):
         whole = "@package _global_" in path.read_text(encoding="utf-8")
         table = _table(rows(path, "" if whole else f"{name}."))
         parts.append(f"### {name}={path.stem}\n\n{_prose(title(path))}\n\n{table}".rstrip())
     return "\n\n".join(parts)
+
+
+def verbs() -> str:
+    """Markdown table of the verbs, as `domadapt --help` lists them."""
+    lines = ["| verb | does |", "| :--- | :--- |"]
+    for name, does in re.findall(r"^  (\w+) {2,}(.+(?:\n {10,}.+)*)", USAGE, re.MULTILINE):
+        if name in VERBS:
+            does = re.sub(r"\s*\n\s*", "; ", does)
+            lines.append(f"| `{name}` | {_plain(does)} |")
+    return "\n".join(lines)
+
+
+def groups() -> str:
+    """Markdown table of all that can be chosen, by group."""
+    lines = ["| setting | choices |", "| :--- | :--- |"]
+    for folder in sorted(path for path in CONF.iterdir() if any(path.glob("*.yaml"))):
+        names = ", ".join(f"`{path.stem}`" for path in sorted(folder.glob("*.yaml"), key=_order))
+        lines.append(f"| `{folder.name}=` | {names} |")
+    return "\n".join(lines)
 
 
 def choices(group: str) -> str:
@@ -130,10 +151,17 @@ def _paper(source: str, name: str) -> str:
     return ""
 
 
+def _order(path: Path) -> tuple[int, str]:
+    """Your own files first, research corpora last."""
+    research = "DOMADAPT_BENCHMARK_DATA" in path.read_text(encoding="utf-8")
+    return 0 if path.stem.startswith("my_") else 2 if research else 1, path.stem
+
+
 def _leaves(node: yaml.Node, prefix: str) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
     for key, value in getattr(node, "value", ()) if isinstance(node, yaml.MappingNode) else ():
         name = f"{prefix}{key.value}"
-        if key.value in ("defaults", "_target_") or re.match(r"hydra\.(?!launcher|sweeper)|selection\.name", name):
+        own = key.value in ("defaults", "_target_", "_partial_", "needs")
+        if own or re.match(r"hydra\.(?!launcher|sweeper)|selection\.name", name):
             continue  # Hydra's own, which say nothing of domadapt, and what the choice itself says
         if isinstance(value, yaml.MappingNode) and value.value and not value.flow_style:
             yield from _leaves(value, f"{name}.")
@@ -192,6 +220,7 @@ def _table(found: list[Row]) -> str:
 
 
 def _value(text: str) -> str:
+    text = re.sub(r"_partial_: true, |_target_: pytorch_lightning[\w.]+, ", "", text)  # what only Hydra reads
     if text == "???":
         return "must be given"
     if "\n" in text:

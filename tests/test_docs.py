@@ -100,7 +100,7 @@ def _leaves(node: Any, prefix: str) -> Iterator[str]:
         name = f"{prefix}{key}"
         if isinstance(value, DictConfig) and len(value):
             yield from _leaves(value, f"{name}.")
-        elif key not in ("defaults", "_target_"):
+        elif key not in ("defaults", "_target_", "_partial_", "needs"):
             yield name
 
 
@@ -189,7 +189,7 @@ def test_every_cell_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_tutorial_on_spans_runs(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a network that takes seconds: what its page shows was printed by the real one."""
     monkeypatch.setenv("DOMADAPT_CACHE", str(tmp_path / "cache"))
-    shutil.copytree(ROOT / "data", tmp_path / "domadapt" / "data")
+    shutil.copytree(ROOT / "data", tmp_path / "data")
     ran = []
     for block in CONSOLE.findall(SPANS.read_text(encoding="utf-8")):
         parts = re.split(r"^\$ (.*)$", block, flags=re.MULTILINE)[1:]
@@ -206,8 +206,8 @@ def test_the_tutorial_on_spans_runs(command: Command, tmp_path: Path, monkeypatc
     assert set(ran) == set(SAID)
 
 
-def test_readme_quotes_the_card_of_the_tutorial() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    [card] = re.findall(r"```text\n(.*?)```", readme, re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_other_pages_quote_the_card_of_the_tutorial(page: str) -> None:
+    [card] = re.findall(r"```text\n(.*?)```", TEXTS[page], re.DOTALL)
     lines = {line.strip() for line in SPANS.read_text(encoding="utf-8").splitlines()}
     assert all(line.strip() in lines for line in card.splitlines() if line.strip() != "...")
