@@ -220,7 +220,7 @@ def _overall(results: Path, name: str) -> list[Row]:
     pairs: dict[tuple[str, ...], list[Row]] = {}
     for gain in found:
         pairs.setdefault((gain["score"], gain["method"], gain["other"]), []).append(gain)
-    result = []
+    result: list[Row] = []
     for same in pairs.values():
         alone = [gain for gain in same if gain["pair"] != ALL]
         # A mean of pairs is taken anew, so that it is rounded once.
