@@ -132,11 +132,18 @@ def test_a_repaired_test_needs_no_training(tmp_path: Path, steps: list[int], mon
         assert scored[name] == alone[name], name
 
 
+def test_benchmarks_of_several_pairs_share_unasked(tmp_path: Path) -> None:
+    run(tmp_path, "laptop", "paths.share_networks=null")
+    assert not list((tmp_path / "cache").glob("network-*"))
+    run(tmp_path, "phone", "paths.share_networks=null", "+benchmark.pairs=[a,b]")
+    assert len(list((tmp_path / "cache").glob("network-*"))) == 2
+
+
 def test_a_benchmark_that_is_over_leaves_no_network_in_the_cache(tmp_path: Path) -> None:
-    """Each epoch's weights are shared by its pairs, unasked, and of no use after them."""
+    """Each epoch's weights are shared by its pairs, and of no use after them."""
     pairs = 'benchmark.pairs=["data.target.name=laptop","data.target.name=phone"]'
     given = [*corpora(tmp_path), "experiment=my_matrix", "benchmark.seeds=[1]", "benchmark.only=[source_only]", pairs]
-    given += [f"paths.cache={tmp_path}/cache"]
+    given += [f"paths.cache={tmp_path}/cache", "paths.share_networks=true"]
     overrides = [lengthen(override) for override in given]
     done = benchmark(compose("benchmark", overrides), overrides)
     assert len(done) == 2 and done[0]["training"] == done[1]["training"]

@@ -47,8 +47,8 @@ def test_the_endpoint_says_what_the_model_says(client: Any, tiny_run: Path) -> N
         if "label" in row:
             assert (row["label"], row["confidence"]) == (prediction.label, round(prediction.confidence, 4))
         else:
-            found = [(s["start"], s["end"], s["type"]) for s in row["spans"]]
-            assert found == [astuple(s)[:3] for s in prediction.spans]
+            spans = [(s["start"], s["end"], s["type"]) for s in row["spans"]]
+            assert spans == [astuple(s)[:3] for s in prediction.spans]
             assert all(0 < s["confidence"] <= 1 for s in row["spans"])
     assert client.post("/predict", json={"text": texts[0]}).json()["predictions"] == found[:1]
 
