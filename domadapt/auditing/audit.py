@@ -15,7 +15,6 @@ from domadapt.auditing.copies import annotation, conflicts, duplicates, near_dup
 from domadapt.auditing.finding import (
     EXAMPLES,
     SEVERITIES,
-    UNLABELLED,
     Finding,
     Part,
     Parts,
@@ -100,18 +99,16 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
 
 def annotated(parts: Parts) -> tuple[Parts, list[Finding]]:
     """The parts without texts that lack a label among texts that have one, as training leaves them; and how many."""
-    findings, lacking = list[Finding](), set[str]()
+    findings, lacking = list[Finding](), set[tuple[str, str]]()  # names of parts, and ids in them
     for part in (part for side in parts.labelled.values() for part in side):
         blank = [r for r in part.records if r.label is None and r.spans is None]
         if blank and len(blank) < len(part.records):
             where = [str(record.where) for record in blank[:EXAMPLES] if record.where]
             findings.append(part.finding("labels", "warning", len(blank), "have no label, and are left out", where))
-            lacking |= {record.id for record in blank}
+            lacking |= {(part.name, record.id) for record in blank}
 
     def kept(some: tuple[Part, ...]) -> tuple[Part, ...]:
-        return tuple(
-            replace(p, records=tuple(r for r in p.records if p.name == UNLABELLED or r.id not in lacking)) for p in some
-        )
+        return tuple(replace(p, records=tuple(r for r in p.records if (p.name, r.id) not in lacking)) for p in some)
 
     if not lacking:
         return parts, []

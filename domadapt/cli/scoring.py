@@ -74,8 +74,9 @@ def _table(task: "Task", records: Sequence[Record], predictions: Sequence["Predi
         items = counted(rows, kinds, average)
         ends = interval(mean_of([items.score], resampled_scores([items])))
         low, high = max(0.0, ends.low or 0.0), min(1.0, ends.high or 1.0)
-        if low == high:  # drawn again, all are right again: what so many texts allow (Clopper & Pearson 1934)
-            chance = 0.025 ** (1 / len(rows))
+        concerned = int(items.counts.any(axis=(1, 2)).sum())  # texts that have, or are given, one of these kinds
+        if low == high and concerned:  # drawn again, all are right again: what so few allow (Clopper & Pearson 1934)
+            chance = 0.025 ** (1 / concerned)
             low, high = (chance if low == 1 else low), (1 - chance if high == 0 else high)
         return f"  {visible(name):20} {100 * items.score:5.1f}  ({100 * low:.1f} to {100 * high:.1f}){more}"
 

@@ -22,6 +22,7 @@ from domadapt.inference.description import FORMATS, Description, free_folder, mo
 from domadapt.inference.model import Model, load, row
 from domadapt.inference.smaller import smaller, stock_model
 from domadapt.inference.thresholds import SHOWN, rates, source_dev
+from domadapt.methods.method import in_range, one_of
 from domadapt.methods.session import Session
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Metrics
@@ -298,23 +299,12 @@ def export(
     Returns:
         What was measured, a sentence each.
     """
-    if format not in FORMATS:
-        raise ValueError(f"format={format}: expected one of {', '.join(FORMATS)}")
-    if vocabulary not in VOCABULARIES:
-        raise ValueError(f"vocabulary={vocabulary}: expected {' or '.join(VOCABULARIES)}")
+    check_options(format, vocabulary, layers, prune_heads, distil_epochs)
     less = layers is not None or prune_heads > 0
     if (vocabulary == "corpus" or less) and texts is None:
         raise ValueError("vocabulary=corpus, layers and prune_heads need texts of the new domain: input=FILE")
-    if not 0 <= prune_heads < 1:
-        raise ValueError(f"prune_heads={prune_heads}: expected a share from 0 to below 1")
-    if prune_heads and format == "hf":
-        raise ValueError("prune_heads: no folder of transformers can say which heads are gone; add format=onnx")
-    if distil_epochs < 1:
-        raise ValueError(f"distil_epochs={distil_epochs}: expected 1 or more")
     to, folder, onnx = Path(to), model_folder(model), format != "hf"
     free_folder(to)
-    if onnx and (missing := [name for name in ("onnx", "onnxruntime", "onnxscript") if find_spec(name) is None]):
-        raise ValueError(f"format=onnx needs {', '.join(missing)}: pip install 'domadapt[onnx]'")
     description = read_description(folder)
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
@@ -367,6 +357,21 @@ def export(
 
     replace_folder(to, write)
     return measured
+
+
+def check_options(format: str, vocabulary: str, layers: int | None, prune_heads: float, distil_epochs: int) -> None:
+    """Refuse what no model can be exported as."""
+    one_of("format", format, *FORMATS)
+    one_of("vocabulary", vocabulary, *VOCABULARIES)
+    in_range("prune_heads", prune_heads, 0, 0.9)
+    in_range("distil_epochs", distil_epochs, 1)
+    if layers is not None:
+        in_range("layers", layers, 1)
+    if prune_heads and format == "hf":
+        raise ValueError("prune_heads: no folder of transformers can say which heads are gone; add format=onnx")
+    needed = ("onnx", "onnxruntime", "onnxscript") if format != "hf" else ()
+    if missing := [name for name in needed if find_spec(name) is None]:
+        raise ValueError(f"format=onnx needs {', '.join(missing)}: pip install 'domadapt[onnx]'")
 
 
 def refuse_own(description: Description, folder: Path, drop_methods: bool) -> None:

@@ -47,7 +47,7 @@ def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
     config = RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), folder, cfg)
     if (metrics := finished(folder, config.key)) is not None:
         return metrics
-    if (before := build.source_only(cfg)) is not None:
+    if (before := build.source_only(cfg)) is not None and finished(run_folder(before), cell_key(before)) is None:
         build.refuse_early(cfg)
         log.info("two networks are trained: first the source-only one, then the adapted one")
         train(before)

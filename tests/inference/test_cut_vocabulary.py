@@ -85,4 +85,4 @@ def test_an_exported_folder_is_cut_and_says_so(tiny_run: Path, tmp_path: Path, c
     code, _, err = command("export", f"model={tiny_run}", "to=other", "vocabulary=corpus")
     assert code == 2 and "vocabulary=corpus, layers and prune_heads need texts of the new domain: input=FILE" in err
     code, _, err = command("export", *given, "to=other", "vocabulary=half")
-    assert code == 2 and "vocabulary=half: expected whole or corpus" in err
+    assert code == 2 and "vocabulary='half': expected whole or corpus" in err

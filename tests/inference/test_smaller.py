@@ -80,8 +80,9 @@ def test_what_stays_learns_what_the_whole_model_says() -> None:
         (("layers=1",), "input=FILE"),
         (("layers=1", "input=few.txt"), "expected 30 texts or more"),
         (("prune_heads=0.5", "input=texts.txt"), "add format=onnx"),
-        (("prune_heads=1", "input=texts.txt", "format=onnx"), "from 0 to below 1"),
-        (("layers=1", "input=texts.txt", "distil_epochs=0"), "expected 1 or more"),
+        (("prune_heads=1", "input=texts.txt", "format=onnx"), "a number from 0 to 0.9"),
+        (("layers=1", "input=texts.txt", "distil_epochs=0"), "a whole number from 1"),
+        (("layers=many", "input=texts.txt"), "layers='many': expected a whole number from 1"),
     ],
 )
 def test_what_cannot_be_made_smaller_is_refused(
