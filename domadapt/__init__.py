@@ -6,9 +6,8 @@ The public names load what they need when they are first used, so that importing
 import os
 from typing import TYPE_CHECKING, Any
 
-# Torch's threads spin while they wait for each other. On a machine that also does something else this made a training
-# step 20 times slower; sleeping at once costs a fifth on an idle one, so they spin for a moment first. Read once, when
-# torch is loaded.
+# Torch's threads spin while they wait for each other. Beside other work this made a training step 20 times slower;
+# sleeping at once costs a fifth on an idle machine, so they spin for a moment first. Read once, when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 # numpy's threads wait for torch's, too. Read once, when numpy is loaded; the parser sees to it where that was earlier.
@@ -30,19 +29,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "adapt": "domadapt.api",
-    "audit": "domadapt.api",
-    "benchmark": "domadapt.api",
-    "compose": "domadapt.api",
+_HOME = dict.fromkeys(("adapt", "audit", "benchmark", "compose", "parse", "predict", "train"), "domadapt.api") | {
     "DomainAdapter": "domadapt.training.estimator",
     "load": "domadapt.inference.model",
     "Model": "domadapt.inference.model",
-    "parse": "domadapt.api",
-    "predict": "domadapt.api",
     "read": "domadapt.data.readers",
     "report": "domadapt.reporting.report",
-    "train": "domadapt.api",
 }
 
 

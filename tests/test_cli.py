@@ -152,7 +152,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["parse", "my.txt"], "a file is written input=my.txt"),
         (["predict", "model=nowhere", "text=Hello", "output=a.xlsx"], "predict does not write .xlsx; expected .jsonl"),
         (["parse", "input=a.txt", "output=a.csv"], "parse does not write .csv; expected .conllu"),
-        (["report", "runs=null"], "runs=null: expected a folder of runs, or several: runs=runs/mine"),
+        (["report", "runs=null"], "runs=null: expected a folder of runs, or some: runs=runs/mine"),
         (["report", "runs=5"], "runs=5: expected a folder of runs"),
         (["report", "runs=[5]"], "runs=[5]: expected a folder of runs"),
         (["report", "runs=.", "output=5"], "output=5: expected a file's name"),

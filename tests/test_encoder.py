@@ -271,7 +271,7 @@ def test_models_that_will_not_do(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"XLNetForSequenceClassification\) classifies a text by its last piece"):
         Encoder(folder, "sequence", ["a", "b"])
     encoder = small_encoder(tmp_path / "xlnet", "xlnet")
-    with pytest.raises(ValueError, match=r"layer 0: .*states of shape \[\(\d+, 1, 32\)\] there"):
+    with pytest.raises(ValueError, match=r"layer 0: .*states of shape \[\(\d+, 1, 32\)\]"):
         encoder.keep_layer(0)
     funnel = {"block_sizes": [1, 1], "d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "vocab_size": 30522}
     config = transformers.AutoConfig.for_model("funnel", **funnel)
@@ -293,7 +293,7 @@ def test_what_is_trained(trainable: str, layers: int) -> None:
 
 @pytest.mark.parametrize("trainable", ["top:3", "top:", "top:-1", "half", "bottom:1"])
 def test_malformed_trainable(trainable: str) -> None:
-    with pytest.raises(ValueError, match=r"backbone.trainable=.*expected all, none, or top:N with N from 0 to 2"):
+    with pytest.raises(ValueError, match=r"backbone.trainable=.*expected all, none, or top:N, N from 0 to 2"):
         freeze(tiny_encoder(), trainable)
 
 

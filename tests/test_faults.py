@@ -133,7 +133,7 @@ def test_a_run_whose_folder_is_deleted_stops(problem: Path, tmp_path: Path) -> N
     (tmp_path / "run").mkdir()
     os.kill(int(process.pid or 0), signal.SIGCONT)
     assert join(process) == 2
-    assert "was deleted or replaced while it was being written" in (tmp_path / "log").read_text()
+    assert "was deleted or replaced meanwhile" in (tmp_path / "log").read_text()
     assert not (tmp_path / "run" / "metrics.json").exists()
 
 

@@ -71,7 +71,7 @@ def test_where_terms_have_polarities_the_opinion_word_tells_which() -> None:
     floor.learn(records, [*parser.parse(records)])
     found = {texts[0].text[s.start : s.end]: s.type for s in floor.predict(texts[0], trees[0]).spans}
     assert found == {"fan": "NEG", "hinge": "POS"}  # no opinion is annotated, and none is predicted
-    with pytest.raises(ValueError, match=r"^floor: expected spans that are mostly nouns[^\n]*leave the floor out$"):
+    with pytest.raises(ValueError, match=r"^floor: expected spans that are mostly nouns[^\n]*leave it out$"):
         floor.learn([], [])
 
 

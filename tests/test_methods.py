@@ -208,7 +208,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [  # a method, settings in plac
     ("gnn", {"convolution": "rgcn"}, "gnn.convolution="),
     ("gnn", {"masked": 0.0}, "gnn.masked=0.0: expected a share between 0 and 1, both excluded"),
     ("gnn", {"masked": 1.0}, "gnn.masked=1.0: expected a share between 0 and 1, both excluded"),
-    ("relations", {"layer": 2}, "layer 2: tiny_random has layers 0 to 1, or from the last one -1 to -2"),
+    ("relations", {"layer": 2}, "layer 2: tiny_random has layers 0 to 1, or from the last -1 to -2"),
     ("relations", {"layer": 0.5}, "relations.layer=0.5: expected a whole number"),
     ("relations", {"width": 0}, "relations.width=0: expected a whole number from 1"),
     ("relations", {"relation_width": 0}, "relations.relation_width=0: expected a whole number from 1"),
@@ -253,7 +253,7 @@ def test_a_method_without_a_class(config: str) -> None:
 def test_two_methods_can_not_share_a_loss() -> None:
     settings = "layer: 0, head: 1, at_prediction: predicted, weight: 1"
     second = f"+injection.second={{_target_: domadapt.methods.injection.lisa.Lisa, {settings}}}"
-    with pytest.raises(ValueError, match="another method has this name, or one of the losses"):
+    with pytest.raises(ValueError, match="another has this name, or one of the losses"):
         make_methods(domadapt.compose("train", ["injection=lisa", second]))
 
 

@@ -46,7 +46,7 @@ def test_binary_columns_of_parquet_are_text_or_refused(tmp_path: Path) -> None:
 def test_docstrings_that_python_has_dropped_are_not_the_backbones_fault() -> None:
     code = "from domadapt.models.pretrained import load_tokenizer; load_tokenizer('tiny_random')"
     done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].startswith("ValueError: python -OO takes away the docstrings")
+    assert done.stderr.splitlines()[-1].startswith("ValueError: python -OO takes away docstrings")
 
 
 def test_what_is_told_to_end_leaves_nothing_half_written(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 """Each head, and each layer's attention, switched off: what that does to the scores.
 
 As Michel et al. (2019, https://arxiv.org/abs/1905.10650) do it, a head is off when what it puts out is zero; a layer
-is, when all of its heads are. The rest of the layer goes on. What lies below the switch is the same with and without
-it, and is computed once a batch.
+is, when all of its heads are. The rest of the layer goes on. What lies below the switch is computed once a batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -72,25 +71,19 @@ def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
             for switch, rows in switched(session, batch.to(session.device), layers):
                 # What the head reads is not read here, and of 79 passes would fill the memory.
                 parts.setdefault(switch, []).append(replace(rows, features=np.empty((len(rows), 0), np.float16)))
-    drawn = {
-        switch: resampled(
-            counts(joined(rows, len(task.labels)), task.labels, labelled=True),
-            *(task.headline, getattr(task, "average", "macro"), subject.seed),
-        )
-        for switch, rows in parts.items()
-    }
+    how, size = (task.headline, getattr(task, "average", "macro"), subject.seed), len(task.labels)
+    found = {switch: counts(joined(rows, size), task.labels, labelled=True) for switch, rows in parts.items()}
+    drawn = {switch: resampled(kinds, *how) for switch, kinds in found.items()}
     on = drawn.pop(None)
     effects: dict[Switch, Effect] = {}
     for switch, off in ((switch, off) for switch, off in drawn.items() if switch is not None):
         change = off - on
         low, high = np.quantile(change[1:], [OUTSIDE / 2, 1 - OUTSIDE / 2])
         effects[switch] = Effect(*(round(float(x), 6) for x in (change[0], low, high)))
-    return SideEffects(
-        len(side.scored),
-        round(float(on[0]), 6),
-        tuple(tuple(e for (at, head), e in effects.items() if at == n and head is not None) for n in range(layers)),
-        tuple(effects[layer, None] for layer in range(layers)),
-    )
+    of_heads = [(at, effect) for (at, head), effect in effects.items() if head is not None]
+    heads = tuple(tuple(effect for at, effect in of_heads if at == layer) for layer in range(layers))
+    whole = tuple(effects[layer, None] for layer in range(layers))
+    return SideEffects(len(side.scored), round(float(on[0]), 6), heads, whole)
 
 
 def switched(session: Session, batch: Batch, layers: int) -> Iterator[tuple[Switch | None, Predicted]]:

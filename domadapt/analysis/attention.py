@@ -202,13 +202,9 @@ def _relation(name: str, tallies: Mapping[str, Mapping[str, Tally]], layers: int
         direction, layer, head = np.unravel_index(place, source.shape)
         accuracy = {s: None if x is None else round(float(x.ravel()[place]), 4) for s, x in shares.items()}
         best[model] = Best(int(layer), int(head), DIRECTIONS[int(direction)], accuracy)
-    return Relation(
-        name,
-        {side: tally.words.get(name, 0) for side, tally in sides.items()},
-        OFFSETS[offset],
-        {side: None if x is None else round(float(x[offset]), 4) for side, x in offsets.items()},
-        best,
-    )
+    words = {side: tally.words.get(name, 0) for side, tally in sides.items()}
+    right = {side: None if x is None else round(float(x[offset]), 4) for side, x in offsets.items()}
+    return Relation(name, words, OFFSETS[offset], right, best)
 
 
 def _known(shares: Array | None) -> Array:
@@ -235,10 +231,8 @@ def stream(subject: Subject, examples: list[Example], title: str) -> Iterator[tu
     loader = in_order(examples, subject.after.collator, subject.batch_size)
     sessions = subject.before, subject.after
     with torch.no_grad(), ExitStack() as stack:
-        lists = [
-            stack.enter_context(recorded(session.encoder, range(len(session.encoder.attention_layers()))))
-            for session in sessions
-        ]
+        encoders = [(session.encoder, len(session.encoder.attention_layers())) for session in sessions]
+        lists = [stack.enter_context(recorded(encoder, range(layers))) for encoder, layers in encoders]
         for batch in progress(loader, title, len(loader), "batch"):
             both: list[Maps] = []
             for session, kept in zip(sessions, lists, strict=True):

@@ -85,9 +85,7 @@ def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places |
             right = np.array([float(span in wanted) for span in spans])
             there = np.bincount(texts[[first for first, _, k in wanted if k == kind]], minlength=size).astype(float)
         result[label.removeprefix("B-")] = Counts(
-            np.bincount(places, minlength=size).astype(float),
-            np.bincount(places, right, size).astype(float),
-            there,
+            np.bincount(places, minlength=size).astype(float), np.bincount(places, right, size).astype(float), there
         )
     return result
 
@@ -192,8 +190,7 @@ KNOWN = {
 def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, Any] | None:
     """The expected headline score on a target, with an interval: source dev's, changed by what confidence changes.
 
-    As :class:`domadapt.runs.metrics.Expected` has it; None with fewer than :data:`FEW` texts of
-    source dev, and for tags other than BIO.
+    As :class:`~domadapt.runs.metrics.Expected` has it; None with fewer than :data:`FEW` texts of dev, or without BIO.
     """
     tags = task.kind == "token"
     if not len(dev) or not len(target) or (tags and task.labels != tag_names([t[2:] for t in task.labels[1::2]])):
@@ -262,7 +259,6 @@ def by_confidence(sides: Sides, dev: Array, target: Array) -> Scores:
     The score on source dev, plus what the expected score changes from source dev to target; an expected F1 is of
     expected counts, 2 E[right] / (predicted + E[there]). Weights say how often each text counts.
     """
-    true, before, after = (
-        sides.scores(*one) for one in ((sides.counted, dev), (sides.dev, dev), (sides.target, target))
-    )
+    pairs = (sides.counted, dev), (sides.dev, dev), (sides.target, target)
+    true, before, after = (sides.scores(*one) for one in pairs)
     return {name: float(np.clip(true[name] + after[name] - before[name], 0, 1)) for name in true}

@@ -25,6 +25,7 @@ HELD_OUT: Final = 5  # every fifth source text is
 MOST: Final = 1000  # sentences of a domain
 FEWEST: Final = 10
 Array = NDArray[np.float64]
+States = Sequence[Tensor]  # (n, width) of the words of each sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Probe:
         """(..., n) predicted depths from (..., n, width)."""
         return (states @ self.depth).square().sum(-1)
 
-    def score(self, states: Sequence[Tensor], trees: Sequence[Tree]) -> TreeScores:
+    def score(self, states: States, trees: Sequence[Tree]) -> TreeScores:
         """What is found in states (n, width) of trees that it has not learnt from, one at a time: nothing is padded."""
         found = ((self.distances(one).double().numpy(), self.depths(one).double().numpy()) for one in states)
         return score(found, trees)
@@ -122,9 +123,7 @@ def squared_distances(points: Tensor) -> Tensor:
     return (norms.unsqueeze(-1) + norms.unsqueeze(-2) - 2 * points @ points.mT).clamp(min=0)
 
 
-def fit(
-    states: Sequence[Tensor], trees: Sequence[Tree], rank: int = RANK, epochs: int = EPOCHS, seed: int = 1
-) -> Probe:
+def fit(states: States, trees: Sequence[Tree], rank: int = RANK, epochs: int = EPOCHS, seed: int = 1) -> Probe:
     """Train both maps on states (n, width) of trees."""
     if not trees:
         raise ValueError("structural probe: no sentence to learn from; expected some of 5 to 50 words")
@@ -154,9 +153,7 @@ def fit(
     return Probe(distance, depth)
 
 
-def _padded(
-    chosen: NDArray[np.int64], states: Sequence[Tensor], trees: Sequence[Tree], scale: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _padded(chosen: NDArray[np.int64], states: States, trees: Sequence[Tree], scale: float) -> tuple[Tensor, ...]:
     """States (batch, n, width), distances (batch, n, n), depths (batch, n), and which words there are (batch, n)."""
     most = max(len(trees[i].words) for i in chosen)
     points = torch.zeros(len(chosen), most, states[0].shape[1])
@@ -180,9 +177,7 @@ class StructuralProbe:
     learnt: int = 0  #: source sentences that the probes have learnt from
     rank: int = RANK
     layers: tuple[str, ...] = ()  #: their names, the embeddings first
-    found: dict[str, dict[str, tuple[TreeScores, ...]]] = field(
-        default_factory=dict
-    )  #: by model, side, layer: held out
+    found: dict[str, dict[str, tuple[TreeScores, ...]]] = field(default_factory=dict)  #: by model, side and layer
     linear: dict[str, TreeScores] = field(default_factory=dict)  #: by side, what the order of words finds
     reason: str = ""  #: why there is nothing of all this
 
@@ -223,27 +218,22 @@ def _picked(layer: Sequence[Tensor], mask: NDArray[np.bool_]) -> list[Tensor]:
 
 def _sentences(examples: Sequence[Example]) -> list[tuple[Example, Tree]]:
     """Sentences of 5 to 50 words of which the model reads every word, as many at most as :data:`MOST`."""
-    found = [
-        (example, tree)
-        for example in examples
-        for tree in (trees(example.parse, SHORTEST, LONGEST) if example.parse is not None else ())
-        if (example.alignment.word_first_pieces()[tree.words] >= 0).all()
-    ]
+    parsed = [(example, example.parse) for example in examples if example.parse is not None]
+    every = [(example, tree) for example, parse in parsed for tree in trees(parse, SHORTEST, LONGEST)]
+    found = [(one, tree) for one, tree in every if (one.alignment.word_first_pieces()[tree.words] >= 0).all()]
     if len(found) > MOST:  # evenly from all texts
         found = [found[i] for i in np.linspace(0, len(found) - 1, MOST).astype(int)]
     return found
 
 
-def _states(
-    session: Session, sentences: Sequence[tuple[Example, Tree]], batch_size: int, title: str
-) -> list[list[Tensor]]:
+def _states(session: Session, sentences: Sequence[tuple[Example, Tree]], size: int, title: str) -> list[list[Tensor]]:
     """By layer, of each sentence (n, width), in half precision: a thousand sentences are 100 MB."""
     places: dict[int, list[int]] = {}
     for place, (example, _) in enumerate(sentences):
         places.setdefault(example.index, []).append(place)
     texts = {example.index: example for example, _ in sentences}
     found: list[list[Tensor]] = []
-    for batch, layers in every_layer(session, [*texts.values()], batch_size, title):
+    for batch, layers in every_layer(session, [*texts.values()], size, title):
         found = found or [[torch.empty(0)] * len(sentences) for _ in layers]
         for layer, states in zip(found, layers, strict=True):
             for text, words in zip(batch.index.tolist(), of_words(batch, states), strict=True):

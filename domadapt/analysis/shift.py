@@ -59,16 +59,8 @@ def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> C
         halves = (*overlap(first, second)[:2], jensen_shannon(first, second))
     shares = {item: (every[item] / every.total(), other[item] / other.total()) for item in every | other}
     most = sorted(shares, key=lambda item: (-abs(shares[item][0] - shares[item][1]), item))[:SHOWN]
-    return Compared(
-        types,
-        tokens,
-        jensen_shannon(every, other),
-        *halves,
-        len(other),
-        other.total(),
-        tuple(new[:SHOWN]),
-        tuple((item, *shares[item]) for item in most),
-    )
+    moved, divergence = tuple((item, *shares[item]) for item in most), jensen_shannon(every, other)
+    return Compared(types, tokens, divergence, *halves, len(other), other.total(), tuple(new[:SHOWN]), moved)
 
 
 def jensen_shannon(one: Counter[str], other: Counter[str]) -> float:
@@ -125,8 +117,7 @@ class Lengths:
 class DomainShift:
     """What moves from source to target.
 
-    Compared are kinds of items that both domains have: ``words``, ``parts of speech``, ``relations``; where labels are
-    known ``labels`` and ``TYPE terms``.
+    Compared are ``words``, ``parts of speech`` and ``relations``; where labels are known ``labels`` and ``TYPE terms``.
     """
 
     compared: dict[str, Compared]
@@ -161,14 +152,9 @@ def domain_shift(subject: Subject) -> DomainShift:
         lengths = Lengths(float(median(source)), float(median(target)), cliffs_delta(source, target)[0])
     distances = _distances(subject) if not subject.unreadable else {}
     few = f"fewer than {FEWEST} texts of a domain: too few for a classifier of domains"
-    return DomainShift(
-        compared,
-        lengths,
-        layer_names(len(distances["after"])) if distances else (),
-        distances,
-        {name: len(side.examples) for name, side in subject.sides().items()},
-        "" if distances else subject.unreadable or few,
-    )
+    layers = layer_names(len(distances["after"])) if distances else ()
+    texts = {name: len(side.examples) for name, side in subject.sides().items()}
+    return DomainShift(compared, lengths, layers, distances, texts, "" if distances else subject.unreadable or few)
 
 
 def labels_of(record: Record) -> Counter[str]:
@@ -196,21 +182,17 @@ def terms_of(record: Record, kind: str) -> Counter[str]:
 def _distances(subject: Subject) -> dict[str, tuple[float, ...]]:
     result: dict[str, tuple[float, ...]] = {}
     for model, session in subject.models().items():
-        source, target = (
-            text_states(session, side.examples, subject.batch_size, f"{model}, {name}")
-            for name, side in subject.sides().items()
-        )
+        sides, size = subject.sides().items(), subject.batch_size
+        source, target = (text_states(session, side.examples, size, f"{model}, {name}") for name, side in sides)
         found = [proxy_a_distance(a, b, subject.seed) for a, b in zip(source, target)]
         result[model] = tuple(value for value in found if value is not None)
     return result if all(result.values()) else {}
 
 
-def text_states(
-    session: Session, examples: Sequence[Example], batch_size: int, title: str
-) -> list[NDArray[np.float32]]:
+def text_states(session: Session, examples: Sequence[Example], size: int, title: str) -> list[NDArray[np.float32]]:
     """By layer (texts, width), the mean of each text's pieces."""
     order, found = list[int](), list[list[torch.Tensor]]()
-    for batch, layers in every_layer(session, examples, batch_size, title):
+    for batch, layers in every_layer(session, examples, size, title):
         order += batch.index.tolist()
         found = found or [[] for _ in layers]
         for layer, states in zip(found, layers, strict=True):

@@ -93,15 +93,12 @@ def subject(
     # A post-trained or frozen encoder began as this one, too.
     encoder = make({**backbone, "trainable": "all"}, kind=task.kind, labels=task.labels)
     if encoder.tokenizer.get_vocab() != after.encoder.tokenizer.get_vocab():
-        raise ValueError(
-            f"{folder / NAME}: backbone.name={backbone['name']} has another tokenizer than the model that "
-            "was made of it; put back the weights that it was trained from"
-        )
+        what = "has another tokenizer than the model that was made of it; put back the weights that it was trained from"
+        raise ValueError(f"{folder / NAME}: backbone.name={backbone['name']} {what}")
     if after.parses_at_prediction and after.parser.name != parser.name:  # of one text one tree is given to both
-        raise ValueError(
-            f"model={model}: it reads the trees of {after.parser.name} when it predicts, and would be looked at with "
-            f"those of {parser.name}; give the same parser, or a model without a control"
-        )
+        fix = "give the same parser, or a model without a control"
+        both = f"the trees of {after.parser.name} when it predicts, and would be looked at with those of {parser.name}"
+        raise ValueError(f"model={model}: it reads {both}; {fix}")
     collator = Collator(after.collator.pad_id, after.relations)
     before = replace(after, encoder=encoder.to(after.device).eval(), methods={}, collator=collator)
     opened = domains.test.open() if domains.test is not None else ()
@@ -117,19 +114,17 @@ def subject(
             read, known, others = ([_lower(text) for text in part] for part in (read, known, others))
         if (fresh or rest) and not (known or others):
             wanted, name = ("spans", "extraction") if task.kind == "token" else ("labels", "classification")
-            raise ValueError(
-                f"data: none of the {len(fresh) + len(rest)} labelled records of {domain} has {wanted}, and the model "
-                f"was trained with task={name}; give data of that task, or a model of the data's"
-            )
+            fix = f"and the model was trained with task={name}; give data of that task, or a model of the data's"
+            count = len(fresh) + len(rest)
+            raise ValueError(f"data: none of the {count} labelled records of {domain} has {wanted}, {fix}")
         examples = replace(after, parser=parser).examples(read, f"{domain} analysed", True, labelled=False)
         some = drawn(task.usable(tuple(known), Counter()), scored_texts, seed)
         scored = after.examples(some, f"{domain} scored", after.parses_at_prediction, True) if some else []
         sides.append(Side(domain, examples, (*known, *others), tuple(scored)))
     if not any(len(arcs(e.parse)[0]) for side in sides for e in side.examples if e.parse is not None):
-        raise ValueError(
-            f"{parser.name}: found no word that depends on another in {domains.source} or {domains.target}, so there "
-            "is no syntax to compare attention with; give another parser, or other data"
-        )
+        why = "so there is no syntax to compare attention with; give another parser, or other data"
+        both = f"{domains.source} or {domains.target}"
+        raise ValueError(f"{parser.name}: found no word that depends on another in {both}, {why}")
     source, other = sides
     names = str(model), str(backbone["name"]), str(backbone.get("trainable", "all"))
     return Subject(before, after, source, other, parser, batch_size, seed, *names, *_closed(encoder))

@@ -12,17 +12,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates
-from domadapt.auditing.finding import (
-    EXAMPLES,
-    SEVERITIES,
-    Finding,
-    Part,
-    Parts,
-    gather,
-    ordered,
-    percent,
-    shown,
-)
+from domadapt.auditing.finding import EXAMPLES, SEVERITIES, Finding, Part, Parts, gather, ordered, percent, shown
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, one_text, preparation, surface
 from domadapt.config.compose import make, to_builtin
@@ -61,11 +51,8 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
     """Look for everything that makes a score on these corpora mean something else than it seems to.
 
     The audit opens the sealed test and the ceiling's target labels. It may: it trains no model that anybody is given,
-    and nothing that it computes reaches training or selection.
-
-    Args:
-        kind: ``token`` looks at spans alone, ``sequence`` at labels alone, None at whatever is annotated.
-        fast: only what takes seconds: no near duplicates, no classifiers.
+    and nothing that it computes reaches training or selection. It looks at spans alone for a ``token`` task, at labels
+    for a ``sequence`` one, else at both; ``fast`` leaves out near duplicates and classifiers.
     """
     if kind not in (None, *UNREAD):
         raise ValueError(f"kind={kind!r}: expected token or sequence, or None for both")
@@ -84,15 +71,11 @@ def audit(domains: Domains, kind: str | None = None, seed: int = 1, fast: bool =
         checks += [partial(gap, parts, seed)]
     found = (finding for check in progress(checks, "audit", len(checks), "check") for finding in check())
     findings = ordered([*blank, *found])
-    result = Audit(
-        parts.domains["source"],
-        parts.domains["target"],
-        {part.name: len(part.records) for part in parts.texts},
-        {part.name: surface(part) for part in parts.texts},
-        tuple(findings),
-        {shown(what, 200): count for what, count in sorted(domains.warnings.items())},
-        seconds=time.perf_counter() - started,
-    )
+    sizes = {part.name: len(part.records) for part in parts.texts}
+    surfaces = {part.name: surface(part) for part in parts.texts}
+    mended = {shown(what, 200): count for what, count in sorted(domains.warnings.items())}
+    source, target = parts.domains.values()
+    result = Audit(source, target, sizes, surfaces, tuple(findings), mended, seconds=time.perf_counter() - started)
     message = " ".join([headline(result), *(f.text for f in findings if f.severity != "note")])
     return replace(result, verdict=message)
 
@@ -168,9 +151,7 @@ def read_audit(path: Path | str) -> Audit:
         raise ValueError(f"{file}: {error.strerror}; write one: `domadapt audit data=... output=audit.json`") from None
     except (ValueError, KeyError, TypeError) as error:
         why = ", ".join(str(e["loc"][0]) for e in error.errors()) if isinstance(error, ValidationError) else str(error)
-        raise ValueError(
-            f"{file}: no audit ({why}); write a new one: `domadapt audit data=... output=audit.json`"
-        ) from None
+        raise ValueError(f"{file}: no audit ({why}); write one: `domadapt audit data=... output=audit.json`") from None
 
 
 def run(cfg: DictConfig) -> Audit:

@@ -145,28 +145,25 @@ def conflicts(parts: Parts) -> Iterator[Finding]:
             if not found:
                 continue
             texts, total = sum(map(len, found)), sum(map(len, groups.values()))
-            grade = "warning" if texts / total >= OFTEN else "note"
+            share = texts / total
+            grade = "severe" if share >= LUCK and name == "target" else "warning" if share >= OFTEN else "note"
             remedy = REMEDIES.get(name, "the two domains are annotated by different rules, or without care")
             repeated = sum(len(group) > 1 for group in known)
-            yield Finding(
-                "conflicts",
-                "severe" if texts / total >= LUCK and name == "target" else grade,
-                texts / total,
+            text = (
                 f"Of {repeated} texts that are labelled more than once in the {name}, {len(found)} carry different "
-                f"{what} ({texts} of {total} records, {percent(texts / total)}): {remedy}.",
-                {"conflicting": len(found), "repeated": repeated, "records": texts, "of": total},
-                tuple(_difference(group, what) for group in found[:EXAMPLES]),
+                f"{what} ({texts} of {total} records, {percent(share)}): {remedy}."
             )
+            numbers = {"conflicting": len(found), "repeated": repeated, "records": texts, "of": total}
+            examples = tuple(_difference(group, what) for group in found[:EXAMPLES])
+            yield Finding("conflicts", grade, share, text, numbers, examples)
 
 
 def annotated(record: Record, what: str) -> Any:
     """A record's label, or its spans in a form that does not depend on case, whitespace and tokenisation."""
     if what == "labels" or record.spans is None:
         return record.label if what == "labels" else None
-    return frozenset(
-        (span.type, len(letters(record.text[: span.start])), letters(record.text[span.start : span.end]))
-        for span in record.spans
-    )
+    parts = [(s.type, record.text[: s.start], record.text[s.start : s.end]) for s in record.spans]
+    return frozenset((kind, len(letters(before)), letters(own)) for kind, before, own in parts)
 
 
 def _difference(group: list[Record], what: str) -> str:
@@ -199,33 +196,29 @@ def annotation(parts: Parts) -> Iterator[Finding]:
         between, others = gaps(records), gaps(records, one_type=False)[0]
         if between[0] or between[1] < ENOUGH:
             continue
-        evidence = (
-            f"spans of different types do ({others} times), so neighbours of one type were most likely merged"
-            if others
-            else "either the texts have no such neighbours, or they were merged"
-        )
-        yield Finding(
-            "annotation",
-            "warning",
-            min(1.0, between[1] / len(records)),
+        evidence = "either the texts have no such neighbours, or they were merged"
+        if others:
+            evidence = (
+                f"spans of different types do ({others} times), so neighbours of one type were most likely merged"
+            )
+        text = (
             f"In {parts.domains[side]}, {between[1]} pairs of spans of one type have a single word between them and "
             f"not one pair touches; {evidence}, as happens where the original tags had no B and I. Exact-span scores "
-            f"then count two terms as one: ask the owner, and say so beside a score.",
-            {"touching": between[0], "one_word_between": between[1], "different_touching": others},
+            f"then count two terms as one: ask the owner, and say so beside a score."
         )
+        numbers = {"touching": between[0], "one_word_between": between[1], "different_touching": others}
+        yield Finding("annotation", "warning", min(1.0, between[1] / len(records)), text, numbers)
     empty = {parts.domains[s]: (sum(not r.spans for r in records), len(records)) for s, records in spans.items()}
     shares = [without / total for without, total in empty.values()]
     if any(shares):
         listed = ", ".join(f"{e} of {t} in {name} ({percent(e / t)})" for name, (e, t) in empty.items())
-        yield Finding(
-            "annotation",
-            "warning" if max(shares) >= MANY else "note",
-            max(shares),
+        text = (
             f"Texts without any span: {listed}. Some published works leave them out, which changes precision and the "
             f"task; they are kept here: say so beside a score."
-            + (" One domain has hardly any: somebody may have left them out." if min(shares) < 0.02 else ""),
-            {f"{name} {what}": n for name, pair in empty.items() for what, n in zip(("empty", "of"), pair)},
+            + (" One domain has hardly any: somebody may have left them out." if min(shares) < 0.02 else "")
         )
+        numbers = {f"{name} {what}": n for name, pair in empty.items() for what, n in zip(("empty", "of"), pair)}
+        yield Finding("annotation", "warning" if max(shares) >= MANY else "note", max(shares), text, numbers)
 
 
 def gaps(records: Sequence[Record], one_type: bool = True) -> Counter[int]:

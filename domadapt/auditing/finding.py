@@ -1,6 +1,6 @@
 """Findings, and the parts of a problem that checks read."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -25,7 +25,7 @@ class Finding:
     severity: str  #: ``severe`` (a score can't be believed), ``warning`` (it needs a companion) or ``note``
     weight: float  #: 0 to 1, orders findings of one severity: the share of texts, or the size of the effect
     text: str  #: what was found, and what to do about it
-    numbers: dict[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
     examples: tuple[str, ...] = ()  #: short, with control characters written out
 
 
@@ -60,7 +60,6 @@ class Part:
 
     @property
     def side(self) -> str:
-        """``source`` or ``target``."""
         return self.name.split()[0]
 
     def finding(

@@ -22,22 +22,18 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
     Published for comparison: of the occurrences of aspect terms, devices, laptops and restaurants share 7 to 12 % with
     each other, devices and laptops 42 % (Klein et al. 2022).
     """
-    source, target = (
-        Counter(word for part in parts.texts if part.side == side for text in part.words for word in text)
-        for side in SIDES
-    )
+    texts = [[text for part in parts.texts if part.side == side for text in part.words] for side in SIDES]
+    source, target = (Counter(word for text in some for word in text) for some in texts)
     here, there = parts.domains.values()
     if not source or not target:
         return
     types, tokens, missed = overlap(source, target)
-    yield Finding(
-        "vocabulary",
-        "note" if 1 - tokens < UNSEEN else "warning",
-        1 - tokens,
+    text = (
         f"{percent(types)} of the {len(target)} different words of {there} occur in {here}, and {percent(tokens)} of "
-        f"its running words. Commonest that don't: {named(missed[:8], 20)}.",
-        {"types": types, "tokens": tokens, "jaccard": len(source.keys() & target.keys()) / len(source | target)},
+        f"its running words. Commonest that don't: {named(missed[:8], 20)}."
     )
+    numbers = {"types": types, "tokens": tokens, "jaccard": len(source.keys() & target.keys()) / len(source | target)}
+    yield Finding("vocabulary", "note" if 1 - tokens < UNSEEN else "warning", 1 - tokens, text, numbers)
     terms: dict[str, dict[str, Counter[str]]] = {side: {} for side in SIDES}
     for side, of_kind in terms.items():
         for record in parts.records(side):
@@ -49,16 +45,14 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
         types, tokens, missed = overlap(known, new)
         common = len(known.keys() & new.keys()) / len(known.keys() | new.keys())
         seen = sum(count for term, count in new.items() if all(w in source for w in term.split())) / new.total()
-        yield Finding(
-            "terms",
-            "note",
-            1 - tokens,
+        text = (
             f"Of the {len(new)} different {shown(kind, 30)} terms of {there}, {percent(types)} are terms of {here} "
             f"too, which is {percent(tokens)} of their occurrences ({percent(common)} of the different terms of both); "
             f"{percent(seen)} of the occurrences are made of words that the source's texts hold. Commonest new ones: "
-            f"{named(missed[:6])}.",
-            {"types": types, "tokens": tokens, "jaccard": common, "words_seen": seen, "terms": len(new)},
+            f"{named(missed[:6])}."
         )
+        numbers = {"types": types, "tokens": tokens, "jaccard": common, "words_seen": seen, "terms": len(new)}
+        yield Finding("terms", "note", 1 - tokens, text, numbers)
 
 
 def overlap(source: Counter[Any], target: Counter[Any]) -> tuple[float, float, list[Any]]:
@@ -113,14 +107,9 @@ def shift(parts: Parts) -> Iterator[Finding]:
         unknown = sorted(target.keys() - source.keys())
         missed = sum(target[label] for label in unknown)
         if unknown:
-            yield Finding(
-                "label shift",
-                "severe",
-                missed / target.total(),
-                f"{missed} labelled texts of {there} carry labels that no text of {here} has ({named(unknown[:5])}): "
-                f"no model can learn them there.",
-                {"texts": missed, "of": target.total()},
-            )
+            lost = f"carry labels that no text of {here} has ({named(unknown[:5])}): no model can learn them there."
+            text, numbers = f"{missed} labelled texts of {there} {lost}", {"texts": missed, "of": target.total()}
+            yield Finding("label shift", "severe", missed / target.total(), text, numbers)
         yield from _moved(here, source, there, target, always=True)
     for side in SIDES:
         counts = {f"the {part.name}": _labels(part.records) for part in parts.labelled[side]}
@@ -145,16 +134,11 @@ def _moved(name: str, first: Counter[str], other: str, second: Counter[str], alw
     shares = {label: (first[label] / first.total(), second[label] / second.total()) for label in labels}
     most = sorted(labels, key=lambda label: -abs(shares[label][0] - shares[label][1]))[:4]
     changes = ", ".join(f"{shown(n, 30)} {percent(shares[n][0])} against {percent(shares[n][1])}" for n in most)
-    yield Finding(
-        "label shift",
-        "warning" if moved else "note",
-        effect,
-        f"{'Labels shift' if moved else 'Labels hardly shift'} from {name} to {other}: {changes} (Cramér's V "
-        f"{effect:.2f}, p {_p(p)})."
-        + (" Part of any loss is this: report macro F1, and accuracy only beside it." if moved else ""),
-        {"cramers_v": effect, "p": p}
-        | {f"{shown(n, 30)} {i}": shares[n][j] for n in most for j, i in enumerate(SIDES)},
-    )
+    verb, grade = ("shift", "warning") if moved else ("hardly shift", "note")
+    text = f"Labels {verb} from {name} to {other}: {changes} (Cramér's V {effect:.2f}, p {_p(p)})."
+    text += " Part of any loss is this: report macro F1, and accuracy only beside it." if moved else ""
+    numbers = {f"{shown(n, 30)} {side}": share for n in most for side, share in zip(SIDES, shares[n], strict=True)}
+    yield Finding("label shift", grade, effect, text, {"cramers_v": effect, "p": p} | numbers)
 
 
 def _spans(parts: Parts) -> Iterator[Finding]:
@@ -172,15 +156,13 @@ def _spans(parts: Parts) -> Iterator[Finding]:
         effect, p = cliffs_delta(*counts)
         means = [float(np.mean(count)) for count in counts]
         without = [float(np.mean(np.array(count) == 0)) for count in counts]
-        yield Finding(
-            "label shift",
-            "warning" if p < SURE and abs(effect) >= SMALL_DELTA else "note",
-            abs(effect),
+        text = (
             f"{shown(kind, 30)} spans a text: {means[0]:.2f} in {here}, {means[1]:.2f} in {there}; texts without one "
-            f"{percent(without[0])} against {percent(without[1])} (Cliff's delta {effect:+.2f}, p {_p(p)}).",
-            {"source": means[0], "target": means[1], "without_source": without[0], "without_target": without[1],
-             "cliffs_delta": effect, "p": p},
-        )  # fmt: skip
+            f"{percent(without[0])} against {percent(without[1])} (Cliff's delta {effect:+.2f}, p {_p(p)})."
+        )
+        numbers = dict(zip((*SIDES, "without_source", "without_target"), (*means, *without), strict=True))
+        grade = "warning" if p < SURE and abs(effect) >= SMALL_DELTA else "note"
+        yield Finding("label shift", grade, abs(effect), text, numbers | {"cliffs_delta": effect, "p": p})
 
 
 def _lengths(parts: Parts) -> Iterator[Finding]:
@@ -189,14 +171,11 @@ def _lengths(parts: Parts) -> Iterator[Finding]:
         effect, p = cliffs_delta(*lengths)
         middle = [int(np.median(length)) for length in lengths]
         least = SMALL_DELTA if a.side == b.side else MEDIUM_DELTA
-        yield Finding(
-            "length shift",
-            "warning" if p < SURE and abs(effect) >= least else "note",
-            abs(effect),
-            f"Words a text, median: {middle[0]} in the {a.name}, {middle[1]} in the {b.name} (Cliff's delta "
-            f"{effect:+.2f}, p {_p(p)}).",
-            {"first": middle[0], "second": middle[1], "cliffs_delta": effect, "p": p},
-        )
+        grade = "warning" if p < SURE and abs(effect) >= least else "note"
+        both = f"{middle[0]} in the {a.name}, {middle[1]} in the {b.name}"
+        text = f"Words a text, median: {both} (Cliff's delta {effect:+.2f}, p {_p(p)})."
+        numbers = {"first": middle[0], "second": middle[1], "cliffs_delta": effect, "p": p}
+        yield Finding("length shift", grade, abs(effect), text, numbers)
 
 
 FEWEST: Final = 40  # labelled texts a domain
@@ -223,9 +202,8 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     from sklearn.multiclass import OneVsRestClassifier
 
     # Balanced, so that a source of mostly one label is not seen as a gap: that is the label shift, told elsewhere.
-    model: Any = OneVsRestClassifier(
-        LogisticRegression(C=10.0, solver="liblinear", class_weight="balanced", random_state=seed)
-    )
+    logistic: Any = LogisticRegression(C=10.0, solver="liblinear", class_weight="balanced", random_state=seed)
+    model = OneVsRestClassifier(logistic)
     # It sees no label, so that folds may share it.
     reads: Any = {"tokenizer": words, "token_pattern": None, "lowercase": False}
     bag = TfidfVectorizer(**reads, sublinear_tf=True, ngram_range=(1, 2), max_features=100_000)
@@ -239,18 +217,17 @@ def gap(parts: Parts, seed: int = 1) -> Iterator[Finding]:
     from_source, from_target = resampled_scores(both).T
     low, high = map(float, np.percentile(from_target - from_source, [2.5, 97.5]))
     none = low <= 0
-    yield Finding(
-        "gap",
-        "severe" if none and reached >= ceiling else "warning" if none else "note",
-        min(1.0, max(0.0, 1 - max(ceiling - reached, 0.0) * 5)) if none else 0.0,
+    text = (
         f"{'No gap to close is shown' if none else 'There is a gap to close'} from {parts.domains['source']} to "
         f"{parts.domains['target']}: on the same {len(target_texts)} target texts a bag of words reaches macro F1 "
         f"{reached:.3f} trained on {len(texts)} source texts, and {ceiling:.3f} cross-validated on target "
         f"labels (gap {ceiling - reached:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}); {at_home:.3f} at home on the "
-        f"source." + (" Gains on this pair say nothing about adaptation." if none else ""),
-        {"across": reached, "in_domain": ceiling, "gap": ceiling - reached, "low": low, "high": high,
-         "source": at_home},
-    )  # fmt: skip
+        f"source." + (" Gains on this pair say nothing about adaptation." if none else "")
+    )
+    numbers = {"across": reached, "in_domain": ceiling, "gap": ceiling - reached, "low": low, "high": high}
+    grade = "severe" if none and reached >= ceiling else "warning" if none else "note"
+    weight = min(1.0, max(0.0, 1 - max(ceiling - reached, 0.0) * 5)) if none else 0.0
+    yield Finding("gap", grade, weight, text, numbers | {"source": at_home})
 
 
 def _predicted(texts: Sequence[str], gold: Sequence[str], found: Sequence[str]) -> ItemCounts:

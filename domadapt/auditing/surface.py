@@ -68,15 +68,12 @@ def preparation(parts: Parts) -> Iterator[Finding]:
             if a.side == b.side:
                 where = f"Two parts of {parts.domains[a.side]}"
                 remedy = f"a domain classifier learns {learnt}, not the domain: set {setting}, or take other texts"
-            yield Finding(
-                "preparation",
-                "severe" if a.side == b.side else "warning",
-                abs(x - y),
-                f"{where} are prepared in two ways: {percent(x)} of the texts of the {a.name} {verb}, {percent(y)} of "
-                f"the {b.name}; {remedy}.",
-                {a.name: x, b.name: y},
-                tuple(f"{part.name}: {shown(r.text)}" for part in (a, b) for r in part.records[: EXAMPLES - 1]),
-            )
+            both = f"{percent(x)} of the texts of the {a.name} {verb}, {percent(y)} of the {b.name}"
+            text = f"{where} are prepared in two ways: {both}; {remedy}."
+            grade = "severe" if a.side == b.side else "warning"
+            few = [(part.name, record) for part in (a, b) for record in part.records[: EXAMPLES - 1]]
+            examples = tuple(f"{name}: {shown(record.text)}" for name, record in few)
+            yield Finding("preparation", grade, abs(x - y), text, {a.name: x, b.name: y}, examples)
 
 
 OFTEN: Final = 0.01  # of a part's texts: from here on damage is a warning
@@ -246,12 +243,10 @@ def one_text(parts: Parts, seed: int = 1) -> Iterator[Finding]:
         folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
         accuracy = float(cross_val_score(model, texts, [record.label for record in records], cv=folds).mean())
         gained = max(0.0, (accuracy - most) / (1 - most)) if most < 1 else 0.0
-        yield Finding(
-            "pairs",
-            "warning" if gained >= TELLS else "note",
-            gained,
+        text = (
             f"The {which} text alone, as a bag of words, tells the label of {percent(accuracy)} of {len(records)} "
             f"pairs of the source; the commonest label is that of {percent(most)}. "
-            f"Compare a model of pairs with that, not with chance.",
-            {"accuracy": accuracy, "commonest": most, "pairs": len(records)},
+            f"Compare a model of pairs with that, not with chance."
         )
+        numbers = {"accuracy": accuracy, "commonest": most, "pairs": len(records)}
+        yield Finding("pairs", "warning" if gained >= TELLS else "note", gained, text, numbers)

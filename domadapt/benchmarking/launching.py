@@ -23,8 +23,7 @@ from domadapt.utils.work import end_with
 
 
 def objective(metrics: Metrics) -> float | None:
-    """The chosen validator's value at the epoch it chose; None of the oracle, by whose value nobody may search, and of
-    rules, which have no epochs.
+    """The chosen validator's value at the epoch it chose; None of the oracle, which leads no search, and of rules.
 
     >>> from domadapt.runs.metrics import Epoch, Selection
     >>> curve = Epoch(1, selection=0.2), Epoch(2, selection=0.7)
@@ -64,8 +63,7 @@ def check_search(cfg: DictConfig, verb: str) -> None:
     validator = make(cfg.selection)
     if getattr(validator, "uses_target_labels", False):
         raise ValueError(
-            f"selection={validator.name}: reads target labels, which no search may; "
-            f"choose a validator that does not, such as selection=source_dev"
+            f"selection={validator.name}: reads target labels, which no search may; take selection=source_dev"
         )
 
 
@@ -109,10 +107,8 @@ def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> 
     ``hydra.launcher.n_jobs=2``. Inside a verb, ``--config-dir`` and the verb's ``hydra.…`` settings hold for the jobs.
     Cells that another process is at are waited for, or give :class:`~domadapt.runs.status.Busy`.
 
-    Returns:
-        For each job, in order, the content of its metrics.json, or the exception that ended it. Where the launcher
-        itself stopped (a worker was killed, a node went away), that one exception for every job: those that finished
-        have their metrics.json.
+    For each job, in order: the content of its metrics.json, or the exception that ended it. Where the launcher
+    itself stopped (a worker was killed, say), that one exception for every job; what finished has its metrics.json.
     """
     from hydra._internal.callbacks import Callbacks
     from hydra.core.global_hydra import GlobalHydra
@@ -130,9 +126,8 @@ def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> 
             try:
                 returned = launcher.launch(written, first)
             except Exception as error:
-                stopped = RuntimeError(
-                    f"the launcher stopped: {type(error).__name__}: {error}; what finished is kept: run it again"
-                )
+                why = f"{type(error).__name__}: {error}"
+                stopped = RuntimeError(f"the launcher stopped: {why}; what finished is kept: run it again")
                 stopped.__cause__ = error
                 return [stopped] * len(jobs)
     return [job._return_value for job in returned]

@@ -35,8 +35,7 @@ EVERY = 1.0  # seconds between two looks at the cells
 def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Run every cell of a composed ``benchmark.yaml`` that is not finished; metrics of those that succeeded.
 
-    Raises:
-        RuntimeError: some cells failed, which stops no other; says which and why.
+    A cell that fails stops no other; in the end a RuntimeError says which did and why.
     """
     todo = cells(cfg, overrides)
     done, failure = sweep(todo)

@@ -40,17 +40,14 @@ class PlannedCell:
 
     @property
     def name(self) -> str:
-        """For people."""
         return f"{self.pair} {self.method} seed {self.seed}"
 
     @cached_property
     def key(self) -> str:
-        """See :func:`domadapt.runs.key.cell_key`."""
         return cell_key(self.config)
 
     @cached_property
     def folder(self) -> Path:
-        """Where it is written."""
         return run_folder(self.config)
 
     def metrics(self) -> dict[str, Any] | None:
@@ -79,10 +76,9 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
     for name in ("experiment", "seeds", "methods"):
         if name not in cfg.benchmark:
             chosen = next((o for o in overrides if o.startswith("experiment=")), "this experiment")
-            raise ValueError(
-                f"{chosen}: has no benchmark.{name}, so there is no matrix to run; take one that has, such as "
-                f"experiment=hotel_laptop or experiment=my_matrix, or run it alone: domadapt train {chosen}"
-            )
+            other = "take one that has, such as experiment=hotel_laptop or experiment=my_matrix"
+            fix = f"{other}, or run it alone: domadapt train {chosen}"
+            raise ValueError(f"{chosen}: has no benchmark.{name}, so there is no matrix to run; {fix}")
     if not cfg.benchmark.seeds:
         raise ValueError(f"benchmark.seeds={cfg.benchmark.seeds}: expected a list of seeds, such as [1,2,3]")
     methods = dict(cfg.benchmark.methods)
@@ -97,12 +93,9 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
             own = (f"experiment={cfg.benchmark.experiment}", regret, *given, *methods[method], *common)
             config = compose("train", [*own, f"seed={cfg.benchmark.seeds[0]}"])
             composed.append((str(method), *_called(str(method), own, to_builtin(config))))
+    every = [(seed, *one) for seed in cfg.benchmark.seeds for one in composed]  # stopped early, it has some of each
     return one_each(
-        [
-            PlannedCell(method, seed, (*own, f"seed={seed}"), config | {"seed": seed})
-            for seed in cfg.benchmark.seeds  # outermost: a benchmark that is stopped early has something of everything
-            for method, own, config in composed
-        ]
+        [PlannedCell(m, seed, (*own, f"seed={seed}"), config | {"seed": seed}) for seed, m, own, config in every]
     )
 
 

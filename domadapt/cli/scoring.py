@@ -120,11 +120,8 @@ def compare(cfg: DictConfig) -> str:
         predicted.append([labels_of(one, kinds[-1]) for one in model.predict_texts(texts)])
     if kinds[0] != kinds[1]:
         raise ValueError(f"{folders[0]} and {folders[1]}: one labels whole texts, the other finds spans")
-    rows: list[dict[str, Any]] = [
-        {"id": text.id, "text": text.text, "a": a, "b": b}
-        for text, a, b in zip(texts, *predicted, strict=True)
-        if a != b
-    ]
+    both = [(text, a, b) for text, a, b in zip(texts, *predicted, strict=True) if a != b]
+    rows: list[dict[str, Any]] = [{"id": text.id, "text": text.text, "a": a, "b": b} for text, a, b in both]
     if cfg.output is not None:
         written = json_lines({**row, "a": sorted(row["a"]), "b": sorted(row["b"])} for row in rows)
         write_atomic(Path(str(cfg.output)), "".join(written))
@@ -142,11 +139,8 @@ def compare(cfg: DictConfig) -> str:
 
 def _only(rows: Sequence[Mapping[str, Any]], name: str, other: str) -> str:
     """Of spans, what one model finds and the other does not, most frequent first."""
-    counts = Counter(
-        " ".join(row["text"][start:end].lower().split())
-        for row in rows
-        for start, end, _ in sorted(row[name] - row[other])
-    )
+    found = [row["text"][start:end] for row in rows for start, end, _ in sorted(row[name] - row[other])]
+    counts = Counter(" ".join(words.lower().split()) for words in found)
     common = ", ".join(f"{visible(words)} ({count})" for words, count in counts.most_common(SHOWN))
     return f"  found by {name} alone: {counts.total()} spans{': ' if common else ''}{common}"
 

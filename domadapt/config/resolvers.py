@@ -21,9 +21,8 @@ def pair_name(data: Any) -> str:
     """
     if "problems" in data:
         pairs = [pair_name(problem).partition("_to_") for problem in (data["problems"] or {}).values()]
-        return (
-            "_to_".join(["+".join(source for source, *_ in pairs), *(target for *_, target in pairs[:1])]) or "several"
-        )
+        sources = "+".join(source for source, *_ in pairs)
+        return "_to_".join([sources, *(target for *_, target in pairs[:1])]) or "several"
     if "pair" in data:
         return str(data["pair"])
     return "_to_".join(side_name(data[side], side) for side in ("source", "target"))

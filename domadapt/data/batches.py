@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from domadapt.data.records import Words
 from domadapt.syntax.alignment import IGNORED, Alignment, IntArray, align, first_words
 from domadapt.syntax.parser import Parse
 from domadapt.syntax.trees import UNKNOWN, tree_edges
@@ -30,7 +29,6 @@ class Example:
     parse: Parse | None = None  #: whose words are ``words``
     label: int | None = None  #: its class, for sequence tasks
     word_tags: IntArray | None = None  #: (words,) class of each word, for token tasks
-    given: Words | None = None  #: ranges of its owner's words; None where ``words`` are the parser's
     cut: bool = False  #: whether its end is not read
     segments: list[int] | None = None  #: which text of a pair each piece is of, 0 or 1; None of a single text
 
@@ -89,7 +87,6 @@ class Batch:
         return own.index_put((texts, numbers), self.word_heads - starts[texts])
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same batch on another device."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         moved: dict[str, Any] = {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
         return replace(self, **moved, extra={name: value.to(device) for name, value in self.extra.items()})
@@ -112,24 +109,20 @@ def encode(
     labels: Sequence[int] | None = None,
     word_tags: Sequence[IntArray] | None = None,
     domains: Sequence[str] | None = None,
-    given: Sequence[Words | None] | None = None,
 ) -> tuple[list[Example], Truncation]:
-    """Tokenise texts and align their pieces with words: examples in order, and what was cut off.
-
-    ``given`` are ranges of owners' words, None where ``words`` are the parser's.
-    """
+    """Tokenise texts and align their pieces with words: examples in order, and what was cut off."""
     if not texts:
         return [], Truncation()
     encoded = tokenised(texts, tokenizer, max_pieces)
     examples, cut, none = [], Truncation(), [None] * len(texts)
-    given_by_text = zip(encoded, parses or none, labels or none, word_tags or none, given or none, strict=True)
-    for i, (pieces, parse, label, tags, owners) in enumerate(given_by_text):
+    by_text = zip(encoded, parses or none, labels or none, word_tags or none, strict=True)
+    for i, (pieces, parse, label, tags) in enumerate(by_text):
         alignment = align(pieces.offsets, words[i])
         if pieces.cut:
             cut.texts += 1
             cut.words += int((alignment.word_first_pieces() < 0).sum())
         ids, domain = pieces.ids, domains[i] if domains is not None else ""
-        known = (parse, label, tags, owners, pieces.cut, pieces.segments)
+        known = (parse, label, tags, pieces.cut, pieces.segments)
         examples.append(Example(i, texts[i], domain, ids, words[i], alignment, *known))
     return examples, cut
 

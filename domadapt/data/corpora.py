@@ -210,9 +210,8 @@ def amazon_reviews(
     def sealed() -> SealedTest:
         return SealedTest(target, lambda: parts()[1])
 
-    domains = replace(
-        corpus.problem(source, target, layout), ceiling=lambda: Ceiling(*corpus.held_out(parts()[0]), sealed())
-    )
+    problem = corpus.problem(source, target, layout)
+    domains = replace(problem, ceiling=lambda: Ceiling(*corpus.held_out(parts()[0]), sealed()))
     return domains if test == "all" else replace(domains, test=sealed())
 
 
@@ -242,35 +241,28 @@ def aspect_opinion(
     """Aspect and opinion terms over devices, laptops and restaurants (Pereg et al. 2020), without its leak.
 
     The published dev set is the first third of the target's labelled file; here dev is held out from the source.
-
-    Args:
-        repeated: ``keep`` or ``drop`` unlabelled target sentences that also stand in the test set.
-        empty: ``keep`` or ``drop`` labelled source sentences with neither aspect nor opinion. The target is left
-            whole: to drop from it would take its labels.
-        source_texts: how many of the source's sentences are labelled, dev included, drawn at random; None for all.
+    ``conf/data/aspect_opinion.yaml`` says what the settings are.
     """
-    home = benchmark_folder(root, folder)
-    splits = json.loads((home / "splits.json").read_text(encoding="utf-8"))
-    name = f"{pair}_{split}"
-    if name not in splits:
-        known = sorted({key.rsplit("_", 1)[0] for key in splits})
-        raise ValueError(f"data.pair={pair!r} data.split={split}: expected a pair of {known} and a split of 1, 2, 3")
     for setting, choice in (("repeated", repeated), ("empty", empty)):
         if choice not in ("keep", "drop"):
             raise ValueError(f"data.{setting}={choice!r}: expected keep or drop")
     check_switches(lowercase=lowercase)
+    home, name = benchmark_folder(root, folder), f"{pair}_{split}"
+    splits = json.loads((home / "splits.json").read_text(encoding="utf-8"))
+    if (ids := splits.get(name)) is None:
+        known = sorted({key.rsplit("_", 1)[0] for key in splits})
+        raise ValueError(f"data.pair={pair!r} data.split={split}: expected a pair of {known} and a split of 1, 2, 3")
     source, target = pair.split("_to_")
-    ids = splits[name]
     corpus = Folder(home, changes=[lowercased] * lowercase, name="{}{}.jsonl", **more)
 
     def part(domain: str, wanted: Iterable[str], labelled: bool = True) -> Records:
         chosen = set(wanted)
         records = tuple(r for r in corpus.part(domain, "", labelled=labelled) if r.id in chosen)
         if absent := chosen - {r.id for r in records}:
-            raise ValueError(
-                f"{home / domain}.jsonl: lacks {len(absent)} of the {len(chosen)} records that splits.json names "
-                f"for {name}, such as {min(absent)!r}; get the whole file again"
+            which = (
+                f"{len(absent)} of the {len(chosen)} records that splits.json names for {name}, such as {min(absent)!r}"
             )
+            raise ValueError(f"{home / domain}.jsonl: lacks {which}; get the whole file again")
         return records
 
     labelled = part(source, ids["source_train"])
@@ -278,12 +270,7 @@ def aspect_opinion(
         annotated = tuple(r for r in labelled if r.spans)
         corpus.warnings["source sentence with neither aspect nor opinion, dropped"] += len(labelled) - len(annotated)
         labelled = annotated
-    if source_texts is not None:  # in their order; the same split draws the same ones and more
-        if type(source_texts) is not int or not 2 <= source_texts <= len(labelled):
-            expected = f"expected a whole number from 2 to {len(labelled)}, or null for all"
-            raise ValueError(f"data.source_texts={source_texts!r}: {expected}")
-        drawn = np.random.default_rng(split).permutation(len(labelled))[:source_texts]
-        labelled = tuple(labelled[i] for i in sorted(drawn))
+    labelled = few(labelled, source_texts, split)
     unlabelled = set(ids["target_unlabeled"])
     if repeated == "drop":
         unlabelled -= set(ids["target_unlabeled_text_also_in_test"])
@@ -299,13 +286,23 @@ def aspect_opinion(
     )
 
 
+def few(records: Records, count: int | None, seed: int) -> Records:
+    """So many of the records, or all, in their order; the same seed draws the same ones and more."""
+    if count is None:
+        return records
+    if type(count) is not int or not 2 <= count <= len(records):
+        expected = f"expected a whole number from 2 to {len(records)}, or null for all"
+        raise ValueError(f"data.source_texts={count!r}: {expected}")
+    drawn = np.random.default_rng(seed).permutation(len(records))[:count]
+    return tuple(records[i] for i in sorted(drawn))
+
+
 def benchmark_folder(root: str | None, name: str) -> Path:
     """Where the research corpora are, which can't be shipped."""
     if not root:
-        raise ValueError(
-            f"data={name} needs research corpora that can't be shipped. Put them in a folder and set "
-            f"DOMADAPT_BENCHMARK_DATA or data.root to it; the README says where their owners publish them"
-        )
+        fix = "Put them in a folder and set DOMADAPT_BENCHMARK_DATA or data.root to it"
+        where = "the README says where their owners publish them"
+        raise ValueError(f"data={name} needs research corpora that can't be shipped. {fix}; {where}")
     folder = Path(root) / name
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder; DOMADAPT_BENCHMARK_DATA (or data.root) must hold {name}/")
@@ -349,8 +346,7 @@ def my_files(
     several = isinstance(source["path"], list) and names.total() > 1 and source.get("name") is None
     if several and (twice := [name for name, count in names.items() if count > 1]):
         raise ValueError(
-            f"data.source.path: two files are called {twice[0]}, and so would be their domains; rename one, or give "
-            f"data.source.name for all of them"
+            f"data.source.path: two files are called {twice[0]}, and so would be their domains; rename one, or set name"
         )
     warnings: Counter[str] = Counter()
     name, domain = side_name(source, "source"), side_name(target, "target")
@@ -371,10 +367,8 @@ def my_files(
 
     train, dev = part(source, "path"), part(source, "dev_path")
     if all(record.label is None and record.spans is None for record in train):
-        raise ValueError(
-            f"{_paths(source, 'path')[0]}: no record has a label or spans; expected either on each; name the column "
-            f"that holds it, for example source.label=sentiment"
-        )
+        fix = "name the column that holds it, for example source.label=sentiment"
+        raise ValueError(f"{_paths(source, 'path')[0]}: no record has a label or spans; expected either on each; {fix}")
     return Domains(
         name,
         domain,
@@ -390,9 +384,7 @@ def my_files(
 def _check_paths(side: str, group: dict[str, Any]) -> None:
     """Before training, not after it."""
     if not group.get("path"):
-        raise ValueError(
-            f"data.{side}.path is not set: give the {side}'s file, for example data.{side}.path=reviews.jsonl"
-        )
+        raise ValueError(f"data.{side}.path is not set: give the {side}'s file, as data.{side}.path=reviews.jsonl")
     for key, path in [(name, path) for name in PATHS for path in _paths(group, name)]:
         if not path.is_file():
             problem = "is a folder or a pipe; expected a file, to read it again" if path.exists() else "no such file"
@@ -427,10 +419,9 @@ def several(problems: dict[str, Domains]) -> Domains:
     first, *others = problems.values()
     for name, problem in problems.items():
         if problem.target != first.target:
-            raise ValueError(
-                f"data.problems.{name}: its target is {problem.target!r}, the first problem's is {first.target!r}; "
-                f"expected one target, whose text and test are the first problem's"
-            )
+            both = f"its target is {problem.target!r}, the first problem's is {first.target!r}"
+            expected = "expected one target, whose text and test are the first problem's"
+            raise ValueError(f"data.problems.{name}: {both}; {expected}")
     parts = [(p.source_train, p.source_dev, p.source_test) for p in problems.values()]
     before = prefixes([(*train, *dev, *test) for train, dev, test in parts])
     train, dev, test = (joined(same, before) for same in zip(*parts, strict=True))
@@ -480,8 +471,5 @@ def prefixes(parts: Sequence[Records]) -> list[str]:
 
 def joined(parts: Sequence[Records], before: Sequence[str]) -> Records:
     """The parts' records one after the other, their ids with the part's prefix."""
-    return tuple(
-        replace(record, id=prefix + record.id) if prefix else record
-        for part, prefix in zip(parts, before, strict=True)
-        for record in part
-    )
+    both = [(record, prefix) for part, prefix in zip(parts, before, strict=True) for record in part]
+    return tuple(replace(record, id=prefix + record.id) if prefix else record for record, prefix in both)

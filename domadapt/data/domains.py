@@ -19,6 +19,7 @@ from domadapt.data.records import Record
 from domadapt.utils.pairs import paired
 
 Words = tuple[tuple[int, int], ...]
+TextOrPair = str | tuple[str, str]
 MOST = 20  # times that a target record is repeated among the source's
 
 
@@ -37,7 +38,7 @@ class UnlabelledText:
     words: Words | None = None
 
 
-def unlabelled(texts: Iterable[str | tuple[str, str]]) -> Iterator[UnlabelledText]:
+def unlabelled(texts: Iterable[TextOrPair]) -> Iterator[UnlabelledText]:
     """Wrap strings, and pairs of them, numbered from 0; half a surrogate pair, which no tokenizer takes, is refused.
 
     >>> [text.id for text in unlabelled(["Fast.", "Slow."])]
@@ -50,10 +51,9 @@ def unlabelled(texts: Iterable[str | tuple[str, str]]) -> Iterator[UnlabelledTex
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise ValueError(
-                f"text {number}: character {error.start} is {text[error.start]!r}, half a surrogate pair; expected "
-                f"whole characters; decode the text with errors='replace'"
-            ) from None
+            what = f"character {error.start} is {text[error.start]!r}, half a surrogate pair"
+            fix = "expected whole characters; decode the text with errors='replace'"
+            raise ValueError(f"text {number}: {what}; {fix}") from None
         yield UnlabelledText(str(number), "", text)
 
 
@@ -167,17 +167,14 @@ class Domains:
         if not (type(share) in (int, float) and 0 <= share < 1):
             raise ValueError(f"target_label_share={share!r}: expected a number from 0 to less than 1")
         if self.ceiling is None:
-            raise ValueError(
-                f"target_labels={count}: there is no labelled training data for {self.target!r}; give "
-                f"data.target.train_path, or leave target_labels at 0"
-            )
+            fix = "give data.target.train_path, or leave target_labels at 0"
+            raise ValueError(f"target_labels={count}: there is no labelled training data for {self.target!r}; {fix}")
         train, _, test = self.ceiling()
         known = [r for r in train if r.label is not None or r.spans is not None]
         if not known or (count != "all" and int(count) > len(known)):
-            raise ValueError(
-                f"target_labels={count}: there are {len(known)} labelled training records of {self.target!r}; expected "
-                f"as many at most, or all (a part of the file is held out, as the ceiling's dev)"
-            )
+            expected = "expected as many at most, or all (a part of the file is held out, as the ceiling's dev)"
+            there = f"there are {len(known)} labelled training records of {self.target!r}"
+            raise ValueError(f"target_labels={count}: {there}; {expected}")
         order = np.random.default_rng([seed, len(known)]).permutation(len(known))
         drawn = [known[i] for i in (order if count == "all" else order[: int(count)])]
         times = round(share / (1 - share) * len(self.source_train) / len(drawn))
@@ -192,9 +189,7 @@ class Domains:
     def in_domain(self) -> "Domains":
         """The ceiling's problem: training and selection on target labels."""
         if self.ceiling is None:
-            raise ValueError(
-                f"train_on=target: there is no labelled training data for {self.target!r}; "
-                f"give data.target.train_path, or leave the in-domain ceiling out"
-            )
+            fix = "give data.target.train_path, or leave the in-domain ceiling out"
+            raise ValueError(f"train_on=target: there is no labelled training data for {self.target!r}; {fix}")
         train, dev, test = self.ceiling()
         return replace(self, source_train=train, source_dev=dev, source_test=(), test=test or self.test, ceiling=None)

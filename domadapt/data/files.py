@@ -94,10 +94,7 @@ def open_file(
 ) -> OpenedFile:
     r"""Read and decode a file: UTF-8, maybe packed with gzip, or a parquet table.
 
-    A byte order mark is dropped and counted, CRLF becomes LF.
-
-    Args:
-        content: what the file holds, where that has been read before: a pipe can be read only once.
+    A byte order mark is dropped and counted, CRLF becomes LF. ``content`` is what a pipe held, which is read only once.
 
     >>> file = open_file(Path("camera.txt"), "camera", False, b"\xef\xbb\xbfsharp\r\nlight\r\n")
     >>> list(file.lines()), file.generated_id(2), dict(file.warnings)
@@ -269,9 +266,7 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
             raise ValueError(f"columns of {sizes} values: expected as many in each")
         data = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
     if isinstance(data, str) or not isinstance(data, Iterable):
-        raise ValueError(
-            f"data of type {type(data).__name__}: expected a list of texts, pairs or dicts, or a DataFrame"
-        )
+        raise ValueError(f"data of type {type(data).__name__}: expected a list of texts, pairs or dicts or a DataFrame")
     for number, item in enumerate(data):
         if isinstance(item, Mapping):
             yield {str(name): None if _missing(value) else value for name, value in item.items()}
@@ -283,7 +278,7 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
             yield {**both, "label": label.tolist() if hasattr(label, "tolist") else label}
         else:
             raise ValueError(
-                f"item {number} is {repr(item)[:60]}; expected a text, a (text, label) pair, or a dict with a text"
+                f"item {number} is {repr(item)[:60]}; expected a text, (text, label) or a dict with a text"
             )
 
 

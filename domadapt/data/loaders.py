@@ -18,8 +18,7 @@ BUCKET = 32  # batches that are sorted by length together
 class StepBatches:
     """One training step's batches: labelled text, and unlabelled target text where a method reads it.
 
-    The losses of this process's share count for its weight, so that their mean over all processes is the loss of the
-    whole batch; 1 with one process.
+    The losses of this process's share count for its weight: their mean over all processes is the whole batch's loss.
     """
 
     source: Batch
@@ -28,15 +27,13 @@ class StepBatches:
     target_weight: float = 1.0  #: the same of the target batch
 
     def to(self, device: torch.device | str) -> "StepBatches":
-        """The same step on another device."""
         return replace(self, source=self.source.to(device), target=self.target.to(device) if self.target else None)
 
 
 class BucketSampler(Sampler[list[int]]):
     """Batches of like length in random order, the same for the same seed and epoch.
 
-    Texts are shuffled, cut into runs of ``BUCKET`` batches, and sorted by length within a run; then the batches are
-    shuffled. Every text comes once an epoch.
+    Texts are shuffled, cut into runs of ``BUCKET`` batches, sorted by length within a run; then batches are shuffled.
 
     >>> sampler = BucketSampler([3, 9, 4, 8], batch_size=2, seed=0)
     >>> sorted(sorted(batch) for batch in sampler)

@@ -1,7 +1,6 @@
 """Readers of corpora as their owners publish them: one family, a table of formats.
 
-A reader yields ``(line, record)`` and counts in ``file.warnings`` what it mends or leaves out. A new format is a
-function and a line of :data:`FORMATS`.
+A reader yields ``(line, record)`` and counts what it mends or leaves out. A new one has a line in :data:`FORMATS`.
 """
 
 import csv
@@ -15,6 +14,7 @@ from itertools import chain, groupby
 from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from domadapt.data import files
@@ -295,8 +295,7 @@ def hu_liu(file: OpenedFile) -> Records:
     """Customer reviews of Hu and Liu (KDD 2004): ``picture quality[+2],size[-1][u]##the sentence``.
 
     A sentence's label is the sign of its strengths, where all of them have one sign. Every occurrence of a feature in
-    its sentence, as whole words, is an aspect; a longer feature goes before one that it contains. Titles, headers and
-    what has no ``##`` are counted and left out.
+    its sentence, as whole words, is an aspect; a longer feature goes first. What has no ``##`` is counted and left out.
     """
     for line, content in file.lines():
         annotation, mark, text = content.partition("##")
@@ -411,6 +410,7 @@ def _review(file: OpenedFile, line: int, fields: dict[str, list[str]]) -> Record
 # SemEval --------------------------------------------------------------------------------------------------------------
 
 _TARGET: Final = {"aspectTerm": "term", "Opinion": "target"}
+_ANNOTATION: Final = ("aspectTerms", "aspectCategories", "Opinions")
 
 
 def semeval_xml(file: OpenedFile) -> Records:
@@ -419,99 +419,76 @@ def semeval_xml(file: OpenedFile) -> Records:
     Each target becomes an aspect span; polarities and categories are left out. Targets called NULL stand for what a
     sentence does not say, and have no span. Spans are None throughout a file that annotates no sentence.
     """
-    sentences = _Sentences(file)
+    root, lines = _elements(file)
+    annotated = file.labelled and any(element.tag in _ANNOTATION for element in root.iter())
+    words = _runs(root)
+    for sentence in root.iter("sentence"):
+        line, texts = lines[sentence], [*sentence.iter("text")]
+        if inner := [element for element in sentence.iter("sentence") if element is not sentence]:
+            fix = "close it before the next"
+            raise file.error(lines[inner[0]], "sentence", "inside another", "one after the other", fix)
+        if len(texts) > 1:
+            fix = "make it a sentence of its own, or join the two"
+            raise file.error(lines[texts[1]], "<text>", "a second one", "one in each sentence", fix)
+        if not texts:
+            raise file.error(line, "text", MISSING, "a <text> in each sentence", "add it, or drop the sentence")
+        words -= _runs(texts[0])
+        text = "".join(texts[0].itertext())
+        spans = _targets(file, sentence, lines, text) if annotated else None
+        yield line, Record(sentence.get("id") or file.generated_id(line), file.domain, text, None, None, spans)
+    if words:
+        file.warnings["words outside of a sentence's <text>, left out"] += words
+
+
+def _elements(file: OpenedFile) -> tuple[Element, dict[Element, int]]:
+    """The file as a tree, and the line of each element: expat is used directly because it knows the lines."""
     text = file.text.replace("\r", "\n")  # as XML has it, and expat counts lines
+    builder, lines, parser = TreeBuilder(), dict[Element, int](), expat.ParserCreate()
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        lines[builder.start(name, attributes)] = parser.CurrentLineNumber
+
+    def refuse(name: str, *identifiers: object) -> None:
+        # Entities are declared there; a few nested ones expand to gigabytes, others read local files.
+        line, fix = parser.CurrentLineNumber, "delete the DOCTYPE"
+        raise file.error(line, "document type", name, "none, as in the owners' files", fix)
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, builder.end, builder.data
+    parser.StartDoctypeDeclHandler = refuse
     try:
-        sentences.parser.Parse(text, True)
+        parser.Parse(text, True)
     except expat.ExpatError as error:
-        content = text.split("\n")[error.lineno - 1]
         field = f"XML at column {error.offset + 1} ({expat.ErrorString(error.code)}): line"
         fix = "escape & and < in texts as &amp; and &lt;, close every element"
-        raise file.error(error.lineno, field, content, "well-formed XML", fix) from None
-    for line, record in sentences.records:
-        yield line, record if sentences.annotated and file.labelled else replace(record, spans=None)
+        raise file.error(error.lineno, field, text.split("\n")[error.lineno - 1], "well-formed XML", fix) from None
+    return builder.close(), lines
 
 
-class _Sentences:
-    """Collects sentences from the parser's events; expat is used directly because it knows the lines."""
+def _runs(element: Element) -> int:
+    """How many stretches of text there are in an element."""
+    return sum(bool(text.strip()) for text in element.itertext())
 
-    def __init__(self, file: OpenedFile) -> None:
-        self.file = file
-        self.records: list[tuple[int, Record]] = []
-        self.annotated = self.open = self.in_text = False
-        self.line, self.id = 0, ""
-        self.text: list[str] | None = None
-        self.targets: list[tuple[int, str, dict[str, str]]] = []
-        self.parser = parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.StartDoctypeDeclHandler = self.refuse_document_type
-        parser.StartElementHandler, parser.EndElementHandler = self.start, self.end
-        parser.CharacterDataHandler = self.characters
 
-    def refuse_document_type(self, name: str, *identifiers: object) -> None:
-        # Entities are declared there; a few nested ones expand to gigabytes, others read local files.
-        line, fix = self.parser.CurrentLineNumber, "delete the DOCTYPE"
-        raise self.file.error(line, "document type", name, "none, as in the owners' files", fix)
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        line = self.parser.CurrentLineNumber
-        if name == "sentence":
-            if self.open:
-                fix = "close it before the next"
-                raise self.file.error(line, "sentence", "inside another", "one after the other", fix)
-            self.open = True
-            self.line, self.id, self.text, self.targets = line, attributes.get("id", ""), None, []
-        elif name == "text" and self.open:
-            if self.text is not None:
-                fix = "make it a sentence of its own, or join the two"
-                raise self.file.error(line, "<text>", "a second one", "one in each sentence", fix)
-            self.in_text, self.text = True, []
-        elif name in _TARGET:
-            self.targets.append((line, _TARGET[name], attributes))
-        self.annotated |= name in ("aspectTerms", "aspectCategories", "Opinions")
-
-    def characters(self, content: str) -> None:
-        if self.in_text and self.text is not None:
-            self.text.append(content)
-        elif content.strip():
-            self.file.warnings["words outside of a sentence's <text>, left out"] += 1
-
-    def end(self, name: str) -> None:
-        if name == "text":
-            self.in_text = False
-        elif name == "sentence":
-            self.open = False
-            if self.text is None:
-                fix = "add it, or drop the sentence"
-                raise self.file.error(self.line, "text", MISSING, "a <text> in each sentence", fix)
-            text, self.text = "".join(self.text), None
-            spans = self.spans(text) if self.file.labelled else ()
-            identifier = self.id or self.file.generated_id(self.line)
-            self.records.append((self.line, Record(identifier, self.file.domain, text, None, None, spans)))
-
-    def spans(self, text: str) -> tuple[Span, ...]:
-        spans: dict[tuple[int, int], Span] = {}
-        for line, key, attributes in self.targets:
-            term = attributes.get(key)
-            if term == "NULL" and key == "target":
-                self.file.warnings["implicit target (NULL), no span"] += 1
-                continue
-            start, end = (self.offset(attributes, side, line) for side in ("from", "to"))
-            if term is None or start >= end or text[start:end] != term:
-                field = f"{key} at characters {start} to {end} ({text[start:end][:30]!r})"
-                value, fix = MISSING if term is None else term, "count characters of the text from 0, end exclusive"
-                raise self.file.error(line, field, value, "the text at these offsets", fix)
-            if (start, end) in spans:
-                self.file.warnings["several opinions on one target, one span"] += 1
-            spans[start, end] = Span(start, end, "aspect")
-        return tuple(spans.values())
-
-    def offset(self, attributes: dict[str, str], side: str, line: int) -> int:
-        value = attributes.get(side, "")
-        if not value.isdecimal() or len(value) > 9:
-            fix = "write it in digits"
-            raise self.file.error(line, side, attributes.get(side, MISSING), "a character offset", fix)
-        return int(value)
+def _targets(file: OpenedFile, sentence: Element, lines: dict[Element, int], text: str) -> tuple[Span, ...]:
+    spans: dict[tuple[int, int], Span] = {}
+    for target in (element for element in sentence.iter() if element.tag in _TARGET):
+        key, line = _TARGET[target.tag], lines[target]
+        term = target.get(key)
+        if term == "NULL" and key == "target":
+            file.warnings["implicit target (NULL), no span"] += 1
+            continue
+        for side in ("from", "to"):
+            if not (value := target.get(side, "")).isdecimal() or len(value) > 9:
+                raise file.error(line, side, target.get(side, MISSING), "a character offset", "write it in digits")
+        start, end = int(target.attrib["from"]), int(target.attrib["to"])
+        if term is None or start >= end or text[start:end] != term:
+            field = f"{key} at characters {start} to {end} ({text[start:end][:30]!r})"
+            fix = "count characters of the text from 0, end exclusive"
+            raise file.error(line, field, MISSING if term is None else term, "the text at these offsets", fix)
+        if (start, end) in spans:
+            file.warnings["several opinions on one target, one span"] += 1
+        spans[start, end] = Span(start, end, "aspect")
+    return tuple(spans.values())
 
 
 class Format(NamedTuple):

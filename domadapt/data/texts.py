@@ -140,17 +140,14 @@ def hold_out(
 
     Copies of a text, near copies included (:func:`groups`), are on one side, all of them: groups of them are drawn at
     random, each with the same chance, until the share is reached. Groups that are larger than what is missing are
-    passed over, so the share is met wherever there are enough small ones. Without any copies, the split is that by
-    record.
+    passed over, so the share is met wherever there are enough small ones. Without copies, the split is that by record.
 
     Args:
         by: ``text``, or ``record``: each by itself, whoever has its copies.
         warnings: counts, by domain, the records that ``record`` would hold out and leave copies of.
     """
     if not 0 < share < 1 or len(records) < 2:
-        raise ValueError(
-            f"dev_share={share} of {len(records)} records: expected a share between 0 and 1, of at least 2 records"
-        )
+        raise ValueError(f"dev_share={share} of {len(records)} records: expected a share between 0 and 1, of 2 or more")
     if by not in ("text", "record"):
         raise ValueError(f"data.dev_by={by!r}: expected text or record")
     wanted = min(max(1, round(share * len(records))), len(records) - 1)
@@ -159,9 +156,9 @@ def hold_out(
     if by == "text":
         together = groups([record.text for record in records])
         if len(together) == 1:
+            fix = "give dev data of its own (data.source.dev_path), or data.dev_by=record to hold out copies"
             raise ValueError(
-                f"data.dev_by={by}: all {len(records)} labelled texts are copies or near copies of one; give dev data "
-                f"of its own (data.source.dev_path), or data.dev_by=record to hold out copies"
+                f"data.dev_by={by}: all {len(records)} labelled texts are copies or near copies of one; {fix}"
             )
         if warnings is not None and (parted := sum(len(chosen & {*g}) for g in together if not {*g} <= chosen)):
             warnings[f"{records[0].domain}: {COPIES}"] += parted
@@ -198,8 +195,7 @@ class Edit(NamedTuple):
 def edited(record: Record, edits: Iterable[Edit]) -> Record:
     """A record with other words in some places; spans and the owner's tokens move along.
 
-    Edits overlap neither each other nor a part of a span or token: each covers whole ones, or none. An edit's words,
-    apart by spaces, are its tokens.
+    Edits overlap no other, and cover whole spans and tokens, or none. An edit's words, apart by spaces, are its tokens.
 
     >>> record = Record("1", "camera", "The lens is good", spans=(Span(4, 8, "aspect"), Span(12, 16, "opinion")))
     >>> changed = edited(record, [Edit(4, 8, "battery life")])
@@ -271,12 +267,9 @@ def lowercased(record: Record) -> Record:
     """
     text = record.text.lower()
     moved = list(accumulate((len(character.lower()) for character in record.text), initial=0))
-    return replace(
-        record,
-        text=text,
-        words=None if record.words is None else tuple((moved[start], moved[end]) for start, end in record.words),
-        spans=None if record.spans is None else tuple(Span(moved[s.start], moved[s.end], s.type) for s in record.spans),
-    )
+    words = None if record.words is None else tuple((moved[start], moved[end]) for start, end in record.words)
+    spans = record.spans and tuple(Span(moved[s.start], moved[s.end], s.type) for s in record.spans)
+    return replace(record, text=text, words=words, spans=spans)
 
 
 def lower_in_place(text: str) -> str:

@@ -64,9 +64,7 @@ def pieces_needed(whole: Description, texts: Iterable[str]) -> list[int]:
     """Ids of the pieces that stay, in order."""
     pieces, mark = pieces_of(whole)
     met = {number for encoding in encoded(whole, texts) for number in encoding.ids}
-    scripts = {
-        script(letter) for number in met if number < len(pieces) for letter in pieces[number] if letter.isalpha()
-    }
+    scripts = {script(x) for number in met if number < len(pieces) for x in pieces[number] if x.isalpha()}
     kept = met | {token["id"] for token in whole["added_tokens"]}
     pads = [token["id"] for token in whole["added_tokens"] if "pad" in token["content"].lower()]
     kept |= {*range(1 + max(pads, default=0))}  # RoBERTa counts positions from the padding's id, which must not move

@@ -52,7 +52,6 @@ class Description:
         return list(self.task.get("types") or self.task.get("labels") or ())
 
     def write(self, folder: Path) -> None:
-        """Write it into a model folder."""
         write_atomic(folder / NAME, json.dumps(asdict(self), indent=1, allow_nan=False))
 
 
@@ -101,10 +100,8 @@ def refuse_foreign(description: Description, path: Path) -> None:
             if isinstance(value, dict) and "_target_" in value and not _is_one(str(value["_target_"]), modules, mark):
                 foreign = str(value["_target_"])
             if foreign is not None:
-                raise ValueError(
-                    f"{path}: {place} names {foreign[:80]!r}, none of domadapt's own for that; a model folder can name "
-                    f"any code. If it is your own, load it with trust_code=True"
-                )
+                why = "a model folder can name any code. If it is your own, load it with trust_code=True"
+                raise ValueError(f"{path}: {place} names {foreign[:80]!r}, none of domadapt's own for that; {why}")
 
 
 def _inside(value: Any) -> Iterator[Any]:
@@ -156,9 +153,7 @@ def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool
     theirs, here = ("types" in about.task, about.names), (kind == "token", [*names])
     if theirs != here:
         what, said = (f"{'spans' if spans else 'whole texts'} ({', '.join(of)})" for spans, of in (theirs, here))
-        raise ValueError(
-            f"model={folder}: it labels {what}, the source {said}; give labelled text as it was trained on"
-        )
+        raise ValueError(f"model={folder}: it labels {what}, the source {said}; give labels as it was trained on")
     if about.lowercase != lowercase:
         raise ValueError(f"model={folder}: add data.lowercase={str(about.lowercase).lower()}, as it was trained")
 

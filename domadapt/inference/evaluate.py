@@ -32,10 +32,9 @@ def evaluate(examples: Sequence[Example], session: Session, batch_size: int, tit
             results[place] = replace(prediction, truncated=True) if examples[place].cut else prediction
         found.append(task.rows(output, batch))
         if not np.isfinite(found[-1].probabilities).all():  # a NaN would be the largest of them, and a label
-            raise ValueError(
-                f"{title}: the model's outputs are NaN: its weights are damaged, or its training diverged; copy its "
-                f"folder again, or train with a lower trainer.learning_rate"
-            )
+            why = "its weights are damaged, or its training diverged"
+            fix = "copy its folder again, or train with a lower trainer.learning_rate"
+            raise ValueError(f"{title}: the model's outputs are NaN: {why}; {fix}")
     return Evaluation([r for r in results if r is not None], joined(found, len(task.labels)))
 
 
@@ -56,10 +55,7 @@ def calibration(rows: Predicted, bins: int = 10) -> dict[str, Any] | None:
     place = np.minimum((confidence * bins).astype(int), bins - 1)
     count = np.bincount(place, minlength=bins)
     sums = np.bincount(place, confidence, bins), np.bincount(place, right, bins)
-    found = [
-        {"confidence": round(sums[0][i] / count[i], 6), "accuracy": round(sums[1][i] / count[i], 6), "count": int(n)}
-        for i, n in enumerate(count)
-        if n
-    ]
+    shares = [(round(sure / n, 6), round(hits / n, 6), int(n)) for sure, hits, n in zip(*sums, count, strict=True) if n]
+    found = [dict(zip(("confidence", "accuracy", "count"), one, strict=True)) for one in shares]
     error = float(np.abs(sums[0] - sums[1]).sum() / len(right))
     return {"error": round(error, 6), "bins": found}

@@ -122,10 +122,7 @@ def _thresholds(dev: Mapping[str, Any], source: str) -> Iterator[str]:
 
 def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> Iterator[str]:
     yield f"It reads the first {description.max_pieces} pieces of a text; nothing beyond is labelled."
-    yield (
-        f"It was trained on text of {source} and made for {target}; its score on other text, and in other languages, "
-        f"is not known."
-    )
+    yield f"It was trained on text of {source} and made for {target}; its score on other text is not known."
     if metrics and metrics.calibration.error is not None:
         error = 100 * metrics.calibration.error
         yield f"Its confidence is off by {error:.0f} points of 100 on average (calibration error, {target})."
@@ -177,11 +174,7 @@ class RowEmbedding(nn.Module):
 def write_onnx(stock: Path, model: Any, session: Session, folder: Path, eight_bits: bool) -> None:
     """Write ``model.onnx``, ``tokenizer.json``, ``config.json`` and the file that runs them.
 
-    Args:
-        stock: folder with the tokenizer.
-        model: of transformers.
-        eight_bits: keep matrices as integers of 8 bits, a scale for each column, and embeddings, a scale for each row;
-            activations are scaled as they come.
+    With ``eight_bits``, matrices are of 8 bits with a scale for each column, embeddings with one for each row.
     """
     import onnx
     import torch
@@ -285,19 +278,7 @@ def export(
 ) -> list[str]:
     """Write a folder that works without domadapt, with a model card, and compare it with the model it was made from.
 
-    Args:
-        model: a run's folder, or the ``model/`` in it.
-        to: the folder to write; must not hold anything.
-        format: ``hf`` (for ``transformers.pipeline``), ``onnx`` or ``onnx-int8`` (for onnxruntime).
-        texts: to compare on; None takes those of the run's ``predictions.jsonl``, if it has one.
-        drop_methods: leave out what only domadapt can do when it predicts; the comparison says what that changes.
-        vocabulary: ``whole``, or ``corpus``: the pieces that ``texts`` need, and short ones.
-        layers: how many stay, and learn from the whole model what it says of ``texts``; None for all.
-        prune_heads: share of attention heads that go, of ONNX alone; the rest learns likewise.
-        distil_epochs: of that learning.
-
-    Returns:
-        What was measured, a sentence each.
+    Gives what was measured, a sentence each. ``conf/export.yaml`` says what the settings are; ``texts`` are its input.
     """
     check_options(format, vocabulary, layers, prune_heads, distil_epochs)
     less = layers is not None or prune_heads > 0
@@ -309,12 +290,7 @@ def export(
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
     kind = original.session.task.kind
-    compared = texts[::HELD_OUT] if texts is not None and less else texts
-    if compared is None:
-        path = folder.parent / "predictions.jsonl"
-        run = path.read_text(encoding="utf-8").splitlines() if folder.name == "model" and path.is_file() else []
-        compared = [json.loads(line)["text"] for line in run[:COMPARED]]
-    compared = [*compared][:COMPARED]
+    compared = of_its_run(folder) if texts is None else [*(texts[::HELD_OUT] if less else texts)][:COMPARED]
     measured: list[str] = []
 
     def write(part: Path) -> None:
@@ -342,14 +318,7 @@ def export(
                 measured.extend(measure(original, stock, part if onnx else None, compared))
         if onnx:
             shutil.rmtree(stock)
-        if kind == "token":
-            measured.append(WORDS)
-            if not onnx and '"Metaspace"' in (stock / "tokenizer.json").read_text(encoding="utf-8"):
-                measured.append(SPACE)
-            if not onnx and description.task.get("transition_weight"):
-                measured.append(WORD_BY_WORD)
-        if dropped := description.methods:
-            measured.append(f"{', '.join(dropped)} works in domadapt alone and is not part of this folder.")
+        measured.extend(notes(description, None if onnx else stock))
         use, dev = usage(kind, to.name, format, original.session.task.pairs), source_dev(folder)
         beside = folder.parent / "metrics.json"  # unless the folder was taken from its run
         metrics = read_metrics(beside) if folder.name == "model" and beside.is_file() else None
@@ -357,6 +326,25 @@ def export(
 
     replace_folder(to, write)
     return measured
+
+
+def of_its_run(folder: Path) -> list[str]:
+    """Texts of the ``predictions.jsonl`` beside a run's model, if there is one."""
+    path = folder.parent / "predictions.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if folder.name == "model" and path.is_file() else []
+    return [json.loads(line)["text"] for line in lines[:COMPARED]]
+
+
+def notes(description: Description, stock: Path | None) -> Iterator[str]:
+    """What is otherwise than in domadapt; ``stock`` is the folder of transformers, where that is what is exported."""
+    if "types" in description.task:
+        yield WORDS
+        if stock and '"Metaspace"' in (stock / "tokenizer.json").read_text(encoding="utf-8"):
+            yield SPACE
+        if stock and description.task.get("transition_weight"):
+            yield WORD_BY_WORD
+    if dropped := description.methods:
+        yield f"{', '.join(dropped)} works in domadapt alone and is not part of this folder."
 
 
 def check_options(format: str, vocabulary: str, layers: int | None, prune_heads: float, distil_epochs: int) -> None:
@@ -379,10 +367,9 @@ def refuse_own(description: Description, folder: Path, drop_methods: bool) -> No
     if not str(description.backbone.get("_target_", "")).endswith(".Encoder"):
         raise ValueError(f"{folder}: its backbone is no transformers model; only those can be exported")
     if description.methods and not drop_methods:
-        raise ValueError(
-            f"{folder}: {', '.join(description.methods)} takes part in its predictions and works in domadapt alone; "
-            f"drop_methods=true exports the rest and measures what that changes"
-        )
+        why = "takes part in its predictions and works in domadapt alone"
+        fix = "drop_methods=true exports the rest and measures what that changes"
+        raise ValueError(f"{folder}: {', '.join(description.methods)} {why}; {fix}")
 
 
 def size(path: Path) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from domadapt.config.compose import make
 from domadapt.data.batches import Collator, Example
-from domadapt.data.domains import Domains, TargetUnlabelled, UnlabelledText, unlabelled
+from domadapt.data.domains import Domains, TargetUnlabelled, TextOrPair, UnlabelledText, unlabelled
 from domadapt.data.records import Span
 from domadapt.data.texts import lower_in_place
 from domadapt.inference import thresholds
@@ -119,9 +119,7 @@ class Model:
     parses: bool
     lowercase: bool = False
 
-    def predict(
-        self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64, threshold: Any = 0
-    ) -> list[Prediction]:
+    def predict(self, texts: Iterable[TextOrPair], batch_size: int = 64, threshold: Any = 0) -> list[Prediction]:
         """One prediction a text, or a pair of texts, in order; spans are in characters of the text as given.
 
         What lies below ``threshold``, the least confidence, or one for each label or span type, is left out.
@@ -140,7 +138,7 @@ class Model:
             texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
         return self.session.examples(texts, "prediction", self.parses, labelled=False)
 
-    def probabilities(self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64) -> FloatArray:
+    def probabilities(self, texts: Iterable[TextOrPair], batch_size: int = 64) -> FloatArray:
         """(texts, classes) of classification, the classes in the order of ``session.task.labels``."""
         task = self.session.task
         if task.kind != "sequence":
@@ -169,19 +167,14 @@ class NoParser:
 
 
 def load(folder: str | Path, device: str = "auto", precision: str = "auto", trust_code: bool = False) -> Model:
-    """Load a model that :func:`domadapt.train` wrote.
+    """Load a model that :func:`domadapt.train` wrote, from the run's folder or the ``model/`` in it.
 
-    Args:
-        folder: the run's folder, or the ``model/`` in it.
-        trust_code: let the folder name classes outside domadapt; only for folders of your own.
-
-    Raises:
-        ValueError: not a model folder, from another version, damaged, or naming foreign classes; names the file.
+    ``trust_code`` lets it name classes outside domadapt: only for folders of your own.
     """
     if not isinstance(trust_code, bool):  # trust_code=no is a word, and any word would be a yes
         raise ValueError(f"trust_code={trust_code}: expected true or false")
     folder = model_folder(folder)
-    path, stored, place = folder / NAME, folder / METHODS, folder / "encoder"
+    path, place = folder / NAME, folder / "encoder"
     description = _checked(folder)
     if not trust_code:
         refuse_foreign(description, path)
@@ -199,19 +192,14 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     for name, config in description.methods.items():
         with blamed(path, f"methods.{name}"):
             methods[name] = make(config)
-    with blamed(stored):
-        kept = checkpoint.load(stored) if stored.is_file() else {}
-    if kept.keys() != methods.keys():
-        raise ValueError(f"{stored}: damaged: holds weights of {[*kept]}, expected of {[*methods]}; {AGAIN}")
     target_device = pick_device(device)
     encoder.to(target_device).eval()
     with blamed(path, "parser"):
         parser = parser_of(description, kind)
     if description.parses_at_prediction and parser.name != description.parser_name:
-        raise ValueError(
-            f"{path}: this model reads the parses of {description.parser_name}, here is {parser.name}; install that "
-            f"version, or train a model that reads no parses when it predicts"
-        )
+        fix = "install that version, or train a model that reads no parses when it predicts"
+        both = f"this model reads the parses of {description.parser_name}, here is {parser.name}"
+        raise ValueError(f"{path}: {both}; {fix}")
     session = Session(
         domains=Domains(description.source, description.target, (), (), (), TargetUnlabelled("", ()), None),
         task=task,
@@ -229,18 +217,26 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     )
     with blamed(path, "methods"):
         session.attach()
+    restore(methods, folder / METHODS)
     if session.parses_at_prediction != description.parses_at_prediction:
-        raise ValueError(
-            f"{path}: damaged: parses_at_prediction={description.parses_at_prediction}, but its methods say otherwise; "
-            f"{AGAIN}"
-        )
+        said = description.parses_at_prediction
+        raise ValueError(f"{path}: damaged: parses_at_prediction={said}, but its methods say otherwise; {AGAIN}")
+    for method in methods.values():
+        method.to(target_device).eval()
+    return Model(session, session.parses_at_prediction, description.lowercase)
+
+
+def restore(methods: Mapping[str, Method], stored: Path) -> None:
+    """Give attached methods back their weights, and what they remember."""
+    with blamed(stored):
+        kept = checkpoint.load(stored) if stored.is_file() else {}
+    if kept.keys() != methods.keys():
+        raise ValueError(f"{stored}: damaged: holds weights of {[*kept]}, expected of {[*methods]}; {AGAIN}")
     for name, method in methods.items():
         with blamed(stored):
             refuse_non_finite(kept[name]["weights"], name)
             method.load_state_dict(kept[name]["weights"])
             method.recall(kept[name]["memory"])
-        method.to(target_device).eval()
-    return Model(session, session.parses_at_prediction, description.lowercase)
 
 
 def parser_of(description: Description, kind: str) -> Parser:
@@ -308,8 +304,7 @@ class SavedRuns:
     def label(
         self, run: str, texts: Sequence[UnlabelledText], batch_size: int, device: str, precision: str
     ) -> tuple[Task, list[Tensor]]:
-        """A run's task, and its logits for each text, as it predicts: (1, classes), or (words, classes), not a number
-        for words that it did not read."""
+        """A run's task, and its logits for each text: (1, classes), or (words, classes), NaN for words unread."""
         model = self._loaded(Path(run), device, precision)
         session, examples = model.session, model.examples(texts)
         logits: dict[int, Tensor] = {}

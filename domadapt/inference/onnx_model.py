@@ -45,12 +45,9 @@ class OnnxModel:
         self.session = onnxruntime.InferenceSession(str(home / "model.onnx"), options, providers=providers)
 
     def __call__(self, texts: Sequence[Any], batch_size: int = 16) -> list[dict[str, Any]]:
-        """One object a text, in order: ``label`` and ``confidence``, or ``spans``, each with start, end (exclusive),
-        type, text and confidence.
+        """One object a text: ``label`` and ``confidence``, or ``spans`` of start, end, type, text and confidence.
 
-        Args:
-            texts: strings, or of a model of pairs two strings each.
-            batch_size: texts computed together; those of about the same length are.
+        Of pairs, texts are two strings each; those of about the same length are computed together.
         """
         encoded = self.tokenizer.encode_batch([tuple(text) if self.pairs else text for text in texts])
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids))

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 
 from domadapt.models.attention import attention_modules, output_projection
 from domadapt.models.pretrained import layer_stack
@@ -154,9 +155,7 @@ def distil(model: Any, taught: Sequence[tuple[Inputs, Tensor]], epochs: int) -> 
     """Train on given answers, batches in a random order, the rate rising and falling."""
     steps = epochs * len(taught)
     optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=0.01, fused=True)
-    rates = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / (WARMUP * steps), (steps - step) / steps)
-    )
+    rates = LambdaLR(optimizer, lambda step: min((step + 1) / (WARMUP * steps), (steps - step) / steps))
     model.train()
     order = (int(place) for _ in range(epochs) for place in torch.randperm(len(taught)))
     for place in progress(order, "distil", steps, "batch"):

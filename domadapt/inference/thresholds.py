@@ -40,9 +40,8 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
     >>> least(0.5, ["aspect", "opinion"]), least({"aspect": 0.6}, ["aspect", "opinion"])
     ({'aspect': 0.5, 'opinion': 0.5}, {'aspect': 0.6, 'opinion': 0.0})
     """
-    given = (
-        {str(k): v for k, v in threshold.items()} if isinstance(threshold, Mapping) else dict.fromkeys(names, threshold)
-    )
+    each = threshold if isinstance(threshold, Mapping) else dict.fromkeys(names, threshold)
+    given = {str(name): value for name, value in each.items()}
     for name, value in given.items():
         if name not in names:
             raise ValueError(f"threshold.{name}: expected one of {', '.join(names)}")

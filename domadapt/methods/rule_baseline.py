@@ -10,7 +10,7 @@ from typing import Any
 
 from domadapt.data.records import Record, Span
 from domadapt.methods.method import in_range
-from domadapt.methods.terms import noun_kinds, opinion_words, path_rules, places, words_of
+from domadapt.methods.terms import needed_kinds, opinion_words, path_rules, places, words_of
 from domadapt.syntax.nouns import Rule, Words, linked
 from domadapt.syntax.parser import Parse, Text
 from domadapt.syntax.trees import Path
@@ -34,12 +34,7 @@ class PathRules:
 
     def learn(self, records: Sequence[Record], parses: Sequence[Parse]) -> dict[str, Any]:
         """Read everything off the source; returns what to record of it."""
-        self.kinds = noun_kinds(records, parses)
-        if not self.kinds:
-            raise ValueError(
-                "floor: expected spans that are mostly nouns, as terms are, and a parser that tags parts of speech; "
-                "the source has none; leave the floor out"
-            )
+        self.kinds = needed_kinds("floor", records, parses)
         met: dict[str, Counter[str]] = {}
         every = Counter(span.type for record in records for span in record.spans or ())
         for record, parse in zip(records, parses, strict=True):
@@ -78,9 +73,6 @@ class PathRules:
         opinions: list[tuple[Words, str, float | None]] = [
             ((i, i + 1), self.opinions[words[i]], None) for i in places(text, parse, self.opinions)
         ]
-        spans = {
-            Span(int(parse.words[first, 0]), int(parse.words[end - 1, 1]), kind, sure)
-            for (first, end), kind, sure in (*opinions, *self.terms(text, parse))
-            if kind
-        }
+        found, ranges = [*opinions, *self.terms(text, parse)], parse.words.tolist()
+        spans = {Span(ranges[first][0], ranges[end - 1][1], kind, sure) for (first, end), kind, sure in found if kind}
         return Prediction(spans=tuple(sorted(spans, key=lambda span: (span.start, span.end, span.type))))

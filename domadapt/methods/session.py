@@ -163,11 +163,7 @@ class Session:
         return self.reads("parses_at_prediction")
 
     def examples(self, texts: Sequence[Text], part: str, parses: bool, labelled: bool) -> list[Example]:
-        """Tokenise texts; parse them if asked, and tag them if labelled.
-
-        Args:
-            part: what to call them where truncation is counted.
-        """
+        """Tokenise texts; parse them if asked, and tag them if labelled. Truncation is counted by ``part``."""
         examples, self.truncation[part], warnings = self._encoded(texts, part, parses, labelled, self.parser)
         self.domains.warnings.update(warnings)
         return examples
@@ -190,16 +186,9 @@ class Session:
             records = [t for t in texts if isinstance(t, Record)]
             self.task.check(records)
             targets = self.task.targets(records, words, warnings)
-        examples, cut = encode(
-            [t.text for t in texts],
-            words,
-            self.encoder.tokenizer,
-            self.max_pieces,
-            trees,
-            **targets,
-            domains=[getattr(t, "domain", "") for t in texts],
-            given=[t.words for t in texts],
-        )
+        strings, domains = [t.text for t in texts], [getattr(t, "domain", "") for t in texts]
+        tokenizer = self.encoder.tokenizer
+        examples, cut = encode(strings, words, tokenizer, self.max_pieces, trees, **targets, domains=domains)
         # Texts that may have been cut are counted as such.
         whole = [e.alignment for e in examples if len(e.input_ids) < self.max_pieces]
         if bare := sum(int((alignment.word_first_pieces() < 0).sum()) for alignment in whole):
@@ -266,10 +255,7 @@ class Session:
     ) -> Iterator[tuple[Batch, Output]]:
         """What the model, as it predicts, says of examples: batch by batch, longest first; ``batch.index`` tells which.
 
-        Encoder and methods are in evaluation mode meanwhile.
-
-        Args:
-            alone: what the encoder says, without what methods make of it.
+        Encoder and methods are in evaluation mode meanwhile; ``alone``, without what methods make of the output.
         """
         modules = [self.encoder, *self.methods.values()]
         training = [module.training for module in modules]

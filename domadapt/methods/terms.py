@@ -33,6 +33,14 @@ def noun_kinds(records: Sequence[Record], parses: Sequence[Parse]) -> frozenset[
     return frozenset(kind for kind, count in met.items() if nouns[kind] > count / 2)
 
 
+def needed_kinds(name: str, records: Sequence[Record], parses: Sequence[Parse]) -> frozenset[str]:
+    """The same for what can do nothing without."""
+    if kinds := noun_kinds(records, parses):
+        return kinds
+    expected = "expected spans that are mostly nouns, as terms are, and a parser that tags parts of speech"
+    raise ValueError(f"{name}: {expected}; the source has none; leave it out")
+
+
 def term_kinds(session: Session) -> frozenset[str]:
     """Span types of the source that are terms; none where texts are classified."""
     if session.task.kind != "token":  # spans, where the source has them, are nothing to the task

@@ -25,10 +25,8 @@ def word_head_loss(
 ) -> Tensor:
     """Mean cross entropy of each word's head among the words of its own text (a root's head is itself); zero without.
 
-    Args:
-        dependent, governor: (nodes, width); ``bilinear`` is (width, width).
-        word_heads: (nodes,) head node, which counts where ``known``: (nodes,) True where both have pieces.
-        words: (batch,) number of words of each text.
+    Views of words are (nodes, width), their bilinear form (width, width); (nodes,) heads count where ``known``, where
+    both have pieces; (batch,) number of ``words`` of each text.
     """
     longest = int(words.max()) if len(words) else 0
     starts = words.cumsum(0) - words

@@ -30,7 +30,6 @@ class BiLSTM(nn.Module):
 
     @property
     def width(self) -> int:
-        """Size of a piece's state."""
         return 2 * self.lstm.hidden_size
 
     @property
@@ -50,7 +49,6 @@ class BiLSTM(nn.Module):
         return Output(states, self.classifier(self.dropout(pooled)))
 
     def save(self, folder: Path) -> None:
-        """Write weights and tokenizer."""
         folder.mkdir(parents=True, exist_ok=True)
         save_file({k: v.contiguous() for k, v in self.state_dict().items()}, folder / "model.safetensors")
         self.tokenizer.save_pretrained(folder)

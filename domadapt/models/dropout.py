@@ -18,7 +18,6 @@ class ByteDropout(nn.Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Of the input's shape."""
         if not self.training or input.device.type != "cpu" or not self.p:
             return super().forward(input)
         return byte_dropout(input, self.p)

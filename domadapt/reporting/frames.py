@@ -131,15 +131,11 @@ def _row(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> Table
         closed = share(pair.headline, [parts(one, method, pair.headline)])
     details = {name: over_runs(method, lambda run, name=name: run.score(name)) for name in detail_names(pair)}  # type: ignore[misc]
     source = over_runs(method, lambda run: (run.source_test or run.source_dev).get(pair.headline))
-    return TableRow(
-        method,
-        target,
-        interval(mean_of(clean)) if clean and any(size.all != size.clean for size in sizes) else None,
-        {name: value for name, value in details.items() if value is not None},
-        None if method.role == "in_domain" else source,
-        Share(pair.headline, None, None, 0) if method.role in BELOW else closed,
-        over_runs(method, lambda run: run.selection.gap),
-    )
+    without = interval(mean_of(clean)) if clean and any(size.all != size.clean for size in sizes) else None
+    known = {name: value for name, value in details.items() if value is not None}
+    source = None if method.role == "in_domain" else source
+    closed = Share(pair.headline, None, None, 0) if method.role in BELOW else closed
+    return TableRow(method, target, without, known, source, closed, over_runs(method, lambda run: run.selection.gap))
 
 
 def run_frame(pairs: Sequence[Pair]) -> list[Record]:
@@ -193,9 +189,7 @@ def _ends(name: str, value: Interval | None) -> Record:
 
 def _difference(name: str, found: Difference) -> Record:
     tests = {"seeds": found.again, "items": found.elsewhere}
-    p = {
-        f"{name}_p_{unit}{end}": v for unit, test in tests.items() for end, v in (("", test.p), ("_holm", test.p_holm))
-    }
+    p = {f"{name}_p_{unit}{end}": v for unit, t in tests.items() for end, v in (("", t.p), ("_holm", t.p_holm))}
     return {name: found.other or None, **_ends(f"{name}_difference", found.interval), **p}
 
 
@@ -225,9 +219,7 @@ def given(runs: Paths | None) -> Paths:
         runs = [*runs]
     several = runs if isinstance(runs, list) else [runs]
     if runs is None or not several or not all(isinstance(one, str | Path) and str(one) for one in several):
-        raise ValueError(
-            f"runs={'null' if runs is None else runs}: expected a folder of runs, or several: runs=runs/mine"
-        )
+        raise ValueError(f"runs={'null' if runs is None else runs}: expected a folder of runs, or some: runs=runs/mine")
     return runs
 
 

@@ -20,11 +20,8 @@ Scored = tuple[TableRow, Interval]
 
 def _ends(score: Interval) -> tuple[float, float, float]:
     """Mean, low and high in percent; the mean where there is no interval."""
-    return (
-        100 * score.mean,
-        100 * (score.mean if score.low is None else score.low),
-        100 * (score.mean if score.high is None else score.high),
-    )
+    low, high = (score.mean if end is None else end for end in (score.low, score.high))
+    return 100 * score.mean, 100 * low, 100 * high
 
 
 LINES = {"source_only": "source_only", "in_domain": "ceiling"}
@@ -86,11 +83,8 @@ def _dots(figure: Canvas, groups: Sequence[Group], colors: Colors, headline: str
     axes.set_ylim(y - 0.4, -0.6)
     axes.set_xlabel(f"{visible(headline)}, target test, %")
     plain(axes, "x")
-    handles = [
-        key(name, color=colors[holder.lines[role][0].name])
-        for role, name in LINES.items()
-        if (holder := next((g for g in groups if role in g.lines), None))
-    ]
+    holders = {role: next((group for group in groups if role in group.lines), None) for role in LINES}
+    handles = [key(LINES[r], color=colors[holder.lines[r][0].name]) for r, holder in holders.items() if holder]
     if alone:
         name = groups[0].dots[0][0].name
         handles.insert(1, key(wrapped(name, 30, 1), color=colors[name], marker="o"))
@@ -159,9 +153,8 @@ def curve_svg(pair: Pair, shown: Sequence[str], colors: Colors, alt: str) -> str
     names = [wrapped(method.name, 60).replace("\n", " ") for method in methods]
     columns = 2 if max(map(len, names), default=0) <= 24 else 1
     depth = (len(shown) + 1) // 2
-    looks: list[dict[str, Any]] = [
-        {"color": colors[m.name], "linestyle": "--" if m.role == "control" else "-"} for m in methods
-    ]
+    styles = ["--" if method.role == "control" else "-" for method in methods]
+    looks: Any = [{"color": colors[m.name], "linestyle": style} for m, style in zip(methods, styles, strict=True)]
 
     def draw(figure: Canvas) -> None:
         grid = list(figure.subplots(depth, 2, squeeze=False).ravel())

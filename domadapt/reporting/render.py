@@ -97,9 +97,8 @@ def _why(table: Table, column: int) -> str:
         rows.setdefault((isinstance(cell, TableCell) and cell.note) or "not known", []).append(text_of(row[0]))
     if len(rows) == 1:
         return next(iter(rows))
-    return "; ".join(
-        f"{why} ({listed(some) if len(some) <= 3 else counted(len(some), 'row')})" for why, some in rows.items()
-    )
+    which = {why: listed(some) if len(some) <= 3 else counted(len(some), "row") for why, some in rows.items()}
+    return "; ".join(f"{why} ({some})" for why, some in which.items())
 
 
 def page(title: str, sections: Sequence[Section]) -> str:
@@ -191,11 +190,6 @@ def harmless(text: str) -> str:
     return " ".join(shown)
 
 
-def _command(text: str) -> str:
-    """A line that can be typed is code as a whole."""
-    return code(text) if text.startswith("domadapt ") else harmless(text)
-
-
 def code(text: str) -> str:
     """A code span that its content can't leave.
 
@@ -225,11 +219,10 @@ def _block(block: Block) -> Iterable[str]:
             return [*title, *table_lines(block), *(["", *notes] if notes else [])]
         case Figure():  # a table says the same
             return []
-        case Facts(sentence, items):
-            return [
-                *([f"**{harmless(sentence)}**", ""] if sentence else []),
-                *(f"- {harmless(name)}: {_command(value)}" for name, value in items),
-            ]
+        case Facts(sentence, items):  # a line that can be typed is code as a whole
+            told = [(name, code(fact) if fact.startswith("domadapt ") else harmless(fact)) for name, fact in items]
+            title = [f"**{harmless(sentence)}**", ""] if sentence else []
+            return [*title, *(f"- {harmless(name)}: {fact}" for name, fact in told)]
         case Folded(title, blocks):
             return _folded(title, [part for block in blocks for part in (*_block(block), "")])
         case Listing(title, items, is_code):

@@ -4,21 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from domadapt.reporting import sections
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
 from domadapt.reporting.frames import best_adapted, given, method_frame, named_file, rows, run_frame, write_csv
 from domadapt.reporting.plots import Colors, dots_svg
 from domadapt.reporting.render import collapsed, counted, markdown, page
-from domadapt.reporting.sections import (
-    Audits,
-    calibration,
-    cost,
-    data,
-    expected,
-    learning,
-    read_audits,
-    reproduce,
-    significance,
-)
 from domadapt.reporting.svg import palette
 from domadapt.reporting.tables import heatmap, regret, table, target_label_sections
 from domadapt.reporting.target_card import estimates, expectation, unlabelled
@@ -47,7 +37,7 @@ class Finished:
     runs: RunSet
     pairs: Sequence[Pair]
     statistics: Statistics
-    audits: Audits
+    audits: sections.Audits
     colors: Colors
 
     @property
@@ -97,11 +87,11 @@ def _pair(pair: Pair, statistics: Statistics) -> tuple[Block, ...]:
 
 def on_the_target(finished: Finished) -> list[Section]:
     """What is known of models where the target test has no labels."""
-    sections = [Section("On the target", ())]
+    told = [Section("On the target", ())]
     unseen = Prose("No scores are drawn: the target test has no labels.")
     for pair in finished.pairs:
-        sections += unlabelled(pair) or [Section(pair.name, (*_pair(pair, finished.statistics), unseen), 3)]
-    return sections
+        told += unlabelled(pair) or [Section(pair.name, (*_pair(pair, finished.statistics), unseen), 3)]
+    return told
 
 
 def details(finished: Finished) -> list[Section]:
@@ -111,22 +101,22 @@ def details(finished: Finished) -> list[Section]:
     if count > len(shown):
         left = f"{count - len(shown)} of {counted(count, 'pair')} have no details, so that the file stays small"
         intro.append(Prose(f"{left}: report on their folders alone to see them.", "warning"))
-    sections = [Section("Pair by pair", tuple(intro))]
+    told = [Section("Pair by pair", tuple(intro))]
     for pair in shown:
-        parts = [("learning curves", learning(pair, finished.colors))]
+        parts = [("learning curves", sections.learning(pair, finished.colors))]
         if any(run.target_test for method in pair.methods for run in method.runs):
-            sure = calibration(pair, finished.colors)
+            sure = sections.calibration(pair, finished.colors)
             sure = [sure[0], Folded("The numbers", tuple(sure[1:]))] if len(sure) > 1 else sure
             fixed = fixed_and_broken(pair, EXAMPLES)
             parts += [("calibration", sure), ("kinds of errors", _errors(pair))]
             parts += [("what adaptation fixed, and what it broke", fixed)]
         parts = [(title, blocks) for title, blocks in parts if blocks]
         if len(shown) == 1:  # its name would be that of the only part
-            sections += [Section(f"{pair.name}: {t}", tuple(b), 3, t == "calibration") for t, b in parts]
+            told += [Section(f"{pair.name}: {t}", tuple(b), 3, t == "calibration") for t, b in parts]
         else:
             every = [block for title, blocks in parts for block in (Prose(title, "lead"), *blocks)]
-            sections.append(Section(pair.name, tuple(every), 3, folded=True))
-    return sections
+            told.append(Section(pair.name, tuple(every), 3, folded=True))
+    return told
 
 
 def _errors(pair: Pair) -> list[Block]:
@@ -143,7 +133,7 @@ def provenance(finished: Finished) -> list[Section]:
     def folded(block: Block) -> Block:
         return Folded(block.title, (block,)) if isinstance(block, Table) and len(block.rows) > LONG else block
 
-    both = data(finished.audits), reproduce(finished.runs.runs, finished.pairs)
+    both = sections.data(finished.audits), sections.reproduce(finished.runs.runs, finished.pairs)
     return [replace(section, blocks=tuple(map(folded, section.blocks))) for section in both]
 
 
@@ -152,8 +142,8 @@ PAGE: tuple[Part, ...] = (
     opening,
     scores,
     lambda runs: target_label_sections(runs.pairs, runs.statistics),
-    lambda runs: [significance(runs.pairs, runs.statistics), regret(runs.pairs), expected(runs.pairs)],
-    lambda runs: [cost(runs.pairs)],
+    lambda runs: [sections.significance(runs.pairs, runs.statistics)],
+    lambda runs: [regret(runs.pairs), sections.expected(runs.pairs), sections.cost(runs.pairs)],
     details,
     provenance,
 )
@@ -162,11 +152,11 @@ UNLABELLED_PAGE: tuple[Part, ...] = (opening, on_the_target, details, provenance
 
 def contents(finished: Finished) -> list[Section]:
     """All sections; those that have nothing to show but a line are put together at the end."""
-    sections = [section for part in (PAGE if finished.scored else UNLABELLED_PAGE) for section in part(finished)]
-    sections = [replace(section, blocks=_collapsed(section.blocks)) for section in sections]
-    empty = [s for s in sections if s.title in OPTIONAL and s.level == 2 and len(s.blocks) == 1]
+    every = [section for part in (PAGE if finished.scored else UNLABELLED_PAGE) for section in part(finished)]
+    every = [replace(section, blocks=_collapsed(section.blocks)) for section in every]
+    empty = [s for s in every if s.title in OPTIONAL and s.level == 2 and len(s.blocks) == 1]
     lines = [Prose(f"{s.title}: {b.text}", "soft") for s in empty for b in s.blocks if isinstance(b, Prose)]
-    full = [section for section in sections if section not in empty]
+    full = [section for section in every if section not in empty]
     return [*full, *([Section("Not in this report", tuple(lines))] if lines else [])]
 
 
@@ -209,13 +199,12 @@ def report(
         raise ValueError(f"baseline={baseline!r}: no such role or method; expected one of {', '.join(sorted(there))}")
     statistics = compare(pairs, baseline)
     if {"html", "markdown"} & set(formats):
-        audits = read_audits(chosen, audit)
-        finished = Finished(run_set, pairs, statistics, audits, palette(pairs))
-        sections, title = contents(finished), answer(finished).sentence
+        finished = Finished(run_set, pairs, statistics, sections.read_audits(chosen, audit), palette(pairs))
+        every, title = contents(finished), answer(finished).sentence
         if "html" in formats:
-            write_atomic(output, page(title, sections))
+            write_atomic(output, page(title, every))
         if "markdown" in formats:
-            write_atomic(output.with_suffix(".md"), markdown(title, sections))
+            write_atomic(output.with_suffix(".md"), markdown(title, every))
     if "csv" in formats:
         write_csv(run_frame(pairs), output.with_suffix(".runs.csv"))
         write_csv(method_frame(pairs, statistics), output.with_suffix(".methods.csv"))

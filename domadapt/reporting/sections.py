@@ -69,9 +69,8 @@ def _differences(
     tables = []
     for other in (baseline, "each method's own controls"):
         control = other != baseline
-        lines = [
-            (c, d) for c in cells if c.role == "adapted" for d in (c.controls if control else (c.baseline,)) if d.other
-        ]
+        adapted = [cell for cell in cells if cell.role == "adapted"]
+        lines = [(c, d) for c in adapted for d in (c.controls if control else (c.baseline,)) if d.other]
         columns = [
             ("method", lambda line: f"{line[0].pairs[0]}: {line[0].method}" if named_pair else line[0].method),
             *([("control", lambda line: line[1].other)] if control else []),
@@ -170,15 +169,11 @@ def how_far_off(runs: Iterable[Metrics]) -> str:
     both = [(one, was) for run in runs if (one := run.expected) and (was := run.score()) is not None]
     if not both:
         return "The target test has no labels: nothing shows how far off these are."
-    score, was, error = (
-        mean(values) for values in zip(*((e.score, w, abs(e.score - w)) for e, w in both), strict=True)
-    )
+    score, was, error = map(mean, zip(*((e.score, w, abs(e.score - w)) for e, w in both), strict=True))
     inside = sum(one.low <= was <= one.high for one, was in both)
     start, its = ("Expected", "its") if len(both) == 1 else ("In the mean, expected", "their")
-    return (
-        f"{start} {percent(score)}, was {percent(was)}: off by {percent(error)} points on average over "
-        f"{counted(len(both), 'run')}; {inside} within {its} interval."
-    )
+    off = f"off by {percent(error)} points on average over {counted(len(both), 'run')}; {inside} within {its} interval"
+    return f"{start} {percent(score)}, was {percent(was)}: {off}."
 
 
 def learning(pair: Pair, colors: Colors) -> list[Block]:
@@ -240,15 +235,11 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
     """Audits below the folders of the runs, or those of an ``audit.json``, or a folder of them, that is given."""
     places = [Path(given)] if given is not None else [Path(path) for path in runs]
     if given is not None and not places[0].exists():
-        raise ValueError(
-            f"audit={given}: there is no such file; write one: `domadapt audit data=... output=audit.json`"
-        )
+        raise ValueError(f"audit={given}: no such file; write one: `domadapt audit data=... output=audit.json`")
     files = sorted({f.resolve() for place in places for f in ([place] if place.is_file() else place.rglob("audit.json"))
                     if given is not None or f.name == "audit.json"})  # fmt: skip
     if given is not None and not files:
-        raise ValueError(
-            f"audit={given}: no audit.json in that folder; write one: `domadapt audit data=... output=audit.json`"
-        )
+        raise ValueError(f"audit={given}: no audit.json in it; write one: `domadapt audit data=... output=audit.json`")
     if not files:
         return Audits()
     from domadapt.auditing.audit import read_audit
@@ -280,9 +271,7 @@ def data(audits: Audits) -> Section:
             mended = tuple(f"{what} ({counted(times, 'time')})" for what, times in audit.mended.items())
             blocks.append(Listing("Mended by the readers, or left out", mended))
     if not audits.audits:
-        none = (
-            "No audit lies with these runs: `domadapt audit data=... output=audit.json` makes one, audit=PATH shows it."
-        )
+        none = "No audit lies here: `domadapt audit data=... output=audit.json` makes one, audit=PATH shows it."
         blocks.append(Prose(none))
     return Section("Data", tuple(blocks))
 

@@ -35,10 +35,9 @@ def palette(pairs: Sequence[Pair]) -> dict[str, str]:
     for name, (pair, method) in every.items():
         if method.role == "control":
             lead = owner(pair, method)
-            red, green, blue = to_rgb(found[lead.name] if lead else STANDING["rnn_from_scratch"])
-            found[name] = to_hex(
-                (red + LIGHTER * (1 - red), green + LIGHTER * (1 - green), blue + LIGHTER * (1 - blue))
-            )
+            color = to_rgb(found[lead.name] if lead else STANDING["rnn_from_scratch"])
+            lighter: Any = tuple(part + LIGHTER * (1 - part) for part in color)
+            found[name] = to_hex(lighter)
     return found
 
 

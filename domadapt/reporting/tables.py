@@ -199,10 +199,7 @@ def regret(pairs: Sequence[Pair]) -> Section:
             runs.setdefault(method.name, []).append(run)
     names = sorted(dict.fromkeys(name for _, name in chosen), key=lambda name: name == BOUND)
     if len(names) < 2:
-        none = (
-            "No run recorded what other validators would have chosen with their scores on the target test; "
-            "trainer.regret=true does, and a benchmark."
-        )
+        none = "No run recorded what other validators would have chosen; trainer.regret=true does, and a benchmark."
         return Section("Selection regret", (Prose(none),))
 
     def cell(method: str, name: str) -> str:
@@ -270,10 +267,8 @@ def worth(pair: Pair, curves: Mapping[str, LabelCurve]) -> str:
     if row is None or row.target is None or plain is None:
         return "How many labels adaptation is worth is not known: it takes source_only with and without labels."
     scores = {labels: own.target.mean for labels, own in plain.items() if own.target}
-    return (
-        f"Adaptation is worth {reached(scores, row.target.mean)} here, by means over seeds: {visible(name)} with none "
-        f"scores {percent(row.target.mean)}."
-    )
+    labels, score = reached(scores, row.target.mean), percent(row.target.mean)
+    return f"Adaptation is worth {labels} here, by means over seeds: {visible(name)} with none scores {score}."
 
 
 def target_label_sections(pairs: Sequence[Pair], statistics: Statistics) -> list[Section]:

@@ -153,10 +153,8 @@ def _score(card: TargetCard) -> str:
 
 
 def _expect(card: TargetCard, one: Expected) -> str:
-    return (
-        f"Expect a {_score(card)} of about {100 * one.score:.0f} on {card.target}; nine times in ten it lies between "
-        f"{100 * one.low:.0f} and {100 * one.high:.0f}."
-    )
+    ends = f"nine times in ten it lies between {100 * one.low:.0f} and {100 * one.high:.0f}"
+    return f"Expect a {_score(card)} of about {100 * one.score:.0f} on {card.target}; {ends}."
 
 
 def _and_before(was: Expected, now: Expected) -> str:
@@ -282,8 +280,6 @@ def unlabelled(pair: Pair) -> list[Section]:
         opening.append(Prose(f"In full: {MOST} of {counted(len(first), 'method')}.", "soft"))
     adapted = any(card.method != SOURCE_ONLY for card in first)
     first.sort(key=lambda card: card.method == SOURCE_ONLY)
-    full = [
-        Section(title(card), tuple(blocks(card)), 3, folded=adapted and card.method == SOURCE_ONLY)
-        for card in first[:MOST]
-    ]
+    shown = [(card, adapted and card.method == SOURCE_ONLY) for card in first[:MOST]]
+    full = [Section(title(card), tuple(blocks(card)), 3, folded) for card, folded in shown]
     return [Section(pair.name, tuple(opening), 3), *full]

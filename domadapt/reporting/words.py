@@ -23,8 +23,7 @@ from domadapt.utils.text import cut, duration, visible
 def claim(one: Cell, statistics: Statistics) -> str:
     """Whether syntax helps: a gain needs to stand against source_only and against a neutral control.
 
-    A control is the method with what it is about taken away. One that does worse than source_only is no placebo but
-    poison: a gain over it measures its harm as well.
+    A control is the method with what it is about taken away. A gain over one that harms measures that harm as well.
     """
     baseline = visible(one.baseline.other or statistics.baseline)
     if one.baseline.interval is None:
@@ -224,10 +223,7 @@ def mistakes(pair: Pair) -> Table | None:
     if not counts:
         return None
     what, names = "spans", list(KINDS)
-    notes = [
-        "boundary: overlaps an annotated span of its type; type: the span, another type; missed and invented: overlaps "
-        "nothing on the other side"
-    ]
+    notes = ["boundary: overlaps a span of its type; type: the span, another type; missed, invented: overlaps nothing"]
     if pair.task != "extraction":
         common = sum(counts.values(), Counter[str]())
         what, names = "texts", ["right", *(name for name, _ in common.most_common() if name != "right")][: MOST + 1]

@@ -40,10 +40,8 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
     places = {file for path in chosen for file in ([path] if path.is_file() else path.rglob("metrics.json"))}
     files = sorted(map(relative, {file.resolve() for file in places}))
     if not files:
-        raise ValueError(
-            f"runs={[str(path) for path in chosen]}: no metrics.json there; "
-            f"expected folders that `domadapt train` or `domadapt benchmark` has written"
-        )
+        expected = "expected folders that `domadapt train` or `domadapt benchmark` has written"
+        raise ValueError(f"runs={[str(path) for path in chosen]}: no metrics.json there; {expected}")
     runs, skipped = list[tuple[int, Metrics]](), list[str]()
     for file in files:
         try:
@@ -173,8 +171,7 @@ def group(metrics: Sequence[Metrics]) -> list[Pair]:
     """Put runs, oldest first, together by pair, method and seed: of two with the same settings the later one counts.
 
     Pairs are in the order of their names, methods in that of their roles and names. Runs on different data (another
-    split, say) are different pairs, and runs of one method with different settings are different methods: neither is
-    averaged silently.
+    split, say) are different pairs, and runs of one method with different settings are different methods.
     """
     by_pair: dict[str, list[Metrics]] = {}
     for run in metrics:
@@ -235,12 +232,8 @@ def _methods(runs: Sequence[Metrics]) -> tuple[tuple[MethodRuns, ...], int]:
     seeds = [[by_seed[seed] for seed in sorted(by_seed)] for by_seed in by_method.values()]
     names = distinct([(same[0].method, settings(same[0].config)) for same in seeds])
     controls = {name for run in runs for some in _controls(run).values() for name in some}
-    methods = tuple(
-        MethodRuns(
-            name, "control" if same[0].role == "adapted" and same[0].method in controls else same[0].role, tuple(same)
-        )
-        for name, same in zip(names, seeds, strict=True)
-    )
+    roles = ["control" if same[0].role == "adapted" and same[0].method in controls else same[0].role for same in seeds]
+    methods = (MethodRuns(*one) for one in zip(names, roles, map(tuple, seeds), strict=True))
     # by role and name, not by age: a clone writes its files in any order, and a table must not change with it
     ordered = tuple(sorted(methods, key=lambda one: (rank(one.role), one.name)))
     return ordered, len(runs) - sum(len(same) for same in seeds)
@@ -267,8 +260,7 @@ def _key(names: Sequence[Any], values: dict[str, str]) -> str:
 def reference(pair: Pair, method: MethodRuns, role: str) -> MethodRuns | None:
     """The source_only or in_domain that a method is to be measured against.
 
-    Where there are several, the one that adds nothing and shares the method's backbone and trainer; None if that
-    leaves none or more than one.
+    Of several, the one that adds nothing and shares the method's backbone and trainer; None if there is not one.
     """
     candidates = [m for m in pair.methods if m.role == role]
     if len(candidates) > 1:

@@ -158,9 +158,7 @@ def run_folder(cfg: Mapping[str, Any]) -> Path:
     pair, method, run = str(cfg["pair"]), str(cfg["method"]), cfg["paths"]["run"]
     for name, text in (("pair", pair), ("method", method), ("paths.run", str(run))):
         if strike(text) != text:
-            raise ValueError(
-                f"{name}: holds a secret of the environment, and it names folders and tables; name it anew"
-            )
+            raise ValueError(f"{name}: holds a secret of the environment, and names folders and tables; name it anew")
     return Path(run) if run else folder_of(cfg, "runs") / pair / method / f"seed{cfg['seed']}-{cell_key(cfg)[:8]}"
 
 
@@ -195,10 +193,8 @@ def _pipelines(config: dict[str, Any]) -> list[str]:
 
 def versions() -> dict[str, str]:
     """Versions of Python, of this package, of Hydra and of the packages that can change a number."""
-    return {
-        "python": platform.python_version(),
-        **{name: installed(name) for name in ("domadapt", *NUMERIC, "hydra-core")},
-    }
+    found = {name: installed(name) for name in ("domadapt", *NUMERIC, "hydra-core")}
+    return {"python": platform.python_version(), **found}
 
 
 @cache  # a process goes on with what it has loaded

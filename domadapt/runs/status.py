@@ -20,7 +20,6 @@ from domadapt.utils.redact import redact
 
 log = logging.getLogger(__name__)
 EVERY = 2.0  # seconds between two notes
-SILENT = 60.0  # seconds after which a process on another machine that says nothing is not taken for running
 LOCK = ".lock"
 # Of status.json, with what each must be; a file with anything else is another version's.
 FIELDS = {"key": str, "process": int, "host": str, "attempts": int, "seconds": dict, "updated": float}
@@ -62,21 +61,6 @@ def read_status(folder: Path) -> dict[str, Any]:
         return {}
     sound = isinstance(status, dict) and all(isinstance(status.get(name), kind) for name, kind in FIELDS.items())
     return status if sound and all(isinstance(value, float) for value in status["seconds"].values()) else {}
-
-
-def runs(status: dict[str, Any]) -> bool:
-    """Is the process that wrote a status still at it? On another machine only its silence can tell."""
-    if not status or status.get("stage") in ("failed", "stopped"):
-        return False
-    if status["host"] != socket.gethostname():
-        return bool(status["updated"] > time.time() - SILENT)
-    try:
-        os.kill(status["process"], 0)  # sends nothing
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        return True
-    return True
 
 
 def read_results(folder: Path, key: str) -> dict[str, Any] | None:
@@ -161,9 +145,7 @@ class Status:
     def check_folder(self) -> None:
         """Before something is written that lasts: is the folder still the one that was locked?"""
         if identity(self.path.with_name(LOCK)) != self._lock:
-            raise RuntimeError(
-                f"{self.path.parent}: was deleted or replaced while it was being written; run the same command again"
-            )
+            raise RuntimeError(f"{self.path.parent}: was deleted or replaced meanwhile; run the same command again")
 
     def failed(self, error: BaseException) -> None:
         """Leave the reason behind."""

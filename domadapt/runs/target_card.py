@@ -81,7 +81,6 @@ class TargetCard:
 
     @property
     def model(self) -> str:
-        """The model's folder."""
         return str(Path(self.folder, "model"))
 
 

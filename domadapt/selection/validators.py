@@ -119,8 +119,7 @@ def bnm(target: FloatArray) -> float:
     """Nuclear norm, as a share of what certain and balanced rows have: sure, and of many classes (batch nuclear norm,
     Cui et al. 2020, https://arxiv.org/abs/2003.12237).
 
-    A convex stand-in for the rank, where :func:`infomax` takes entropies. It fails as that does: balanced nonsense
-    scores high.
+    A convex stand-in for the rank, where :func:`infomax` takes entropies. As with that, balanced nonsense scores high.
 
     >>> certain, unsure = np.eye(2), np.full((2, 2), 0.5)
     >>> bnm(certain), round(bnm(unsure), 3)
@@ -235,8 +234,7 @@ def importance_weighted(evidence: Evidence) -> float:
     https://proceedings.mlr.press/v97/you19a.html).
 
     Weights are the odds of a linear domain classifier on the checkpoint's own states. They are right where the target
-    is a part of the source seen more often; where annotators follow other rules, or states do not overlap, they are
-    not.
+    is a part of the source seen more often, not where annotators follow other rules, or states do not overlap.
     """
     train, dev, target = (rows.candidates() for rows in (evidence.train, evidence.source, evidence.target))
     # What is nothing and is called so is not counted: an unsure model has more of it, and would look the better.
@@ -282,10 +280,7 @@ def ensemble(epochs: Sequence[Predicted]) -> list[float]:
     mean of all does; where words are tagged, F1 against the mean's spans.
 
     The mean of all candidates is seldom worse than they are on average, so that the one nearest to it is not the
-    worst. It can't tell when most are wrong alike.
-
-    Args:
-        epochs: rows of the same texts; words that one of them lacks are surely nothing to it.
+    worst. It can't tell when most are wrong alike. Words that an epoch's rows lack are surely nothing to it.
 
     >>> def rows(*first):
     ...     sure, none = np.array([[p, 1 - p] for p in first], np.float32), np.zeros(len(first), np.int64)

@@ -202,7 +202,8 @@ def careful(app: ASGIApp) -> ASGIApp:
 def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
     """The application, for these hosts alone: a page elsewhere can make a name of its own mean this machine."""
     pages = Environment(loader=PackageLoader("domadapt.serving", "."), autoescape=True)
-    template = pages.get_template("page.html.jinja")
+    known = {"about": about, "longest": LONGEST, "Markup": Markup}
+    template = pages.get_template("page.html.jinja", globals=known)
     sheets = files("domadapt.reporting") / "report.css", files("domadapt.serving") / "page.css"
     style = "".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
     lock = threading.Lock()  # a model answers one after the other
@@ -224,10 +225,7 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
         shown: Shown | None = content.get("shown")
         limits = {visible(name): limit for name, limit in (shown.limits if shown else answers.limits).items()}
         both = [text[start:end] for start, end in parts(text)] + [""]
-        html = template.render(
-            about=about, texts=both[: 1 + answers.pairs], longest=LONGEST, limits=limits, Markup=Markup, **content
-        )
-        return HTMLResponse(html, status)
+        return HTMLResponse(template.render(texts=both[: 1 + answers.pairs], limits=limits, **content), status)
 
     async def home(request: Request) -> Response:
         if request.method != "POST":
@@ -237,10 +235,9 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
         text = joined(*fields)
         check([text])
         typed = [*zip(answers.limits, sent.get("least", ()), strict=False)]
-        return page(
-            text=text,
-            shown=await ask(lambda: answers.shown(text, {name: float(of or 0) for name, of in typed} or None)),
-        )
+        # What is no number is refused where the model's own refusals are.
+        shown = await ask(lambda: answers.shown(text, {name: float(of or 0) for name, of in typed} or None))
+        return page(text=text, shown=shown)
 
     async def predict(request: Request) -> Response:
         texts, threshold = texts_of(await body(request))

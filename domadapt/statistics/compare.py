@@ -9,21 +9,9 @@ from scipy.optimize import brentq
 
 from domadapt.runs.groups import ROLES, MethodRuns, Pair, reference
 from domadapt.runs.metrics import Metrics
+from domadapt.statistics import resampling
 from domadapt.statistics.items import FloatArray, ItemCounts, read_items
-from domadapt.statistics.resampling import (
-    SWAPS,
-    Mean,
-    correction,
-    interval,
-    items_test,
-    mean_of,
-    mean_over_pairs,
-    plus,
-    replicability,
-    resampled_scores,
-    runs_test,
-    sign_flip,
-)
+from domadapt.statistics.resampling import Mean, correction, interval, mean_over_pairs, plus
 from domadapt.statistics.results import Cell, Difference, Interval, Replicability, Share, Significance, Statistics
 
 CEILING = "in_domain"  # sees target labels: a bound to look at, not a method to test or rank
@@ -62,10 +50,8 @@ def _corrected(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     def corrected(found: Difference) -> Difference:
         return replace(found, again=again(found.again), elsewhere=elsewhere(found.elsewhere))
 
-    return tuple(
-        replace(cell, baseline=corrected(cell.baseline), controls=tuple(map(corrected, cell.controls)))
-        for cell in cells
-    )
+    both = [(cell, corrected(cell.baseline), tuple(map(corrected, cell.controls))) for cell in cells]
+    return tuple(replace(cell, baseline=baseline, controls=controls) for cell, baseline, controls in both)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +87,7 @@ class ScoredPair:
         items = np.stack([self.resampled[name, run] for run in runs], axis=1) if same else None
         networks = [frozenset((self.runs[run].network,)) for run in runs]
         values = [self.runs[run].score(name) or 0.0 for run in runs]
-        return mean_of(values, items, self.pair.name, seeds, networks)
+        return resampling.mean_of(values, items, self.pair.name, seeds, networks)
 
     def same_items(self, seeds: Sequence[int], *methods: MethodRuns) -> bool:
         """Whether all these runs have predictions of one and the same test set."""
@@ -133,24 +119,20 @@ def scored(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]
         else:
             items[name] = found
     if missing:
-        messages.append(
-            f"{pair.name}: {len(missing)} of {len(with_score)} runs have no predictions.jsonl ({missing[0]} ...), "
-            f"so nothing is said about other test items for them"
-        )
+        lacking = f"{len(missing)} of {len(with_score)} runs have no predictions.jsonl ({missing[0]} ...)"
+        messages.append(f"{pair.name}: {lacking}, so nothing is said about other test items for them")
     by_set: dict[str, list[Run]] = {}
     for name, counts in items.items():
         by_set.setdefault(counts.digest, []).append(name)
     if len(by_set) > 1:
-        messages.append(
-            f"{pair.name}: predictions are of {len(by_set)} different test sets; runs are compared within each"
-        )
+        messages.append(f"{pair.name}: predictions are of {len(by_set)} test sets; runs are compared within each")
     resampled = dict[tuple[str, Run], FloatArray]()
     for score in score_names(pair):
         for names in by_set.values():
             kind = score.removesuffix("_f1")
             parts = [items[n] if score == pair.headline else items[n].only(kind) for n in names]
             if all(parts):
-                columns = resampled_scores([part for part in parts if part]).T
+                columns = resampling.resampled_scores([part for part in parts if part]).T
                 resampled |= {(score, name): column for name, column in zip(names, columns, strict=True)}
     return ScoredPair(pair, runs, items, resampled), messages
 
@@ -192,7 +174,7 @@ def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Contrast]]:
                 mine, others = ([one.items[m.name, seed] for seed in seeds] for m in (method, side.other))
                 by_set.setdefault(mine[0].digest, {})[method.name, name] = mine, others
     for tested in by_set.values():
-        for (method_name, name), p in zip(tested, items_test([*tested.values()]), strict=True):
+        for (method_name, name), p in zip(tested, resampling.items_test([*tested.values()]), strict=True):
             count = len(tested[method_name, name][0][0].counts)
             sides[method_name][name] = replace(sides[method_name][name], items=p, item_count=count)
     return sides
@@ -218,18 +200,10 @@ def _cell(compared: Sequence[Compared], over_pairs: bool) -> Cell:
     by_name = [[sides[name] for *_, sides in compared if name in sides] for name in names]
     baseline, *controls = [_difference(method, sides, over_pairs) for sides in by_name]
     scores = dict.fromkeys(name for one, *_ in compared for name in score_names(one.pair))
-    parts_of = {
-        name: [parts(one, own, name) for one, own, _ in compared if name in score_names(one.pair)] for name in scores
-    }
-    return Cell(
-        tuple(one.pair.name for one, *_ in compared),
-        method.name,
-        method.role,
-        interval(mean_over_pairs(means)) if means else None,
-        baseline,
-        tuple(controls),
-        tuple(share(name, found) for name, found in parts_of.items()),
-    )
+    parts_of = {n: [parts(one, own, n) for one, own, _ in compared if n in score_names(one.pair)] for n in scores}
+    pairs, score = tuple(one.pair.name for one, *_ in compared), interval(mean_over_pairs(means)) if means else None
+    shares = tuple(share(name, found) for name, found in parts_of.items())
+    return Cell(pairs, method.name, method.role, score, baseline, tuple(controls), shares)
 
 
 def _difference(method: MethodRuns, sides: Sequence[Contrast], over_pairs: bool) -> Difference:
@@ -249,7 +223,7 @@ def _tests_on_a_pair(side: Contrast, why: str) -> tuple[Significance, Significan
     count = len(values)
     again = Significance(None, None, "seeds", count, why)
     if not why:
-        again = runs_test(values, [1 / count] * count, "seeds")
+        again = resampling.runs_test(values, [1 / count] * count, "seeds")
     if side.items is not None:
         return again, Significance(side.items[0], None, "test items", side.item_count)
     why = why or "not all runs have predictions of the same test items"
@@ -263,8 +237,8 @@ def _tests_over_pairs(means: Sequence[Mean], why: str) -> tuple[Significance, Si
     mean = mean_over_pairs(means)
     runs, pairs = mean.sums(mean.blocks), mean.sums(mean.groups)
     return (
-        runs_test(runs, [1.0] * len(runs), "runs", copies=len(mean.units) - len(runs)),
-        runs_test(pairs, [1.0] * len(pairs), "pairs", copies=len(means) - len(pairs)),
+        resampling.runs_test(runs, [1.0] * len(runs), "runs", copies=len(mean.units) - len(runs)),
+        resampling.runs_test(pairs, [1.0] * len(pairs), "pairs", copies=len(means) - len(pairs)),
     )
 
 
@@ -274,14 +248,17 @@ def _replicated(known: Sequence[tuple[Contrast, Mean]], why: str) -> tuple[Repli
         return none, replace(none, unit="test items")
     seeds = [mean.values.tolist() for _, mean in known]
     items = [(side.pair, side.items[1]) for side, _ in known if side.items]
+    least = 1 / (resampling.SWAPS + 1)
     return (
-        replicability(
+        resampling.replicability(
             [side.pair for side, _ in known],
-            [sign_flip(values, [1 / len(values)] * len(values), "greater") for values in seeds],
-            [max(2.0 ** -len(values), 1 / (SWAPS + 1)) for values in seeds],
+            [resampling.sign_flip(values, [1 / len(values)] * len(values), "greater") for values in seeds],
+            [max(2.0 ** -len(values), least) for values in seeds],
             "seeds",
         ),
-        replicability([pair for pair, _ in items], [p for _, p in items], [1 / (SWAPS + 1)] * len(items), "test items"),
+        resampling.replicability(
+            [pair for pair, _ in items], [p for _, p in items], [least] * len(items), "test items"
+        ),
     )
 
 
@@ -298,9 +275,7 @@ def parts(one: ScoredPair, method: MethodRuns, name: str) -> tuple[Mean, Mean] |
     if low is None or high is None:
         missing = [role for role, found in (("source_only", low), (CEILING, high)) if found is None]
         return f"no comparable run of {' or '.join(missing)} among these"
-    sizes = [
-        (m.name, {run.target_test_sizes.all for run in m.runs if run.target_test_sizes}) for m in (high, low, method)
-    ]
+    sizes = [(m.name, {r.target_test_sizes.all for r in m.runs if r.target_test_sizes}) for m in (high, low, method)]
     for (first, mine), (second, others) in combinations(sizes, 2):
         if mine and others and mine != others:
             texts, other_texts = (" and ".join(map(str, sorted(found))) for found in (mine, others))
@@ -328,9 +303,7 @@ def share(name: str, found: Sequence[tuple[Mean, Mean] | str]) -> Share:
     gain, gap = (mean_over_pairs([each[side] for each in known]) for side in (0, 1))
     behind, value, reason = interval(gap), None, NO_GAP
     if gap.value > 0 and (behind.low is None or behind.high is None):
-        reason = (
-            f"in_domain − source_only is {100 * gap.value:.1f} points, too few for a share of them: {behind.reason}"
-        )
+        reason = f"in_domain − source_only is {100 * gap.value:.1f} points, too few for a share: {behind.reason}"
         if gap.value >= LEAST:
             reason = f"no interval stands behind this share: {behind.reason}"
             value = Interval(gain.value / gap.value, None, None, "", behind.reason)

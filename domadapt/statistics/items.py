@@ -86,10 +86,8 @@ def read_items(run: Metrics) -> ItemCounts | str:
     items = counted(answers, kinds, average)
     stored = test.get(run.headline)
     if stored is None or abs(items.score - stored) > EXACT:
-        raise ValueError(
-            f"{path}: gives {run.headline} {items.score!r}, but metrics.json beside it says {stored!r}; "
-            f"the two are not of one run: run that cell again"
-        )
+        both = f"gives {run.headline} {items.score!r}, but metrics.json beside it says {stored!r}"
+        raise ValueError(f"{path}: {both}; the two are not of one run: run that cell again")
     return items
 
 

@@ -41,9 +41,7 @@ CHUNK = 4_000_000  # weights held at a time, 16 MB
 
 
 def connected(keys: Sequence[Collection[object]]) -> list[int]:
-    """A number for each entry, the same for all that have a key in common, directly or through others: from 0, in the
-    order of first appearance.
-    """
+    """Numbers from 0, by first appearance: the same for entries with a key in common, directly or through others."""
     joined: list[tuple[set[object], list[int]]] = []
     for place, own in enumerate(keys):
         met = [part for part in joined if part[0] & set(own)]
@@ -139,8 +137,7 @@ def mean_of(
 ) -> Mean:
     """One method's, or one difference's, mean over the seeds of one pair, from (seeds,) scores.
 
-    Of (resamples, seeds) scores on resampled items, where there are any. Without ``networks``, keys of what was
-    scored, each seed is a network of its own.
+    Of (resamples, seeds) scores on resampled items, where there are any. Without ``networks``, each seed is its own.
     """
     count = len(scores)
     units = tuple((pair, seed) for seed in (seeds or range(count)))
@@ -362,10 +359,8 @@ def replicability(
     if not names:
         return Replicability(None, (), 0, unit, f"no pair could be tested over {unit}")
     if min(holm(smallest)) > ALPHA:
-        reason = (
-            f"too few {unit}: no test over them could give p below {min(smallest):.2g}, "
-            f"and {ALPHA / len(names):.2g} is needed to count one of {len(names)} pairs"
-        )
+        needed = f"{ALPHA / len(names):.2g} is needed to count one of {len(names)} pairs"
+        reason = f"too few {unit}: no test over them could give p below {min(smallest):.2g}, and {needed}"
         return Replicability(None, (), len(names), unit, reason)
     real = tuple(name for name, p in zip(names, holm(p_values), strict=True) if p <= ALPHA)
     return Replicability(len(real), real, len(names), unit)

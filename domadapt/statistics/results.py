@@ -1,7 +1,6 @@
 """What a comparison of methods says: plain frozen records, nothing computed here.
 
-Scores and differences are shares (0.52 is 52 percent). Where a number is None, the ``reason`` beside it says why, in
-words that can be printed in its place.
+Scores and differences are shares (0.52 is 52 percent). Where a number is None, the ``reason`` beside it says why.
 """
 
 from dataclasses import dataclass

@@ -62,9 +62,7 @@ def conllu(text: Identified, parse: Parse) -> str:
 class ConlluParser:
     """Parses read from CoNLL-U files, looked up by their ``# text`` line (whitespace runs count as one space).
 
-    Raises:
-        ValueError: a text is not in the file, a corpus that came in words has others than the file, or a row is
-            malformed; each names the place.
+    A text that is not there, words of a corpus that are others than the file's, and malformed rows are refused.
     """
 
     takes_new_text = False
@@ -154,20 +152,16 @@ def _sentence(text: str, rows: list[list[str]], where: str) -> Parse:
     ranges, position = [], 0
     for place, row in enumerate(rows, start=1):
         if row[0] != str(place):  # heads are counted by it
-            raise ValueError(
-                f"{where}: word {row[1]!r} has ID {row[0]}, expected {place}: a sentence's words are 1, 2, ..."
-            )
+            raise ValueError(f"{where}: word {row[1]!r} has ID {row[0]}, expected {place}: words are 1, 2, ...")
         start = text.find(row[1], position) if row[1] else -1
         if start < 0:
             raise ValueError(f"{where}: word {row[0]} {row[1]!r} is not in '# text = {text[:80]}' after {position}")
-        if left_out := text[position:start].strip():
-            raise ValueError(
-                f"{where}: {left_out[:80]!r} before word {row[0]} {row[1]!r} is in '# text' and in no word"
-            )
+        if left := text[position:start].strip():
+            raise ValueError(f"{where}: {left[:80]!r} before word {row[0]} {row[1]!r} is in '# text' and in no word")
         position = start + len(row[1])
         ranges.append((start, position))
-    if left_out := text[position:].strip():
-        raise ValueError(f"{where}: {left_out[:80]!r} after the last word is in '# text' and in no word")
+    if left := text[position:].strip():
+        raise ValueError(f"{where}: {left[:80]!r} after the last word is in '# text' and in no word")
     heads = np.empty(len(rows), dtype=np.int64)
     for index, row in enumerate(rows):
         if not (row[6].isascii() and row[6].isdigit()) or int(row[6]) > len(rows):
@@ -198,10 +192,9 @@ def _check_trees(heads: IntArray, where: str) -> None:
     changes = roots[np.flatnonzero(np.diff(roots)) + 1].tolist()
     if len({int(roots[0]), *changes}) < 1 + len(changes):
         two = (np.unique(roots)[:2] + 1).tolist()
-        raise ValueError(
-            f"{where}: words {two[0]} and {two[1]} have HEAD 0, and the words under them are mixed: expected one root "
-            f"a sentence, or sentences that follow one another"
-        )
+        expected = "expected one root a sentence, or sentences that follow one another"
+        mixed = f"words {two[0]} and {two[1]} have HEAD 0, and the words under them are mixed"
+        raise ValueError(f"{where}: {mixed}: {expected}")
 
 
 def place_words(text: str, parse: Parse) -> Parse:

@@ -60,9 +60,9 @@ def is_noun(parse: Parse, word: int, text: str) -> bool:
     """Whether a word is tagged as a noun and begins with a letter or digit; a text without any tag is refused."""
     tag = parse.tags[word]
     if not tag and not any(parse.tags):
+        fix = "take parser=shipped, a pipeline with a tagger, or a CoNLL-U file with universal tags (UPOS)"
         raise ValueError(
-            f"the parser gives no part-of-speech tags of {text[:60]!r}, and nouns are known by these: take "
-            f"parser=shipped, a pipeline with a tagger, or a CoNLL-U file with universal tags (UPOS)"
+            f"the parser gives no part-of-speech tags of {text[:60]!r}, and nouns are known by these: {fix}"
         )
     return universal(tag) in NOUNS and text[parse.words[word][0]].isalnum()
 
@@ -137,8 +137,7 @@ def learn_rules(
 
     .. math:: \frac{2 \,|\text{linked} \cap \text{terms}|}{|\text{linked}| + |\text{terms}|},
 
-    so a rule counts for how often and how precisely it leads to terms that no rule before it has led to; where none
-    raises it, no more are taken.
+    so a rule counts for the terms that no rule before it has led to; where none raises it, no more are taken.
     """
     reached: dict[Path, dict[tuple[int, Words], int]] = {}  # by path: text and run, and the opinion word
     for number, (text, parse, judging) in enumerate(zip(texts, parses, opinions, strict=True)):

@@ -87,11 +87,7 @@ LONG_RUN = re.compile(r"\S{200}(?=\S)")  # of characters; longer words are addre
 
 
 class SpacyParser:
-    """A spaCy pipeline with a dependency parser: ``shipped``, for English, or the name or folder of another.
-
-    Raises:
-        ValueError: the pipeline is not installed, or has no dependency parser; the batch size is none.
-    """
+    """A spaCy pipeline with a dependency parser: ``shipped``, for English, or the name or folder of another."""
 
     def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
         if type(batch_size) is not int or batch_size < 1:  # spaCy would give no parses, and no error
@@ -187,10 +183,9 @@ def load_pipeline(name: str) -> "Language":
     try:
         nlp = spacy.load(shipped() / "parser" / "model" if name == SHIPPED else name, exclude=unneeded)
     except OSError as error:
-        raise ValueError(
-            f"parser.name={name!r}: no such spaCy pipeline is installed; install it with "
-            f"`python -m spacy download {name}`, or use parser=shipped. ({str(error).splitlines()[0]})"
-        ) from error
+        fix = f"install it with `python -m spacy download {name}`, or use parser=shipped"
+        why = str(error).splitlines()[0]
+        raise ValueError(f"parser.name={name!r}: no such spaCy pipeline is installed; {fix}. ({why})") from error
     nlp.max_length = sys.maxsize  # its limit is of memory that entity recognition takes
     if nlp.lang == ENGLISH and "attribute_ruler" in nlp.pipe_names:  # it gives universal tags, elsewhere needed
         nlp.remove_pipe("attribute_ruler")
@@ -218,9 +213,7 @@ def pipeline_name(meta: Mapping[str, Any], folder: Path | None) -> str:
     try:
         release = version("spacy")
     except PackageNotFoundError:
-        raise ValueError(
-            "parser=shipped needs spaCy, which is not installed: pip install 'spacy>=3.8.18,<3.9'"
-        ) from None
+        raise ValueError("parser=shipped needs spaCy: pip install 'spacy>=3.8.18,<3.9'") from None
     digest = hashlib.sha256()
     if folder is not None:
         for path in sorted(p for p in folder.rglob("*") if p.is_file()):
@@ -261,12 +254,10 @@ def together(parses: Sequence[Parse]) -> Parse:
     if len(parses) == 1:
         return parses[0]
     first = np.cumsum([0, *(len(parse.words) for parse in parses)]).tolist()
-    return Parse(
-        np.concatenate([parse.words for parse in parses]),
-        np.concatenate([parse.heads + before for parse, before in zip(parses, first)]),
-        tuple(relation for parse in parses for relation in parse.relations),
-        tuple(tag for parse in parses for tag in parse.tags),
-    )
+    heads = np.concatenate([parse.heads + before for parse, before in zip(parses, first)])
+    relations = tuple(relation for parse in parses for relation in parse.relations)
+    tags = tuple(tag for parse in parses for tag in parse.tags)
+    return Parse(np.concatenate([parse.words for parse in parses]), heads, relations, tags)
 
 
 LATIN = re.compile("[A-Za-z]")

@@ -28,14 +28,8 @@ HOME = Path(str(files("domadapt.shipped"))) / "parser"
 SOURCE = "get UD English EWT from https://github.com/UniversalDependencies/UD_English-EWT (CC BY-SA 4.0), or another"
 FIELDS = ("words", "spaces", "tags", "pos", "morphs", "heads", "deps", "sent_starts")
 # Of spaCy's scores, what is told, by its column: punctuation is not counted, labels are compared in full.
-COLUMNS = {
-    "dep_uas": "uas",
-    "dep_las": "las",
-    "tag_acc": "tag",
-    "pos_acc": "pos",
-    "sents_f": "sents_f",
-    "token_f": "token_f",
-}
+SCORES = ("dep_uas", "dep_las", "tag_acc", "pos_acc", "sents_f", "token_f")
+COLUMNS = {name: name.removeprefix("dep_").removesuffix("_acc") for name in SCORES}
 
 
 def find(treebank: Path, split: str) -> Path:
@@ -150,9 +144,7 @@ def train(
     scores = evaluate(output / "model", treebank)
     (output / "scores.json").write_text(json.dumps(scores, indent=1) + "\n")
     lines = [["part", "tokens", *COLUMNS.values()], ["---"] * (len(COLUMNS) + 2)]
-    lines += [
-        [part, kind, *map(str, s.values())] for part, kinds in scores["scores"].items() for kind, s in kinds.items()
-    ]
+    lines += [[part, kind, *map(str, s.values())] for part, of in scores["scores"].items() for kind, s in of.items()]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     card = f"# {language}\n\nTrained on {treebank.resolve().name}; its licence holds for this model.\n\n{table}\n"
     (output / "CARD.md").write_text(card)

@@ -63,8 +63,7 @@ def tree_edges(heads: Sequence[IntArray], relations: Sequence[IntArray], vocabul
 
     Each arc gives two edges, head to dependent (type = relation) and dependent to head (type = relation + R), so that a
     word hears from both; every node has a self loop (type = 2R), R = vocabulary + 1. Roots add no arc. Given are heads
-    and relation ids, 0 for unknown, of each text; returned are ``edge_index`` (2, edges), from row 0 to row 1, and
-    ``edge_type`` (edges,).
+    and relation ids, 0 for unknown, of each text; given back are (2, edges), row 0 to row 1, and (edges,) types.
 
     >>> index, kind = tree_edges([np.array([1, 1])], [np.array([1, 2])], vocabulary=2)
     >>> index.tolist(), kind.tolist()
@@ -195,12 +194,8 @@ def paths_from(parse: Parse, starts: Iterable[int], longest: int) -> Iterator[Re
     for start in starts:
         known, edge = {start}, [Reached(start, start, ())]
         for _ in range(longest):
-            reached = [
-                Reached(start, word, (*before.path, relation))
-                for before in edge
-                for word, relation in arcs[before.end]
-                if word not in known
-            ]
+            steps = [(before.path, *arc) for before in edge for arc in arcs[before.end]]
+            reached = [Reached(start, word, (*path, relation)) for path, word, relation in steps if word not in known]
             edge = list({one.end: one for one in reversed(reached)}.values())[::-1]
             known |= {one.end for one in edge}
             yield from edge

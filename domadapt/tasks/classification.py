@@ -12,7 +12,7 @@ from domadapt.data.records import Record
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.rows import Predicted, rows_of
-from domadapt.tasks.task import Prediction, Scores, Task, check_annotated, check_known, class_scores, tempered
+from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, class_scores, tempered
 from domadapt.utils.pairs import are_pairs
 
 
@@ -25,11 +25,7 @@ class Classification(Task):
     kind = "sequence"
 
     def __init__(
-        self,
-        labels: list[str] | None = None,
-        headline: str = "macro_f1",
-        temperature: float = 1.0,
-        pairs: bool = False,
+        self, labels: list[str] | None = None, headline: str = "macro_f1", temperature: float = 1.0, pairs: bool = False
     ) -> None:
         super().__init__(temperature)
         self.pairs = pairs
@@ -63,9 +59,7 @@ class Classification(Task):
             return labelled
         return records
 
-    def targets(
-        self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]
-    ) -> dict[str, list[Any]]:
+    def targets(self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]) -> Targets:
         return {"labels": [self.labels.index(str(r.label)) for r in records]}
 
     def loss(self, output: Output, batch: Batch) -> Tensor:

@@ -15,7 +15,7 @@ from domadapt.models.output import Output, word_logits
 from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.decoding import marginals, transition_scores, viterbi
 from domadapt.tasks.rows import Predicted, rows_of, tagged
-from domadapt.tasks.task import Prediction, Scores, Task, check_annotated, check_known, set_scores, tempered
+from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, set_scores, tempered
 from domadapt.utils.pairs import are_pairs
 
 
@@ -61,18 +61,14 @@ class Extraction(Task):
         self.average, self.transition_weight = average, float(transition_weight)
         self.types = [str(kind) for kind in types or []]
         if twice := [kind for kind in self.types if self.types.count(kind) > 1]:
-            raise ValueError(
-                f"task.types={self.types}: {twice[0]!r} is there twice, and would count twice; name it once"
-            )
+            raise ValueError(f"task.types={self.types}: {twice[0]!r} is there twice, and would count so; name it once")
         self.labels = tag_names(self.types)
         self.transitions = torch.zeros(len(self.labels) + 1, len(self.labels))
         if transitions is not None:
             self.transitions = torch.tensor(transitions, dtype=torch.float32)
             if self.transitions.shape != (len(self.labels) + 1, len(self.labels)):
-                raise ValueError(
-                    f"task.transitions: {tuple(self.transitions.shape)} scores; expected one row more than the "
-                    f"{len(self.labels)} tags of task.types, and a column a tag"
-                )
+                expected = f"expected one row more than the {len(self.labels)} tags of task.types, and a column a tag"
+                raise ValueError(f"task.transitions: {tuple(self.transitions.shape)} scores; {expected}")
 
     def learn_labels(self, records: Sequence[Record]) -> None:
         if are_pairs((record.text for record in records), "the source"):
@@ -98,9 +94,7 @@ class Extraction(Task):
             for span in record.spans or ():
                 check_known(record, "span type", span.type, self.types)
 
-    def targets(
-        self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]
-    ) -> dict[str, list[Any]]:
+    def targets(self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]) -> Targets:
         """Tag ids of words; a span that starts or ends inside a word takes the whole word."""
         ids = {name: i for i, name in enumerate(self.labels)}
         tagged = [
@@ -131,8 +125,7 @@ class Extraction(Task):
         return marginals(scores, lengths, transitions)[inside]
 
     def _scores(self, output: Output, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """(texts, words, tags) of the network's words that have a piece, how many each text has, where they are; and
-        the weighted transitions."""
+        """(texts, words, tags) of words that have a piece, how many each text has, where; and weighted transitions."""
         read = batch.node_first_piece >= 0  # not whitespace, not truncated
         lengths = torch.bincount(batch.node_places()[0][read], minlength=len(batch.words))
         logits = word_logits(output, batch)[read].float().log_softmax(-1)
@@ -165,15 +158,11 @@ class Extraction(Task):
         >>> span, span.confidence
         (Span(start=2, end=14, type='aspect'), 0.7)
         """
-        return tuple(
-            Span(
-                int(words[first, 0]),
-                int(words[last, 1]),
-                self.types[kind],
-                sum(sure[first : last + 1]) / (last + 1 - first),
-            )
-            for first, last, kind in tagged(tags, np.arange(len(tags)) == 0)
-        )
+        spans = []
+        for first, last, kind in tagged(tags, np.arange(len(tags)) == 0):
+            confidence = sum(sure[first : last + 1]) / (last + 1 - first)
+            spans.append(Span(int(words[first, 0]), int(words[last, 1]), self.types[kind], confidence))
+        return tuple(spans)
 
     def score(self, records: Sequence[Record], predictions: Sequence[Prediction]) -> Scores:
         """Exact-span F1 of each type, and their average; a span counts only with its type."""

@@ -71,8 +71,7 @@ def joined(parts: Sequence[Predicted], classes: int) -> Predicted:
 def tagged(tags: IntArray, begins: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
     """Spans as (first word, last word, type) of BIO tags: 0 is O, 1 + 2 k a B and 2 + 2 k an I of type k.
 
-    An I without its B begins one. Tags are of all texts, one after the other; a text ``begins`` where a word can't go
-    on from the one before it.
+    An I without its B begins one. Tags are of all texts in a row; ``begins`` says where a word can't go on with a span.
 
     >>> tagged(np.array([0, 1, 2, 4, 4]), np.array([True, False, False, False, True]))
     [(1, 2, 0), (3, 3, 1), (4, 4, 1)]

@@ -18,6 +18,7 @@ from domadapt.tasks.rows import Predicted
 from domadapt.utils.pairs import parts
 
 Scores = dict[str, float]
+Targets = dict[str, list[Any]]  # keyword arguments of :func:`domadapt.data.batches.encode`
 NOT = {True: "a single text", False: "a pair"}
 
 
@@ -77,10 +78,8 @@ class Task(ABC):
         return records
 
     @abstractmethod
-    def targets(
-        self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]
-    ) -> dict[str, list[Any]]:
-        """Keyword arguments of :func:`domadapt.data.batches.encode` that carry the labels; oddities are counted."""
+    def targets(self, records: Sequence[Record], words: Sequence[IntArray], warnings: Counter[str]) -> Targets:
+        """What carries the labels into :func:`domadapt.data.batches.encode`; oddities are counted."""
 
     @abstractmethod
     def loss(self, output: Output, batch: Batch) -> Tensor:

@@ -88,7 +88,6 @@ class TrackerLogger(Logger):
         """Trackers were given the whole configuration when the run began."""
 
     def start(self, run: Run) -> None:
-        """A run begins."""
         self.tell(lambda tracker: tracker.start(run))
 
     @rank_zero_only
@@ -206,7 +205,6 @@ class LightningTracker(Tracker):
             os.environ.setdefault(f"MLFLOW_{name}", value)
 
     def start(self, run: Run) -> None:
-        """Open it, and write the configuration."""
         place = Path(self.folder, run.pair, run.method, run.folder.name) if self.folder else run.folder
         if self.shared:
             place = Path(self.folder or run.home / self.shared)

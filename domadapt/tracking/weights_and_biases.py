@@ -68,19 +68,12 @@ class WeightsAndBiases(Tracker):
             setattr(self, name, os.environ.get(f"WANDB_{variable}", getattr(self, name)))
 
     def start(self, run: Run) -> None:
-        """Open the run, or go on with it."""
         self.described = run
         backbone = Path(str((run.config.get("backbone") or {}).get("name", ""))).name
         tags = [*self.tags, *os.environ.get("WANDB_TAGS", "").split(","), run.role, run.method, backbone]
-        self._open(
-            run.home,
-            id=kept_id(run.folder, run.key),
-            name=run.name,
-            job_type=run.method,
-            config={**run.config, "role": run.role, "method": run.method, "pair": run.pair},
-            tags=list(dict.fromkeys(each[:64] for each in tags if each)),
-            notes=self.notes,
-        )
+        names = {"id": kept_id(run.folder, run.key), "name": run.name, "job_type": run.method, "notes": self.notes}
+        config = {**run.config, "role": run.role, "method": run.method, "pair": run.pair}
+        self._open(run.home, **names, config=config, tags=list(dict.fromkeys(each[:64] for each in tags if each)))
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Numbers of a step. W&B's own counter of calls is no step: an attempt begins it anew."""

@@ -1,7 +1,6 @@
 """From a configuration, a composed ``train.yaml``, to a session: problem, encoder, methods, validators.
 
-Past this file no configuration travels. What is wrong with it is a ValueError that names the setting or file, its
-value, what was expected and the fix.
+Past this file no configuration travels. What is wrong with it is told with its value, what was expected and the fix.
 """
 
 import logging
@@ -42,8 +41,7 @@ MANY = 0.1  # share of texts that are cut off, from which on it is told at once;
 
 
 def source_only(cfg: DictConfig) -> DictConfig | None:
-    """The configuration of the run without methods that this one learns from, in its folder if it names one; None where
-    no method reads it."""
+    """The configuration of the run on the source alone that this one learns from; None where no method reads it."""
     if not any("source_only" in method.reads for method in make_methods(cfg).values()):
         return None
     made = cfg.copy()
@@ -74,9 +72,7 @@ def read_problem(cfg: DictConfig) -> Problem:
         domains = domains.in_domain()
     if cfg.target_labels:
         if cfg.train_on == "target":
-            raise ValueError(
-                f"target_labels={cfg.target_labels}: train_on=target trains on all of them; leave one of the two out"
-            )
+            raise ValueError(f"target_labels={cfg.target_labels}: train_on=target trains on all of them; leave one out")
         domains = domains.with_target_labels(cfg.target_labels, cfg.target_label_share, cfg.seed)
     sealed = domains.test
     if sealed is None and make(cfg.selection).uses_target_labels:
@@ -86,14 +82,9 @@ def read_problem(cfg: DictConfig) -> Problem:
         name = get_method(AUTO)([*domains.source_train, *domains.source_dev])
         task_config = OmegaConf.load(str(files("domadapt.conf") / "task" / f"{name}.yaml"))
     task: Task = make(task_config)
-    domains = replace(
-        domains,
-        source_train=task.usable(domains.source_train, domains.warnings),
-        source_dev=task.usable(domains.source_dev, domains.warnings),
-        source_test=task.usable(domains.source_test, domains.warnings),
-        test=None,
-        ceiling=None,
-    )
+    names = ("source_train", "source_dev", "source_test")
+    usable: dict[str, Any] = {name: task.usable(getattr(domains, name), domains.warnings) for name in names}
+    domains = replace(domains, **usable, test=None, ceiling=None)
     task.learn_labels([*domains.source_train, *domains.source_dev])
     task.check_texts((t.text for t in domains.unlabelled.texts), f"the target, {domains.target}")
     if sealed is not None:  # what is wrong with it is told before training, not after it
@@ -154,16 +145,13 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
 def _refuse_misfits(cfg: DictConfig, encoder: Any, methods: Mapping[str, Method]) -> None:
     """Refuse what the backbone can't do, and a control of nothing."""
     if cfg.max_pieces > encoder.longest:
-        raise ValueError(
-            f"max_pieces={cfg.max_pieces}: expected 3 to {encoder.longest}, the longest that {cfg.backbone.name} reads"
-        )
+        raise ValueError(f"max_pieces={cfg.max_pieces}: expected 3 to {encoder.longest}, as {cfg.backbone.name} reads")
     if methods and not encoder.takes_methods:
         raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is the bar without them")
     if cfg.control and not any(TREES & m.reads for m in methods.values()):
-        raise ValueError(
-            f"control={next(iter(cfg.control))}: no method of this run reads parses, so there is nothing to control; "
-            f"add one (injection=lisa, injection=gnn) or leave the control out"
-        )
+        why = "no method of this run reads parses, so there is nothing to control"
+        fix = "add one (injection=lisa, injection=gnn) or leave the control out"
+        raise ValueError(f"control={next(iter(cfg.control))}: {why}; {fix}")
 
 
 def _check_parser(session: Session, parser: Any) -> None:
@@ -173,15 +161,11 @@ def _check_parser(session: Session, parser: Any) -> None:
     if session.augments and needed and not getattr(parser, "takes_new_text", True):
         names = ", ".join(name for name, method in session.methods.items() if method.augments)
         raise ValueError(
-            f"{names}: writes new text every epoch, and {parser.name} knows only texts that were parsed before; take "
-            f"parser=shipped"
+            f"{names}: writes new text every epoch, and {parser.name} knows only texts parsed before; parser=shipped"
         )
     if session.parses_at_prediction and getattr(parser, "file_alone", False):
-        log.warning(
-            "%s: this model reads parses when it predicts, and so labels no text that is not in that file; take "
-            "parser=shipped for one that is to be handed over",
-            parser.path,
-        )
+        why = "this model reads parses when it predicts, and so labels no text that is not in that file"
+        log.warning("%s: %s; take parser=shipped for one that is to be handed over", parser.path, why)
 
 
 def parse_cache(cfg: DictConfig, domains: Domains) -> Any:
@@ -220,9 +204,7 @@ def make_rules(cfg: DictConfig) -> PathRules | None:
     given = [f"{group}={'+'.join(map(str, cfg[group]))}" for group in groups if cfg[group]]
     given += [f"train_on={cfg.train_on}"] * (cfg.train_on != "source")
     if given:
-        raise ValueError(
-            f"floor={names[0]}: rules in place of a network, learnt from the source; leave out {' and '.join(given)}"
-        )
+        raise ValueError(f"floor={names[0]}: rules in place of a network; leave out {' and '.join(given)}")
     rules: PathRules = make(cfg.floor[names[0]])
     return rules
 
@@ -235,14 +217,11 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
         for name, config in (cfg[group] or {}).items():
             if not (isinstance(config, Mapping) and "_target_" in config):
                 raise ValueError(
-                    f"{group}.{name}={config}: expected a method's settings, its class as _target_ among them; choose "
-                    f"one by {group}=NAME, or see its yaml"
+                    f"{group}.{name}={config}: expected a method's settings, its class as _target_; choose {group}=NAME"
                 )
             method: Method = make(config)
             if name in methods or losses & method.weights.keys():
-                raise ValueError(
-                    f"{group}.{name}: another method has this name, or one of the losses {[*method.weights]}"
-                )
+                raise ValueError(f"{group}.{name}: another has this name, or one of the losses {[*method.weights]}")
             methods[str(name)] = method
             losses |= method.weights.keys()
     return methods

@@ -57,10 +57,8 @@ def score_warnings(
     dev = {line["epoch"]: float(line["source_dev"][task.headline]) for line in curve}
     best = max(dev, key=lambda one: dev[one])
     if dev[best] - dev[epoch] >= FELL:
-        yield (
-            f"on source dev the kept epoch {epoch} has {100 * dev[epoch]:.1f} {task.headline} and epoch {best} had "
-            f"{100 * dev[best]:.1f}: compare with selection=source_dev"
-        )
+        both = f"{100 * dev[epoch]:.1f} {task.headline} and epoch {best} had {100 * dev[best]:.1f}"
+        yield f"on source dev the kept epoch {epoch} has {both}: compare with selection=source_dev"
     if task.kind == "sequence":
         held, predicted = Counter(r.label for r in records), Counter(p.label for p in predictions)
         if missing := [repr(name) for name in task.labels if not held[name]]:
@@ -265,9 +263,8 @@ def _warnings(
     elif empty > ONE_CLASS * texts:
         yield CardWarning(f"{empty} of {texts} target texts have no span", look)
     if (steps := metrics.curve[-1].step) < FEW_STEPS:
-        yield CardWarning(
-            f"{steps} steps in all, few to learn from", _again(metrics, "trainer.min_steps", 3 * FEW_STEPS)
-        )
+        few = f"{steps} steps in all, few to learn from"
+        yield CardWarning(few, _again(metrics, "trainer.min_steps", 3 * FEW_STEPS))
     if (lost := session.truncation["target"].texts) > CUT * texts:
         cut_off = f"{lost} of {texts} target texts are longer than {session.max_pieces} pieces; their rest is not read"
         more = min(2 * session.max_pieces, session.encoder.longest)

@@ -29,19 +29,10 @@ FOLDERS = {
 
 
 def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
-    """Train, select and test one configuration; go on from the last checkpoint of a run that was killed.
+    """Train, select and test a composed ``train.yaml``; go on from the last checkpoint of a run that was killed.
 
-    Args:
-        cfg: a composed ``train.yaml``.
-        wait: if another process runs this cell, wait for its result. A benchmark's cells do not: their failures are
-            shown in its table, while one run that fails before anything was learnt leaves no folder.
-
-    Returns:
-        The content of the run folder's ``metrics.json``. A finished run is not repeated.
-
-    Raises:
-        ValueError: naming the setting or file, its value, what was expected and the fix.
-        Busy: another process runs this cell, and ``wait`` is False.
+    What ``metrics.json`` holds; a finished run is not repeated. If another process runs this cell, ``wait`` for its
+    result, or raise :class:`Busy`, as a benchmark does; its failures keep their folders, those of one run do not.
     """
     folder = run_folder(cfg)
     config = RunConfig(to_builtin(cfg), read_options(cfg), cell_key(cfg), folder, cfg)

@@ -1,7 +1,6 @@
 """Several processes train one cell: Lightning's strategies, and what the processes tell each other.
 
-A step's global batch is the one that a single process would have: each process, a rank, takes every world-th text of
-it. Rank 0 alone evaluates and writes.
+A step's global batch is that of a single process: each takes every world-th text. Rank 0 alone evaluates and writes.
 """
 
 import logging
@@ -38,15 +37,13 @@ class SafeCheckpointIO(CheckpointIO):
         return files.load(Path(path))
 
     def remove_checkpoint(self, path: Any) -> None:
-        """Delete a checkpoint."""
         Path(path).unlink(missing_ok=True)
 
 
 class Spawned(DDPStrategy):
     """Distributed data parallel in so many processes, which share this one's threads and are as quiet.
 
-    Spawned, not started by the command line anew, as Lightning's ``ddp`` does: that would start its whole sweep anew,
-    and is not there in a notebook.
+    Not started by the command line, as Lightning's ``ddp`` does: that would start its sweep anew; notebooks have none.
     """
 
     def __init__(self, processes: int) -> None:
@@ -131,10 +128,9 @@ def check_devices(options: TrainerOptions, device: torch.device) -> None:
         )
     known = options.strategy == "auto" or any(word in str(options.strategy) for word in ("spawn", "fork"))
     if options.devices > 1 and not known:
-        raise ValueError(
-            f"trainer.strategy={options.strategy}: starts the command line again in every process, and so a whole "
-            f"sweep; expected auto, or one of Lightning's that spawns or forks, such as ddp_spawn"
-        )
+        why = "starts the command line again in every process, and so a whole sweep"
+        expected = "expected auto, or one of Lightning's that spawns or forks, such as ddp_spawn"
+        raise ValueError(f"trainer.strategy={options.strategy}: {why}; {expected}")
 
 
 @contextmanager

@@ -114,12 +114,8 @@ class Epochs(Callback):
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
         """Say how far it is."""
         if trainer.is_global_zero:
-            self.status.note(
-                epoch=trainer.current_epoch + 1,
-                epochs=trainer.max_epochs,
-                step=trainer.global_step,
-                steps=int(trainer.estimated_stepping_batches),
-            )
+            at, steps = trainer.global_step, int(trainer.estimated_stepping_batches)
+            self.status.note(epoch=trainer.current_epoch + 1, epochs=trainer.max_epochs, step=at, steps=steps)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Score, keep what was scored, and write the checkpoint, in this order: a kill in between repeats the epoch."""
@@ -128,8 +124,7 @@ class Epochs(Callback):
         epoch = trainer.current_epoch + 1
         if not math.isfinite(losses["total"]):
             raise ValueError(
-                f"the loss is {losses['total']} in epoch {epoch} ({losses}); "
-                f"lower trainer.learning_rate, or the weight of the loss that grew"
+                f"the loss is {losses['total']} in epoch {epoch} ({losses}); lower trainer.learning_rate or its weight"
             )
         self.session.readings.forget()
         with final_weights(self.session):
@@ -202,16 +197,13 @@ class Epochs(Callback):
     def keep(self, epoch: int, weights: dict[str, Any] | None = None) -> None:
         """Keep the weights of a scored epoch, the present ones unless others are given, if there is a use for them.
 
-        Every epoch's are written at once: in memory twenty of a large backbone would be many gigabytes. The best one's
-        alone wait for the next checkpoint.
+        Every epoch's are written at once, for memory's sake; the best one's alone wait for the next checkpoint.
         """
         if not self.all_weights and epoch not in self.kept():
             return
-        weights = weights or {
-            "encoder": self.session.encoder.state_dict(),
-            "methods": {name: method.state_dict() for name, method in self.session.methods.items()},
-            "memory": self._memory(),
-        }
+        if not weights:
+            methods = {name: method.state_dict() for name, method in self.session.methods.items()}
+            weights = {"encoder": self.session.encoder.state_dict(), "methods": methods, "memory": self._memory()}
         if self.all_weights:
             self._write(epoch, weights)
         else:
@@ -236,15 +228,10 @@ class Epochs(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """For the checkpoint: the curve, and the state of every process's random generators."""
-        return {
-            "key": self.key,
-            "curve": json.dumps(self.curve),
-            "random": of_all_ranks(random_state()),
-            "memory": self._memory(),
-        }
+        random = of_all_ranks(random_state())
+        return {"key": self.key, "curve": json.dumps(self.curve), "random": random, "memory": self._memory()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """From the checkpoint."""
         self.curve, self.random = json.loads(state_dict["curve"]), state_dict["random"]
         for name, method in self.session.methods.items():
             method.recall(state_dict["memory"][name])

@@ -47,11 +47,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.task, self.overrides, self.seed, self.folder = task, overrides, seed, folder
 
     def fit(self, X: Iterable[str], y: Iterable[Any], target: Iterable[str] | None = None) -> "DomainAdapter":
-        """Train one run; ``target`` are texts of the target domain, without labels.
-
-        Raises:
-            ValueError: as of :func:`domadapt.train`, or the arguments do not fit each other.
-        """
+        """Train one run; ``target`` are texts of the target domain, without labels."""
         if target is None:
             raise ValueError("target=None: give texts of the domain that the model is for, as fit(X, y, target=texts)")
         texts, given = list(X), list(y)

@@ -28,7 +28,6 @@ class Bar(TQDMProgressBar):
     def get_metrics(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule
     ) -> dict[str, int | str | float | dict[str, float]]:
-        """What stands beside the bar."""
         assert isinstance(pl_module, AdaptationModule)
         return {**pl_module.shown}
 
@@ -36,16 +35,9 @@ class Bar(TQDMProgressBar):
 def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logger | None) -> None:
     """Train, from the last checkpoint of an earlier attempt at the same cell if there is one."""
     passes = options.passes(-(-len(session.source) // options.batch_size))
-    loader = StepLoader(
-        session.source,
-        session.target or None,
-        session.collator,
-        options.batch_size,
-        options.target_batch_size,
-        session.seed,
-        session.augmented if session.augments else None,
-        passes,
-    )
+    sizes = options.batch_size, options.target_batch_size
+    augment = session.augmented if session.augments else None
+    loader = StepLoader(session.source, session.target or None, session.collator, *sizes, session.seed, augment, passes)
     steps = len(loader) * options.epochs
     _tell(session, options, passes, steps)
     module = AdaptationModule(session, options, steps)
@@ -84,10 +76,8 @@ def _tell(session: Session, options: TrainerOptions, passes: int, steps: int) ->
         )
     for name, method in session.methods.items():
         if session.task.kind in method.tasks and method.first_epoch >= options.epochs:
-            log.warning(
-                "%s: it begins after epoch %d, and there are %d (trainer.epochs), so it does nothing",
-                *(name, method.first_epoch, options.epochs),
-            )
+            why = f"it begins after epoch {method.first_epoch}, and there are {options.epochs} (trainer.epochs)"
+            log.warning("%s: %s, so it does nothing", name, why)
 
 
 def met_pieces(session: Session) -> set[int]:

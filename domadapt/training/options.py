@@ -12,13 +12,8 @@ from domadapt.config.resolvers import own_files
 
 # Whole numbers and the least of each, then ranges of others.
 WHOLE = dict.fromkeys(("epochs", "batch_size", "target_batch_size", "evaluation_batch_size", "validation_texts"), 1)
-RANGES = {
-    "learning_rate": (0, 1),
-    "weight_decay": (0, 1),
-    "warmup": (0, 1),
-    "gradient_clip": (1e-9, 1e9),
-    "checkpoint_seconds": (0, 1e9),
-}
+RANGES: dict[str, tuple[float, float]] = dict.fromkeys(("learning_rate", "weight_decay", "warmup"), (0, 1))
+RANGES |= {"gradient_clip": (1e-9, 1e9), "checkpoint_seconds": (0, 1e9)}
 CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
 MIN_STEPS = 300  # of training on a user's own files, unless told
 SMALL = 2**20  # bytes of a user's files

@@ -121,14 +121,10 @@ def settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
 def summary(config: RunConfig, domains: Domains, task: Task, session: Session | None = None) -> dict[str, Any]:
     """What metrics.json says of a run besides its scores: what was run, and on what; no session, no network."""
     labels, values = domains.target_labels, config.values
-    counts: dict[str, Any] = {
-        "source_train": len(domains.source_train),
-        "source_dev": len(domains.source_dev),
-        "target_unlabelled": len(domains.unlabelled.texts),
-        "target_labels": labels,
-        "target_labels_checksum": domains.labels_checksum(labels) if labels else None,
-        "warnings": dict(domains.warnings),
-    }
+    counts: dict[str, Any] = {"source_train": len(domains.source_train), "source_dev": len(domains.source_dev)}
+    counts |= {"target_unlabelled": len(domains.unlabelled.texts), "target_labels": labels}
+    counts["target_labels_checksum"] = domains.labels_checksum(labels) if labels else None
+    counts["warnings"] = dict(domains.warnings)
     device, precision = torch.device("cpu"), "32"
     if session is not None:
         device, precision = session.device, session.precision

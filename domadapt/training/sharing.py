@@ -45,9 +45,8 @@ class SharedNetwork:
         self.key = None if read else name
         asked = config.values["paths"]["share_networks"]
         self.shared = ((config.pairs or 0) > 1 and not read) if asked is None else bool(asked)
-        self._files = [
-            session.cache / f"network-{name}-epoch={epoch}.safetensors" for epoch in range(1, config.options.epochs + 1)
-        ]
+        names = (f"network-{name}-epoch={epoch}.safetensors" for epoch in range(1, config.options.epochs + 1))
+        self._files = [session.cache / one for one in names]
 
     def once(self) -> AbstractContextManager[None]:
         """Hold it: another run that asks for the same network waits for this one's."""

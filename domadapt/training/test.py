@@ -100,11 +100,9 @@ def scores_on_test(
     clean = [(r, p) for r, p in zip(records, predictions, strict=True) if identity(r.text) not in seen]
     lines = [json.dumps(_row(r, p), ensure_ascii=False) for r, p in zip(records, predictions, strict=True)]
     write_atomic(folder / "predictions.jsonl", "".join(line + "\n" for line in lines))
-    return {
-        "target_test": scores,
-        "target_test_clean": task.score([r for r, _ in clean], [p for _, p in clean]) if clean else None,
-        "target_test_sizes": {"all": len(records), "clean": len(clean)},
-    }
+    fair = task.score([r for r, _ in clean], [p for _, p in clean]) if clean else None
+    sizes = {"all": len(records), "clean": len(clean)}
+    return {"target_test": scores, "target_test_clean": fair, "target_test_sizes": sizes}
 
 
 def _examples(session: Session, records: tuple[Record, ...], part: str) -> Any:

@@ -63,8 +63,7 @@ def refuse_overwriting(output: Path | str | None, inputs: Iterable[Path], settin
 def replace_atomic(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` make a file beside ``path``, then put it in its place by rename; its folder is made if absent.
 
-    What a link points to is replaced, not the link; a device or a pipe is written to as it is. Where it could not be
-    written, what was there is still there.
+    What a link points to is replaced; a device or a pipe is written to. Where that fails, what was there still is.
     """
     with _naming_if_full(path):
         if path.exists() and not path.is_file() and not path.is_dir():

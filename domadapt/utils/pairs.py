@@ -52,8 +52,6 @@ def are_pairs(texts: Iterable[str], which: str) -> bool:
     """
     counts = [len(parts(text)) == 2 for text in texts]
     if 0 < (pairs := sum(counts)) < len(counts):
-        raise ValueError(
-            f"{which}: {pairs} of {len(counts)} texts are pairs; expected all or none; a second text is given as "
-            f"text_pair, or behind '{BETWEEN}' on the same line"
-        )
+        fix = f"a second text is given as text_pair, or behind '{BETWEEN}' on the same line"
+        raise ValueError(f"{which}: {pairs} of {len(counts)} texts are pairs; expected all or none; {fix}")
     return pairs > 0

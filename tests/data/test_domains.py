@@ -194,7 +194,7 @@ def test_they_are_never_of_the_test(tmp_path: Path) -> None:
         (["target_labels=few"], "target_labels='few': expected a whole number from 0, or all"),
         (["target_labels=1", "target_label_share=1.0"], "target_label_share=1.0: expected a number"),
         (["target_labels=1", "data.target.train_path=null"], "there is no labelled training data for 'target'; give"),
-        (["target_labels=1", "train_on=target"], "train_on=target trains on all of them; leave one of the two out"),
+        (["target_labels=1", "train_on=target"], "train_on=target trains on all of them; leave one out"),
     ],
 )
 def test_what_can_not_be_given_is_told(tmp_path: Path, own: list[str], told: str) -> None:

@@ -192,5 +192,5 @@ def test_opinion_words_are_told_by_relations_where_only_terms_are_annotated() ->
 def test_a_source_without_terms_is_refused() -> None:
     session = setting_of(tiny_encoder(), method := OpinionPaths(10, 3, 8, 1.0), texts=TEXTS)
     assert session.source
-    with pytest.raises(ValueError, match=r"^OpinionPaths: expected spans that are mostly nouns.*leave the method out$"):
+    with pytest.raises(ValueError, match=r"^OpinionPaths: expected spans that are mostly nouns.*leave it out$"):
         method.prepare()

@@ -226,7 +226,7 @@ def test_kinds_of_errors_by_hand(make_run: Any, row: Any) -> None:
 
 def test_audits_beside_the_runs(tmp_path: Path) -> None:
     assert read_audits([tmp_path], None) == Audits()
-    for given, message in (("none.json", "audit="), (".", r"no audit\.json in that folder")):
+    for given, message in (("none.json", "audit="), (".", r"no audit\.json in it")):
         with pytest.raises(ValueError, match=message):
             read_audits([], tmp_path / given)
     finding = Finding("duplicates", "severe", 0.5, "Half of the test is in training <b>.", {}, ("a\u202eb",))

@@ -126,7 +126,7 @@ def test_runs_on_different_test_sets_are_not_paired_by_item(tmp_path: Path) -> N
     runs = [run(tmp_path, rows, span_scores(rows)), run(tmp_path, other, span_scores(other), "lisa", "adapted")]
     found = compare(grouped(runs))
     assert found.cell(PAIR, "lisa").baseline.elsewhere.p is None
-    assert "2 different test sets" in found.messages[0]
+    assert "2 test sets" in found.messages[0]
 
 
 def test_order_of_items_and_of_methods_does_not_matter(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_gap_hidden_by_two_intervals_is_shown_by_pairs(tmp_path: Path) -> None
         ),
         (
             {"source_only": (0.4,), "lisa": (0.5,), "in_domain": (0.405,)},
-            "in_domain − source_only is 0.5 points, too few for a share of them: fewer than 3",
+            "in_domain − source_only is 0.5 points, too few for a share: fewer than 3",
         ),
     ],
 )

@@ -116,7 +116,7 @@ def test_what_a_layer_gives_out_is_kept(tmp_path: Path, kind: str) -> None:
     torch.testing.assert_close(output.kept["layer/0"], plain.hidden_states[1], atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(output.kept["layer/1"], plain.last_hidden_state, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(output.states, 2 * output.kept["layer/1"])
-    with pytest.raises(ValueError, match="layer -3: .* has layers 0 to 1, or from the last one -1 to -2"):
+    with pytest.raises(ValueError, match="layer -3: .* has layers 0 to 1, or from the last -1 to -2"):
         encoder.keep_layer(-3)
 
 

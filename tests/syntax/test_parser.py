@@ -181,7 +181,7 @@ BAD_TREES = {  # by what is wrong: what is replaced in the good file, and the li
     "negative head": (("\t4\tcop", "\t-1\tcop"), "word 3 has HEAD '-1', expected 0 to 5"),
     "no head": (("\t4\tcop", "\t_\tcop"), "word 3 has HEAD '_', expected 0 to 5"),
     "digit of another kind": (("\t4\tcop", "\t²\tcop"), "word 3 has HEAD '²', expected 0 to 5"),
-    "numbers with a gap": (("\n5\t.", "\n6\t."), "word '.' has ID 6, expected 5: a sentence's words are 1, 2"),
+    "numbers with a gap": (("\n5\t.", "\n6\t."), "word '.' has ID 6, expected 5: words are 1, 2"),
     "no number": (("\n5\t.", "\n²\t."), "ID '²', expected such as 1, 1-2 or 1.1"),
     "a word left out": (("3\tis\t_\tAUX\tVBZ\t_\t4\tcop\t_\t_\n", ""), "word 'sharp' has ID 4, expected 3"),
     "text in no word": (("text = The", "text = All The"), "'All' before word 1 'The' is in '# text' and in no word"),

@@ -6,8 +6,7 @@ From a share of training on, after each step k with weights :math:`w_k`,
 
 with a decay :math:`\alpha` an exponential moving average that begins as a plain mean, without one the uniform mean of
 SWA (Izmailov et al. 2018, https://arxiv.org/abs/1803.05407; under domain shift SWAD, Cha et al. 2021,
-https://arxiv.org/abs/2102.08604). What an injection folds into the encoder stays, and what methods learn on top of it
-is as in the last step.
+https://arxiv.org/abs/2102.08604). What an injection folds into the encoder stays; what methods add is the last step's.
 
 Costs a copy of the weights and an addition a step. It takes away the noise of the last steps, no shift: it fails where
 the rate has decayed to nothing, or where averaging begins before training has settled.

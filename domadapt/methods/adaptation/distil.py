@@ -36,10 +36,8 @@ class Distillation(Method):
         in_range("distil.texts", texts, 1)
         in_range("distil.batch_size", batch_size, 1)
         if isinstance(teachers, str) or not teachers:
-            raise ValueError(
-                f"distil.teachers={teachers!r}: expected folders of finished runs, such as "
-                f"adaptation.distil.teachers=[runs/a,runs/b]"
-            )
+            example = "adaptation.distil.teachers=[runs/a,runs/b]"
+            raise ValueError(f"distil.teachers={teachers!r}: expected folders of finished runs, such as {example}")
         self.teachers, self.temperature = [str(teacher) for teacher in teachers], temperature
         self.texts, self.batch_size = texts, batch_size
         self.labels: dict[str, Tensor] = {}  # by text: (words, classes) or (1, classes); zeros for words unread
@@ -56,10 +54,8 @@ class Distillation(Method):
             with undisturbed():
                 task, logits = session.saved_runs.label(run, texts, self.batch_size, *where)
             if (task.kind, sorted(task.labels)) != (session.task.kind, sorted(session.task.labels)):
-                raise ValueError(
-                    f"distil.teachers: {run} tells {', '.join(task.labels)}; expected the labels of this run, "
-                    f"{', '.join(session.task.labels)}"
-                )
+                told, wanted = (", ".join(one.labels) for one in (task, session.task))
+                raise ValueError(f"distil.teachers: {run} tells {told}; expected the labels of this run, {wanted}")
             order = [task.labels.index(label) for label in session.task.labels]
             shares = [(rows[:, order] / self.temperature).softmax(-1) / len(self.teachers) for rows in logits]
             total = [a + b for a, b in zip(total, shares, strict=True)] if total else shares

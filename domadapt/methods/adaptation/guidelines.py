@@ -45,17 +45,13 @@ class Guidelines(Method):
         labels, kinds = self.session.task.labels, term_kinds(self.session)
         self.terms = [place for place, label in enumerate(labels) if label[2:] in kinds]
         if self.terms_need_opinion and len(self.terms) + 1 == len(labels):
-            raise ValueError(
-                f"guidelines.terms_need_opinion=true: expected a span type of opinions beside the terms "
-                f"({', '.join(sorted(kinds))}), which the source has not; leave it null"
-            )
+            expected = f"expected a span type of opinions beside the terms ({', '.join(sorted(kinds))})"
+            raise ValueError(f"guidelines.terms_need_opinion=true: {expected}, which the source has not; leave it null")
         return {"guidelines/not_terms": sorted(self.not_terms)[:50]}
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``barred``: (nodes,) True for words that are in no term."""
-        words = [
-            example.word(place).lower() in self.not_terms for example in examples for place in range(len(example.words))
-        ]
+        words = [e.word(place).lower() in self.not_terms for e in examples for place in range(len(e.words))]
         return {"barred": torch.tensor(words, dtype=torch.bool)}
 
     def transform(self, output: Output, batch: Batch) -> Output:

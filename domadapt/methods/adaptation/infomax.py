@@ -6,8 +6,7 @@ With probabilities :math:`p_i` of the target's texts, or of its words that could
 .. math:: L = \frac1n \sum_i H(p_i) \; - \; H(\bar p) \cdot 1[H(\bar p) < \rho \ln C],
 
 after Gomes et al. 2010 and SHOT (Liang et al. 2020, https://arxiv.org/abs/2002.08546); the threshold is that of FMIM
-(Chen & Wan 2022, https://arxiv.org/abs/2201.12549), for classes need not be equally frequent. B and I of one type
-count as one class.
+(Chen & Wan 2022, https://arxiv.org/abs/2201.12549), for classes need not be as frequent. B and I of a type are one.
 
 Costs a pass over a target batch a step. Fails where the source's boundary runs through the target's clusters, for it
 makes errors sure, early if its weight is large; and where the target's classes are less even than :math:`\rho` asks.

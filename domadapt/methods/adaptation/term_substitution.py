@@ -81,12 +81,9 @@ class TermSubstitution(Method):
         self, sentence_share: float, term_probability: float, noun_probability: float, belief: bool, pairs: bool
     ) -> None:
         super().__init__()
-        for name, value in (
-            ("sentence_share", sentence_share),
-            ("term_probability", term_probability),
-            ("noun_probability", noun_probability),
-        ):
-            in_range(f"term_substitution.{name}", value, 0.0, 1.0)
+        in_range("term_substitution.sentence_share", sentence_share, 0.0, 1.0)
+        in_range("term_substitution.term_probability", term_probability, 0.0, 1.0)
+        in_range("term_substitution.noun_probability", noun_probability, 0.0, 1.0)
         one_of("term_substitution.belief", belief, True, False)
         one_of("term_substitution.pairs", pairs, True, False)
         self.sentence_share, self.belief, self.pairs = sentence_share, belief, pairs
@@ -118,11 +115,9 @@ class TermSubstitution(Method):
         self.places = {r.id: [] if nothing else places(r, p, self.kinds, telling) for r, p in both}
         self._fill()
         every = [place for some in self.places.values() for place in some]
-        return {
-            "term_substitution/phrases": len(self.phrases),
-            "term_substitution/terms": sum(place.term for place in every),
-            "term_substitution/others": sum(not place.term for place in every),
-        }
+        terms = sum(place.term for place in every)
+        counts = {"phrases": len(self.phrases), "terms": terms, "others": len(every) - terms}
+        return {f"term_substitution/{name}": count for name, count in counts.items()}
 
     def _fill(self) -> None:
         """Pools to draw from, by what the network believes now."""
@@ -166,10 +161,8 @@ class TermSubstitution(Method):
         if not (self.belief and self.kinds and self.phrases) or epoch + 1 == self.session.epochs:
             return
         own = [i for i, label in enumerate(self.session.task.labels) if label[2:] in self.kinds]
-        words = {
-            text: dict(zip(numbers, rows[:, own].exp().sum(1).tolist(), strict=True))
-            for text, (numbers, rows) in self.session.readings.now().items()
-        }
+        read = {text: (one.words, one.rows[:, own].exp().sum(1)) for text, one in self.session.readings.now().items()}
+        words = {text: dict(zip(numbers, sums.tolist(), strict=True)) for text, (numbers, sums) in read.items()}
         self.q = believed(self.phrases, self.uses, words)
         self._fill()
 
@@ -304,10 +297,8 @@ def telling_nouns(records: Sequence[Record], parses: Sequence[Parse]) -> frozens
     every = sum(by_class.values(), Counter[str]())
 
     def tells(counts: Counter[str]) -> bool:
-        return any(
-            count / counts.total() - (share := every[label] / every.total()) > TELLING * (1 - share)
-            for label, count in counts.items()
-        )
+        shares = [(count / counts.total(), every[label] / every.total()) for label, count in counts.items()]
+        return any(own - share > TELLING * (1 - share) for own, share in shares)
 
     return frozenset(noun for noun, counts in by_class.items() if counts.total() >= MET and tells(counts))
 

@@ -6,8 +6,7 @@ piece of a word attends to the first pieces S(i) of the words that it is so rela
 
 .. math:: L_h = -\frac1{|P|} \sum_{i \in P} \log \sum_{j \in S(i)} A^h_{ij},
 
-on source and target text; the loss is the mean over heads. There are no parameters: queries and keys learn, and a stock
-model is left.
+on source and target text; the loss is the mean over heads. Only queries and keys learn, and a stock model is left.
 
 A is read before dropout where attention can be replaced. Other models, such as DeBERTa, return theirs, in training
 after dropout: of what it has taken nothing is learned in that step.
@@ -42,7 +41,8 @@ DIRECTIONS = (TO_HEAD, TO_DEPENDENT)
 log = logging.getLogger(__name__)
 ANY = (PREVIOUS, SELF)  # the one relation of a control's trees
 MEASURED, BATCH = 512, 8  # source texts in which heads are compared; a batch, of which all heads' scores are held
-Row = dict[str, Any]  # layer, head, relation, direction
+KEYS = ("layer", "head", "relation", "direction")
+Row = dict[str, Any]  # of these
 
 
 class AttentionSupervision(Method):
@@ -90,24 +90,20 @@ class AttentionSupervision(Method):
         taken = self.session.encoder.own_scores
         if not self.auto:
             for layer, head in sorted({(row["layer"], row["head"]) for row in self.heads} & taken):
-                raise ValueError(
-                    f"attention_supervision.heads: layer {layer}, head {head} is another injection's (lisa's), which "
-                    "does not look at what is supervised here; give one of them another head"
-                )
+                why = "which does not look at what is supervised here; give one of them another head"
+                place = f"layer {layer}, head {head} is another injection's (lisa's)"
+                raise ValueError(f"attention_supervision.heads: {place}, {why}")
             return {}
         affinity = self.affinity()
         for layer, head in taken:
             affinity[:, layer, head] = -1.0
         best = best_heads(affinity, [relation for relation, _ in self.kinds])
-        self.heads = [
-            {"layer": layer, "head": head, "relation": self.kinds[kind][0], "direction": self.kinds[kind][1]}
-            for kind, layer, head in best
-        ]
+        found = [(layer, head, *self.kinds[kind]) for kind, layer, head in best]
+        self.heads = [dict(zip(KEYS, one, strict=True)) for one in found]
         if not self.heads:
-            raise ValueError(
-                f"attention_supervision.relations={[*dict.fromkeys(r for r, _ in self.kinds)]}: none of them is in the "
-                f"parses of the source texts; choose others, or give heads"
-            )
+            given = [*dict.fromkeys(relation for relation, _ in self.kinds)]
+            why = "none of them is in the parses of the source texts; choose others, or give heads"
+            raise ValueError(f"attention_supervision.relations={given}: {why}")
         shares = [float(affinity[place]) for place in best]
         return {"attention_supervision/heads": self.heads, "attention_supervision/affinity": shares}
 
@@ -163,13 +159,12 @@ def read_heads(name: str, rows: Any) -> list[Row]:
     Traceback (most recent call last):
     ValueError: heads[0].direction='on': expected to_head or to_dependent
     """
-    keys = ("layer", "head", "relation", "direction")
     if not isinstance(rows, list) or not rows:
-        raise ValueError(f"{name}={rows!r}: expected a list of {{{', '.join(f'{key}: ...' for key in keys)}}}")
+        raise ValueError(f"{name}={rows!r}: expected a list of {{{', '.join(f'{key}: ...' for key in KEYS)}}}")
     for place, row in enumerate(rows):
         where = f"{name}[{place}]"
-        if not isinstance(row, dict) or {*row} != {*keys}:
-            raise ValueError(f"{where}={row!r}: expected {', '.join(keys)}")
+        if not isinstance(row, dict) or {*row} != {*KEYS}:
+            raise ValueError(f"{where}={row!r}: expected {', '.join(KEYS)}")
         in_range(f"{where}.layer", row["layer"], 0)
         in_range(f"{where}.head", row["head"], 0)
         one_of(f"{where}.direction", row["direction"], *DIRECTIONS)

@@ -1,8 +1,7 @@
 r"""A graph network over the parse supervises the encoder during training and is dropped at prediction.
 
 Each word has two views: :math:`h_i`, the mean of its piece states, and what a graph network says of it from its
-neighbours in the dependency tree. A random share M of a batch's words is masked: a learned vector stands for
-:math:`W h_i`, so that
+neighbours in the dependency tree. Of a random share M of words, a learned vector stands for :math:`W h_i`, so that
 
 .. math:: z_i = \mathrm{GNN}(\{W h_j\}_{j \notin M}, \text{tree})_i, \quad i \in M
 

@@ -9,8 +9,8 @@ and learns that each piece i attends to the first piece h(i) of its word's synta
 
 .. math:: L = -\frac1{|P|} \sum_{i \in P} \log A_{i h(i)}.
 
-U starts as the identity and b as zero: step 0 is the plain model. A piece without a head ([CLS], [SEP], whitespace, a
-head that was truncated away) attends freely.
+U starts as the identity and b as zero: step 0 is the plain model. A piece without a head, or whose head was cut off,
+attends freely.
 
 Where queries are a linear layer of their own and meet the keys as they are (BERT, RoBERTa, ELECTRA, DistilBERT and
 their like), U and b fold into it exactly, :math:`W' = U^\top W_q,\ b' = U^\top b_q + b`: a stock model is left.
@@ -62,7 +62,8 @@ class Lisa(Method):
         if self.projection and not self.training:  # U and b are in the weights by then
             return result
         head = self.head
-        scores = call.kept[SCORES] = call.scores(head, self._changed)
+        # Queries score keys by the biaffine form.
+        scores = call.kept[SCORES] = call.scores(head, lambda query: query @ self.bilinear.float() + self.bias.float())
         weights = scores.softmax(-1)
         if self.by_parser and call.batch.piece_heads is not None:
             weights = replace_by_tree(weights, call.batch.piece_heads)
@@ -70,10 +71,6 @@ class Lisa(Method):
         attended = weights.to(call.value.dtype) @ call.value[:, call.key_head(head)]
         # Not in place: the inner result is needed as it is for its own gradient.
         return torch.cat([result[:, :, :head], attended.unsqueeze(2), result[:, :, head + 1 :]], dim=2)
-
-    def _changed(self, query: Tensor) -> Tensor:
-        """(..., head width): queries that score keys by the biaffine form when they meet them."""
-        return query @ self.bilinear.float() + self.bias.float()
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """How little of the head's attention, before dropout, falls where the tree says."""

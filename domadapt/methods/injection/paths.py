@@ -1,8 +1,8 @@
 r"""Opinion words and what they are about are tied by the dependency path between them, on source and target text.
 
 The paths from opinions to aspects are nearly all shared between domains, the aspects are not. From the states of an
-opinion word i and of a word j near it in the tree, the encoder must tell by which of the source's K most telling paths,
-if any, i leads to j:
+opinion word i and of a word j near it in the tree, the encoder must tell by which of the source's K best paths, if any,
+i leads to j:
 
 .. math:: a_i = g(A h_i), \quad b_j = g(B h_j), \quad
           L = -\frac1{|P|} \sum_{(i,j) \in P} \log \mathrm{softmax}\big(W [a_i; b_j; a_i \circ b_j] + c\big)_{r_{ij}},
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.session import Session
-from domadapt.methods.terms import frequent_paths, leaning_words, noun_kinds, opinion_words, path_rules
+from domadapt.methods.terms import frequent_paths, leaning_words, needed_kinds, opinion_words, path_rules
 from domadapt.models.output import Output
 from domadapt.syntax.alignment import pool_words
 from domadapt.syntax.nouns import is_noun
@@ -58,22 +58,15 @@ class OpinionPaths(Method):
         task, records = self.session.task, self.session.domains.source_train
         parses = [example.parse for example in self.session.source if example.parse is not None]
         if task.kind == "token":
-            kinds = noun_kinds(records, parses)
-            if not kinds:
-                raise ValueError(
-                    f"{self.name}: expected spans that are mostly nouns, as terms are, and a parser that tags parts of "
-                    "speech; the source has none; leave the method out"
-                )
+            kinds = needed_kinds(self.name, records, parses)
             self.opinions = opinion_words(records, parses, kinds, LEAST, SHARE)
             rules = path_rules(records, parses, kinds, self.opinions, self.most, self.longest)
             paths, shown = [rule.path for rule in rules], [str(rule) for rule in rules]
         else:
             self.opinions = leaning_words(records, parses, task.labels)
             if not self.opinions:
-                raise ValueError(
-                    f"{self.name}: no adjective, verb or adverb of the source leans to a class; expected a parser that "
-                    "tags parts of speech as JJ, VB, RB; leave the method out"
-                )
+                fix = "expected a parser that tags parts of speech as JJ, VB, RB; leave the method out"
+                raise ValueError(f"{self.name}: no adjective, verb or adverb of the source leans to a class; {fix}")
             paths = frequent_paths(records, parses, self.opinions, self.most, self.longest)
             shown = [" ".join(path) for path in paths]
         self.numbers = {path: number for number, path in enumerate(paths, start=1)}
