@@ -66,7 +66,7 @@ def _locked(config: RunConfig, wait: bool, leave: bool) -> dict[str, Any]:
         clean(folder)
         status = Status(folder, config.key)
         if (metrics := read_results(folder, config.key)) is not None:  # by who held the lock, or was killed then
-            log.info("%s has been finished meanwhile", folder)
+            log.info("%s is finished: not run again (by another process, or before it was killed)", folder)
         else:
             set_aside(folder)
             try:

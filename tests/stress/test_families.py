@@ -19,7 +19,8 @@ from domadapt.methods.injection.lisa import Lisa
 from domadapt.methods.injection.paths import OpinionPaths
 from domadapt.methods.injection.relations import Relations
 from domadapt.methods.method import Method, Step
-from domadapt.training.build import build
+from domadapt.training.build import build, source_only
+from domadapt.training.cell import train as train_cell
 from domadapt.training.epochs import final_weights
 from tests.adaptation.test_objectives import WITH
 from tests.injection import test_lisa, test_reading
@@ -135,7 +136,11 @@ def test_a_family_whose_attention_can_not_be_replaced_is_adapted(tmp_path: Path)
     own = [session for name in WITH for session in of_yaml(f"adaptation={name}")[1:]]
     overrides = [*corpora(tmp_path), f"adaptation=[{','.join(WITH)}]", "adaptation.masked_lm.epochs=0", *own]
     overrides += [*of_family(tmp_path / "backbone", "deberta-v2"), f"paths.cache={tmp_path}/cache"]
-    session, _ = build(domadapt.compose("train", overrides))
+    cfg = domadapt.compose("train", [*overrides, "trainer.epochs=1", "trainer.min_steps=0"])
+    before = source_only(cfg)
+    assert before is not None  # which some of them learn from
+    train_cell(before)
+    session, _ = build(cfg)
     for method in session.methods.values():
         method.prepare()
         method.after_epoch(100)
