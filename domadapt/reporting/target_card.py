@@ -171,11 +171,9 @@ def _facts(card: TargetCard) -> Iterator[str]:
             yield f"Before adapting: {_and_before(before.expected, one)}"
         error = "" if one.usual_error is None else f" are usually off by {100 * one.usual_error:.1f} points; they"
         yield f"Such estimates, made without a label of the target,{error} are good for a level, not for choosing."
-    yield (
-        f"On {counted(card.dev_texts, 'held-out text')} of {card.source}: {_score(card)} {100 * card.source_dev:.1f} "
-        f"by {card.method} on {card.backbone}, seed {card.seed}, {card.steps:,} steps on "
-        f"{counted(card.source_texts, 'text')}."
-    )
+    run = f"seed {card.seed}, {card.steps:,} steps on {counted(card.source_texts, 'text')}"
+    score = f"{_score(card)} {100 * card.source_dev:.1f} by {card.method} on {card.backbone}"
+    yield f"On {counted(card.dev_texts, 'held-out text')} of {card.source}: {score}, {run}."
     if card.relabelled is not None:  # what adapting has changed, so that nobody is harmed in silence
         yield f"{card.relabelled:,} of {counted(card.texts, 'text')} have another label than before adapting."
 

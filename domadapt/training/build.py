@@ -188,10 +188,8 @@ def tree_readers(methods: Mapping[str, Method], task: Task) -> list[str]:
 def refuse_foreign_trees(readers: Sequence[str], domains: Domains, parser: str) -> None:
     """Refuse what reads trees of target text which an English pipeline would make of another language."""
     if readers and (message := foreign((text.text for text in domains.unlabelled.texts[:READ]), parser)):
-        raise ValueError(
-            f"{', '.join(readers)}: reads trees of {domains.target}, and {message}; or leave it out: "
-            "backbone=multilingual adaptation=self_training"
-        )
+        fix = "or leave it out: backbone=multilingual adaptation=self_training"
+        raise ValueError(f"{', '.join(readers)}: reads trees of {domains.target}, and {message}; {fix}")
 
 
 def make_rules(cfg: DictConfig) -> PathRules | None:
@@ -272,7 +270,5 @@ def _tell_truncation(session: Session) -> None:
         lost = session.truncation.get(part, Truncation())
         if lost.texts > MANY * len(examples):
             rest = f"{lost.words} words and their labels are" if session.task.kind == "token" else "their ends are"
-            log.warning(
-                "%s: %d of %d texts are longer than max_pieces=%d: %s not read; raise it, or give shorter texts",
-                *(part, lost.texts, len(examples), session.max_pieces, rest),
-            )
+            what = f"{lost.texts} of {len(examples)} texts are longer than max_pieces={session.max_pieces}"
+            log.warning("%s: %s: %s not read; raise it, or give shorter texts", part, what, rest)

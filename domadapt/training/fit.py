@@ -69,11 +69,9 @@ def fit(options: TrainerOptions, session: Session, epochs: Epochs, logger: Logge
 def _tell(session: Session, options: TrainerOptions, passes: int, steps: int) -> None:
     """Of small data, and of methods that will do nothing."""
     if passes > 1:
-        log.info(
-            "%d texts make %d steps an epoch, which are few: each of %d epochs goes over them %d times, %d steps in "
-            "all (trainer.min_steps=%d; 0 goes over them once)",
-            *(len(session.source), steps // options.epochs // passes, options.epochs, passes, steps, options.min_steps),
-        )
+        few = f"{len(session.source)} texts make {steps // options.epochs // passes} steps an epoch, which are few"
+        more = f"each of {options.epochs} epochs goes over them {passes} times, {steps} steps in all"
+        log.info("%s: %s (trainer.min_steps=%d; 0 goes over them once)", few, more, options.min_steps)
     for name, method in session.methods.items():
         if session.task.kind in method.tasks and method.first_epoch >= options.epochs:
             why = f"it begins after epoch {method.first_epoch}, and there are {options.epochs} (trainer.epochs)"
