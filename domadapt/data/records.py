@@ -88,8 +88,8 @@ Words = tuple[tuple[int, int], ...]
 class Span:
     """A typed stretch of a record's text, in characters, end exclusive.
 
-    ``confidence`` is a model's, where a model has found it: the mean probability of its words' tags. Spans are equal
-    whatever it is.
+    ``confidence`` (0 to 1) is a model's, where a model has found it: the mean probability of its words' tags, or what a
+    file says. Spans are equal whatever it is.
     """
 
     start: int
@@ -177,7 +177,7 @@ def bio_tags(words: Words, spans: Iterable[Span], warnings: Counter[str] | None 
     return tags
 
 
-FIELDS: Final = frozenset({"id", "domain", "text", "text_pair", "tokens", "label", "tags", "spans"})
+FIELDS: Final = frozenset({"id", "domain", "text", "text_pair", "tokens", "label", "tags", "spans", "confidence"})
 # Met in published corpora, not needed here. Any other field is counted: it may be a misspelt one of ours.
 KNOWN_EXTRAS: Final = frozenset(
     {"product", "rating", "text_detok", "dup_in_file", "perl_dev_splits", "pos", "title", "source", "date", "split"}
@@ -192,6 +192,7 @@ class Record:
 
     ``words`` are the character ranges of the owner's tokens, where the corpus came tokenised. ``spans`` is
     None where nobody annotated, and empty where somebody did and found nothing. ``where`` it was read is for errors.
+    ``confidence`` (0 to 1) is that of the label, where whoever wrote it says so.
     """
 
     id: str
@@ -201,6 +202,7 @@ class Record:
     label: str | None = None
     spans: tuple[Span, ...] | None = None
     where: Location | None = field(default=None, compare=False, repr=False)
+    confidence: float | None = field(default=None, compare=False, repr=False)
 
 
 def parse_record(
@@ -236,7 +238,8 @@ def parse_record(
     if "tokens" not in obj:
         text = _text(obj, where)
         spans = _spans_of_records(obj, text, where, counted) if labelled else None
-        return Record(identifier, domain, text, None, label, spans)
+        confidence = _confidence(obj, "confidence", where) if label is not None else None
+        return Record(identifier, domain, text, None, label, spans, confidence=confidence)
     if given := [name for name in ("text", "text_pair") if obj.get(name) is not None]:
         raise DataError(where, given[0], obj[given[0]], "text or tokens, not both", "drop one of the two")
     if labelled and obj.get("spans") is not None:
@@ -274,6 +277,16 @@ def _label(obj: Mapping[str, object], where: Location, counted: Counter[str]) ->
     if label != label.strip():
         counted["spaces around a label, dropped"] += 1
     return label.strip()
+
+
+def _confidence(obj: object, name: str, where: Location) -> float | None:
+    """How sure whoever wrote a label or a span says to be; None where nothing is said."""
+    value = obj.get("confidence") if isinstance(obj, Mapping) else None
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise DataError(where, name, value, "a number from 0 to 1", "write a probability, or leave it out")
+    return float(value)
 
 
 def _check_name(name: str, field: str, where: Location) -> None:
@@ -333,15 +346,17 @@ def _spans_of_records(
                 if isinstance(covered, str) and covered != text[start:end]:
                     fix = "count characters from 0, end exclusive, in this very text"
                     raise DataError(where, field, item, f"the text of its characters, {quoted(text[start:end])}", fix)
-                spans.append(Span(start, end, kind))
-            case {"text": str(quote), "type": str(kind), **others} if kind and quote and not others:  # as models write
+                spans.append(Span(start, end, kind, _confidence(item, f"{field} confidence", where)))
+            case {"text": str(quote), "type": str(kind), **others} if (
+                kind and quote and not others.keys() - {"confidence"}
+            ):
                 _check_name(kind, f"{field} type", where)
                 taken, whole = {span.start for span in spans}, rf"(?<!\w){re.escape(quote)}(?!\w)"
                 at = next((m.start() for m in re.finditer(whole, text) if m.start() not in taken), -1)
                 if at < 0:
                     counted["span whose text is not in the text, left out"] += 1
                 else:
-                    spans.append(Span(at, at + len(quote), kind))
+                    spans.append(Span(at, at + len(quote), kind, _confidence(item, f"{field} confidence", where)))
             case _:
                 fix = 'write {"start": 0, "end": 5, "type": "aspect"}'
                 raise DataError(where, field, item, "an object with start, end and type", fix)

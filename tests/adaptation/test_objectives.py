@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.data.readers import read
 from domadapt.methods.adaptation.averaging import Averaging
+from domadapt.methods.adaptation.external_labels import averaged
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel
 from domadapt.methods.adaptation.matching import SCALES, DomainAdversary, coral, mmd
@@ -241,10 +242,25 @@ def test_the_joint_loss_reads_target_text_only_and_is_none_without_a_joint_stage
     assert alone.losses(tiny_step(setting_of(tiny_encoder(), alone))) == {}
 
 
+@given(st.integers(0, 2**31), st.integers(1, 3))
+def test_files_are_averaged_as_a_loop_over_words_has_it(seed: int, files: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    network = torch.rand(5, 3, generator=generator).softmax(-1)
+    answers, sure = torch.randint(-1, 3, (files, 5), generator=generator), torch.rand(files, 5, generator=generator)
+    for i, row in enumerate(averaged(network, answers, sure).tolist()):
+        total, said = network[i].tolist(), 1
+        for f in range(files):
+            if (k := int(answers[f, i])) >= 0:
+                c, said = float(sure[f, i]), said + 1
+                total = [t + c * (j == k) + (1 - c) * float(network[i, j]) for j, t in enumerate(total)]
+        assert row == pytest.approx([t / said for t in total], abs=1e-5)
+
+
 def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> None:
     overrides = [*corpora(tmp_path), f"paths.cache={tmp_path}/cache", f"paths.runs={tmp_path}/runs"]
     texts = [record.text for record in read(tmp_path / "target.jsonl", domain="laptop", labelled=False).records]
-    lines = [{"text": text, "spans": [{"text": text.split()[-1].strip("."), "type": "aspect"}]} for text in texts[:8]]
+    lines = [{"text": text, "spans": [{"text": text.split()[-1].strip("."), "type": "aspect", "confidence": 0.5}]}
+             for text in texts[:8]]  # fmt: skip
     path = tmp_path / "llm.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {"text": "None of theirs.", "spans": []}]))
     given = ["adaptation=external_labels", f"adaptation.external_labels.path={path}"]

@@ -1,9 +1,10 @@
 r"""Labels of target texts that a large model, or anyone, wrote are learnt softly, for they may be wrong.
 
 A network that was trained on the source alone is one teacher, and each file is another. With :math:`p_{ik}` the
-network's probability of class k of word (or text) i, and F files of which :math:`n_{ik}` say k,
+network's probability of class k of word (or text) i, F files, :math:`y_{fik}` 1 where file f says k, and
+:math:`c_{fi}` its confidence (1 where the file says none),
 
-.. math:: q_{ik} = \frac{p_{ik} + n_{ik}}{1 + F}
+.. math:: q_{ik} = \frac{1}{1 + F} \Big(p_{ik} + \sum_f c_{fi}\, y_{fik} + (1 - c_{fi})\, p_{ik}\Big)
 
 is sharpened and learnt beside the source, with a cross entropy. No target label is read: what the files hold is an
 estimate like any other.
@@ -18,7 +19,7 @@ Fails where network and files err alike.
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,15 +66,18 @@ class ExternalLabels(Method):
         by_number = {example.index: example for example in session.target}
         self.examples = [by_number[number] for number in numbers]
         rows = [network[number] for number in numbers]
-        answers = torch.stack([
-            torch.cat([
-                labels[n][r.words] if n in labels else torch.full((len(r.words),), -1)
-                for n, r in zip(numbers, rows, strict=True)
+        answers, sure = (
+            torch.stack([
+                torch.cat([
+                    labels[n][part][r.words] if n in labels else torch.full((len(r.words),), nothing)
+                    for n, r in zip(numbers, rows, strict=True)
+                ])
+                for labels in files
             ])
-            for labels in files
-        ])  # fmt: skip
+            for part, nothing in ((0, -1), (1, 1.0))
+        )  # fmt: skip
         probabilities = torch.cat([text.rows for text in rows]).float().exp()
-        soft = averaged(probabilities, answers)
+        soft = averaged(probabilities, answers, sure)
         self.soft = list(soft.clamp(min=1e-9).log().split([len(text.rows) for text in rows]))
         result: dict[str, Any] = {"external_labels/texts": len(numbers)}
         for path, answer in zip(self.paths, answers, strict=True):
@@ -85,8 +89,8 @@ class ExternalLabels(Method):
         result["external_labels/disputed"] = self._disputed(probabilities.argmax(-1), answers[0], rows)
         return result
 
-    def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, Tensor]:
-        """Class ids of each word, or the class id, of each target text that a file labels, by the text's number."""
+    def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, tuple[Tensor, Tensor]]:
+        """Class ids of each word, or the class id, of each text that a file labels, and its confidences, by number."""
         session = self.session
         corpus = read(path, domain=session.domains.target)
         annotated = [r for r in corpus.records if r.spans is not None or r.label is not None]
@@ -104,8 +108,12 @@ class ExternalLabels(Method):
         targets = session.task.targets(placed, [example.words for example in examples], corpus.warnings)
         for message, count in sorted(corpus.warnings.items()):
             log.warning("%s: %s (%d times)", path, message, count)
-        classes = targets["word_tags"] if session.task.kind == "token" else targets["labels"]
-        return {example.index: torch.as_tensor(own).view(-1) for example, own in zip(examples, classes, strict=True)}
+        spans = session.task.kind == "token"
+        classes = targets["word_tags"] if spans else targets["labels"]
+        return {
+            example.index: (torch.as_tensor(own).view(-1), confidences(record, example.words if spans else None))
+            for example, record, own in zip(examples, placed, classes, strict=True)
+        }
 
     def _disputed(self, network: Tensor, file: Tensor, rows: Sequence[Any]) -> list[str]:
         """What the first file and the network call differently, most frequent first."""
@@ -139,12 +147,32 @@ def moved(record: Record, text: str) -> Record:
     return replace(record, text=text, spans=spans)
 
 
-def averaged(probabilities: Tensor, answers: Tensor) -> Tensor:
-    """Mean of the network's (rows, classes) probabilities and what files say: (files, rows) class ids, -1 for nothing.
+def confidences(record: Record, words: Iterable[Sequence[int]] | None) -> Tensor:
+    """How sure a file is of each word's tag or, without ``words``, of the text's label; 1 where it does not say.
 
-    >>> averaged(torch.tensor([[0.6, 0.4], [0.4, 0.6]]), torch.tensor([[0, -1], [1, -1]])).tolist()
-    [[0.5333333611488342, 0.46666666865348816], [0.4000000059604645, 0.6000000238418579]]
+    >>> from domadapt.data.records import Span
+    >>> confidences(Record("1", "laptop", "The fan", spans=(Span(4, 7, "aspect", 0.25),)), [(0, 3), (4, 7)]).tolist()
+    [1.0, 0.25]
     """
-    given = answers >= 0
-    votes = F.one_hot(answers.clamp(min=0), probabilities.shape[1]).float() * given.unsqueeze(-1)
-    return (probabilities + votes.sum(0)) / (1 + given.sum(0).unsqueeze(-1))
+    if words is None:
+        return torch.tensor([1.0 if record.confidence is None else record.confidence])
+    said = [span for span in record.spans or () if span.confidence is not None]
+    return torch.tensor([
+        next((span.confidence for span in said if start < span.end and span.start < end), 1.0) for start, end in words
+    ])  # fmt: skip
+
+
+def averaged(probabilities: Tensor, answers: Tensor, sure: Tensor) -> Tensor:
+    """Mean of the network's (rows, classes) probabilities and what files say.
+
+    ``answers`` are (files, rows) class ids, -1 for nothing; ``sure``, their confidences: the network decides what
+    a file is not sure of.
+
+    >>> network, answers = torch.tensor([[0.6, 0.4], [0.4, 0.6]]), torch.tensor([[0, -1], [1, -1]])
+    >>> averaged(network, answers, torch.tensor([[1.0, 1.0], [0.5, 1.0]])).tolist()
+    [[0.6333333253860474, 0.36666667461395264], [0.4000000059604645, 0.6000000238418579]]
+    """
+    given = (answers >= 0).unsqueeze(-1)
+    said = F.one_hot(answers.clamp(min=0), probabilities.shape[1]).float()
+    votes = torch.lerp(probabilities.expand_as(said), said, sure.unsqueeze(-1)) * given
+    return (probabilities + votes.sum(0)) / (1 + given.sum(0))
