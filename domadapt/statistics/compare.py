@@ -195,13 +195,16 @@ def _side(one: ScoredPair, method: MethodRuns, other: MethodRuns | None, reason:
 def _cell(compared: Sequence[Compared], over_pairs: bool) -> Cell:
     """A method on one pair, or over all those it was run on; Holm's correction is still to come."""
     method = compared[0][1]
-    means = [mean for one, own, _ in compared if (mean := one.mean(own))]
+    by_pair = {one.pair.name: mean for one, own, _ in compared if (mean := one.mean(own))}
+    means = list(by_pair.values())
     names = dict.fromkeys(name for *_, sides in compared for name in sides)
     by_name = [[sides[name] for *_, sides in compared if name in sides] for name in names]
     baseline, *controls = [_difference(method, sides, over_pairs) for sides in by_name]
     scores = dict.fromkeys(name for one, *_ in compared for name in score_names(one.pair))
     parts_of = {n: [parts(one, own, n) for one, own, _ in compared if n in score_names(one.pair)] for n in scores}
-    pairs, score = tuple(one.pair.name for one, *_ in compared), interval(mean_over_pairs(means)) if means else None
+    # A pair whose target test has no labels counts in no mean.
+    pairs = tuple(by_pair) or tuple(one.pair.name for one, *_ in compared)
+    score = interval(mean_over_pairs(means)) if means else None
     shares = tuple(share(name, found) for name, found in parts_of.items())
     return Cell(pairs, method.name, method.role, score, baseline, tuple(controls), shares)
 

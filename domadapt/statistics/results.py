@@ -83,7 +83,7 @@ class Share:
 class Cell:
     """One method, on one pair or over those it was run on."""
 
-    pairs: tuple[str, ...]
+    pairs: tuple[str, ...]  #: those with a score; where none has one, all
     method: str
     role: str
     score: Interval | None  #: headline on the target test; of methods run on different pairs not comparable

@@ -64,6 +64,16 @@ def test_who_has_nobody_to_be_compared_with_says_why(tmp_path: Path) -> None:
         found.cell(PAIR, "absent")
 
 
+def test_a_pair_without_target_labels_counts_in_no_mean(tmp_path: Path) -> None:
+    rows = span_rows(np.arange(60) % 2 > 0)
+    made = [("source_only", "source_only"), ("lisa", "adapted")]
+    runs = [run(tmp_path, rows, span_scores(rows), *names, seed=s) for names in made for s in (1, 2, 3)]
+    runs += [run(tmp_path, None, None, *names, seed=s, target="unlabelled") for names in made for s in (1, 2, 3)]
+    found = compare(grouped(runs))
+    assert [cell.pairs for cell in found.overall] == [(PAIR,)] * 2
+    assert found.cell("camera → unlabelled", "lisa").score is None
+
+
 def test_a_named_baseline(tmp_path: Path) -> None:
     found = compare(benchmark(tmp_path, {"lisa": 0.1, "gnn": 0.2}), baseline="lisa")
     assert found.cell(PAIR, "gnn").baseline.other == "lisa"
