@@ -346,7 +346,8 @@ def my_files(
     several = isinstance(source["path"], list) and names.total() > 1 and source.get("name") is None
     if several and (twice := [name for name, count in names.items() if count > 1]):
         raise ValueError(
-            f"data.source.path: two files are called {twice[0]}, and so would be their domains; rename one, or set name"
+            f"data.source.path: two files are called {twice[0]}, and so would be their domains; "
+            "rename one, or set data.source.name"
         )
     warnings: Counter[str] = Counter()
     name, domain = side_name(source, "source"), side_name(target, "target")
