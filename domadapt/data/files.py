@@ -365,10 +365,11 @@ def _span(item: Any) -> Any:
     if isinstance(item, dict):
         given = [next((item[name] for name in names if name in item), None) for names in ENDS]
         if None not in given:
-            text = {"text": item["text"]} if "text" in item else {}  # as predict writes it: compared with the offsets
-            return {**dict(zip(("start", "end", "type"), given, strict=True)), **text}
+            # As predict writes them: the text is compared with the offsets.
+            more = {name: item[name] for name in ("text", "confidence") if name in item}
+            return {**dict(zip(("start", "end", "type"), given, strict=True)), **more}
         if "text" in item and given[:2] == [None, None] and given[2] is not None:  # a quotation, as models write it
-            return {"text": item["text"], "type": given[2]}
+            return {"type": given[2], **{name: item[name] for name in ("text", "confidence") if name in item}}
     return item
 
 

@@ -183,6 +183,7 @@ KNOWN_EXTRAS: Final = frozenset(
     {"product", "rating", "text_detok", "dup_in_file", "perl_dev_splits", "pos", "title", "source", "date", "split"}
 )
 # What programs write for nothing, letter by letter: NONE and none are classes of published corpora.
+NO_PROBABILITY: Final = "confidence that is no number from 0 to 1, ignored"
 NO_LABEL: Final = frozenset({"NaN", "nan", "None", "null", "NULL", "<NA>", "#N/A"})
 
 
@@ -238,7 +239,7 @@ def parse_record(
     if "tokens" not in obj:
         text = _text(obj, where)
         spans = _spans_of_records(obj, text, where, counted) if labelled else None
-        confidence = _confidence(obj, "confidence", where) if label is not None else None
+        confidence = _confidence(obj, counted) if label is not None else None
         return Record(identifier, domain, text, None, label, spans, confidence=confidence)
     if given := [name for name in ("text", "text_pair") if obj.get(name) is not None]:
         raise DataError(where, given[0], obj[given[0]], "text or tokens, not both", "drop one of the two")
@@ -279,14 +280,19 @@ def _label(obj: Mapping[str, object], where: Location, counted: Counter[str]) ->
     return label.strip()
 
 
-def _confidence(obj: object, name: str, where: Location) -> float | None:
-    """How sure whoever wrote a label or a span says to be; None where nothing is said."""
+def _confidence(obj: object, counted: Counter[str]) -> float | None:
+    """How sure whoever wrote a label or a span says to be; None where nothing is said, or not as a probability."""
     value = obj.get("confidence") if isinstance(obj, Mapping) else None
-    if value is None:
+    if value is None or value == "":
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise DataError(where, name, value, "a number from 0 to 1", "write a probability, or leave it out")
-    return float(value)
+    try:
+        number = -1.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if 0 <= number <= 1:
+        return number
+    counted[NO_PROBABILITY] += 1
+    return None
 
 
 def _check_name(name: str, field: str, where: Location) -> None:
@@ -346,7 +352,7 @@ def _spans_of_records(
                 if isinstance(covered, str) and covered != text[start:end]:
                     fix = "count characters from 0, end exclusive, in this very text"
                     raise DataError(where, field, item, f"the text of its characters, {quoted(text[start:end])}", fix)
-                spans.append(Span(start, end, kind, _confidence(item, f"{field} confidence", where)))
+                spans.append(Span(start, end, kind, _confidence(item, counted)))
             case {"text": str(quote), "type": str(kind), **others} if (
                 kind and quote and not others.keys() - {"confidence"}
             ):
@@ -356,7 +362,7 @@ def _spans_of_records(
                 if at < 0:
                     counted["span whose text is not in the text, left out"] += 1
                 else:
-                    spans.append(Span(at, at + len(quote), kind, _confidence(item, f"{field} confidence", where)))
+                    spans.append(Span(at, at + len(quote), kind, _confidence(item, counted)))
             case _:
                 fix = 'write {"start": 0, "end": 5, "type": "aspect"}'
                 raise DataError(where, field, item, "an object with start, end and type", fix)

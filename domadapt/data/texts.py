@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domadapt.data.records import Record, Span
+from domadapt.data.records import Record
 
 # What the Penn Treebank writes for brackets and quotation marks, and typographers for quotation marks. A double mark
 # becomes two single ones, so that `` '' " and “ are one thing.
@@ -218,7 +218,7 @@ def edited(record: Record, edits: Iterable[Edit]) -> Record:
             raise ValueError(f"record {record.id}: an edit cuts what begins or ends at character {place}")
         return place + next((by for _, stop, by in reversed(moves) if stop <= place), 0)
 
-    spans = record.spans and tuple(Span(moved(s.start), moved(s.end), s.type) for s in record.spans)
+    spans = record.spans and tuple(replace(s, start=moved(s.start), end=moved(s.end)) for s in record.spans)
     words = None
     if record.words is not None:
         inside = {edit.start: edit for edit in ordered}
@@ -268,7 +268,7 @@ def lowercased(record: Record) -> Record:
     text = record.text.lower()
     moved = list(accumulate((len(character.lower()) for character in record.text), initial=0))
     words = None if record.words is None else tuple((moved[start], moved[end]) for start, end in record.words)
-    spans = record.spans and tuple(Span(moved[s.start], moved[s.end], s.type) for s in record.spans)
+    spans = record.spans and tuple(replace(s, start=moved[s.start], end=moved[s.end]) for s in record.spans)
     return replace(record, text=text, words=words, spans=spans)
 
 

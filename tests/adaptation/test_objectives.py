@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.data.readers import read
 from domadapt.methods.adaptation.averaging import Averaging
-from domadapt.methods.adaptation.external_labels import averaged
+from domadapt.methods.adaptation.external_labels import ExternalLabels, averaged
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel
 from domadapt.methods.adaptation.matching import SCALES, DomainAdversary, coral, mmd
@@ -269,6 +269,14 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> No
     assert metrics["stages"]["external_labels/texts"] == len({line["text"] for line in lines})
     assert 0 <= metrics["stages"]["external_labels/llm.jsonl"] <= 1
     assert all(line["losses"]["external_labels"] > 0 for line in metrics["curve"])
+    [session] = build(domadapt.compose("train", [*overrides, *given]))[:1]
+    method = session.methods["external_labels"]
+    assert isinstance(method, ExternalLabels)
+    read_back = method._read(str(path), {example.text.strip(): example for example in session.target})
+    assert {float(sure.min()) for _, sure in read_back.values()} == {0.5}
+    path.write_text(path.read_text().replace("0.5", "95"))
+    with pytest.raises(ValueError, match="confidence is no number from 0 to 1 in 8 places; write a probability"):
+        domadapt.train([*overrides, *given], seed=2)
     path.write_text('{"text": "None of theirs.", "spans": []}\n')
     with pytest.raises(ValueError, match="none of its 1 labelled texts is among"):
         domadapt.train([*overrides, *given], seed=2)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from domadapt.data.records import (
     MISSING,
+    NO_PROBABILITY,
     DataError,
     Location,
     Record,
@@ -159,11 +160,6 @@ REFUSED = {
     "a span of other words": (spanned(text="x"), "spans[0] is {'end': 2, 'start': 0, 'text': 'x', 'type': 'ASP'}"),
     "a type that Hydra would read": (spanned(type="${x}"), "spans[0] type is '${x}'; expected a name without '${'"),
     "a label that Hydra would read": ({**GOOD, "label": "${x}"}, "label is '${x}'; expected a name without '${'"),
-    "sure beyond 1": (spanned(confidence=1.5), "spans[0] confidence is 1.5; expected a number from 0 to 1"),
-    "sure without a number": (
-        {**GOOD, "label": "a", "confidence": True},
-        "confidence is True; expected a number from 0",
-    ),
     "half a pair": ({**GOOD, "text_pair": " "}, "text_pair is ' '; expected text"),
     "a pair's number": ({**GOOD, "text_pair": 3}, "text_pair is 3; expected a string"),
     "a pair of tokens": ({**TOKENISED, "text_pair": "x"}, "text_pair is 'x'; expected text or tokens, not both"),
@@ -179,12 +175,21 @@ def test_what_is_refused_and_why(obj: object, message: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_what_a_file_is_sure_of_is_read_and_makes_no_difference_to_equality() -> None:
-    spans = [{"start": 0, "end": 2, "type": "ASP", "confidence": 0}, {"text": "p", "type": "ASP", "confidence": 0.5}]
-    record = parse_record({**GOOD, "text": "sh p", "label": "good", "spans": spans, "confidence": 0.25}, HERE)
-    assert record.confidence == 0.25 and [span.confidence for span in record.spans or ()] == [0.0, 0.5]
-    assert record.spans == (Span(0, 2, "ASP"), Span(3, 4, "ASP"))
-    assert record == replace(record, confidence=None)
+@pytest.mark.parametrize(
+    ("said", "read"), [(0, 0.0), (0.5, 0.5), ("0.25", 0.25), ("", None), (None, None), (95, None), (True, None),
+                       ("high", None), (float("nan"), None), ([1], None)]
+)  # fmt: skip
+def test_what_a_file_is_sure_of_is_a_probability_or_counted(said: object, read: float | None) -> None:
+    spans = [
+        {"start": 0, "end": 2, "type": "ASP", "confidence": said},
+        {"text": "p", "type": "ASP", "confidence": said},
+    ]
+    warnings = Counter[str]()
+    about = {"label": "good", "spans": spans, "confidence": said}
+    record = parse_record({**GOOD, "text": "sh p", **about}, HERE, warnings=warnings)
+    assert [record.confidence, *(span.confidence for span in record.spans or ())] == [read] * 3
+    assert record.spans == (Span(0, 2, "ASP"), Span(3, 4, "ASP")) and record == replace(record, confidence=None)
+    assert warnings == ({NO_PROBABILITY: 3} if read is None and said not in (None, "") else {})
 
 
 @given(st.text() | st.binary() | st.recursive(st.integers() | st.text(), st.lists))

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from domadapt.data.batches import Example
 from domadapt.data.readers import read
-from domadapt.data.records import Record
+from domadapt.data.records import NO_PROBABILITY, Record
 from domadapt.methods.method import Method, Step, View, in_range
 from domadapt.methods.units import logits_of
 
@@ -102,6 +102,9 @@ class ExternalLabels(Method):
             )
         if other := len(annotated) - len(known):
             log.warning("external_labels: %s: %d of %d texts are none of the target's", path, other, len(annotated))
+        if bad := corpus.warnings[NO_PROBABILITY]:
+            fix = "write a probability, or leave it out"
+            raise ValueError(f"{path}: confidence is no number from 0 to 1 in {bad} places; {fix}")
         session.task.check(known)
         examples = [by_text[record.text.strip()] for record in known]
         placed = [moved(record, example.text) for record, example in zip(known, examples, strict=True)]
