@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch, Example
+from domadapt.data.domains import Domains
 from domadapt.data.records import Record
 from domadapt.methods.session import Session
 from domadapt.models.output import Output
@@ -84,6 +85,9 @@ class Method(nn.Module):
     def attach(self, session: Session) -> None:
         """Called once, before training and after loading: keep the session, hook into the encoder, make parameters."""
         self.session = session
+
+    def refuse(self, domains: Domains) -> None:
+        """Refuse files of the method's own that it could not use, before a network that it learns from is trained."""
 
     def prepare(self) -> dict[str, Any]:
         """A stage before training: post-train, count the corpus, label it. Returns what to record of it."""

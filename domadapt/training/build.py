@@ -177,7 +177,10 @@ def refuse_early(cfg: DictConfig) -> None:
     """Refuse what :func:`build` would of a run's texts, before the source-only network it learns from is trained."""
     problem = read_problem(cfg)
     parser = make_parser(cfg.parser, problem.domains)
-    refuse_foreign_trees(tree_readers(make_methods(cfg), problem.task), problem.domains, parser.name)
+    methods = make_methods(cfg)
+    refuse_foreign_trees(tree_readers(methods, problem.task), problem.domains, parser.name)
+    for method in methods.values():
+        method.refuse(problem.domains)
 
 
 def tree_readers(methods: Mapping[str, Method], task: Task) -> list[str]:

@@ -277,6 +277,7 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> No
     path.write_text(path.read_text().replace("0.5", "95"))
     with pytest.raises(ValueError, match="confidence is no number from 0 to 1 in 8 places; write a probability"):
         domadapt.train([*overrides, *given], seed=2)
+    assert not list(tmp_path.glob("runs/**/seed2-*/metrics.json"))  # told before source-only is trained
     path.write_text('{"text": "None of theirs.", "spans": []}\n')
     with pytest.raises(ValueError, match="none of its 1 labelled texts is among"):
         domadapt.train([*overrides, *given], seed=2)

@@ -19,7 +19,7 @@ Fails where network and files err alike.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from domadapt.data.batches import Example
+from domadapt.data.domains import Domains
 from domadapt.data.readers import read
 from domadapt.data.records import NO_PROBABILITY, Record
 from domadapt.methods.method import Method, Step, View, in_range
@@ -55,6 +56,12 @@ class ExternalLabels(Method):
         self.batch_size = batch_size
         self.examples: list[Example] = []  #: that a file labels
         self.soft: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: of words with a piece, or its own
+
+    def refuse(self, domains: Domains) -> None:
+        """Refuse what :meth:`prepare` would of the files."""
+        texts = {text.text.strip() for text in domains.unlabelled.texts}
+        for path in self.paths:
+            labelled(path, domains.target, texts)
 
     def prepare(self) -> dict[str, Any]:
         """Read the files, and ask the network."""
@@ -92,24 +99,14 @@ class ExternalLabels(Method):
     def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, tuple[Tensor, Tensor]]:
         """Class ids of each word, or the class id, of each text that a file labels, and its confidences, by number."""
         session = self.session
-        corpus = read(path, domain=session.domains.target)
-        annotated = [r for r in corpus.records if r.spans is not None or r.label is not None]
-        known = [r for r in annotated if r.text.strip() in by_text]
-        if not known:
-            raise ValueError(
-                f"{path}: none of its {len(annotated)} labelled texts is among the {len(by_text)} texts of the target "
-                f"that are read; expected texts of the target's file, letter by letter"
-            )
-        if other := len(annotated) - len(known):
-            log.warning("external_labels: %s: %d of %d texts are none of the target's", path, other, len(annotated))
-        if bad := corpus.warnings[NO_PROBABILITY]:
-            fix = "write a probability, or leave it out"
-            raise ValueError(f"{path}: confidence is no number from 0 to 1 in {bad} places; {fix}")
+        known, other, warnings = labelled(path, session.domains.target, by_text)
+        if other:
+            log.warning("external_labels: %s: %d texts are none of the target's", path, other)
         session.task.check(known)
         examples = [by_text[record.text.strip()] for record in known]
         placed = [moved(record, example.text) for record, example in zip(known, examples, strict=True)]
-        targets = session.task.targets(placed, [example.words for example in examples], corpus.warnings)
-        for message, count in sorted(corpus.warnings.items()):
+        targets = session.task.targets(placed, [example.words for example in examples], warnings)
+        for message, count in sorted(warnings.items()):
             log.warning("%s: %s (%d times)", path, message, count)
         spans = session.task.kind == "token"
         classes = targets["word_tags"] if spans else targets["labels"]
@@ -141,6 +138,22 @@ class ExternalLabels(Method):
         soft = torch.cat([self.soft[i] for i in chosen]).to(logits.device)
         wanted = (soft / TEMPERATURE).softmax(-1)
         return {"external_labels": -(wanted * F.log_softmax(logits, -1)).sum(-1).mean()}
+
+
+def labelled(path: str, domain: str, texts: Container[str]) -> tuple[list[Record], int, Counter[str]]:
+    """A file's labelled records of texts that are among the target's, how many others it has, and what was mended."""
+    corpus = read(path, domain=domain)
+    annotated = [r for r in corpus.records if r.spans is not None or r.label is not None]
+    known = [record for record in annotated if record.text.strip() in texts]
+    if not known:
+        raise ValueError(
+            f"{path}: none of its {len(annotated)} labelled texts is among the texts of the target that are read; "
+            f"expected texts of the target's file, letter by letter"
+        )
+    if bad := corpus.warnings[NO_PROBABILITY]:
+        fix = "write a probability, or leave it out"
+        raise ValueError(f"{path}: confidence is no number from 0 to 1 in {bad} places; {fix}")
+    return known, len(annotated) - len(known), corpus.warnings
 
 
 def moved(record: Record, text: str) -> Record:
