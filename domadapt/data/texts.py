@@ -197,6 +197,7 @@ def edited(record: Record, edits: Iterable[Edit]) -> Record:
 
     Edits overlap no other, and cover whole spans and tokens, or none. An edit's words, apart by spaces, are its tokens.
 
+    >>> from domadapt.data.records import Span
     >>> record = Record("1", "camera", "The lens is good", spans=(Span(4, 8, "aspect"), Span(12, 16, "opinion")))
     >>> changed = edited(record, [Edit(4, 8, "battery life")])
     >>> changed.text, [changed.text[s.start : s.end] for s in changed.spans]
@@ -261,6 +262,7 @@ def lowercased(record: Record) -> Record:
 
     'İ' becomes two characters, so that every offset after it moves.
 
+    >>> from domadapt.data.records import Span
     >>> record = lowercased(Record("1", "hotels", "İzmir Bay", words=((0, 5), (6, 9)), spans=(Span(6, 9, "place"),)))
     >>> record.text[record.spans[0].start : record.spans[0].end], record.words
     ('bay', ((0, 6), (7, 10)))
