@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from tests.reporting.chromium import Chromium
     from tests.support import Command
 
 # Before torch and transformers are loaded: they read these once. Subprocesses inherit them.
@@ -79,3 +80,14 @@ def tiny_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     from tests.support import tiny_run as made
 
     return made(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Chromium"]:
+    from tests.reporting.chromium import Chromium, find
+
+    if (found := find()) is None:
+        pytest.skip("no Chromium or Chrome on this machine; DOMADAPT_CHROMIUM=PATH names one")
+    browser = Chromium(found, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()

@@ -25,9 +25,11 @@ from domadapt.methods.session import Session
 from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import Pair, group, typed
+from domadapt.runs.status import Status
 from domadapt.syntax.parser import SpacyParser
 from domadapt.syntax.trees import relation_vocabulary
 from domadapt.tasks.extraction import Extraction
+from domadapt.training.build import build
 
 CONF = Path(__file__).parents[1] / "conf"
 METHODS = [
@@ -101,8 +103,7 @@ def finished(task: str) -> Path:
     """The folder of a finished run of :func:`corpora`, in a folder of its own."""
     folder = Path(mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    overrides = [*corpora(folder), f"task={task}", "trainer.epochs=1", "trainer.precision=32", "trainer.threads=1"]
-    domadapt.train([*overrides, f"paths.run={folder}/run", f"paths.cache={folder}/cache"])
+    trained(folder, "run", f"task={task}", "trainer.epochs=1", "trainer.precision=32", "trainer.threads=1")
     return folder / "run"
 
 
@@ -241,6 +242,39 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_csv(path: Path, rows: Iterable[dict[str, Any]], header: str = "text,label") -> Path:
+    """Texts and labels, without the rest of the rows."""
+    lines = (f'"{row["text"]}",{row["label"]}\n' for row in rows)
+    path.write_text(f"{header}\n{''.join(lines)}", encoding="utf-8")
+    return path
+
+
+def write_texts(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    """Texts alone, a line each."""
+    path.write_text("".join(f"{row['text']}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def word_ranges(text: str) -> np.ndarray:
+    """Where the words of a text stand that single spaces part."""
+    sizes = np.array([len(word) for word in text.split(" ")])
+    ends = np.cumsum(sizes + 1) - 1
+    return np.stack([ends - sizes, ends], axis=1)
+
+
+class StoppedAt(Status):
+    """Ends its run, not the source-only one before it, in the middle of the second epoch."""
+
+    def note(self, every: float = 0.0, **fields: object) -> None:
+        if fields.get("epoch") == 2 and self.path.parent.name != "source_only":
+            raise ValueError("pulled the plug")
+        super().note(every, **fields)
+
+
 PARTS = ["lens", "battery", "screen", "menu", "strap", "sound", "keyboard", "zoom", "price", "flash"]
 OPINIONS = ["great", "dull", "superb", "weak", "lovely"]
 
@@ -280,6 +314,18 @@ def corpora(folder: Path, target_shift: int = 5) -> list[str]:
         "trainer.checkpoint_seconds=0",  # nothing in a test depends on the clock
         f"paths.runs={folder}/runs",
     ]
+
+
+def trained(folder: Path, name: str, *more: str) -> dict[str, Any]:
+    """Metrics of a run of :func:`corpora`, ``name`` in the folder of its files and its cache."""
+    own = [f"paths.run={folder}/{name}", f"paths.cache={folder}/cache"]
+    metrics: dict[str, Any] = domadapt.train([*corpora(folder), *own, *more])
+    return metrics
+
+
+def built(folder: Path, *more: str) -> Session:
+    """What such a run works with."""
+    return build(domadapt.compose("train", [*corpora(folder), f"paths.cache={folder}/cache", *more]))[0]
 
 
 def aspect_corpus(root: Path) -> Path:
@@ -358,8 +404,6 @@ def fdu_corpus(root: Path) -> Path:
 
 def tiny_run(folder: Path, task: str) -> Path:
     """The run folder of a tiny model that says different things of different texts."""
-    from domadapt import api
-
     more = ["trainer.epochs=6", "trainer.learning_rate=0.01", "trainer.checkpoint_seconds=60", "trainer.precision=32"]
-    api.train([*corpora(folder), f"task={task}", "max_pieces=24", *more, f"paths.run={folder}/run"])
+    trained(folder, "run", f"task={task}", "max_pieces=24", *more)
     return folder / "run"

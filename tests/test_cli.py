@@ -4,10 +4,13 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,39 +20,23 @@ from domadapt.config.overrides import lengthen, quote
 from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.conllu import ConlluParser, conllu
 from domadapt.syntax.parser import SpacyParser
-from tests.support import Command
+from tests.support import Command, finished, read_jsonl
 
 SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
 MINE = ["data=my_files", "source.path=source.jsonl", "target.path=a.txt"]
 SHIPPED = Path(__file__).parents[1] / "data" / "hotel" / "dev.jsonl"
-TERMS = ["lens", "battery", "screen", "zoom"]
 
 
-@pytest.fixture(scope="module")
-def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model, trained on a user's own files."""
-    folder = tmp_path_factory.mktemp("train")
-    texts = [(text, text.index(term), len(term)) for text, term in zip(SENTENCES * 4, TERMS * 4, strict=True)]
-    rows = [
-        {"id": str(i), "text": text, "spans": [{"start": at, "end": at + length, "type": "aspect"}]}
-        for i, (text, at, length) in enumerate(texts)
-    ]
-    (folder / "source.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "target.txt").write_text("The keyboard is soft.\n")
-    data = ["data=my_files", f"data.source.path={folder}/source.jsonl", f"data.target.path={folder}/target.txt"]
-    small = ["backbone=tiny_random", "trainer.epochs=1", "trainer.min_steps=0", "trainer.device=cpu", "max_pieces=16"]
-    api.train([*data, *small, f"paths.run='{folder}/seed=1'"])
-    return folder / "seed=1"
+def ran(code: str, *heavy: str, **given: Any) -> subprocess.CompletedProcess[str]:
+    """A program in a process of its own, which imports none of the heavy packages."""
+    code += f"\nimport sys\nassert not (found := {{*{heavy}}} & {{*sys.modules}}), found"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, **given)
 
 
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; sys.argv = ['domadapt', '--help']; from domadapt.cli.main import main; main(); "
-        "print(*sorted({'torch', 'transformers', 'spacy', 'hydra', 'numpy'} & set(sys.modules)), file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "domadapt VERB" in done.stdout
-    assert done.stderr.strip() == ""
+def test_help_and_loading_import_nothing_heavy() -> None:
+    code = "import sys; sys.argv = ['domadapt', '--help']; from domadapt.cli.main import main; main()"
+    assert "domadapt VERB" in ran(code, "torch", "transformers", "spacy", "hydra", "numpy").stdout
+    ran("import domadapt; domadapt.load", "pytorch_lightning", "sklearn", "spacy")
 
 
 @pytest.mark.parametrize(
@@ -76,20 +63,10 @@ def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str]
         f"import sys; sys.argv = ['domadapt', *{arguments!r}]; from domadapt.cli.main import main\n"
         "try: main()\n"
         "except SystemExit as end: assert end.code == 2\n"
-        "print(*sorted({'torch', 'transformers', 'spacy', 'sklearn', 'pytorch_lightning'} & set(sys.modules)))"
     )
     env = {name: value for name, value in os.environ.items() if name != "DOMADAPT_BENCHMARK_DATA"}
-    run = [sys.executable, "-c", code]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path, env=env)
-    assert done.stderr.startswith(f"domadapt {arguments[0]}: ")
-    assert done.stdout.strip() == ""
-
-
-def test_predicting_imports_no_trainer() -> None:
-    heavy = {"pytorch_lightning", "sklearn", "spacy"}
-    code = f"import sys, domadapt; domadapt.load; print(*sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
+    done = ran(code, "torch", "transformers", "spacy", "sklearn", "pytorch_lightning", cwd=tmp_path, env=env)
+    assert done.stderr.startswith(f"domadapt {arguments[0]}: ") and done.stdout.strip() == ""
 
 
 def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
@@ -207,19 +184,20 @@ def test_no_character_ends_a_verb(monkeypatch: pytest.MonkeyPatch) -> None:
         assert printed.getvalue() == expected
 
 
-def test_predict_a_file(command: Command, run_folder: Path, tmp_path: Path) -> None:
-    texts = ["A sharp lens, (really) sharp.", "Ça va 😀: the  battery", "long " * 30]
+def test_predict_a_file(command: Command, tmp_path: Path) -> None:
+    texts = ["A sharp lens, (really) sharp.", "Ça va 😀: the  battery", "long " * 600]
+    run_folder = Path(shutil.copytree(finished("extraction"), tmp_path / "seed=1's"))
     (tmp_path / "my.txt").write_text("\n".join([texts[0], "", *texts[1:]]) + "\n", encoding="utf-8")
     for model in (run_folder, run_folder / "model"):  # either folder will do
         code, out, err = command("predict", f"model={model}", "input=my.txt", "output=new/out.jsonl", "device=cpu")
         assert (code, out) == (0, "")
-    rows = [json.loads(line) for line in (tmp_path / "new/out.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = read_jsonl(tmp_path / "new/out.jsonl")
     assert [row["text"] for row in rows] == texts
     assert [row["id"] for row in rows] == ["input/my:1", "input/my:3", "input/my:4"]
     assert all(span["text"] == row["text"][span["start"] : span["end"]] for row in rows for span in row["spans"])
-    assert all(span["type"] == "aspect" for row in rows for span in row["spans"])
+    assert {span["type"] for row in rows for span in row["spans"]} <= {"aspect", "opinion"}
     assert "blank text, dropped (1 times)" in err
-    assert "1 of 3 texts are longer than the 16 pieces" in err
+    assert "1 of 3 texts are longer than the " in err
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.jsonl"]
     assert command("predict", f"model={run_folder}", "input=my.txt", "output=out.csv", "device=cpu")[0] == 0
     none = [{"type": "", "text": ""}]
@@ -233,12 +211,12 @@ ASKED = ["It's small, isn't it? {a=b}: 'yes' [no] (maybe), 100% \\", "the key is
 ASKED += ["see https://me:my_password@host"]
 
 
-def test_predict_gives_the_text_and_spans(command: Command, run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predict_gives_the_text_and_spans(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     # An untrained head says O or anything: what matters is that some text gets a span, and that it fits.
     monkeypatch.setenv("WANDB_API_KEY", "0123456789")
     rows = []
     for text in (*SENTENCES, *ASKED):
-        code, out, _ = command("predict", f"model={run_folder}", f"text={text}", "device=cpu")
+        code, out, _ = command("predict", f"model={finished('extraction')}", f"text={text}", "device=cpu")
         assert code == 0
         rows.append(json.loads(out))
         assert rows[-1]["text"] == text
@@ -333,9 +311,9 @@ OVERWRITING = {
 
 
 @pytest.mark.parametrize("case", OVERWRITING)
-def test_what_is_read_is_not_overwritten(command: Command, run_folder: Path, case: str) -> None:
+def test_what_is_read_is_not_overwritten(command: Command, case: str) -> None:
     arguments, told = OVERWRITING[case]
-    shutil.copytree(run_folder, "run")
+    shutil.copytree(finished("extraction"), "run")
     Path("t").mkdir()
     for name in ("a.txt", "p", "run/t", "t/predictions.jsonl", "run/predictions.jsonl"):
         Path(name).touch()
@@ -351,22 +329,15 @@ def test_what_is_read_is_not_overwritten(command: Command, run_folder: Path, cas
     assert before == {path: path.read_bytes() for path in before}
 
 
-def test_a_word_does_not_trust_code(command: Command, run_folder: Path) -> None:
-    """`no` is a word to Hydra, and words are true to Python."""
-    code, out, err = command("predict", f"model={run_folder}", "text=Fast.", "trust_code=no")
-    assert (code, out) == (2, "")
-    assert "trust_code=no: expected true or false" in err
-
-
 @pytest.mark.parametrize("verb", ["predict", "parse"])
-def test_the_file_behind_standard_input_is_not_overwritten(command: Command, run_folder: Path, verb: str) -> None:
+def test_the_file_behind_standard_input_is_not_overwritten(command: Command, verb: str) -> None:
     """`domadapt predict input=- output=a.txt < a.txt`."""
     name = "a.txt"
     Path(name).write_text("Fast.\n")
     held, file = os.dup(0), os.open(name, os.O_RDONLY)
     os.dup2(file, 0)
     try:
-        model = [f"model={run_folder}"] if verb == "predict" else []
+        model = [f"model={finished('extraction')}"] if verb == "predict" else []
         code, _, err = command(verb, *model, "input=-", "format=plain_text", f"output={name}")
     finally:
         os.dup2(held, 0)
@@ -394,10 +365,58 @@ def test_output_to_a_device_a_link_and_standard_output(command: Command, tmp_pat
     os.close(held)
 
 
-def test_report_takes_paths_without_a_key(command: Command, run_folder: Path) -> None:
+def test_report_takes_paths_without_a_key(command: Command) -> None:
     """Also ones with an equals sign, as run folders have."""
     odd = Path("seed=1-it's")
-    shutil.copytree(run_folder, odd)
+    shutil.copytree(finished("extraction"), odd)
     code, out, err = command("report", str(odd), "output=r.html", "formats=[html,markdown,csv]")
     assert (code, out) == (0, "r.html\n"), err
     assert sorted(file.name for file in Path().glob("r.*")) == ["r.html", "r.md", "r.methods.csv", "r.runs.csv"]
+
+
+def test_what_is_told_to_end_leaves_nothing_half_written(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "domadapt", "parse", "input=-", "output=out.conllu", f"paths.cache={tmp_path}/c"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=tmp_path) as process:
+        while not [*tmp_path.glob(".out.conllu.*")]:
+            assert process.poll() is None
+            process.stdin.write(b"The fan whines.\n" * 1000)
+            process.stdin.flush()
+        process.terminate()
+        process.stdin.close()
+        assert process.wait() == 128 + signal.SIGTERM
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["c"]
+    assert not [*tmp_path.glob("*out.conllu*")]
+
+
+def test_a_platform_that_nobody_has_tested_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command("--version")[2] == ""
+    monkeypatch.setattr("platform.machine", lambda: "arm64")
+    code, out, err = command("--version")
+    assert (code, err) == (0, "warning: tested on Linux x86-64 alone; this is Linux arm64\n") and out.strip()
+
+
+def test_a_text_that_was_cut_says_so(command: Command) -> None:
+    long = " ".join(["The lens is great."] * 200)
+    code, out, err = command("predict", f"model={finished('classification')}", f"text={long}")
+    assert code == 0 and json.loads(out)["truncated"] is True and "longer than" in err
+    code, out, _ = command("predict", f"model={finished('classification')}", "text=The lens is great.")
+    assert code == 0 and "truncated" not in json.loads(out)
+
+
+def test_a_threshold_leaves_out_what_is_unsure_and_tells_what_that_costs(command: Command) -> None:
+    model = finished("classification")
+    code, out, _ = command("predict", f"model={model}", "text=The lens is great.")
+    sure = json.loads(out)["confidence"]
+    code, out, err = command("predict", f"model={model}", "text=The lens is great.", f"threshold={sure - 1e-3}")
+    assert code == 0 and json.loads(out)["label"] is not None
+    cost = r"from [\d.]+: precision (?:\d+ %|none found), recall (?:\d+ %|none annotated) on \d+ held-out texts"
+    assert len(re.findall(cost, err)) == 2
+    code, out, _ = command("predict", f"model={model}", "text=The lens is great.", f"threshold={min(1, sure + 1e-3)}")
+    assert code == 0 and json.loads(out)["label"] is None
+    for wrong, told in (
+        ("threshold={nice: 0.5}", "threshold.nice: expected one of"),
+        ("threshold=60", "threshold=60: expected a number from 0 to 1"),
+        ("trust_code=no", "trust_code=no: expected true or false"),  # a word to Hydra, and words are true to Python
+    ):
+        code, out, err = command("predict", f"model={model}", "text=Hm.", wrong)
+        assert (code, out, told in err) == (2, "", True)

@@ -1,16 +1,24 @@
-"""Every yaml: explained above its keys, composes, and names only what exists."""
+"""Every yaml is explained above its keys, composes, names only what exists; every experiment is a matrix that runs."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
-from domadapt.config.compose import compose, groups
+from domadapt.benchmarking.loop import benchmark
+from domadapt.benchmarking.plan import cells
+from domadapt.config.compose import compose, groups, make
+from domadapt.config.overrides import lengthen
+from domadapt.config.resolvers import AUTO, RECIPE
+from tests.support import records, write_csv, write_jsonl, write_texts
 
 CONF = Path(__file__).parents[1] / "conf"
 FILES = sorted(CONF.rglob("*.yaml"))
@@ -61,15 +69,11 @@ def targets(config: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_a_comment_stands_above_every_key(path: Path) -> None:
+def test_a_comment_stands_above_every_key_and_every_target_exists(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# "), f"{path}: the first line says what the file is for"
     if path.parent.name not in ("experiment", "debug"):  # they set what is explained elsewhere
         assert unexplained(text) == []
-
-
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_every_target_exists(path: Path) -> None:
     for target in targets(OmegaConf.to_container(OmegaConf.load(path), resolve=False)):
         assert callable(get_object(target)), target
 
@@ -90,3 +94,99 @@ def test_every_option_composes_into_a_run(group: str, option: str) -> None:
     OmegaConf.to_container(config, resolve=True)
     assert config.pair
     assert config.method
+
+
+EXPERIMENTS = sorted(p.stem for p in (CONF / "experiment").glob("*.yaml") if "benchmark:" in p.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_matrix_composes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOMADAPT_BENCHMARK_DATA", raising=False)
+    overrides = [f"experiment={name}", "benchmark.seeds=[1]"]
+    matrix = compose("benchmark", overrides)
+    assert matrix.benchmark.experiment == name
+    names, pairs = [*matrix.benchmark.methods], matrix.benchmark.pairs  # there, so that it can be set
+    every_pair = cells(compose("benchmark", [*overrides, f"benchmark.only=[{names[0]}]"]), [])
+    assert len({cell.pair for cell in every_pair}) == len(every_pair)
+    if pairs:
+        matrix.benchmark.pairs = pairs[:1]
+    every_method = cells(matrix, [])
+    methods = matrix.benchmark.methods.items()
+    called = [next((o.partition("=")[2] for o in given if o.startswith("method=")), name) for name, given in methods]
+    assert [cell.config["method"] for cell in every_method] == called
+    for cell in (*every_pair, *every_method):
+        if cell.config["task"]["_target_"] != AUTO:  # which the data tells
+            make(cell.config["task"])
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_control_differs_from_its_method_in_the_trees_alone(name: str) -> None:
+    block = compose("benchmark", [f"experiment={name}"]).benchmark
+    controlled = block.get("controls") or {}
+    assert controlled.keys() <= block.methods.keys()
+    for method, controls in controlled.items():
+        assert len(controls) > 1  # one of them neutral: what beats only a harmful one has not gained
+        assert f"{method}@linear" in controls
+        for control in controls:
+            assert [*block.methods[control]] == [*block.methods[method], f"control={control.partition('@')[2]}"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ([], "recipe"),
+        (["adaptation=[recipe,guidelines]"], "recipe+guidelines"),
+        (["injection=gnn"], "recipe+gnn"),
+        (["injection=gnn", "control=shuffled"], "recipe+gnn@shuffled"),
+        (["target_labels=8"], "recipe+8_labels"),
+        (["adaptation=term_substitution"], "term_substitution"),
+        (["experiment=shipped", "trainer.epochs=2"], "recipe"),
+    ],
+)
+def test_one_switch_is_the_recipe_wherever_it_is_used(overrides: list[str], name: str) -> None:
+    """It sets methods, epochs and selection, which the command line may change."""
+    cfg = compose("train", ["adaptation=recipe", "data=hotel_laptop", *overrides])
+    assert cfg.method == name
+    if name.startswith("recipe"):
+        assert {*RECIPE} <= {*cfg.adaptation} and cfg.selection.name == "last"
+        assert cfg.trainer.extra_epochs == 2 and cfg.adaptation.self_training.average
+    for given, expected in (("trainer.extra_epochs=0", 0), ("trainer.extra_epochs=5", 5)):
+        assert compose("train", ["adaptation=recipe", given]).trainer.extra_epochs == expected
+    assert compose("train", ["adaptation=recipe", "selection=source_dev"]).selection.name == "source_dev"
+
+
+def test_my_matrix_runs_as_soon_as_paths_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_csv(tmp_path / "a.csv", records("camera", 16))
+    write_texts(tmp_path / "b.txt", records("laptop", 10, 5))
+    given = ["experiment=my_matrix", f"source.path={tmp_path}/a.csv", f"target.path={tmp_path}/b.txt"]
+    small = ["backbone=tiny_random", "trainer.epochs=1", "trainer.device=cpu", "benchmark.seeds=[1]", "source.name=a"]
+    small.append("trainer.min_steps=0")
+    less = ["benchmark.only=[source_only,masked_lm]"]
+    overrides = [lengthen(o) for o in [*given, *small, *less, f"paths.runs={tmp_path}/runs"]]
+    done = benchmark(compose("benchmark", overrides), overrides)
+    assert [metrics["method"] for metrics in done] == ["source_only", "masked_lm"]
+    assert all(metrics["target_test"] is None for metrics in done)
+    assert {(metrics["source"], metrics["target"]) for metrics in done} == {("a", "target")}
+    assert "masked_lm" in capsys.readouterr().out
+
+
+def test_a_pair_may_be_a_list_of_overrides(tmp_path: Path) -> None:
+    for name in ("hotels", "spas"):
+        write_jsonl(tmp_path / f"{name}.jsonl", records(name, 4))
+    source = f'"source.name=hotels","source.path={tmp_path}/hotels.jsonl"'
+    target = f'"target.name=spas","target.path={tmp_path}/spas.jsonl"'
+    overrides = ["experiment=my_matrix", f"benchmark.pairs=[[{source},{target}]]", "benchmark.seeds=[1]"]
+    found = cells(compose("benchmark", overrides), overrides)
+    assert {cell.pair for cell in found} == {"hotels_to_spas"}
+    assert {cell.config["data"]["source"]["path"] for cell in found} == {f"{tmp_path}/hotels.jsonl"}
+
+
+def test_a_copy_of_my_matrix_is_an_experiment(tmp_path: Path) -> None:
+    """As its comment says: another name in the file, and the folder on the command line."""
+    text = (CONF / "experiment" / "my_matrix.yaml").read_text(encoding="utf-8")
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "hotels.yaml").write_text(text.replace("my_matrix", "hotels"), encoding="utf-8")
+    given = ["benchmark", "--config-dir", str(tmp_path), "experiment=hotels", "--cfg", "job", "--package", "benchmark"]
+    command = [sys.executable, "-c", "from domadapt.cli.main import main; main()", *given]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert yaml.safe_load(shown)["experiment"] == "hotels"

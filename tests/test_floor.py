@@ -1,15 +1,14 @@
 """Floors: rules in place of a network, from the command to the table, blind to target labels."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 import domadapt
 from domadapt.methods.rule_baseline import PathRules
-from domadapt.reporting.frames import rows
+from domadapt.reporting.frames import rows as rows_of
 from domadapt.syntax.parser import SpacyParser
-from tests.support import corpora, grouped
+from tests.support import corpora, grouped, read_jsonl
 from tests.test_label_lock import scramble
 
 
@@ -32,8 +31,8 @@ def test_on_shipped_data_a_floor_finds_some_of_both_and_stands_below_the_bars(tm
     assert run(tmp_path, *given) == metrics  # finished: read again
     other = {**metrics, "method": "rnn_from_scratch", "role": "rnn_from_scratch"}
     (pair,) = grouped([other, metrics])
-    assert [row.method.name for row in rows(pair)] == ["path_rules", "rnn_from_scratch"]
-    assert all(row.closed.value is None and not row.closed.reason for row in rows(pair))
+    assert [row.method.name for row in rows_of(pair)] == ["path_rules", "rnn_from_scratch"]
+    assert all(row.closed.value is None and not row.closed.reason for row in rows_of(pair))
 
 
 def test_target_labels_change_scores_and_nothing_else(tmp_path: Path) -> None:
@@ -43,18 +42,17 @@ def test_target_labels_change_scores_and_nothing_else(tmp_path: Path) -> None:
         if name == "scrambled":
             scramble(tmp_path / name, "extraction")
         metrics = run(tmp_path / name, *overrides)
-        lines = (tmp_path / name / "path_rules" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-        found.append((metrics["source_dev"], metrics["stages"], [json.loads(line)["predicted"] for line in lines]))
+        rows = read_jsonl(tmp_path / name / "path_rules" / "predictions.jsonl")
+        found.append((metrics["source_dev"], metrics["stages"], [row["predicted"] for row in rows]))
         assert any(span["type"] == "aspect" for *_, rows in found for row in rows for span in row["spans"])
     assert found[0] == found[1]
 
 
 def test_without_target_labels_the_target_is_labelled(tmp_path: Path) -> None:
-    overrides = [o for o in corpora(tmp_path) if "test_path" not in o]
-    metrics = run(tmp_path, *overrides)
+    metrics = run(tmp_path, *corpora(tmp_path), "data.target.test_path=null")
     assert metrics["target_test"] is None
-    lines = (tmp_path / "path_rules" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 20 and {"id", "text", "spans"} == json.loads(lines[0]).keys()
+    found = read_jsonl(tmp_path / "path_rules" / "predictions.jsonl")
+    assert len(found) == 20 and {"id", "text", "spans"} == found[0].keys()
     assert grouped([metrics])  # what a report needs
 
 
@@ -73,18 +71,3 @@ def test_where_terms_have_polarities_the_opinion_word_tells_which() -> None:
     assert found == {"fan": "NEG", "hinge": "POS"}  # no opinion is annotated, and none is predicted
     with pytest.raises(ValueError, match=r"^floor: expected spans that are mostly nouns[^\n]*leave it out$"):
         floor.learn([], [])
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("injection=gnn", r"^floor=path_rules: rules in place of a network[^\n]*leave out injection=gnn$"),
-        ("train_on=target", r"leave out train_on=target$"),
-        ("task=classification", r"^floor=path_rules: extracts spans, and here texts are classified; leave it out$"),
-        ("floor.path_rules.rules=0", r"^floor.path_rules.rules=0: expected a whole number from 1$"),
-        ("+floor.second={}", r"^floor=\['path_rules', 'second'\]: expected one; run them one by one$"),
-    ],
-)
-def test_what_a_floor_can_not_do_is_refused_in_one_line(tmp_path: Path, given: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        run(tmp_path, *corpora(tmp_path), given)

@@ -1,6 +1,5 @@
 """Target labels are out of reach of training and selection: shown by changing them."""
 
-import json
 from collections.abc import Callable, Sequence
 from inspect import isfunction
 from pathlib import Path
@@ -16,7 +15,7 @@ from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabelled, Un
 from domadapt.data.records import Record
 from domadapt.tasks.extraction import Extraction
 from domadapt.training.build import build
-from tests.support import CONF, amazon_corpus, corpora, joint_corpus, records, write_jsonl
+from tests.support import CONF, amazon_corpus, built, corpora, joint_corpus, read_jsonl, records, trained, write_jsonl
 from tests.trouble import weights
 
 
@@ -160,8 +159,7 @@ class Curious(Extraction):
 
 def test_the_check_of_the_test_leaves_no_label_behind(tmp_path: Path) -> None:
     """The task that checks is a copy: the one that trains has not seen what it saw."""
-    overrides = [*corpora(tmp_path), f"paths.cache={tmp_path}/cache", "task._target_=tests.test_label_lock.Curious"]
-    session, _ = build(domadapt.compose("train", overrides))
+    session = built(tmp_path, "task._target_=tests.test_label_lock.Curious")
     assert {*Curious.shown} == {"source", "target"}
     assert {record.domain for record in session.task.seen} == {"source"}  # type: ignore[attr-defined]
 
@@ -202,8 +200,7 @@ def test_the_reviews_ceiling_cannot_reach_its_test(tmp_path: Path) -> None:
 
 
 def test_the_ceiling_is_marked(tmp_path: Path) -> None:
-    overrides = [*corpora(tmp_path), f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
-    metrics = domadapt.train([*overrides, "train_on=target"])
+    metrics = trained(tmp_path, "run", "train_on=target")
     assert (metrics["role"], metrics["method"]) == ("in_domain", "in_domain")
-    rows = (tmp_path / "run" / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(row)["id"] for row in rows] == [f"laptop-{i}" for i in range(12)]
+    ids = [row["id"] for row in read_jsonl(tmp_path / "run" / "predictions.jsonl")]
+    assert ids == [f"laptop-{i}" for i in range(12)]

@@ -29,6 +29,7 @@ from tests.support import (
     EVERY_INJECTION,
     METHODS,
     TEXTS,
+    StoppedAt,
     corpora,
     finished,
     of_family,
@@ -37,6 +38,7 @@ from tests.support import (
     setting_of,
     tiny_encoder,
     tiny_step,
+    trained,
     without_dropout,
 )
 from tests.test_label_lock import blind_choices, scramble
@@ -82,15 +84,6 @@ def test_the_contract(tmp_path: Path, method: str, backbone: str, task: str, mon
     for blind in ("curve", "expected"):
         assert metrics[blind] == scrambled[blind] is not None
     assert metrics["target_test"] != scrambled["target_test"]
-
-
-class StoppedAt(Status):
-    """Ends its run, not the source-only one before it, in the middle of the second epoch."""
-
-    def note(self, every: float = 0.0, **fields: object) -> None:
-        if fields.get("epoch") == 2 and self.path.parent.name != "source_only":
-            raise ValueError("pulled the plug")
-        super().note(every, **fields)
 
 
 def losses_move_something(session: Session) -> None:
@@ -179,9 +172,8 @@ def test_losses_that_weigh_nothing_change_nothing(tmp_path: Path, method: str) -
 @pytest.mark.parametrize("task", TASKS)
 def test_every_injection_at_once_predicts_what_was_scored(tmp_path: Path, task: str, at_prediction: str) -> None:
     methods = [*EVERY_INJECTION, f"injection.lisa.at_prediction={at_prediction}"]
-    overrides = [*corpora(tmp_path), *methods, f"task={task}", f"paths.run={tmp_path}/run", "trainer.precision=32"]
-    made = make_methods(domadapt.compose("train", overrides))
-    metrics = domadapt.train([*overrides, f"paths.cache={tmp_path}/cache"])
+    made = make_methods(domadapt.compose("train", methods))
+    metrics = trained(tmp_path, "run", *methods, f"task={task}", "trainer.precision=32")
     model = predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
     kind = "token" if task == "extraction" else "sequence"
     parsing = {"parses_at_prediction", "parser_at_prediction"}
@@ -244,25 +236,27 @@ def test_a_setting_out_of_range_is_named(name: str, settings: dict[str, Any], me
         setting_of(tiny_encoder(), make(config))
 
 
-@pytest.mark.parametrize("config", ["{layer: 1}", "5", "null"])
-def test_a_method_without_a_class(config: str) -> None:
-    with pytest.raises(ValueError, match=r"^injection.own=.*: expected a method's settings, its class as _target_"):
-        make_methods(domadapt.compose("train", [f"+injection.own={config}"]))
+CLASSLESS = r"^injection.own=.*: expected a method's settings, its class as _target_"
+SECOND = "{_target_: domadapt.methods.injection.lisa.Lisa, layer: 0, head: 1, at_prediction: predicted, weight: 1}"
 
 
-def test_two_methods_can_not_share_a_loss() -> None:
-    settings = "layer: 0, head: 1, at_prediction: predicted, weight: 1"
-    second = f"+injection.second={{_target_: domadapt.methods.injection.lisa.Lisa, {settings}}}"
-    with pytest.raises(ValueError, match="another has this name, or one of the losses"):
-        make_methods(domadapt.compose("train", ["injection=lisa", second]))
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        *(([f"+injection.own={config}"], CLASSLESS) for config in ("{layer: 1}", "5", "null")),
+        (["injection=lisa", f"+injection.second={SECOND}"], "another has this name, or one of the losses"),
+    ],
+)
+def test_a_method_without_a_class_and_two_that_share_a_loss(overrides: list[str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        make_methods(domadapt.compose("train", overrides))
 
 
 def test_the_recurrent_baseline_takes_no_methods_and_is_saved_and_loaded(tmp_path: Path) -> None:
-    overrides = [*corpora(tmp_path), "backbone=rnn_from_scratch", "trainer.precision=32"]
-    overrides.append(f"paths.cache={tmp_path}/cache")
+    own = ["backbone=rnn_from_scratch", "trainer.precision=32"]
     with pytest.raises(ValueError, match="rnn_from_scratch takes no injection and no adaptation"):
-        domadapt.train([*overrides, "injection=gnn"])
-    metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"])
+        trained(tmp_path, "run", *own, "injection=gnn")
+    metrics = trained(tmp_path, "run", *own)
     predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
 
 
@@ -288,7 +282,7 @@ class OnTargetAlone(Method):
 
 def test_a_method_may_have_a_loss_on_the_target_alone_and_scores_in_evaluation_mode(tmp_path: Path) -> None:
     own = "+adaptation.alone={_target_: tests.test_methods.OnTargetAlone}"
-    metrics = domadapt.train([*corpora(tmp_path), own, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    metrics = trained(tmp_path, "run", own)
     assert metrics["curve"][0]["losses"]["alone"] > 0
     assert metrics["stages"] == {"alone/share": 0.5, "alone/none": None, "alone/counts": [0, 1]}
     assert json.loads((tmp_path / "run" / "metrics.json").read_text(), parse_constant=pytest.fail) == metrics

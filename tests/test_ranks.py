@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,23 +19,12 @@ from domadapt.training.epochs import Epochs
 from domadapt.training.fit import fit
 from domadapt.training.options import read_options
 from domadapt.utils.work import in_order
-from tests.support import corpora
+from tests.support import StoppedAt, corpora
 
 # 22 training texts: batches of 7, 7, 7 and 1, which is one text less than there are processes.
 SMALL = ["trainer.batch_size=7", "trainer.precision=32", "trainer.device=cpu", "data.dev_share=0.1"]
 LISA = ["injection=lisa", "injection.lisa.layer=1"]
 TOKENIZER = load_tokenizer("tiny_random")
-
-
-class StoppedAt(Status):
-    """Ends its process in the middle of an epoch."""
-
-    epoch = 2
-
-    def note(self, every: float = 0.0, **fields: Any) -> None:
-        if fields.get("epoch") == self.epoch:
-            raise ValueError("pulled the plug")
-        super().note(every, **fields)
 
 
 def fitted(
@@ -99,20 +87,6 @@ def test_resumed_with_two_processes_it_has_the_same_weights(problem: list[str], 
         assert torch.equal(found[name], weights), name
 
 
-@pytest.mark.parametrize(
-    ("setting", "told"),
-    [
-        ("trainer.devices=0", "trainer.devices=0: expected a whole number from 1"),
-        ("trainer.devices=1.5", "trainer.devices=1.5: expected a whole number from 1"),
-        ("trainer.strategy=ddp", "trainer.strategy=ddp: starts the command line again in every process"),
-    ],
-)
-def test_what_can_not_be_started_is_refused(problem: list[str], setting: str, told: str) -> None:
-    cfg = api.compose("train", [*problem, "trainer.devices=2", "trainer.device=cpu", setting])
-    with pytest.raises(ValueError, match=told):
-        build(cfg)
-
-
 def examples(lengths: list[int], labelled: bool) -> list[Example]:
     texts = [" ".join(["word"] * length) for length in lengths]
     words = [torch.tensor([[5 * i, 5 * i + 4] for i in range(length)]).numpy() for length in lengths]
@@ -152,12 +126,9 @@ def test_every_process_takes_its_share_of_the_same_steps(monkeypatch: pytest.Mon
         assert set.union(*(part[1] for part in parts)) == targets
 
 
-def test_results_come_in_the_order_of_the_items() -> None:
+def test_results_come_in_the_order_of_the_items_and_few_are_drawn_ahead() -> None:
     assert list(in_order(abs, range(-50, 50), 2)) == [abs(number) for number in range(-50, 50)]
     assert list(in_order(abs, (), 2)) == []
-
-
-def test_few_items_are_drawn_ahead() -> None:
     numbers = count()
     results = in_order(abs, numbers, 2)
     assert [next(results) for _ in range(10)] == [*range(10)]

@@ -4,42 +4,42 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import domadapt
 from domadapt.benchmarking.launching import objective
 from domadapt.runs.groups import typed
 from domadapt.runs.key import cell_key
-from tests.support import corpora, finished, records, write_jsonl
-
-
-def run(folder: Path, name: str, *more: str) -> dict:
-    return domadapt.train([*corpora(folder), f"paths.run={folder}/{name}", f"paths.cache={folder}/cache", *more])
+from domadapt.syntax.parser import one_thread_for_numpy
+from domadapt.training.distributed import settings_of_torch
+from tests.support import corpora, finished, records, trained, write_jsonl
 
 
 def test_a_finished_run_is_not_repeated_and_not_overwritten(tmp_path: Path) -> None:
-    first = run(tmp_path, "run")
+    first = trained(tmp_path, "run")
     (tmp_path / "run" / "predictions.jsonl").unlink()
-    assert run(tmp_path, "run") == first
+    assert trained(tmp_path, "run") == first
     assert not (tmp_path / "run" / "predictions.jsonl").exists()
     with pytest.raises(ValueError, match="holds the results of another run"):
-        run(tmp_path, "run", "seed=2")
+        trained(tmp_path, "run", "seed=2")
 
 
 def test_post_training_from_the_cache_changes_no_number(tmp_path: Path) -> None:
     """Cold with LISA, warm with LISA, and warm from a run without it: one result."""
     methods = ["adaptation=masked_lm", "injection=lisa", "injection.lisa.layer=1"]
-    cold = run(tmp_path, "cold", *methods)
-    warm = run(tmp_path, "warm", *methods)
+    cold = trained(tmp_path, "cold", *methods)
+    warm = trained(tmp_path, "warm", *methods)
     for cached in (tmp_path / "cache").glob("masked-lm-*"):
         cached.unlink()
-    run(tmp_path, "plain", "adaptation=masked_lm")
-    from_plain = run(tmp_path, "from_plain", *methods)
+    trained(tmp_path, "plain", "adaptation=masked_lm")
+    from_plain = trained(tmp_path, "from_plain", *methods)
     for other in (warm, from_plain):
         assert all(other[name] == cold[name] for name in ("curve", "stages", "target_test"))
 
 
 def test_the_test_may_be_the_unlabelled_text(tmp_path: Path) -> None:
-    metrics = run(tmp_path, "run", f"data.target.test_path={tmp_path}/target.jsonl", "task=classification")
+    metrics = trained(tmp_path, "run", f"data.target.test_path={tmp_path}/target.jsonl", "task=classification")
     assert metrics["target_test_sizes"] == {"all": 20, "clean": 0}
     assert metrics["target_test_clean"] is None
 
@@ -47,10 +47,10 @@ def test_the_test_may_be_the_unlabelled_text(tmp_path: Path) -> None:
 def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Labels are first made after an epoch, so that a run of one learns from none."""
     late = "adaptation.self_training.start_after=1.0"
-    run(tmp_path, "late", "adaptation=self_training", late, "trainer.epochs=1")
+    trained(tmp_path, "late", "adaptation=self_training", late, "trainer.epochs=1")
     assert "self_training: it begins after epoch 1, and there are 1 (trainer.epochs), so it does nothing" in caplog.text
     caplog.clear()
-    run(tmp_path, "in_time", "adaptation=self_training", "trainer.epochs=2")
+    trained(tmp_path, "in_time", "adaptation=self_training", "trainer.epochs=2")
     assert "it begins after" not in caplog.text
 
 
@@ -66,8 +66,7 @@ def test_what_is_wrong_with_a_record_is_counted(tmp_path: Path, task: str, chang
     for row in rows[::4]:
         change(row)
     write_jsonl(tmp_path / "source.jsonl", rows)
-    own = [f"task={task}", f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"]
-    warnings = domadapt.train([*overrides, *own])["counts"]["warnings"]
+    warnings = domadapt.train([*overrides, f"task={task}", f"paths.run={tmp_path}/run"])["counts"]["warnings"]
     assert [count for message, count in warnings.items() if message.startswith(told)] == [6]
 
 
@@ -83,6 +82,9 @@ def test_a_key_follows_content_wherever_it_lies(tmp_path: Path) -> None:
     before = key("parser=conllu", f"parser.path={parses}")
     parses.write_text("# text = b\n", encoding="utf-8")
     assert key("parser=conllu", f"parser.path={parses}") != before
+
+
+FLOOR, TWO = "floor=path_rules", "trainer.devices=2 trainer.device=cpu"
 
 
 @pytest.mark.parametrize(
@@ -110,11 +112,29 @@ def test_a_key_follows_content_wherever_it_lies(tmp_path: Path) -> None:
         ("injection=lisa injection.lisa.weight=x", "weight of lisa/head='x'"),
         ("adaptation=masked_lm adaptation.masked_lm.batch_size=0", "masked_lm.batch_size=0"),
         ("adaptation=masked_lm adaptation.masked_lm.masked=0", "masked_lm.masked=0"),
+        ("trainer.devices=0", "trainer.devices=0: expected a whole number from 1"),
+        ("trainer.devices=1.5", "trainer.devices=1.5: expected a whole number from 1"),
+        (f"{TWO} trainer.strategy=ddp", "trainer.strategy=ddp: starts the command line again in every process"),
+        ("target_labels=15", "target_labels=15: there are 14 labelled training records of 'target'; expected"),
+        ("target_labels=-1", "target_labels=-1: expected a whole number from 0, or all"),
+        ("target_labels=few", "target_labels='few': expected a whole number from 0, or all"),
+        ("target_labels=1 target_label_share=1.0", "target_label_share=1.0: expected a number"),
+        ("target_labels=1 data.target.train_path=null", "there is no labelled training data for 'target'; give"),
+        ("target_labels=1 train_on=target", "train_on=target trains on all of them; leave one out"),
+        (
+            "control=linear adaptation=masked_lm",
+            "control=linear: no method of this run reads parses, so there is nothing",
+        ),
+        (f"{FLOOR} injection=gnn", r"^floor=path_rules: rules in place of a network[^\n]*leave out injection=gnn$"),
+        (f"{FLOOR} train_on=target", r"leave out train_on=target$"),
+        (f"{FLOOR} task=classification", r"^floor=path_rules: extracts spans, and here texts are classified; leave it"),
+        (f"{FLOOR} floor.path_rules.rules=0", r"^floor.path_rules.rules=0: expected a whole number from 1$"),
+        (f"{FLOOR} +floor.second={{}}", r"^floor=\['path_rules', 'second'\]: expected one; run them one by one$"),
     ],
 )
 def test_settings_out_of_range_are_told_in_one_line(tmp_path: Path, setting: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
-        run(tmp_path, "run", *setting.split())
+        trained(tmp_path, "run", *setting.split())
     assert "\n" not in str(caught.value)
 
 
@@ -124,14 +144,14 @@ def test_a_single_text_is_not_a_list_of_texts() -> None:
 
 
 def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:
-    metrics = run(tmp_path, "oracle", "selection=oracle")
+    metrics = trained(tmp_path, "oracle", "selection=oracle")
     assert metrics["method"] == "source_only+oracle_selection"
     assert metrics["selection"]["validator"] == "oracle" and metrics["selection"]["gap"] == 0.0
     best = max(metrics["selection"]["choices"].values(), key=lambda choice: choice["target_test"]["span_f1"])
     assert metrics["target_test"]["span_f1"] == best["target_test"]["span_f1"]
     assert objective(typed(metrics)) is None
     with pytest.raises(ValueError, match="selection=oracle: there are no target labels to choose by"):
-        run(tmp_path, "blind", "selection=oracle", "data.target.test_path=null")
+        trained(tmp_path, "blind", "selection=oracle", "data.target.test_path=null")
     assert not (tmp_path / "blind" / "checkpoint").exists()  # told before training
 
 
@@ -140,3 +160,18 @@ def test_new_text_every_epoch_needs_a_parser_that_takes_it(tmp_path: Path) -> No
     parser = ["parser=conllu", f"parser.path={tmp_path}/parses.conllu", "adaptation=term_substitution"]
     with pytest.raises(ValueError, match="term_substitution: writes new text every epoch, and conllu/.* knows only"):
         domadapt.train([*corpora(tmp_path), *parser, f"paths.cache={tmp_path}/cache"])
+
+
+def test_a_run_leaves_torch_and_the_threads_of_blas_as_they_were(tmp_path: Path) -> None:
+    def now() -> list[object]:
+        threads = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+        return [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), *threads]
+
+    with threadpool_limits(2, "blas"):
+        before = now()
+        with settings_of_torch():
+            one_thread_for_numpy()
+        assert now() == before
+    before = now()
+    trained(tmp_path, "run", "trainer.epochs=1", "trainer.threads=1")
+    assert now()[:2] == before[:2]

@@ -17,8 +17,7 @@ from domadapt.methods.session import ReadText, Session, TargetReadings
 from domadapt.models.output import Output
 from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import read_card
-from domadapt.training.build import build
-from tests.support import corpora, losses_while_training, setting_of, tiny_encoder, tiny_step
+from tests.support import built, losses_while_training, setting_of, tiny_encoder, tiny_step, trained
 from tests.test_methods import predicts_what_was_scored
 
 
@@ -62,10 +61,9 @@ def test_labels_that_collapse_are_not_learnt(logits: list[float], rate: str, cap
     assert method.memory() == {"refused": 1}
 
 
-@pytest.mark.parametrize(("bias", "lost"), [(9.0, True), (0.0, False)])
-def test_a_class_that_is_lost_is_noticed_and_a_rare_one_is_not(tmp_path: Path, bias: float, lost: bool) -> None:
-    overrides = [*corpora(tmp_path), "task=classification", "adaptation=self_training", "trainer.epochs=3"]
-    session, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={tmp_path}/cache"]))
+@pytest.mark.parametrize("bias", [9.0, 0.0])
+def test_a_class_that_is_lost_is_noticed_and_a_rare_one_is_not(tmp_path: Path, bias: float) -> None:
+    session = built(tmp_path, "task=classification", "adaptation=self_training", "trainer.epochs=3")
     method = session.methods["self_training"]
     own, all_one = torch.tensor([0.1, 0.9]), torch.tensor([0.0, 1.0])
     assert "labelled negative" in method.collapsed(all_one, own), "a tenth of the source"
@@ -148,7 +146,7 @@ def test_averaging_beside_it_is_its_teacher(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(TargetReadings, "now", watched)
     methods = ["adaptation=[self_training,averaging]", "adaptation.averaging.start=0"]
-    domadapt.train([*corpora(tmp_path), *methods, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"], seed=1)
+    trained(tmp_path, "run", *methods, "seed=1")
     assert seen
     for own, mean_of in seen:
         assert mean_of and all(torch.equal(own[name], weight) for name, weight in mean_of.items())
@@ -185,7 +183,7 @@ def test_terms_of_texts_without_an_opinion_and_named_words_are_dropped(judged: i
 def test_what_is_stated_is_saved_and_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("Lens\n\nbattery \n", encoding="utf-8")
     stated = ["adaptation=guidelines", f"adaptation.guidelines.not_terms={tmp_path}/words.txt", "trainer.precision=32"]
-    metrics = domadapt.train([*corpora(tmp_path), *stated, f"paths.run={tmp_path}/run"])
+    metrics = trained(tmp_path, "run", *stated)
     assert metrics["stages"]["guidelines/not_terms"] == ["battery", "lens"]
     model = predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
     texts = [record.text for record in domadapt.read(tmp_path / "test.jsonl", domain="laptop").records]
@@ -196,19 +194,18 @@ def test_what_is_stated_is_saved_and_read_from_a_file(tmp_path: Path) -> None:
 
 
 def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path) -> None:
-    recipe = ["adaptation=recipe", "trainer.precision=32", f"paths.cache={tmp_path}/c"]
-    metrics = domadapt.train([*recipe, *corpora(tmp_path), f"paths.run={tmp_path}/run"])
+    recipe = ["adaptation=recipe", "trainer.precision=32"]
+    metrics = trained(tmp_path, "run", *recipe)
     assert metrics["method"] == "recipe" and metrics["selection"]["validator"] == "last"
     assert len(metrics["curve"]) == 4 and "self_training" in metrics["curve"][3]["losses"]
     model = predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
     assert not model.session.methods, "a stock model"
-    without_test = [override for override in corpora(tmp_path) if "test_path" not in override]
-    domadapt.train([*recipe, *without_test, f"paths.run={tmp_path}/card"])
+    trained(tmp_path, "card", *recipe, "data.target.test_path=null")
     card = read_card(tmp_path / "card")
     assert card is not None and all(change.before != change.now for change in card.changes)
     assert (f"{tmp_path}/card/source_only/model" in as_lines(card)) == bool(card.changes)
     # The source-only network that it learns from is a run of its own, by the baseline's budget.
     plain = domadapt.load(tmp_path / "run" / "source_only" / "model", precision="32")
     assert not plain.session.methods
-    session, _ = build(domadapt.compose("train", [*recipe, *corpora(tmp_path)]))
+    session = built(tmp_path, *recipe)
     assert session.augments and session.reads("target")

@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import domadapt
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Record, Span
 from domadapt.methods.adaptation.term_substitution import (
@@ -30,16 +29,13 @@ from domadapt.methods.adaptation.term_substitution import (
 )
 from domadapt.methods.session import TargetReadings
 from domadapt.syntax.parser import SpacyParser
-from domadapt.training.build import build
-from tests.support import corpora
+from tests.support import built
 
 ALWAYS = [f"adaptation.term_substitution.{name}=1.0" for name in ("sentence_share", "term_probability")]
 
 
 def made(folder: Path, *more: str) -> TermSubstitution:
-    overrides = [*corpora(folder), "adaptation=term_substitution", f"paths.cache={folder}/cache", *more]
-    session, _ = build(domadapt.compose("train", overrides))
-    method = session.methods["term_substitution"]
+    method = built(folder, "adaptation=term_substitution", *more).methods["term_substitution"]
     method.prepare()
     return method
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from domadapt.api import train
-from tests.support import Command, corpora, finished, write_jsonl
+from tests.support import Command, corpora, finished, read_jsonl, trained, write_jsonl
 
 SIDES = ("source", "target")
 MARKED = ["data.target.name='<b>x</b>'"]
@@ -93,7 +92,7 @@ def refused(command: Command, *arguments: str) -> str:
 def test_what_will_not_do(words: list[str], told: str, command: Command) -> None:
     model, data = given("extraction")
     path = Path(next(word for word in data if word.startswith("data.source.path=")).partition("=")[2])
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = read_jsonl(path)
     write_jsonl(Path("a.json"), [{"id": "1", "text": "Fast."}, {"id": "2", "text": "The fan whines."}])
     write_jsonl(Path("bare.jsonl"), [{k: v for k, v in row.items() if k != "spans"} for row in rows])
     write_jsonl(Path("dots.jsonl"), [row | {"text": "." * (i + 1), "spans": []} for i, row in enumerate(rows)])
@@ -103,10 +102,9 @@ def test_what_will_not_do(words: list[str], told: str, command: Command) -> None
 
 
 def test_a_model_that_reads_trees_is_looked_at_with_its_own(command: Command, tmp_path: Path) -> None:
-    settings = [*corpora(tmp_path), "injection=tree_bias", "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
-    data = [word for word in settings if word.startswith("data")]
+    data = [word for word in corpora(tmp_path) if word.startswith("data")]
     for control in ("none", "shuffled"):
-        train([*settings, f"control={control}", f"paths.run={tmp_path}/{control}"])
+        trained(tmp_path, control, "injection=tree_bias", "trainer.epochs=1", f"control={control}")
     words = [*data, "texts=4", "scored_texts=0", f"paths.cache={tmp_path}/cache"]
     err = refused(command, f"model={tmp_path}/shuffled", *words)
     assert "it reads the trees of shuffled" in err and "would be looked at with those of spacy" in err
@@ -118,6 +116,5 @@ def test_a_model_that_reads_trees_is_looked_at_with_its_own(command: Command, tm
 
 def test_a_model_without_attention(command: Command, tmp_path: Path) -> None:
     data = [word for word in corpora(tmp_path) if word.startswith("data")]
-    settings = ["backbone=rnn_from_scratch", "trainer.epochs=1", "trainer.min_steps=0", "trainer.checkpoint_seconds=60"]
-    train([*data, *settings, f"paths.run={tmp_path}/rnn"])
+    trained(tmp_path, "rnn", "backbone=rnn_from_scratch", "trainer.epochs=1")
     assert "rnn: a BiLSTM, which has no attention to look at" in refused(command, f"model={tmp_path}/rnn", *data)

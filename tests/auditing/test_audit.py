@@ -1,20 +1,28 @@
-"""`domadapt audit`: printed and written, read back as written, and harmless whatever the corpora hold."""
+"""`domadapt audit`: written and read, harmless whatever the corpora hold; each planted trap is found, and no other."""
 
 import json
+import re
 import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import domadapt
 from domadapt.auditing.audit import Audit, audit, read_audit, text_audit, write_audit
-from domadapt.auditing.finding import SEVERITIES, Finding, ordered
-from domadapt.data.domains import Domains, SealedTest, TargetUnlabelled
-from domadapt.data.records import Record, Span
-from tests.support import Command, records, write_jsonl
+from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates
+from domadapt.auditing.finding import SEVERITIES, Finding, Parts, gather, ordered
+from domadapt.auditing.shift import gap, shift, vocabulary
+from domadapt.auditing.surface import artefacts, encoding, preparation
+from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
+from domadapt.data.records import Record, Span, from_tokens
+from tests.support import Command, records, write_csv, write_jsonl, write_texts
 
 FINDING = Finding("gap", "severe", 0.5, "No gap.", {"low": -0.1, "of": 3}, ("a", "b"))
 AUDIT = Audit("camera", "laptop", {"target test": 7}, {"target test": {"cased": 1.0, "tokenised": 0.0}}, (FINDING,))
@@ -116,13 +124,274 @@ def test_a_task_chooses_the_annotation(tmp_path: Path) -> None:
 
 
 def test_texts_without_a_label_among_labelled_ones_are_told_and_left_out(tmp_path: Path, command: Command) -> None:
-    rows = records("camera", 40)
-    lines = [f'"{row["text"]}",{row["label"] if place % 4 else ""}' for place, row in enumerate(rows)]
-    (tmp_path / "half.csv").write_text("\n".join(["text,label", *lines]) + "\n")
-    (tmp_path / "new.txt").write_text("".join(row["text"] + "\n" for row in records("laptop", 30, 5)))
+    rows = (row | ({} if place % 4 else {"label": ""}) for place, row in enumerate(records("camera", 40)))
+    write_csv(tmp_path / "half.csv", rows)
+    write_texts(tmp_path / "new.txt", records("laptop", 30, 5))
     code, out, err = command("audit", "half.csv", "new.txt")
     assert code == 0, err
     assert "have no label, and are left out" in out and "half.csv:2" in out
     counted = [int(line.split()[2]) for line in out.splitlines() if line.startswith(("  source train", "  source dev"))]
     assert sum(counted) == 30
     assert command("audit", "half.csv")[0] == 2
+
+
+SIZES = {"train": 150, "dev": 50, "unlabelled": 200, "test": 120, "ceiling": 120}
+LABELS = ("negative", "positive")
+Records = tuple[Record, ...]
+Change = Callable[[Records], Sequence[Record]]
+Look = Callable[[Parts], Iterator[Finding]]
+
+
+class Language:
+    """Common words, and words of each domain: things, and praise and blame that only this domain uses."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(7)
+        syllables = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
+        words = sorted({"".join(rng.choice(syllables, 2 + i % 2)) for i in range(4 * 340)})
+        words = words[:: max(1, len(words) // 340)][:340]
+        rng.shuffle(words)
+        self.common, self.praise = words[:240], {"negative": words[240:250], "positive": words[250:260]}
+        self.things = {"camera": words[260:280], "laptop": words[280:300]}
+        keys = [(domain, label) for domain in self.things for label in LABELS]
+        self.own = {key: words[300 + 5 * i : 305 + 5 * i] for i, key in enumerate(keys)}
+
+    def record(self, rng: np.random.Generator, domain: str, name: str) -> Record:
+        """A sentence with a thing (the aspect), a judgement (the opinion), and marks here and there."""
+        label = LABELS[int(rng.integers(2))]
+        words = list(rng.choice(self.common, int(rng.integers(8, 16))))
+        own = rng.random() < 0.7
+        judgement = str(rng.choice(self.own[domain, label] if own else self.praise[label]))
+        thing = str(rng.choice(self.things[domain]))
+        at = int(rng.integers(2, len(words) - 2))
+        words[at:at] = [thing, "isn't" if rng.random() < 0.2 else "is", judgement]
+        text = " ".join(words)
+        comma = words[0] + ("," if rng.random() < 0.3 else "")
+        text = comma[0].upper() + comma[1:] + text[len(words[0]) :] + ("!" if rng.random() < 0.2 else ".")
+        starts = [(text.index(f" {word} ") + 1 if f" {word} " in text else text.index(word), word)
+                  for word in (thing, judgement)]  # fmt: skip
+        spans = (Span(i, i + len(w), kind) for (i, w), kind in zip(starts, ("aspect", "opinion"), strict=True))
+        return Record(name, domain, text, None, label, tuple(spans))
+
+
+@cache
+def corpora() -> dict[str, Records]:
+    """Two domains, prepared alike, none of whose texts occurs twice, with a gap between them."""
+    language, rng = Language(), np.random.default_rng(3)
+    domains = dict.fromkeys(SIZES, "laptop") | {"train": "camera", "dev": "camera"}
+    return {
+        part: tuple(language.record(rng, domain, f"{part}-{i}") for i in range(SIZES[part]))
+        for part, domain in domains.items()
+    }
+
+
+def problem(**changes: Change) -> Domains:
+    """The clean problem, with some parts changed: train, dev, unlabelled, test, ceiling."""
+    part = {name: tuple(changes[name](r)) if name in changes else r for name, r in corpora().items()}
+    unlabelled = TargetUnlabelled.from_records("laptop", part["unlabelled"])
+    test = SealedTest("laptop", lambda: part["test"])
+    return Domains(
+        *("camera", "laptop", part["train"], part["dev"], (), unlabelled, test), lambda: Ceiling(part["ceiling"], ())
+    )
+
+
+def planted(**changes: Change) -> Parts:
+    return gather(problem(**changes))
+
+
+_FOUND: dict[Any, list[Finding]] = {}
+
+
+def findings(look: Look, changes: dict[str, Change]) -> list[Finding]:
+    """Looked for once, however many rows of a table ask."""
+    key = (look, *changes.items())
+    if key not in _FOUND:
+        _FOUND[key] = [*look(planted(**changes))]
+    return _FOUND[key]
+
+
+def one(findings: Iterable[Finding], *words: str) -> Finding:
+    """The only finding that says all these words."""
+    found = [f for f in findings if all(word in f.text for word in words)]
+    assert len(found) == 1, [f.text for f in found]
+    return found[0]
+
+
+def test_a_clean_corpus_gives_no_alarm_and_the_same_one_each_time() -> None:
+    first, second = (audit(problem(), seed=5) for _ in range(2))
+    assert first.findings == second.findings
+    assert [f.text for f in first.findings if f.severity != "note"] == [] and "nothing was found" in first.verdict
+    kinds = {f.kind for f in first.findings}
+    assert {"artefacts", "gap", "label shift", "length shift", "terms", "vocabulary"} <= kinds
+
+
+def each(**settings: object) -> Change:
+    return lambda records: [replace(r, **settings) for r in records]  # type: ignore[arg-type]
+
+
+def text(change: Callable[[str], str]) -> Change:
+    """Other texts, the spans left out."""
+    return lambda records: [replace(r, text=change(r.text), spans=()) for r in records]
+
+
+def some(n: int, change: Change) -> Change:
+    """Every n-th record is changed."""
+    return lambda records: [next(iter(change((r,)))) if i % n == 0 else r for i, r in enumerate(records)]
+
+
+def adding(part: str, start: int, stop: int, change: Callable[[str], str] = str) -> Change:
+    """Copies of a part's records are added."""
+    return lambda records: [*records, *(replace(r, text=change(r.text)) for r in corpora()[part][start:stop])]
+
+
+def both(*changes: Change) -> Change:
+    def apply(records: Records) -> Records:
+        for change in changes:
+            records = tuple(change(records))
+        return records
+
+    return apply
+
+
+def tokenised(text: str) -> str:
+    """As the Penn Treebank writes it."""
+    return re.sub(r"([.,!?])", r" \1", text.replace("isn't", "is n't"))
+
+
+def contradicting(records: Records) -> Records:
+    flipped = dict(zip(LABELS, LABELS[::-1], strict=True))
+    return (
+        *records,
+        *(replace(r, id=f"flip-{i}", label=flipped[str(r.label)]) for i, r in enumerate(records[:8])),
+        *(replace(r, id=f"less-{i}", spans=(r.spans or ())[:1]) for i, r in enumerate(records[8:13])),
+        *(replace(r, id=f"same-{i}", text=r.text.lower()) for i, r in enumerate(records[13:20])),
+    )
+
+
+def mostly_positive(records: Records) -> Records:
+    return tuple(replace(r, label="positive" if i % 5 else "negative") for i, r in enumerate(records))
+
+
+def neighbours(touching: bool) -> Change:
+    """Records of two things with a word between them; and of two that touch, merged or not."""
+    apart = from_tokens(["bo", "lens", "and", "strap", "wa"], ["O", "B-ASP", "O", "B-ASP", "O"])
+    close = from_tokens(["bo", "lens", "strap", "wa"], ["O", "B-ASP", "B-ASP" if touching else "I-ASP", "O"])
+
+    def plant(records: Records) -> Records:
+        made = (apart if i % 12 else close for i in range(len(records)))
+        return tuple(replace(r, text=t, words=w, spans=s) for r, (t, w, s) in zip(records, made, strict=True))
+
+    return plant
+
+
+def source_texts(start: int, stop: int) -> Change:
+    """Texts of the source's own language, drawn without repeats."""
+    source = (*corpora()["train"], *corpora()["dev"])
+    return lambda _: [source[i] for i in np.random.default_rng(0).permutation(len(source))[start:stop]]
+
+
+def target(change: Change) -> dict[str, Change]:
+    return dict.fromkeys(("test", "unlabelled", "ceiling"), change)
+
+
+def source(change: Change) -> dict[str, Change]:
+    return dict.fromkeys(("train", "dev"), change)
+
+
+OTHER = Record("other", "laptop", corpora()["test"][0].text, None, "quite another")
+LOWER, RAW = target(text(str.lower)), {"test": text(lambda t: tokenised(t.lower()))}
+COPIED: dict[str, Change] = {
+    "unlabelled": both(adding("test", 0, 30, lambda t: tokenised(t).upper()), adding("test", 30, 34)),
+    "train": adding("test", 30, 34),
+    "dev": adding("train", 0, 10),
+}
+DOUBLED = {"unlabelled": text(lambda t: f"{t} {t}")}
+CONTRARY: dict[str, Change] = {"train": contradicting}
+ALMOST = {"unlabelled": adding("test", 0, 9, "Xo {}".format)}
+AGAIN = {"train": both(adding("train", 0, 12), adding("train", 0, 12))}
+ALIEN = {"test": some(4, each(label="neutral", spans=(Span(0, 2, "brand"),)))}
+HOME = {name: source_texts(*ends) for name, ends in (("test", (0, 100)), ("train", (100, 200)))}
+HOME |= dict.fromkeys(("dev", "ceiling"), source_texts(0, 0))
+HALF, REVERSED = source(some(2, each(spans=()))), target(text(lambda t: " ".join(w[::-1] + "x" for w in t.split())))
+TWO = "Two parts of laptop/target unlabelled/target test"
+UNDONE = {"auc": (0.99, 1), "undone auc": (0, 0.65), "explained": (0.7, 1)}
+# What is looked with, what is planted, what the finding says, how bad it is, and its numbers or their ranges.
+TRAPS: list[tuple[Look, dict[str, Change], str, str, dict[str, float | tuple[float, float]]]] = [
+    (duplicates, COPIED, "of the target test/in the target unlabelled too", "severe", {"texts": 34, "verbatim": 4}),
+    (duplicates, COPIED, "of the target test/in the source train too/with its label", "warning", {"texts": 4}),
+    (duplicates, COPIED, "of the source dev/in the source train too", "severe", {"texts": 10, "of": 60}),
+    (duplicates, AGAIN, "of the source train/repeat an earlier one", "warning", {"texts": 24, "of": 174}),
+    (duplicates, AGAIN, "labelled parts of camera", "warning", {"texts": 24, "of": 224}),
+    (near_duplicates, ALMOST, "of the target test", "severe", {"texts": 9}),
+    (conflicts, CONTRARY, "in the source,/different labels", "warning", {"conflicting": 8, "repeated": 20}),
+    (conflicts, CONTRARY, "in the source,/different spans", "warning", {"conflicting": 5}),
+    (conflicts, {"train": lambda rs: (*rs, OTHER)}, "source and target together/labels", "note", {"conflicting": 1}),
+    (shift, source(mostly_positive), "from camera to laptop", "warning", {"p": (0, 0.001), "positive source": 0.8}),
+    (shift, {"test": mostly_positive}, "Labels shift from the target train to the target test", "warning", {}),
+    (shift, ALIEN, "(neutral)", "severe", {"texts": 30}),
+    (shift, ALIEN, "(brand)", "severe", {"types": 1}),
+    (shift, DOUBLED, "source train/target unl", "warning", {"cliffs_delta": (0.9, 1)}),
+    (shift, {"test": each(spans=())}, "aspect spans a text", "warning", {}),
+    (preparation, RAW, f"{TWO}/are tokenised", "severe", {}),
+    (preparation, RAW, f"{TWO}/upper-case", "severe", {}),
+    (preparation, LOWER, "Source and target/upper-case", "warning", {}),
+    (artefacts, RAW, "target unlabelled from target test", "severe", UNDONE),
+    (artefacts, LOWER, "source train from", "warning", UNDONE),
+    (artefacts, {}, "source train from", "note", {"auc": (0, 0.65)}),
+    (vocabulary, {}, "aspect terms of laptop", "note", {"types": 0, "tokens": 0}),
+    (vocabulary, REVERSED, "running words", "warning", {"tokens": (0, 0.1)}),
+    (annotation, source(neighbours(False)), "not one pair touches", "warning", {"one_word_between": (150, 200)}),
+    (annotation, HALF, "without any span", "warning", {"camera empty": 100, "laptop empty": 0, "laptop of": 240}),
+    (annotation, HALF, "somebody may have left them out", "warning", {"camera of": 200}),
+    (gap, {}, "There is a gap to close", "note", {"low": (0, 1)}),
+    (gap, HOME, "No gap to close is shown", "severe", {"low": (-1, 0)}),
+]
+
+
+@pytest.mark.parametrize(("look", "changes", "words", "severity", "numbers"), TRAPS)
+def test_a_planted_trap_is_found(look: Any, changes: Any, words: str, severity: str, numbers: dict[str, Any]) -> None:
+    found = one(findings(look, changes), *words.split("/"))
+    assert found.severity == severity, found.text
+    for key, value in numbers.items():
+        low, high = value if isinstance(value, tuple) else (value, value)
+        assert low - 1e-9 <= found.numbers[key] <= high + 1e-9, (key, found.numbers)
+
+
+def test_examples_show_what_was_found() -> None:
+    for look, changes, words, example in (
+        (conflicts, CONTRARY, "in the source,/different labels", "negative, positive"),
+        (conflicts, CONTRARY, "in the source,/different spans", " nothing"),
+        (duplicates, AGAIN, "of the source train", "3 × "),
+        (artefacts, LOWER, "source train from target", "‹A"),
+    ):
+        assert any(example in told for told in one(findings(look, changes), *words.split("/")).examples)
+
+
+def test_what_is_no_trap_is_not_told() -> None:
+    assert [*near_duplicates(planted())] == []
+    kept = planted(**source(neighbours(touching=True)))
+    assert not [f for f in annotation(kept) if "touches" in f.text]
+    assert not [f for f in preparation(planted(**LOWER)) if "tokenised" in f.text]
+    assert all("fewer than 40 texts" in f.text for f in artefacts(planted(unlabelled=lambda rs: rs[:10])))
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        ("clich\ufffd", "U+FFFD"),
+        ("cafÃ©", "UTF-8 read as Windows-1252"),
+        ("it â€™s", "UTF-8 read as Windows-1252"),
+        ("bell\x07", "control or invisible"),
+        ("\u202eevil", "control or invisible"),
+        ("R &amp; B", "HTML entities"),
+        ("at &#38; t", "HTML entities"),
+        ("so<br />there", "HTML tags"),
+        *((fine, "") for fine in ("Ça va, São Tomé: «été», 20 °C — “naïve”…", "AT&T, R&D; x < y > z", "½ £5 Ångström")),
+    ],
+)
+def test_damage(damage: str, says: str) -> None:
+    plant = some(24, text(lambda t: f"{'word ' * 60}{damage} {t}"))
+    found = [f for f in encoding(planted(test=plant)) if says in f.text]
+    assert [(f.severity, f.numbers) for f in found] == [("warning", {"texts": 5, "of": 120})] * bool(says)
+    assert not {"\x07", "\u202e"} & {*"".join(example for f in found for example in f.examples)}
+    assert all(len(f.examples) == 3 for f in found)

@@ -210,7 +210,7 @@ def searching(monkeypatch: pytest.MonkeyPatch, sweeper: str) -> None:
     monkeypatch.setattr(HydraConfig, "get", staticmethod(lambda: settings))
 
 
-def test_a_search_by_target_labels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_by_target_labels_or_by_no_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     cfg = compose("train")
     cfg.selection = {"_target_": f"{__name__}.Bound"}
     searching(monkeypatch, "basic")
@@ -219,9 +219,5 @@ def test_a_search_by_target_labels_is_refused(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(ValueError, match="selection=a_bound: reads target labels"):
         check_search(cfg, "train")
     check_search(compose("train"), "train")
-
-
-def test_a_search_needs_a_verb_with_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    searching(monkeypatch, "optuna")
     with pytest.raises(ValueError, match="parse has no value to search by"):
         check_search(compose("parse"), "parse")

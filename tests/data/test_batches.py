@@ -11,17 +11,9 @@ from domadapt.data.domains import unlabelled
 from domadapt.data.loaders import BucketSampler, StepLoader, in_order
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.syntax.alignment import IGNORED
-from tests.support import TEXTS, parsed_batch, tiny_encoder
+from tests.support import TEXTS, parsed_batch, tiny_encoder, word_ranges
 
 TOKENIZER = load_tokenizer("tiny_random")
-
-
-def spaces(text: str) -> np.ndarray:
-    ranges, start = [], 0
-    for word in text.split(" "):
-        ranges.append((start, start + len(word)))
-        start += len(word) + 1
-    return np.array(ranges)
 
 
 words = st.lists(st.text(st.characters(categories="LNPS"), min_size=1, max_size=12), min_size=1, max_size=9)
@@ -30,16 +22,16 @@ words = st.lists(st.text(st.characters(categories="LNPS"), min_size=1, max_size=
 @given(st.lists(words, min_size=1, max_size=5), st.integers(3, 40))
 def test_nodes_point_to_the_first_piece_of_their_word(sentences: list[list[str]], max_pieces: int) -> None:
     texts = [" ".join(s) for s in sentences]
-    ranges = [spaces(t) for t in texts]
+    ranges = [word_ranges(t) for t in texts]
     tags = [np.arange(len(r)) for r in ranges]
     examples, cut = encode(texts, ranges, TOKENIZER, max_pieces, word_tags=tags)
     batch = Collator(0)(examples)
     assert batch.words.tolist() == [len(s) for s in sentences]
     assert batch.input_ids.shape[1] % 8 == 0
     node, lost = 0, 0
-    for row, (text, word_ranges) in enumerate(zip(texts, ranges, strict=True)):
+    for row, (text, own) in enumerate(zip(texts, ranges, strict=True)):
         offsets = TOKENIZER(text, truncation=True, max_length=max_pieces, return_offsets_mapping=True)["offset_mapping"]
-        for word, (start, end) in enumerate(word_ranges):
+        for word, (start, end) in enumerate(own):
             pieces = [i for i, (s, e) in enumerate(offsets) if s < end and start < e]
             first = batch.node_first_piece[node].item()
             if pieces:
@@ -74,7 +66,7 @@ def test_every_text_comes_once_an_epoch(lengths: list[int], batch_size: int, see
 
 def test_the_target_stream_goes_on_over_epochs() -> None:
     texts = [f"text {i}" for i in range(10)]
-    examples, _ = encode(texts, [spaces(t) for t in texts], TOKENIZER, 16)
+    examples, _ = encode(texts, [word_ranges(t) for t in texts], TOKENIZER, 16)
     loader = StepLoader(examples[:4], examples, Collator(0), batch_size=2, target_batch_size=5, seed=0)
     seen = []
     for _ in range(2):  # two epochs of two steps: two passes over the target
@@ -86,7 +78,7 @@ def test_the_target_stream_goes_on_over_epochs() -> None:
 
 def test_evaluation_sees_everything_once_longest_first() -> None:
     texts = ["a b c d", "a", "a b"]
-    examples, _ = encode(texts, [spaces(t) for t in texts], TOKENIZER, 16)
+    examples, _ = encode(texts, [word_ranges(t) for t in texts], TOKENIZER, 16)
     order = torch.cat([batch.index for batch in in_order(examples, Collator(0), 2)])
     assert order.tolist() == [0, 2, 1]
 

@@ -13,7 +13,7 @@ from domadapt.data.corpora import IN_TEST, IN_TRAIN, joined, my_files, prefixes,
 from domadapt.data.domains import MOST, Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.records import Record
 from domadapt.training.build import build
-from tests.support import Command, amazon_corpus, corpora, records, write_jsonl
+from tests.support import Command, amazon_corpus, corpora, records, trained, write_csv, write_jsonl, write_texts
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -132,9 +132,8 @@ def commented() -> str:
 
 def test_the_example_in_the_yaml_trains(tmp_path: Path, command: Command) -> None:
     for name in ("hotels", "bars", "test"):
-        rows = [f'"{row["text"]}",{row["label"]}' for row in records(name, 12, len(name))]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
-    (tmp_path / "spas.txt").write_text("".join(r["text"] + "\n" for r in records("spas", 9, 8)), encoding="utf-8")
+        write_csv(tmp_path / f"{name}.csv", records(name, 12, len(name)))
+    write_texts(tmp_path / "spas.txt", records("spas", 9, 8))
     (tmp_path / "own" / "data").mkdir(parents=True)
     (tmp_path / "own" / "data" / "reviews.yaml").write_text(commented(), encoding="utf-8")
     small = ["task=classification", "backbone=tiny_random", "trainer.epochs=1", "trainer.min_steps=0"]
@@ -171,7 +170,7 @@ def test_a_few_are_repeated_to_make_their_share(tmp_path: Path, share: float, ti
 
 def test_the_run_says_so(tmp_path: Path) -> None:
     """And that the others change nothing, tests/test_label_lock.py."""
-    metrics = domadapt.train([*corpora(tmp_path), "target_labels=all", "trainer.epochs=1", f"paths.run={tmp_path}/run"])
+    metrics = trained(tmp_path, "run", "target_labels=all", "trainer.epochs=1")
     assert metrics["counts"]["target_labels"] == 14
     assert len(metrics["counts"]["target_labels_checksum"]) == 16
     assert (metrics["method"], metrics["role"]) == ("source_only+all_labels", "adapted")
@@ -184,19 +183,3 @@ def test_they_are_never_of_the_test(tmp_path: Path) -> None:
     session, sealed = build(domadapt.compose("train", [*data, "backbone=tiny_random", "target_labels=all"]))
     learnt = {r.text for r in session.domains.source_train if r.domain == "dvd"}
     assert learnt and not learnt & {record.text for record in sealed.open()}
-
-
-@pytest.mark.parametrize(
-    ("own", "told"),
-    [
-        (["target_labels=15"], "target_labels=15: there are 14 labelled training records of 'target'; expected"),
-        (["target_labels=-1"], "target_labels=-1: expected a whole number from 0, or all"),
-        (["target_labels=few"], "target_labels='few': expected a whole number from 0, or all"),
-        (["target_labels=1", "target_label_share=1.0"], "target_label_share=1.0: expected a number"),
-        (["target_labels=1", "data.target.train_path=null"], "there is no labelled training data for 'target'; give"),
-        (["target_labels=1", "train_on=target"], "train_on=target trains on all of them; leave one out"),
-    ],
-)
-def test_what_can_not_be_given_is_told(tmp_path: Path, own: list[str], told: str) -> None:
-    with pytest.raises(ValueError, match=f"^.*{told}"):
-        build(domadapt.compose("train", [*corpora(tmp_path), *own]))

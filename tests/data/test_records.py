@@ -61,11 +61,14 @@ def test_any_span_gives_tags_that_read_back_without_repair(
     assert not warnings
 
 
-def test_a_tag_that_continues_nothing_is_repaired_and_counted() -> None:
-    warnings = Counter[str]()
-    _, _, spans = from_tokens(["a", "b", "c"], ["I-ASP", "I-OP", "O"], HERE, warnings)
-    assert spans == (Span(0, 1, "ASP"), Span(2, 3, "OP"))
-    assert warnings == {"I- tag that continues nothing, read as B-": 2}
+@pytest.mark.parametrize(
+    ("tags", "expected", "count"),
+    [("I-A I-B O", (Span(0, 1, "A"), Span(2, 3, "B")), 2), ("B-x E-x I-x", (Span(0, 3, "x"), Span(4, 5, "x")), 1)],
+)
+def test_a_tag_that_continues_nothing_is_repaired_and_counted(tags: str, expected: object, count: int) -> None:
+    _, _, spans = from_tokens(["a", "b", "c"], tags.split(), HERE, warnings := Counter[str]())
+    assert spans == expected
+    assert warnings == {"I- tag that continues nothing, read as B-": count}
 
 
 @pytest.mark.parametrize("scheme", ["BIES", "BILU"])
@@ -89,12 +92,6 @@ def test_other_schemes_say_the_same(scheme: str, lengths: list[int], kinds: st.D
     assert not warnings
 
 
-def test_nothing_continues_after_an_end() -> None:
-    _, _, spans = from_tokens(["a", "b", "c"], ["B-x", "E-x", "I-x"], warnings=(warnings := Counter[str]()))
-    assert spans == (Span(0, 3, "x"), Span(4, 5, "x"))
-    assert warnings == {"I- tag that continues nothing, read as B-": 1}
-
-
 def test_spans_that_bio_cannot_say_are_counted() -> None:
     words = ((0, 5), (6, 13), (14, 18))
     spans = [Span(8, 16, "aspect"), Span(6, 13, "opinion"), Span(5, 6, "aspect")]
@@ -113,11 +110,8 @@ def test_the_three_forms_of_a_record() -> None:
     assert tokens.spans == characters.spans == (Span(0, 5, "OP"), Span(6, 10, "ASP"))
     assert (tokens.words, characters.words) == (((0, 5), (6, 10)), None)
     assert parse_record({**base, "text": "sharp", "spans": []}, HERE).spans == ()
-
-
-def test_labels_are_left_unread_even_where_they_are_wrong() -> None:
-    damaged = {"id": "a", "domain": "camera", "tokens": ["sharp"], "tags": ["?", "?"], "label": 7}
-    record = parse_record(damaged, HERE, labelled=False)
+    # Labels can be left unread, even where they are wrong.
+    record = parse_record({**base, "tokens": ["sharp"], "tags": ["?", "?"], "label": 7}, HERE, labelled=False)
     assert (record.label, record.spans) == (None, None)
 
 

@@ -19,7 +19,7 @@ from domadapt.data.corpora import (
     xabsa,
 )
 from domadapt.data.domains import Domains
-from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus, parted_corpus, write_jsonl
+from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus, parted_corpus, read_jsonl, write_jsonl
 
 PAIR = "device_to_laptops"
 
@@ -77,7 +77,7 @@ def test_terms_only_keeps_spans_and_drops_polarity(tmp_path: Path) -> None:
 def test_xabsa_reads_terms_or_terms_with_polarity(tmp_path: Path) -> None:
     root = parted_corpus(tmp_path, "xabsa", LAYOUTS["xabsa"].domains)
     for path in (root / "xabsa").iterdir():  # as published: tags of both kinds, and the review's kind in the domain
-        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        lines = read_jsonl(path)
         polar = ["O", "B-POS", "I-POS", "O", "O", "O", "O"]
         write_jsonl(path, [{**r, "domain": f"restaurants_{r['domain']}", "tags_with_polarity": polar} for r in lines])
     for tags, types in (("terms", {"aspect", "opinion"}), ("with_polarity", {"POS"})):

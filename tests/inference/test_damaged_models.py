@@ -76,12 +76,16 @@ def retensor(path: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, t
 
 def test_a_whole_model_loads_in_any_place_and_other_files_may_lie_beside(models: Path, tmp_path: Path) -> None:
     model = copied(models, tmp_path)
-    (model / "README.md").write_text("mine")
+    for place in (model / "README.md", model / "encoder" / "notes.md"):
+        place.write_text("mine")
     assert domadapt.predict(model, [TEXT]) == domadapt.predict(models / "tree" / "model", [TEXT])
     mask = os.umask(0)
     os.umask(mask)
     modes = {file.stat().st_mode & 0o777 for file in (models / "tree" / "model").rglob("*") if file.is_file()}
     assert modes == {0o666 & ~mask}  # others read it as they read all of the user's files
+    (model / "encoder" / "added_tokens.json").write_text('{"lens": 5}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"added_tokens.json: not a file of this model .* move it away"):
+        domadapt.load(model)
 
 
 HURT: dict[str, Damage] = {

@@ -12,11 +12,14 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import domadapt
+from domadapt.data.records import Record, Span
 from domadapt.inference.description import Description, read_description
 from domadapt.inference.export import export, model_card, refuse_own
 from domadapt.inference.onnx_model import OnnxModel
+from domadapt.inference.thresholds import above, counted, least
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Expected
+from domadapt.tasks.task import Prediction
 from tests.support import Command
 
 TASKS, STOCK = ("extraction", "classification"), ("README.md", "config.json")
@@ -175,3 +178,12 @@ def test_a_word_of_sentencepiece_begins_behind_its_space() -> None:
     tags = np.eye(3)[[2, 0, 1, 0, 0]]
     found = model._spans(text, encoded, tags)
     assert [(span["type"], span["text"]) for span in found] == [("opinion", "dull"), ("aspect", "lens.")]
+
+
+def test_thresholds_of_spans() -> None:
+    spans = Span(4, 8, "aspect", 0.8), Span(0, 3, "opinion", 0.3)
+    record, prediction = Record("1", "d", "The lens", spans=spans[:1]), Prediction(spans=spans)
+    kinds = counted([record], [prediction], ["aspect", "opinion"])
+    assert kinds == {"aspect": {"gold": 1, "found": [(0.8, True)]}, "opinion": {"gold": 0, "found": [(0.3, False)]}}
+    assert above(prediction, least({"opinion": 0.5}, [*kinds])).spans == spans[:1]
+    assert above(prediction, least(0.9, [*kinds])).spans == ()

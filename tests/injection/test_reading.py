@@ -27,13 +27,13 @@ from domadapt.syntax.parser import SpacyParser
 from tests.support import (
     CONF,
     INJECTIONS,
-    corpora,
     made_of,
     of_yaml,
     setting_of,
     small_encoder,
     tiny_encoder,
     tiny_step,
+    trained,
     without_checksums,
 )
 
@@ -143,8 +143,7 @@ def test_texts_without_words_and_cut_ones_are_read(choice: str, texts: Sequence[
 
 @pytest.mark.parametrize("choice", READING)
 def test_its_model_names_its_parser_and_refuses_another(tmp_path: Path, choice: str) -> None:
-    small = [*corpora(tmp_path), *of_yaml(choice), "trainer.epochs=1", f"paths.run={tmp_path}/run"]
-    domadapt.train([*small, "task=classification"])  # which needs no words of its own
+    trained(tmp_path, "run", *of_yaml(choice), "trainer.epochs=1", "task=classification")  # needs no words of its own
     model = tmp_path / "run" / "model"
     path = without_checksums(model) / "domadapt.json"
     told = json.loads(path.read_text(encoding="utf-8"))

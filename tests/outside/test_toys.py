@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 import domadapt
-from domadapt.training.build import build
-from tests.outside.toys import AttentionBias, Gate
-from tests.support import Command, corpora, parsed_batch, setting_of, tiny_encoder
+from tests.support import Command, built, corpora
+from tests.trouble import weights
 
 CONF = Path(__file__).parent / "conf"
 TOYS = [(path.parent.name, path.stem) for path in sorted(CONF.rglob("*.yaml"))]
@@ -39,20 +37,12 @@ def trained(command: Command, folder: Path) -> Train:
     return train
 
 
-def weights(run: Path) -> dict[str, torch.Tensor]:
-    return load_file(run / "model" / "encoder" / "model.safetensors")
-
-
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
 @pytest.mark.parametrize(("group", "name"), TOYS)
 def test_it_trains_changes_the_model_and_predicts_the_same_when_loaded(trained: Train, group: str, name: str) -> None:
     metrics, run = trained(f"{group}={name}")
     _, plain = trained()
     predicts = (run / "model" / "methods.safetensors").exists()
-    assert predicts or not same(weights(run), weights(plain))
+    assert predicts or weights(run) != weights(plain)
     losses = {loss for line in metrics["curve"] for loss in line["losses"]} - {"task", "total"}
     assert losses == ({name} if name == "teacher" else set())  # named by the method, logged by training
     assert all(torch.isfinite(torch.tensor(line["losses"]["total"])) for line in metrics["curve"])
@@ -67,8 +57,8 @@ def test_the_teacher_is_what_is_saved(trained: Train) -> None:
     _, moved = trained("adaptation=teacher")
     _, still = trained("adaptation=teacher", "adaptation.teacher.decay=1.0")
     _, longer = trained("adaptation=teacher", "adaptation.teacher.decay=1.0", "trainer.epochs=3")
-    assert same(weights(still), weights(longer))
-    assert not same(weights(still), weights(moved))
+    assert weights(still) == weights(longer)
+    assert weights(still) != weights(moved)
 
 
 def test_a_words_bias_decides_its_tag_at_prediction(trained: Train) -> None:
@@ -80,29 +70,12 @@ def test_a_words_bias_decides_its_tag_at_prediction(trained: Train) -> None:
 
 def test_other_text_every_epoch(trained: Train) -> None:
     _, run = trained("adaptation=renamed")
-    overrides = [*corpora(run.parent), "+adaptation.renamed={_target_: tests.outside.toys.Renamed}"]
-    session, _ = build(domadapt.compose("train", [*overrides, f"paths.cache={run.parent}/cache"]))
+    session = built(run.parent, "+adaptation.renamed={_target_: tests.outside.toys.Renamed}")
     first, again, second = session.augmented(0), session.augmented(0), session.augmented(1)
     assert [e.text for e in first] == [e.text for e in again] != [e.text for e in second]
     assert [e.index for e in first] == list(range(len(session.source)))
     for example in first:
         assert example.word_tags is not None and (example.word_tags > 0).sum() == 2  # one aspect, one opinion, kept
-
-
-def test_an_attention_bias_and_a_gate_start_as_nothing() -> None:
-    plain, hooked = tiny_encoder(), tiny_encoder()
-    batch, _ = parsed_batch(plain)
-    session = setting_of(hooked)
-    for method in (AttentionBias(), Gate()):
-        method.attach(session)
-        with torch.no_grad():
-            torch.testing.assert_close(hooked(batch).logits, plain(batch).logits, atol=1e-5, rtol=1e-4)
-        for parameter in method.parameters():
-            torch.nn.init.constant_(parameter, 5.0)
-        with torch.no_grad():
-            assert (hooked(batch).logits - plain(batch).logits).abs().max() > 1e-4
-            for parameter in method.parameters():  # as it was, for the next
-                torch.nn.init.zeros_(parameter)
 
 
 METHOD = """

@@ -2,16 +2,14 @@
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from matplotlib.image import imread
 
 from benchmarks.synthetic import synthetic_runs
 from domadapt.reporting.report import report
-from tests.reporting.chromium import Chromium, find
+from tests.reporting.chromium import Chromium
 
 OVERFLOWING = """JSON.stringify([...document.querySelectorAll("body *")].filter(element => {
   const inner = element.parentElement.closest(".scroll");
@@ -22,7 +20,6 @@ OVERFLOWING = """JSON.stringify([...document.querySelectorAll("body *")].filter(
 CLIPPED = """JSON.stringify([...document.querySelectorAll(".scroll")].filter(
   element => element.firstElementChild.getBoundingClientRect().right > document.documentElement.clientWidth + 1
 ).map(element => element.getAttribute("aria-label")))"""
-BROWSER = find()
 PAPER = 703  # pixels: A4 less the margins of the style sheet
 
 
@@ -46,15 +43,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return report(folder / "runs", folder / "report.html", ["html"])
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    if BROWSER is None:
-        pytest.skip("no Chromium or Chrome on this machine; DOMADAPT_CHROMIUM=PATH names one")
-    browser = Chromium(BROWSER, tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
-
-
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [390, 900, 1400])
 def test_page(page: Path, chromium: Chromium, tmp_path: Path, width: int, dark: bool) -> None:
@@ -66,7 +54,8 @@ def test_page(page: Path, chromium: Chromium, tmp_path: Path, width: int, dark: 
     for index, top in enumerate(range(0, height, 4000)):
         clip = {"x": 0, "y": top, "width": width, "height": min(4000, height - top), "scale": 1}
         shot = tmp_path / f"{index}.png"
-        shot.write_bytes(picture(chromium, clip))
+        taken = chromium.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        shot.write_bytes(base64.b64decode(taken["data"]))
         pixels = imread(shot)[..., :3]
         background = pixels[0, 0]
         assert (background.mean() < 0.3) == dark
@@ -82,8 +71,3 @@ def test_tables_fit_the_paper(page: Path, chromium: Chromium, tmp_path: Path) ->
     assert clipped == []
     paper = chromium.call("Page.printToPDF", preferCSSPageSize=True)["data"]
     assert base64.b64decode(paper).startswith(b"%PDF")
-
-
-def picture(chromium: Chromium, clip: dict[str, Any]) -> bytes:
-    shot = chromium.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
-    return base64.b64decode(shot["data"])

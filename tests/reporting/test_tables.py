@@ -1,5 +1,6 @@
 """Numbers of tables against ones worked out by hand; claims in words need source_only, a neutral control and seeds."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from domadapt.reporting.tables import (
 from domadapt.reporting.words import claim, mistakes, verdict, verdict_card
 from domadapt.runs.groups import group, read_runs, reference
 from domadapt.statistics.compare import compare
-from tests.support import grouped
+from tests.support import finished, grouped
 
 
 def _cells(text: str, method: str) -> list[str]:
@@ -383,3 +384,9 @@ def test_the_card_says_what_came_out(make_metrics: Any, levels: dict[str, Any], 
     if len(levels) == 3:
         assert facts["Target score, %"] == "source_only 40.0 → lisa 50.0 → ceiling 80.0"
         assert (facts["Gap closed"], facts["Model"]) == ("25 %", "not kept beside these runs")
+
+
+def test_a_single_run_with_a_labelled_test_gets_its_interval() -> None:
+    run = finished("classification")
+    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    assert "95 % interval over test texts" in text_table([{**metrics, "folder": str(run)}])

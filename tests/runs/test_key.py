@@ -70,8 +70,11 @@ def append(path: Path, text: str) -> None:
     path.write_text((path.read_text(encoding="utf-8") if path.exists() else "") + text, encoding="utf-8")
 
 
-def test_cells_that_differ_have_keys_that_differ(keys: Keys) -> None:
-    assert len(set(keys().values())) == len(CELLS)
+def test_cells_and_code_that_differ_have_keys_that_differ(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = keys()
+    assert len(set(before.values())) == len(CELLS)
+    monkeypatch.setattr(key, "NUMERICS", key.NUMERICS + 1)
+    assert changed(before, keys()) == ALL
 
 
 @pytest.mark.parametrize(
@@ -109,12 +112,6 @@ def test_a_file_that_is_read_counts_and_no_other(shipped: Path, keys: Keys, file
 def test_what_changes_numbers_counts(override: str, counts: bool) -> None:
     plain = cell_key(compose("train", ["injection=lisa"]))
     assert (cell_key(compose("train", ["injection=lisa", override])) != plain) == counts
-
-
-def test_code_that_moves_numbers_raises_the_number(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = keys()
-    monkeypatch.setattr(key, "NUMERICS", key.NUMERICS + 1)
-    assert changed(before, keys()) == ALL
 
 
 @pytest.mark.parametrize("package", key.NUMERIC)

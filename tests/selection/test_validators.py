@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-import domadapt
 from domadapt.config.compose import make
 from domadapt.selection import validators
 from domadapt.selection.validators import Evidence, Validator, best_epoch, ensemble
 from domadapt.tasks.rows import ARRAYS, Predicted
-from tests.support import CONF, corpora
+from tests.support import CONF, trained
 
 VALIDATORS: dict[str, Validator] = {
     path.stem: make(OmegaConf.create(path.read_text(encoding="utf-8")))
@@ -111,8 +110,7 @@ def test_the_ensemble_avoids_the_worst(kind: str) -> None:
 
 
 def test_a_run_chosen_by_comparison(tmp_path: Path) -> None:
-    overrides = [*corpora(tmp_path), "selection=ensemble", "trainer.epochs=3"]
-    metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run", f"paths.cache={tmp_path}/cache"])
+    metrics = trained(tmp_path, "run", "selection=ensemble", "trainer.epochs=3")
     values = [line["validators"]["ensemble"] for line in metrics["curve"]]
     assert metrics["selection"]["epoch"] == best_epoch(values)
     assert [line["selection"] for line in metrics["curve"]] == values

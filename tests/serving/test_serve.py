@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import domadapt
-from tests.reporting.chromium import Chromium, find
+from tests.reporting.chromium import Chromium
 from tests.support import Command
 
 pytest.importorskip("uvicorn")
@@ -157,21 +157,15 @@ def address(app: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("width", [390, 900, 1400])
-def test_the_page_in_a_browser(address: str, tmp_path: Path, width: int) -> None:
-    if (found := find()) is None:
-        pytest.skip("no Chromium or Chrome on this machine; DOMADAPT_CHROMIUM=PATH names one")
-    browser = Chromium(found, tmp_path / "profile")
-    try:
-        browser.visit(address, width, dark=False)
-        title = browser.evaluate("document.title")
-        browser.evaluate(f"document.querySelector('textarea').value = {json.dumps(NASTY)}")
-        browser.submit("document.querySelector('button').click()")
-        assert browser.evaluate("document.title") == title == "domadapt: a <b> to c"
-        assert browser.evaluate("document.querySelectorAll('svg.displacy text').length") > 5
-        assert browser.evaluate("document.querySelectorAll('#label, #spans').length") == 1
-        assert browser.evaluate("document.querySelector('textarea').value") == NASTY
-        assert browser.evaluate("document.documentElement.scrollWidth") == width
-        assert browser.evaluate("document.querySelector('main').offsetWidth") >= 0.8 * min(width, 832)
-        assert browser.complaints() == []
-    finally:
-        browser.close()
+def test_the_page_in_a_browser(address: str, chromium: Chromium, width: int) -> None:
+    chromium.visit(address, width, dark=False)
+    title = chromium.evaluate("document.title")
+    chromium.evaluate(f"document.querySelector('textarea').value = {json.dumps(NASTY)}")
+    chromium.submit("document.querySelector('button').click()")
+    assert chromium.evaluate("document.title") == title == "domadapt: a <b> to c"
+    assert chromium.evaluate("document.querySelectorAll('svg.displacy text').length") > 5
+    assert chromium.evaluate("document.querySelectorAll('#label, #spans').length") == 1
+    assert chromium.evaluate("document.querySelector('textarea').value") == NASTY
+    assert chromium.evaluate("document.documentElement.scrollWidth") == width
+    assert chromium.evaluate("document.querySelector('main').offsetWidth") >= 0.8 * min(width, 832)
+    assert chromium.complaints() == []

@@ -38,10 +38,10 @@ def made_items(rng: np.random.Generator, count: int, digest: str = "d", average:
     return ItemCounts(digest, rng.integers(0, 3, size=(count, 2, 3)).astype(np.float32), average)
 
 
-def coins(right: np.ndarray) -> ItemCounts:
+def coins(right: np.ndarray, digest: str = "coins") -> ItemCounts:
     """One kind; a wrong item is a false positive and a false negative, so that F1 is the share of right ones."""
     counts = np.stack([right, 1 - right, 1 - right], axis=-1)[:, None, :]
-    return ItemCounts("coins", counts.astype(np.float32), "macro")
+    return ItemCounts(digest, counts.astype(np.float32), "macro")
 
 
 def test_resampled_scores_have_the_spread_of_a_plain_loop() -> None:
@@ -212,10 +212,6 @@ def test_runs_without_a_key_are_one_network_by_their_learning_curve(tmp_path: Pa
     assert replace(one, ceiling="c").network == replace(other, ceiling="c", seed=9).network == "c"
 
 
-def made(counts: np.ndarray, average: str = "macro", digest: str = "d") -> ItemCounts:
-    return ItemCounts(digest, counts.astype(np.float32), average)
-
-
 def test_fishers_darwin_data() -> None:
     """Fisher (1935, The Design of Experiments, section 21): of Darwin's 15 pairs of plants, 1726 of the 32768 sign
     changes give a sum as far from 0 as the one observed, 314: p = 5.267 percent."""
@@ -257,15 +253,11 @@ def test_too_few_say_so_in_words_and_six_are_enough() -> None:
         assert sign_flip([1.0] * count, [1.0] * count) == reachable(count)
 
 
-def counts_of(right: list[int]) -> np.ndarray:
-    return np.array([[[r, 1 - r, 1 - r]] for r in right])
-
-
 @pytest.mark.parametrize("average", ["macro", "micro"])
 def test_items_against_enumeration_of_all_swaps(average: str) -> None:
     """Two seeds, two kinds: swaps carry both seeds' answers to an item."""
     rng = np.random.default_rng(0)
-    sides = [[made(rng.integers(0, 3, size=(9, 2, 3)), average) for _ in range(2)] for _ in range(2)]
+    sides = [[made_items(rng, 9, average=average) for _ in range(2)] for _ in range(2)]
 
     def statistic(swap: tuple[int, ...]) -> float:
         flags = np.array(swap)[:, None, None]
@@ -282,7 +274,7 @@ def test_items_against_enumeration_of_all_swaps(average: str) -> None:
 
 def test_identical_models_have_p_one_and_neighbours_and_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    a, b, c = (made(rng.integers(0, 3, size=(20, 2, 3))) for _ in range(3))
+    a, b, c = (made_items(rng, 20) for _ in range(3))
     alone = items_test([([a], [b])])
     assert items_test([([c], [c]), ([a], [b])]) == [(1.0, 1.0), *alone]
     assert items_test([]) == []
@@ -294,7 +286,7 @@ def test_under_the_null_p_values_are_uniform(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("domadapt.statistics.resampling.SWAPS", 499)
     rng, small = np.random.default_rng(0), []
     for trial in range(120):
-        a, b = (made(counts_of(rng.integers(0, 2, size=60).tolist()), digest=str(trial)) for _ in range(2))
+        a, b = (coins(rng.integers(0, 2, size=60), str(trial)) for _ in range(2))
         small.append(items_test([([a], [b])])[0][0] <= 0.1)
     assert 0.02 <= np.mean(small) <= 0.17  # 0.1, less a little for ties, give or take three standard errors
 
@@ -313,20 +305,17 @@ def test_in_any_order_between_p_and_holm(p_values: list[float]) -> None:
     assert holm(p_values[::-1]) == pytest.approx(found[::-1])
 
 
-def test_only_what_was_tested_is_counted() -> None:
+def test_only_what_was_tested_is_counted_and_a_table_too_large_for_its_seeds_says_so() -> None:
     words = Significance(None, None, "seeds", 3, "too few seeds")
     table = [Significance(0.001, None, "seeds", 12), words, Significance(0.02, None, "seeds", 12)]
     correct = correction(table)
     found = [correct(test) for test in table]
     assert [t.p_holm for t in found] == [0.002, None, 0.02]
     assert found[1] is words
-
-
-def test_a_table_too_large_for_its_seeds_says_so() -> None:
     test = Significance(1 / 32, None, "seeds", 6)
-    found = correction([test, test])(test)
-    assert found.p_holm == 1 / 16
-    assert found.reason == "too few seeds (6) to reach p below 0.062 after Holm over 2"
+    twice = correction([test, test])(test)
+    assert twice.p_holm == 1 / 16
+    assert twice.reason == "too few seeds (6) to reach p below 0.062 after Holm over 2"
     assert correction([test])(test).reason == ""
 
 
@@ -354,7 +343,4 @@ def test_too_few_seeds_say_so() -> None:
     found = replicability(NAMES, [1 / 8] * 6, [1 / 8] * 6, "seeds")
     assert (found.count, found.pairs) == (None, ())
     assert "no test over them could give p below 0.12, and 0.0083 is needed to count one of 6 pairs" in found.reason
-
-
-def test_no_pairs() -> None:
     assert replicability([], [], [], "seeds").reason == "no pair could be tested over seeds"

@@ -21,7 +21,7 @@ from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import CHUNK, ParseCache, pack, text_key, unpack
 from domadapt.syntax.parser import Parse, SpacyParser, Text, load_pipeline, pipeline_name
-from tests.support import corpora
+from tests.support import corpora, word_ranges
 from tests.trouble import DEADLINE
 
 
@@ -35,12 +35,9 @@ class ChainParser:
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
         for text in texts:
             self.seen += 1
-            ranges, start = [], 0
-            for word in text.text.split(" "):
-                ranges.append((start, start + len(word)))
-                start += len(word) + 1
+            ranges = word_ranges(text.text)
             heads = np.maximum(np.arange(len(ranges)) - 1, 0)
-            yield Parse(np.array(ranges), heads, ("dep",) * len(ranges), ("X",) * len(ranges))
+            yield Parse(ranges, heads, ("dep",) * len(ranges), ("X",) * len(ranges))
 
     def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
         return (parse.words for parse in self.parse(texts))

@@ -17,8 +17,8 @@ from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.controls import Control, Linear, RandomTree, SelfLoops, Shuffled, controlled, random_heads, shuffle
 from domadapt.syntax.parser import Parse, SpacyParser, Text
-from domadapt.training.build import build
-from tests.support import EVERY_INJECTION, corpora
+from tests.support import EVERY_INJECTION, built
+from tests.syntax.test_trees import forests
 
 NAMES = ["shuffled", "linear", "random", "self_loops"]
 
@@ -41,13 +41,10 @@ class Known:
 
 
 @st.composite
-def forests(draw: st.DrawFn) -> Parse:
-    """A parse of one or more sentences, or of none: each word hangs on an earlier one in some order, or is a root."""
-    size = draw(st.integers(0, 9))
-    order = draw(st.permutations(range(size)))
-    heads = np.arange(size)
-    for place, word in enumerate(order):
-        heads[word] = order[draw(st.integers(0, place))]
+def parses(draw: st.DrawFn) -> Parse:
+    """A parse of one or more sentences, or of none."""
+    heads = np.array(draw(forests()), np.int64)
+    size = len(heads)
     relations = [draw(st.sampled_from(["obj", "nsubj", "amod"])) if heads[w] != w else "ROOT" for w in range(size)]
     return Parse(np.arange(2 * size).reshape(-1, 2), heads, tuple(relations), ("N",) * size)
 
@@ -62,7 +59,7 @@ def reaches_a_root(parse: Parse, word: int) -> bool:
     return int(parse.heads[word]) == word
 
 
-@given(forests(), st.text(max_size=5), st.integers(0, 3))
+@given(parses(), st.text(max_size=5), st.integers(0, 3))
 def test_what_every_control_keeps(parse: Parse, text: str, seed: int) -> None:
     parser, words = Known({text: parse}), len(parse.heads)
     several = {Shuffled(parser, seed): len(roots(parse)), SelfLoops(parser): words}
@@ -136,10 +133,9 @@ def test_a_control_stands_around_the_cache(name: str, tmp_path: Path) -> None:
 
 def test_a_twin_has_the_same_parameters_and_the_same_work(tmp_path: Path) -> None:
     """Of all injections, under every control: nothing differs but the trees."""
-    overrides = [*corpora(tmp_path), *EVERY_INJECTION, f"paths.cache={tmp_path}"]
 
     def made(control: str) -> tuple[dict[str, object], Batch]:
-        session, _ = build(compose("train", [*overrides, f"control={control}"]))
+        session = built(tmp_path, *EVERY_INJECTION, f"control={control}")
         modules = {"encoder": session.encoder, **session.methods}
         named = {f"{of}.{name}": value for of, module in modules.items() for name, value in module.named_parameters()}
         shapes = {name: (value.shape, value.requires_grad) for name, value in named.items()}
@@ -158,10 +154,9 @@ def test_a_twin_has_the_same_parameters_and_the_same_work(tmp_path: Path) -> Non
 
 def test_without_arcs_the_graph_tells_the_encoder_nothing(tmp_path: Path) -> None:
     """As the yaml says: hidden words have one state, so agreement with it moves no encoder state."""
-    overrides = [*corpora(tmp_path), "injection=gnn", f"paths.cache={tmp_path}"]
     pulls = {}
     for control in ("none", "self_loops"):
-        session, _ = build(compose("train", [*overrides, f"control={control}"]))
+        session = built(tmp_path, "injection=gnn", f"control={control}")
         [method] = session.methods.values()
         batch = session.collator(session.source[:4])
         output = session.encoder(batch)
@@ -169,8 +164,3 @@ def test_without_arcs_the_graph_tells_the_encoder_nothing(tmp_path: Path) -> Non
         pulls[control] = sum(float(p.grad.abs().sum()) for p in session.encoder.parameters() if p.grad is not None)
         assert torch.isfinite(torch.tensor(pulls[control]))
     assert pulls["self_loops"] < 1e-4 * pulls["none"]
-
-
-def test_a_control_of_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="control=linear: no method of this run reads parses, so there is nothing to"):
-        build(compose("train", [*corpora(tmp_path), "control=linear", "adaptation=masked_lm"]))

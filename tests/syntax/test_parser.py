@@ -1,7 +1,12 @@
-"""Parsers: owner's tokens, CoNLL-U; texts that make no sense and trees that are none: never a wrong edge."""
+"""Parsers: owner's tokens, CoNLL-U, odd texts, trees that are none, two languages: never a wrong edge."""
 
+import json
+import logging
+import shutil
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +15,15 @@ from threadpoolctl import ThreadpoolController
 import domadapt
 from domadapt.config.compose import compose
 from domadapt.data.domains import UnlabelledText, unlabelled
+from domadapt.data.records import Record
+from domadapt.inference.description import read_description
+from domadapt.runs.key import cell_key
+from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import ConlluParser, conllu, read_conllu
-from domadapt.syntax.parser import Parse, SpacyParser, load_pipeline, parse_warning, warn_of_parses
+from domadapt.syntax.parser import Parse, SpacyParser, Text, foreign, load_pipeline, parse_warning, warn_of_parses
+from domadapt.syntax.two_parsers import TwoParsers, make_parser
 from domadapt.training.build import build
+from domadapt.utils.files import shipped
 from tests.support import corpora, parsed_batch, records, setting_of, tiny_encoder, write_jsonl
 
 ROWS = """# text = The lens is  sharp.
@@ -63,28 +74,20 @@ def test_a_text_longer_than_spacys_limit_is_parsed() -> None:
     assert [len(parse.words) for parse in parses] == [2, 4, 2]
 
 
-def test_conllu_is_placed_in_the_text_as_written(tmp_path: Path) -> None:
+def test_conllu_is_placed_in_the_text_as_written_and_other_texts_are_named(tmp_path: Path) -> None:
     path = tmp_path / "parses.conllu"
     path.write_text(ROWS, encoding="utf-8")
     text = "The lens\nis   sharp."
     (parse,) = ConlluParser(path).parse([UnlabelledText("1", "camera", text)])
     assert [text[s:e] for s, e in parse.words] == ["The", "lens", "is", "sharp", "."]
     assert parse.heads.tolist() == [1, 3, 3, 3, 3]
-
-
-def test_a_text_without_parse_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "parses.conllu"
-    path.write_text(ROWS, encoding="utf-8")
     with pytest.raises(ValueError, match="no parse with '# text = Never seen'"):
         list(ConlluParser(path).parse([UnlabelledText("1", "camera", "Never seen")]))
 
 
-def test_a_missing_pipeline_prints_its_install_line() -> None:
+def test_a_missing_pipeline_and_a_missing_file_are_named() -> None:
     with pytest.raises(ValueError, match="python -m spacy download en_core_web_trf"):
         SpacyParser("en_core_web_trf")
-
-
-def test_a_missing_file_is_named() -> None:
     with pytest.raises(ValueError, match=r"nowhere.conllu: no such CoNLL-U file; set parser.path"):
         ConlluParser("nowhere.conllu")
 
@@ -256,3 +259,117 @@ def test_a_run_on_gold_trees(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     model = domadapt.load(f"{tmp_path}/run")
     [example] = model.examples(list(unlabelled(["Something new here."])))
     assert example.words.tolist() == [[0, 9], [10, 13], [14, 18], [18, 19]] and len(model.predict([example.text])) == 1
+
+
+SPANISH = "La comida estuvo muy sabrosa y el camarero nos trató con mucha amabilidad en la mesa {}."
+
+
+@pytest.fixture
+def spanish(tmp_path: Path) -> Path:
+    """The shipped pipeline under another language's name: what its trees are worth is not asked here."""
+    folder = tmp_path / "es"
+    shutil.copytree(shipped() / "parser" / "model", folder)
+    meta = json.loads((folder / "meta.json").read_text("utf-8"))
+    (folder / "meta.json").write_text(json.dumps({**meta, "lang": "es"}), "utf-8")
+    config = (folder / "config.cfg").read_text("utf-8")
+    (folder / "config.cfg").write_text(config.replace('lang = "en"', 'lang = "es"'), "utf-8")
+    return folder
+
+
+class Named:
+    """Its parses have its name for a relation."""
+
+    def __init__(self, name: str, tag: str) -> None:
+        self.name, self.tag = name, tag
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        return (Parse(words, np.array([0]), (self.name,), (self.tag,)) for words in self.tokenize(texts))
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[Any]:
+        return (np.array([[0, len(self.name) + int(text.text)]]) for text in texts)
+
+
+def test_each_text_goes_to_its_sides_parser_in_order() -> None:
+    both = TwoParsers(Named("english", "NNS"), Named("es", "NOUN|Plur"), {"hotel"})
+    domains = ["hotel", "hotel", "spa", "hotel", "input"]  # what is labelled later is of no side
+    texts = [UnlabelledText("", domain, str(i)) for i, domain in enumerate(domains)]
+    parses = list(both.parse(iter(texts)))
+    assert [parse.relations[0] for parse in parses] == ["english", "english", "es", "english", "es"]
+    assert [parse.words[0, 1] for parse in parses] == [7, 8, 4, 10, 6]
+    assert [words[0, 1] for words in both.tokenize(iter(texts))] == [7, 8, 4, 10, 6]
+    assert {parse.tags[0] for parse in parses} == {"NOUN|Plur"}  # Penn's are turned into universal ones
+    assert both.name == "es"
+
+
+def test_labelled_target_text_is_parsed_as_the_target(spanish: Path) -> None:
+    config = compose("train", [f"parser.target={spanish}"]).parser
+
+    class Run:
+        target, source_train = "spa", (Record("1", "hotel", "A"), Record("2", "spa", "B"))
+
+    made = make_parser(config, Run)
+    assert made.domains == {"hotel"} and made.source.name.split("/")[1].startswith("en_")
+    assert made.name.split("/")[1].startswith("es_")
+    assert isinstance(make_parser(compose("train").parser, Run), SpacyParser)  # one for both
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SPANISH,
+        "Le service était rapide et les desserts sont très bons, mais un peu chers pour le quartier.",
+        "Het eten was lekker en de bediening vriendelijk, alleen moesten wij lang op de kaart wachten.",
+        GERMAN,
+        "Maden var god, men det tog lang tid at få regningen, og bordet stod tæt på døren, så der var koldt.",
+        "Очень милый и уютный ресторан со скромными ценами за огромные порции.",
+    ],
+)
+def test_another_language_is_told_from_english(text: str) -> None:
+    name = SpacyParser().name
+    assert "parser.target=NAME" in (foreign([text] * 20, name) or "")
+    assert foreign([text], name) is None  # too few words to say
+    assert foreign([text] * 20, name.replace("/en_", "/da_")) is None
+    assert foreign([text, "The food was good and they have the best view of the city."] * 20, name) is None  # a mix
+
+
+def test_the_cache_warns_once_whether_it_parses_or_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    texts = [UnlabelledText("", "", SPANISH.format(i)) for i in range(8)]
+    for _ in range(2):
+        cache = ParseCache(SpacyParser(), tmp_path)
+        with caplog.at_level(logging.WARNING):
+            list(cache.parse(texts))
+            list(cache.parse(texts))
+        assert sum("an English pipeline parses text" in message for message in caplog.messages) == 1
+        caplog.clear()
+
+
+def test_methods_that_read_foreign_trees_are_refused_and_run_with_a_pipeline(tmp_path: Path, spanish: Path) -> None:
+    given = [o for o in corpora(tmp_path) if "test_path" not in o and "train_path" not in o]
+    rows = [{"id": str(i), "text": SPANISH.format(i)} for i in range(12)]
+    write_jsonl(tmp_path / "target.jsonl", rows)
+    given += ["trainer.epochs=1", f"paths.runs={tmp_path}/runs", "trainer.device=cpu"]
+    fix = r"reads trees of target, and an English pipeline .* parser.target=NAME"
+    for method in ("injection=gnn", "injection=gnn_fusion", "adaptation=term_substitution"):
+        with pytest.raises(ValueError, match=fix):
+            domadapt.train([*given, "task=extraction", method])
+    with pytest.raises(ValueError, match=fix):
+        domadapt.train([*given, "task=extraction", "floor=path_rules"])
+    domadapt.train([*given, "task=extraction", "adaptation=self_training"])  # which reads none
+    run = [*given, "task=extraction", "injection=gnn_fusion", f"parser.target={spanish}", f"paths.run={tmp_path}/run"]
+    domadapt.train(run)
+    description = read_description(tmp_path / "run" / "model")
+    assert description.parser["name"] == str(spanish) and "/es_" in description.parser_name
+    assert domadapt.predict(tmp_path / "run", ["La comida."])  # parsed by the target's
+
+
+def test_a_pipeline_counts_by_its_content(tmp_path: Path, spanish: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(spanish, copy)
+
+    def both(target: Path) -> list[str]:
+        return [f"parser.target={target}"]
+
+    one, same, none = (cell_key(compose("train", o)) for o in (both(spanish), both(copy), []))
+    assert one == same != none
+    (copy / "added").write_text("x")
+    assert cell_key(compose("train", [f"parser.target={copy}"])) != one

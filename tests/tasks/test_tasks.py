@@ -17,7 +17,7 @@ from domadapt.tasks.classification import Classification
 from domadapt.tasks.decoding import marginals, transition_scores, viterbi
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, set_scores
-from tests.support import corpora, setting_of, tiny_encoder
+from tests.support import setting_of, tiny_encoder, trained
 
 items = st.sets(st.integers(0, 12), max_size=8)
 
@@ -55,14 +55,6 @@ def test_micro_average_counts_all_spans_together() -> None:
     assert {k: v for k, v in micro.items() if not k.startswith("span_")}.items() <= macro.items()
     with pytest.raises(ValueError, match="task.average='mean': expected macro or micro"):
         Extraction(average="mean")
-
-
-def test_classification_is_compared_by_what_is_asked_for() -> None:
-    task = Classification(["bad", "good"], headline="accuracy")
-    assert (task.headline, Classification().headline) == ("accuracy", "macro_f1")
-    assert task.headline in task.score([Record("1", "d", "a", label="good")], [Prediction(label="good")])
-    with pytest.raises(ValueError, match="task.headline='f1': expected macro_f1 or accuracy"):
-        Classification(headline="f1")
 
 
 tags = st.lists(st.sampled_from(["O", "B-aspect", "I-aspect", "B-opinion", "I-opinion"]), max_size=12)
@@ -107,8 +99,11 @@ def test_extraction_needs_annotated_records_of_known_types() -> None:
         task.check([Record("2", "d", "a", spans=(Span(0, 1, "place"),))])
 
 
-def test_classification_scores_macro_f1() -> None:
+def test_classification_is_compared_by_what_is_asked_for() -> None:
     task = Classification(["bad", "good"])
+    assert (task.headline, Classification(headline="accuracy").headline) == ("macro_f1", "accuracy")
+    with pytest.raises(ValueError, match="task.headline='f1': expected macro_f1 or accuracy"):
+        Classification(headline="f1")
     gold = [Record(str(i), "d", "x", label=label) for i, label in enumerate(["good", "good", "bad"])]
     scores = task.score(gold, [Prediction("good"), Prediction("bad"), Prediction("bad")])
     assert scores["macro_f1"] == pytest.approx(2 / 3)
@@ -173,15 +168,6 @@ def test_weight_zero_is_word_by_word_and_transitions_mend_a_broken_span() -> Non
     assert found(Extraction(types)) == [(0, 15)]
 
 
-def test_a_saved_model_decodes_by_what_its_source_had(tmp_path: Path) -> None:
-    domadapt.train([*corpora(tmp_path), "trainer.precision=32", f"paths.run={tmp_path}/run"])
-    task = domadapt.load(tmp_path / "run" / "model").session.task
-    assert isinstance(task, Extraction) and task.transition_weight == 0.5
-    names = {name: place for place, name in enumerate(task.labels)}
-    after_aspect = task.transitions[names["B-aspect"]]
-    assert after_aspect[names["O"]] > after_aspect[names["B-opinion"]], "no opinion follows at once"
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -195,11 +181,14 @@ def test_what_can_not_be_is_refused(given: dict[str, Any], told: str) -> None:
         Extraction(["aspect"], **given)
 
 
-def test_confidences_are_calibrated_and_decisions_are_not_moved(tmp_path: Path) -> None:
-    """The temperature that source dev asks for is saved with the model, and is in what it predicts."""
-    metrics = domadapt.train([*corpora(tmp_path), "trainer.precision=32", f"paths.run={tmp_path}/run"])
+def test_a_saved_model_decodes_by_what_its_source_had_and_is_calibrated(tmp_path: Path) -> None:
+    """The temperature that source dev asks for is saved with the model; it moves confidences, and no decision."""
+    metrics = trained(tmp_path, "run", "trainer.precision=32")
     model: Any = domadapt.load(tmp_path / "run" / "model", precision="32")
     task = model.session.task
+    assert isinstance(task, Extraction) and task.transition_weight == 0.5
+    after_aspect = dict(zip(task.labels, task.transitions[task.labels.index("B-aspect")], strict=False))
+    assert after_aspect["O"] > after_aspect["B-opinion"], "no opinion follows at once"
     assert task.temperature == pytest.approx(metrics["calibration"]["temperature"], abs=1e-3) != 1.0
     texts = ["The lens is superb.", "A dull zoom and a weak strap."]
     sure = {temperature: [] for temperature in (0.5, task.temperature, 50.0)}

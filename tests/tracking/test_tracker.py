@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 import domadapt
 from domadapt.config.compose import to_builtin
 from domadapt.tracking.tracker import Content, LightningTracker, Run, Tracker, describe, make_trackers, tracking
-from tests.support import corpora
+from tests.support import corpora, trained
 
 WEIGHTS = "model/encoder/model.safetensors"
 TARGET = f"{LightningTracker.__module__}.LightningTracker"
@@ -42,10 +42,6 @@ class Fake(Tracker):
         self.heard.append((what, content))
         if what in self.fails:
             raise OSError(28, "No space left on device")
-
-
-def trained(folder: Path, name: str, *more: str) -> Content:
-    return domadapt.train([*corpora(folder), f"paths.run={folder}/{name}", f"paths.cache={folder}/cache", *more])
 
 
 def numbers(metrics: Content) -> Content:
