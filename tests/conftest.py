@@ -50,36 +50,41 @@ def no_process_left() -> Iterator[None]:
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> "Command":
-    """Runs the command in a folder of its own; returns exit code, standard output, standard error."""
+    """Runs the command in a folder of its own, which ends with a code; returns standard output and standard error."""
     from domadapt.cli.main import main  # not before the environment is set
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DOMADAPT_BENCHMARK_DATA", raising=False)
     monkeypatch.setattr(sys, "argv", sys.argv)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    def run(*arguments: str, code: int = 0) -> tuple[str, str]:
         handlers = logging.getLogger().handlers[:]
         sys.argv = ["domadapt", *arguments]
         capsys.readouterr()
         try:
             main()
-            code = 0
+            ended = 0
         except SystemExit as end:
-            code = int(end.code or 0)
+            ended = int(end.code or 0)
         finally:  # Hydra sets logging up for a process that ends with the verb
             logging.captureWarnings(False)
             logging.getLogger().handlers[:] = handlers
-        return code, *capsys.readouterr()
+        told = capsys.readouterr()
+        assert ended == code, told.err
+        return told.out, told.err
 
     return run
 
 
 @pytest.fixture(scope="session", params=["extraction", "classification"])
 def tiny_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run with a tiny model, of either task."""
-    from tests.support import tiny_run as made
+    """The folder of a finished run with a tiny model that says different things of different texts, of either task."""
+    from tests.support import trained
 
-    return made(tmp_path_factory.mktemp(request.param), request.param)
+    folder, learns = tmp_path_factory.mktemp(request.param), ["trainer.epochs=6", "trainer.learning_rate=0.01"]
+    more = [*learns, "trainer.checkpoint_seconds=60", "trainer.precision=32", "max_pieces=24"]
+    trained(folder, "run", f"task={request.param}", *more)
+    return folder / "run"
 
 
 @pytest.fixture(scope="module")

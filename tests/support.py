@@ -3,6 +3,7 @@
 import atexit
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -61,8 +62,10 @@ ODD: dict[str, dict[str, Any]] = {
     "fnet": {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48},  # no attention
     "xlm": {"emb_dim": 32, "n_layers": 2, "n_heads": 4},  # no layers, but lists of their parts
 }
+BARS = ("rnn_from_scratch", "source_only", "in_domain")
+Spans = list[tuple[int, int]]
 Row = Callable[[str, str, int], dict[str, Any]]  # of a domain, a part and a place in it
-Command = Callable[..., tuple[int, str, str]]  # what the fixture `command` gives
+Command = Callable[..., tuple[str, str]]  # what the fixture `command` gives
 TEXTS = ["The lens isn't sharp.", "Battery life is great, though the incomprehensible menus annoy me!", "Nope."]
 
 
@@ -79,14 +82,6 @@ def of_yaml(choice: str, task: str = "extraction") -> list[str]:
     if name == "external_labels":
         fitted.append(f"{group}.{name}.path={labelled_by_others()}")
     return [choice, *(f"{group}.{label}.layer=1" for label in layered), *fitted]
-
-
-def together(choices: Iterable[str]) -> list[str]:
-    """Overrides that choose several yamls of one group at once."""
-    fitted = [of_yaml(choice) for choice in choices]
-    group = fitted[0][0].partition("=")[0]
-    names = ",".join(choice.partition("=")[2] for choice, *_ in fitted)
-    return [f"{group}=[{names}]", *(one for _, *settings in fitted for one in settings)]
 
 
 def made_of(choice: str) -> dict[str, Method]:
@@ -116,7 +111,49 @@ def labelled_by_others() -> Path:
     return folder / "llm.jsonl"
 
 
-EVERY_INJECTION = together(INJECTIONS)
+EVERY_INJECTION = [f"injection=[{','.join(choice.partition('=')[2] for choice in INJECTIONS)}]"]
+EVERY_INJECTION += [setting for choice in INJECTIONS for setting in of_yaml(choice)[1:]]
+
+
+def make_metrics(method: str, seed: int, score: float | None, **changes: Any) -> dict[str, Any]:
+    """The content of a metrics.json; ``score=None`` for a target test without labels."""
+    headline = changes.get("headline", "span_f1")
+    test = None if score is None else {headline: score, "aspect_f1": score - 0.1, "opinion_f1": score + 0.1}
+    curve = {"epoch": 1, "step": 9, "losses": {"task": 0.5, "total": 0.5}, "source_dev": {headline: 0.7}}
+    return {
+        "format": 1,
+        "key": f"{method}{seed}",
+        "source": "camera",
+        "target": "laptop",
+        "task": "extraction",
+        "headline": headline,
+        "method": method,
+        "role": method if method in BARS else "adapted",
+        "seed": seed,
+        "source_dev": {headline: 0.7},
+        "source_test": {headline: 0.6},
+        "target_test": test,
+        "target_test_clean": test,
+        "target_test_sizes": {"all": 4, "clean": 4},
+        "curve": [curve, {**curve, "epoch": 2}],
+        "counts": {"truncated": {"target test": {"texts": 1, "words": 12}}, "warnings": {"a mended tag": 2}},
+        "seconds": {"build": 1.0, "fit": 2.0},
+        "config": {"seed": seed, "method": method, "trainer": {"epochs": 2}, "data": {"source": "camera"}},
+        "versions": {"python": "3.11"},
+        "hardware": {"device": "cpu"},
+        "command": f"domadapt train seed={seed}",
+        **changes,
+    }
+
+
+def predicted_row(text: str, gold: Spans, predicted: Spans, **changes: Any) -> dict[str, Any]:
+    """A line of predictions.jsonl from a text and (start, end) aspects."""
+
+    def spans(items: Spans) -> dict[str, Any]:
+        return {"label": None, "spans": [{"start": s, "end": e, "type": "aspect"} for s, e in items]}
+
+    made = {"id": text[:8], "text": text, "words": None, "gold": spans(gold), "predicted": spans(predicted)}
+    return {**made, "confidence": 0.5, **changes}
 
 
 def grouped(contents: Iterable[dict[str, Any]]) -> list[Pair]:
@@ -240,6 +277,15 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def client_of(app: Any) -> Any:
+    """Asks an application that answers to 127.0.0.1."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # starlette prefers httpx's successor
+        from starlette.testclient import TestClient
+
+        return TestClient(app, base_url="http://127.0.0.1")
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
@@ -400,10 +446,3 @@ def fdu_corpus(root: Path) -> Path:
 
     domains = ("camera_photo", "electronics", "software")
     return in_parts(root, "amazon_reviews_fdu", domains, {"train": 10, "test": 4, "unlabeled": 5}, row)
-
-
-def tiny_run(folder: Path, task: str) -> Path:
-    """The run folder of a tiny model that says different things of different texts."""
-    more = ["trainer.epochs=6", "trainer.learning_rate=0.01", "trainer.checkpoint_seconds=60", "trainer.precision=32"]
-    trained(folder, "run", f"task={task}", "max_pieces=24", *more)
-    return folder / "run"

@@ -306,19 +306,13 @@ def test_malformed_trainable(trainable: str) -> None:
         freeze(tiny_encoder(), trainable)
 
 
-def test_a_hub_name_that_is_not_reached() -> None:
+def test_weights_that_are_out_of_reach_replaced_or_known(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"backbone.name='no-such/model' could not be loaded.*backbone=minilm"):
         load_tokenizer("no-such/model")
-
-
-def test_replaced_weights_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"other")
     with pytest.raises(ValueError, match="sha256 .* expected abc.*reinstall"):
         verify(path, "abc")
-
-
-def test_minilm_has_its_known_weights() -> None:
     encoder = Encoder("minilm", "token", ["O", "B-aspect", "I-aspect"])
     assert (encoder.width, len(encoder.layers()), len(encoder.attention_layers())) == (384, 6, 6)
     assert next(encoder.parameters()).dtype == torch.float32
@@ -416,15 +410,12 @@ def stepped(cut: bool, decay: float) -> tuple[list[float], dict[str, torch.Tenso
     return losses, before, after
 
 
-def test_losses_and_saved_rows_are_those_of_the_whole_table() -> None:
+def test_rows_that_are_met_are_trained_as_the_whole_table_and_weight_decay_alone_tells() -> None:
     (losses, before, one), (others, _, other) = (stepped(cut, 0.0) for cut in (True, False))
     assert losses == pytest.approx(others, abs=1e-6)
     for name in one:
         torch.testing.assert_close(one[name], other[name], atol=1e-6, rtol=0, msg=name)
     assert any(not torch.equal(one[name], before[name]) for name in one if "word_embeddings" in name)
-
-
-def test_weight_decay_alone_tells_rows_that_are_not_met() -> None:
     (_, before, one), (_, _, other) = (stepped(cut, 0.1) for cut in (True, False))
     (name,) = [name for name in one if name.endswith("word_embeddings.weight")]
     same = (one[name] == before[name]).all(1)

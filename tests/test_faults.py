@@ -101,7 +101,7 @@ def test_killed_between_the_result_and_tidying_up(problem: Path, tmp_path: Path)
 STATUS = {"key": "", "process": 1, "host": "h", "attempts": 3, "seconds": {"fit": 1.0}, "updated": 1.0}
 
 
-def test_a_status_of_another_version_is_ignored(problem: Path, tmp_path: Path) -> None:
+def test_a_status_of_another_version_is_ignored_and_its_results_are_read(problem: Path, tmp_path: Path) -> None:
     key = {"key": cell_key(domadapt.compose("train", overrides(problem)))}
     others = ({"seconds": 4.0}, {"seconds": {"fit": "4"}}, {"host": None})
     for content in (*(STATUS | key | other for other in others), {"stage": "fit"} | key, []):
@@ -109,9 +109,6 @@ def test_a_status_of_another_version_is_ignored(problem: Path, tmp_path: Path) -
         assert read_status(tmp_path) == {}
     (tmp_path / "status.json").write_text(json.dumps(STATUS | key))
     assert read_status(tmp_path)["attempts"] == 3
-
-
-def test_results_of_an_older_version_are_read(tmp_path: Path) -> None:
     shutil.copy(Path(__file__).with_name("runs") / "finished_run.json", tmp_path / "metrics.json")
     assert len(read_runs(tmp_path).runs) == 1 and not read_runs(tmp_path).skipped
 

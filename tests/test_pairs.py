@@ -22,7 +22,7 @@ from domadapt.serving.serve import Answers, make_app
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
 from domadapt.utils.pairs import BOUNDARY, apart, paired, parts
-from tests.support import Command, write_jsonl
+from tests.support import Command, client_of, in_parts, write_jsonl
 
 NOUNS = ("lens", "screen", "fan", "room", "bed", "hinge")
 PAIRS = [
@@ -116,26 +116,19 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
     said = model.predict(ASKED)
     named = [{"premise": one, "hypothesis": other} for one, other in ASKED]
     write_jsonl(tmp_path / "asked.jsonl", named)
-    code, out, _ = command("predict", f"model={run}", "input=asked.jsonl", "column=[premise,hypothesis]")
+    out, _ = command("predict", f"model={run}", "input=asked.jsonl", "column=[premise,hypothesis]")
     found = [json.loads(line) for line in out.splitlines()]
-    assert code == 0 and [row["label"] for row in found] == [one.label for one in said]
+    assert [row["label"] for row in found] == [one.label for one in said]
     assert [(row["text"], row["text_pair"]) for row in found] == ASKED
-    code, out, _ = command("predict", f"model={run}", f"text={ASKED[0][0]}", f"text_pair={ASKED[0][1]}")
+    out, _ = command("predict", f"model={run}", f"text={ASKED[0][0]}", f"text_pair={ASKED[0][1]}")
     assert json.loads(out)["label"] == said[0].label
     with pytest.raises(ValueError, match="is a single text"):
         model.predict(["It rains."])
     write_jsonl(tmp_path / "labelled.jsonl", rows())
-    code, out, _ = command("score", f"model={run}", "input=labelled.jsonl")
-    assert code == 0 and f"{len(PAIRS)} labelled texts" in out
+    assert f"{len(PAIRS)} labelled texts" in command("score", f"model={run}", "input=labelled.jsonl")[0]
 
     pytest.importorskip("httpx")
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from starlette.testclient import TestClient
-
-        client = TestClient(make_app(Answers(model, run / "model"), "a", ["testserver"]))
+    client = client_of(make_app(Answers(model, run / "model"), "a", ["127.0.0.1"]))
     both = {"text": ASKED[0][0], "text_pair": ASKED[0][1]}
     answer = client.post("/predict", json=both).json()["predictions"][0]
     assert answer["label"] == said[0].label and {name: answer[name] for name in both} == both
@@ -171,11 +164,9 @@ def test_the_audit_asks_what_one_text_tells_alone() -> None:
 
 
 def test_nli_genres(tmp_path: Path) -> None:
-    for domain in ("fiction", "travel"):
-        for part in ("train", "test"):
-            lines = [{"id": f"{domain}-{part}-{i}", "domain": domain} | row for i, row in enumerate(rows()[:20])]
-            write_jsonl(tmp_path / "nli_genres" / f"{domain}.{part}.jsonl", lines)
-    domains = nli_genres(str(tmp_path), "fiction_to_travel")
+    parted = {"train": 20, "test": 20}
+    root = in_parts(tmp_path, "nli_genres", ("fiction", "travel"), parted, lambda domain, part, i: rows()[i])
+    domains = nli_genres(str(root), "fiction_to_travel")
     assert len(domains.source_train) + len(domains.source_dev) == 20 and len(domains.unlabelled.texts) == 20
     assert parts(domains.unlabelled.texts[0].text) == parts(paired(*PAIRS[0][:2]))
     assert domains.test is not None and domains.test.open()[0].label == PAIRS[0][2]

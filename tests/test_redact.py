@@ -53,9 +53,12 @@ def test_a_secret_that_is_given_by_name_is_struck_out(command: str) -> None:
     assert redact(command.format(SECRET)) == command.replace("'{}'", "{}").format(HIDDEN)
 
 
-def test_lists_of_secrets_are_struck_out() -> None:
+def test_lists_of_secrets_and_secrets_of_a_configuration_are_struck_out() -> None:
     assert redact(f"hub.tokens=[{SECRET},{SECRET}] max_tokens=12345678") == f"hub.tokens={HIDDEN} max_tokens=12345678"
     assert redacted({"tokens": [SECRET], "max_tokens": 5}) == {"tokens": [HIDDEN], "max_tokens": 5}
+    redacted({"db": {"auth": "0rd1nary-w0rds"}})
+    assert redact("refused: 0rd1nary-w0rds") == f"refused: {HIDDEN}"
+    assert struck({"0rd1nary-w0rds": ["x0rd1nary-w0rds"]}) == {HIDDEN: [f"x{HIDDEN}"]}
 
 
 STAYS = [
@@ -70,12 +73,6 @@ def test_what_is_no_secret_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert [text for text in (*STAYS, f"in {tmp_path}/runs") if redact(text) != text] == []
     kept = {"token": None, "use_key": True}
     assert redacted(kept | {"api_keys": ["a"]}) == kept | {"api_keys": [HIDDEN]}
-
-
-def test_a_secret_of_a_configuration_is_struck_out_of_every_message() -> None:
-    redacted({"db": {"auth": "0rd1nary-w0rds"}})
-    assert redact("refused: 0rd1nary-w0rds") == f"refused: {HIDDEN}"
-    assert struck({"0rd1nary-w0rds": ["x0rd1nary-w0rds"]}) == {HIDDEN: [f"x{HIDDEN}"]}
 
 
 @pytest.mark.parametrize("name", ["method", "pair", "paths.run"])
@@ -99,7 +96,9 @@ def test_overrides_compose_to_the_secret_without_holding_it(monkeypatch: pytest.
     monkeypatch.setattr(os, "environ", os.environ.copy())
     moved = hidden([given, "seed=1,2"])
     assert SECRET not in str(moved) and hidden(moved) == moved
-    assert to_builtin(compose("train", moved[:1]))["x"] == to_builtin(_composed([given]))["x"]
+    with initialized():  # as Hydra composes overrides that nobody has touched
+        plain = hydra.compose("train", [given])
+    assert to_builtin(compose("train", moved[:1]))["x"] == to_builtin(plain)["x"]
 
 
 def test_the_login_of_a_server_is_no_part_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +125,6 @@ def test_a_worker_of_a_sweep_logs_no_secret(monkeypatch: pytest.MonkeyPatch, cap
     logging.captureWarnings(False)
     assert stream.getvalue() == f"told {HIDDEN}\n"
     assert SECRET not in capsys.readouterr().err
-
-
-def _composed(overrides: list[str]) -> Any:
-    """As Hydra composes overrides that nobody has touched."""
-    with initialized():
-        return hydra.compose("train", overrides)
 
 
 def test_log_records_lose_their_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

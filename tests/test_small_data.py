@@ -121,14 +121,6 @@ def test_the_command_line_ends_with_the_card(run: Run, capsys: Any, monkeypatch:
     assert "3 predictions, drawn at random:" in capsys.readouterr().out
 
 
-def test_data_that_a_program_holds_is_trained_on(tmp_path: Path) -> None:
-    pairs = [(str(row["text"]), str(row["label"])) for row in records("camera", 24)]
-    own = [*TINY, "trainer.epochs=1", "trainer.min_steps=0", f"paths.cache={tmp_path}/cache"]
-    metrics = domadapt.train([*own, f"paths.run={tmp_path}/run"], source=pairs, target=["The fan whines.", "It is."])
-    assert metrics["task"] == "classification"
-    assert metrics["counts"]["target_unlabelled"] == 2
-
-
 def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, domain, count, first in (("a", "camera", 24, 0), ("few", "laptop", 3, 30)):
         write_csv(tmp_path / f"{name}.csv", records(domain, count, first))
@@ -224,16 +216,14 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:
     [labelled] = folder.glob("labelled.*")
-    code, out, err = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL)
-    assert code == 0, err
+    out, _ = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL)
     run = folder / "new_adapted"
     assert (run / "model").is_dir() and (run / "source_only" / "model").is_dir()
     assert not [*(run / "source_only").glob("fifty_to_label.*")]
     [to_label] = run.glob("fifty_to_label.*")
     assert f"score model={run} input={to_label}" in out
 
-    code, _, err = command("score", f"model={run}", f"input={to_label}")
-    assert code == 2 and "none of its 50 texts has a label" in err
+    assert "none of its 50 texts has a label" in command("score", f"model={run}", f"input={to_label}", code=2)[1]
 
     if to_label.suffix == ".csv":
         rows = list(csv.DictReader(to_label.read_text(encoding="utf-8").splitlines()))
@@ -249,28 +239,24 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
         for row in rows[:40]:
             row["spans"] = [{"start": 0, "end": len(row["text"].split()[0]), "type": "aspect"}]
         write_jsonl(to_label, rows)
-    code, out, err = command("score", f"model={run}", f"input={to_label}", f"output={folder}/scored.jsonl")
-    assert code == 0, err
+    out, _ = command("score", f"model={run}", f"input={to_label}", f"output={folder}/scored.jsonl")
     assert "40 labelled texts of fifty_to_label" in out and "10 without a label are left out" in out
     assert "(95 % over texts)" in out and "the card expected" in out
     assert len(read_jsonl(folder / "scored.jsonl")) == 40
 
     asked = ["sample", f"model={run}", f"input={folder}/new.txt", f"examples={labelled}", f"output={folder}/ask.jsonl"]
-    code, out, err = command(*asked, "count=7")
-    assert code == 0, err
+    out, _ = command(*asked, "count=7")
     texts = [row["text"] for row in read_jsonl(folder / "ask.jsonl")]
     prompt = (folder / "ask.prompt.txt").read_text(encoding="utf-8")
     assert len({*texts}) == 7 and all(text in prompt for text in texts) and "10 examples" in out
     objects = [json.loads(line) for line in prompt.splitlines() if line.startswith("{")]
     assert sum({"label", "spans"} & row.keys() != set() for row in objects) == 10 and len(objects) == 17
-    code, _, err = command(*asked)
-    assert code == 2 and "is there already, and may hold labels" in err
+    assert "is there already, and may hold labels" in command(*asked, code=2)[1]
 
-    code, out, err = command("compare", str(run / "source_only"), str(run), f"input={folder}/new.txt")
-    assert code == 0, err
+    out, _ = command("compare", str(run / "source_only"), str(run), f"input={folder}/new.txt")
     assert "of 60 texts are labelled differently" in out
-    code, out, _ = command("compare", str(run), str(run), f"input={folder}/new.txt")
-    assert code == 0 and "0 of 60 texts are labelled differently" in out
+    out, _ = command("compare", str(run), str(run), f"input={folder}/new.txt")
+    assert "0 of 60 texts are labelled differently" in out
 
 
 def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command) -> None:
@@ -286,10 +272,10 @@ def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command
     assert all((one[name] - two[name]).abs().max() < 1e-4 for name in one), "the same encoder and head"
     assert again["config"]["backbone"]["name"] == f"{tmp_path}/first/model/encoder"
     go_on = [str(tmp_path / "b.txt"), f"model={tmp_path}/first", *plain]
-    code, _, err = command("adapt", str(other), *go_on, f"paths.run={tmp_path}/x")
-    assert code == 2 and "it labels whole texts (negative, positive), the source whole texts (no, yes)" in err
-    code, _, err = command("adapt", str(labelled), *go_on[:1], f"model={tmp_path}/nowhere", *plain)
-    assert code == 2 and "not a model folder" in err
+    _, err = command("adapt", str(other), *go_on, f"paths.run={tmp_path}/x", code=2)
+    assert "it labels whole texts (negative, positive), the source whole texts (no, yes)" in err
+    _, err = command("adapt", str(labelled), *go_on[:1], f"model={tmp_path}/nowhere", *plain, code=2)
+    assert "not a model folder" in err
 
 
 def test_settings_of_the_user_go_before_those_of_adapt() -> None:
@@ -355,14 +341,13 @@ def test_all_right_in_few_texts_is_no_certainty(folder: Path, command: Command) 
         spans = [{"start": s.start, "end": s.end, "type": s.type} for s in found.spans]
         row |= {"label": found.label} if found.label else {"spans": spans}  # type: ignore[dict-item]
     write_jsonl(labelled.with_suffix(".jsonl"), rows)
-    code, out, err = command("score", f"model={run}", f"input={labelled}.jsonl")
-    assert code == 0, err
+    out, _ = command("score", f"model={run}", f"input={labelled}.jsonl")
     assert "(88.4 to 100.0)" in out and "(100.0 to 100.0)" not in out
 
 
 def test_what_will_be_refused_is_refused_before_anything_is_trained(folder: Path, command: Command) -> None:
     [labelled] = folder.glob("labelled.*")
     (folder / "german.txt").write_text("Die Anmeldung funktioniert leider nicht mehr, der Dienst ist weg.\n" * 60)
-    code, _, err = command("adapt", str(labelled), str(folder / "german.txt"), *SMALL)
-    assert code == 2 and "term_substitution: reads trees of german" in err and "backbone=multilingual" in err
+    _, err = command("adapt", str(labelled), str(folder / "german.txt"), *SMALL, code=2)
+    assert "term_substitution: reads trees of german" in err and "backbone=multilingual" in err
     assert not (folder / "german_adapted").exists()

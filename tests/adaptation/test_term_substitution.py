@@ -40,7 +40,7 @@ def made(folder: Path, *more: str) -> TermSubstitution:
     return method
 
 
-def test_rewritten_sentences_keep_their_labels_and_speak_of_the_target(tmp_path: Path) -> None:
+def test_rewritten_sentences_keep_their_labels_and_those_of_other_methods_are_left_alone(tmp_path: Path) -> None:
     method = made(tmp_path, *ALWAYS)
     records = method.session.domains.source_train
     for epoch in range(3):
@@ -54,10 +54,6 @@ def test_rewritten_sentences_keep_their_labels_and_speak_of_the_target(tmp_path:
                 else:
                     assert any(phrase.words == drawn for phrase in method.phrases)
     assert method.augment(records, 0, np.random.default_rng(1)) == method.augment(records, 0, np.random.default_rng(1))
-
-
-def test_a_record_that_another_method_has_changed_is_left_alone(tmp_path: Path) -> None:
-    method = made(tmp_path, *ALWAYS)
     changed = [Record(r.id, r.domain, f"{r.text} ", r.label, r.spans) for r in method.session.domains.source_train]
     assert all(a is b for a, b in zip(method.augment(changed, 0, np.random.default_rng(0)), changed, strict=True))
 

@@ -22,8 +22,7 @@ def given(task: str) -> tuple[Path, list[str]]:
 @pytest.mark.parametrize("task", ["extraction", "classification"])
 def test_a_page_and_its_numbers(task: str, command: Command) -> None:
     model, data = given(task)
-    code, out, err = command("analyze", f"model={model}", *data, *MARKED, "scored_texts=6", "texts=30")
-    assert code == 0, err
+    out, _ = command("analyze", f"model={model}", *data, *MARKED, "scored_texts=6", "texts=30")
     assert "written: analysis.html and analysis.json" in out and "det: head" in out
     html = Path("analysis.html").read_text(encoding="utf-8")
     assert "<script" not in html and "<b>x" not in html and "&lt;b&gt;x&lt;/b&gt;" in html
@@ -43,8 +42,7 @@ def test_a_page_and_its_numbers(task: str, command: Command) -> None:
 def test_without_target_labels_and_unscored(command: Command) -> None:
     model, data = given("extraction")
     blind = [word for word in data if "test_path" not in word and "train_path" not in word]
-    code, _, err = command("analyze", f"model={model}/model", *blind, "texts=8", "scored_texts=4", "output=a.html")
-    assert code == 0, err
+    command("analyze", f"model={model}/model", *blind, "texts=8", "scored_texts=4", "output=a.html")
     html = Path("a.html").read_text(encoding="utf-8")
     assert "There are no labels of target, so this is source alone." in html and "test labels are read" not in html
     assert set(json.loads(Path("a.json").read_text())["ablation"]["sides"]) == {"source"}
@@ -58,8 +56,7 @@ def test_hostile_text_steers_nothing(command: Command, tmp_path: Path) -> None:
     rows = [{"id": str(i), "text": f"The {HOSTILE} lens number {i} is great, the menu is dull."} for i in range(30)]
     path = write_jsonl(tmp_path / "hostile.jsonl", rows)
     words = [f"data.target.path={path}" if word.startswith("data.target.path=") else word for word in data]
-    code, out, err = command("analyze", f"model={model}", *words, "texts=40", "scored_texts=0")
-    assert code == 0, err
+    out, _ = command("analyze", f"model={model}", *words, "texts=40", "scored_texts=0")
     html = Path("analysis.html").read_text(encoding="utf-8")
     assert "<script" not in html and "\u202e" not in html + out
     assert "Not asked for (scored_texts=0)." in html
@@ -67,8 +64,8 @@ def test_hostile_text_steers_nothing(command: Command, tmp_path: Path) -> None:
 
 
 def refused(command: Command, *arguments: str) -> str:
-    code, out, err = command("analyze", *arguments)
-    assert (code, out) == (2, "") and len(err.splitlines()) == 1, err
+    out, err = command("analyze", *arguments, code=2)
+    assert out == "" and len(err.splitlines()) == 1, err
     assert not Path("analysis.html").exists()
     return err
 
@@ -83,7 +80,6 @@ def refused(command: Command, *arguments: str) -> str:
         (["output=a.pdf"], "output=a.pdf: expected a name that ends in .html"),
         (["device=tpu"], "tpu"),
         (["model=???"], "model is not set"),
-        (["model=nowhere"], "nowhere: not a model folder"),
         (["data.target.path=a.json", "output=a.html"], "which is read; it would be lost"),
         (["data.source.path=bare.jsonl"], "has spans, and the model was trained with task=extraction"),
         (["~data", "data=my_files", *(f"data.{side}.path=dots.jsonl" for side in SIDES)], "found no word that"),
@@ -108,10 +104,10 @@ def test_a_model_that_reads_trees_is_looked_at_with_its_own(command: Command, tm
     words = [*data, "texts=4", "scored_texts=0", f"paths.cache={tmp_path}/cache"]
     err = refused(command, f"model={tmp_path}/shuffled", *words)
     assert "it reads the trees of shuffled" in err and "would be looked at with those of spacy" in err
-    assert command("analyze", f"model={tmp_path}/none", *words)[0] == 0
+    command("analyze", f"model={tmp_path}/none", *words)
     # Of text that the parser makes no sense of its labels mean little, and that is told.
-    code, out, err = command("predict", f"model={tmp_path}/none", "text=😀😀")
-    assert code == 0 and "parse kept that may mean little: no Latin letter in the text (1 times)" in err, out
+    out, err = command("predict", f"model={tmp_path}/none", "text=😀😀")
+    assert "parse kept that may mean little: no Latin letter in the text (1 times)" in err, out
 
 
 def test_a_model_without_attention(command: Command, tmp_path: Path) -> None:

@@ -105,9 +105,9 @@ def files(folder: Path) -> list[str]:
 
 
 def test_prints_and_writes(tmp_path: Path, command: Command) -> None:
-    assert command("audit", *files(tmp_path))[0] == 0 and not Path("audit.json").exists()
-    code, out, err = command("audit", *files(tmp_path), "output=out/audit.json")
-    assert code == 0, err
+    command("audit", *files(tmp_path))
+    assert not Path("audit.json").exists()
+    out, _ = command("audit", *files(tmp_path), "output=out/audit.json")
     assert "source → target: scores can't be taken as they stand" in out
     assert "12 of 12 texts of the target test (100 %) stand in the target unlabelled too" in out
     found = read_audit(tmp_path / "out")
@@ -127,12 +127,11 @@ def test_texts_without_a_label_among_labelled_ones_are_told_and_left_out(tmp_pat
     rows = (row | ({} if place % 4 else {"label": ""}) for place, row in enumerate(records("camera", 40)))
     write_csv(tmp_path / "half.csv", rows)
     write_texts(tmp_path / "new.txt", records("laptop", 30, 5))
-    code, out, err = command("audit", "half.csv", "new.txt")
-    assert code == 0, err
+    out, _ = command("audit", "half.csv", "new.txt")
     assert "have no label, and are left out" in out and "half.csv:2" in out
     counted = [int(line.split()[2]) for line in out.splitlines() if line.startswith(("  source train", "  source dev"))]
     assert sum(counted) == 30
-    assert command("audit", "half.csv")[0] == 2
+    command("audit", "half.csv", code=2)
 
 
 SIZES = {"train": 150, "dev": 50, "unlabelled": 200, "test": 120, "ceiling": 120}

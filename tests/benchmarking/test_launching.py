@@ -96,7 +96,7 @@ def test_joblib_runs_the_same(problem: list[str], in_process: list[Any], tmp_pat
     ],
 )
 def test_jobs_that_share_a_machine_share_its_cores(
-    monkeypatch: pytest.MonkeyPatch, overrides: list[str], threads: int, at_once: int | None
+    monkeypatch: Any, overrides: Any, threads: int, at_once: Any
 ) -> None:
     launcher = overrides[0].removeprefix("launcher=")
     extra = launcher.partition("_")[0]

@@ -1,4 +1,4 @@
-"""Benchmarks and sweeps: the plan, what is run again and what is not, failures at the end; what may lead a search."""
+"""Benchmarks and sweeps: the plan, what is not run again, failures at the end; networks that cells share."""
 
 import json
 import re
@@ -6,16 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hydra.core.hydra_config import HydraConfig
+from safetensors.torch import load_file
 
+import domadapt
 from domadapt.benchmarking.launching import check_search
 from domadapt.benchmarking.loop import Watch, benchmark, tell_of_other_hardware, told_apart
 from domadapt.benchmarking.plan import PlannedCell, cells, plan
 from domadapt.benchmarking.sweep import Sweep
 from domadapt.config.compose import compose, to_builtin
 from domadapt.config.overrides import lengthen
+from domadapt.data.domains import SealedTest
+from domadapt.data.records import Record
+from domadapt.methods.method import Method, Step
 from domadapt.runs.status import Status
-from tests.support import Command, corpora, records, write_jsonl
+from domadapt.training.module import AdaptationModule
+from tests.support import Command, corpora, make_metrics, records, write_jsonl
 
 
 def overrides(folder: Path, *more: str) -> list[str]:
@@ -56,18 +63,6 @@ def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: Any, capl
         assert named and "moved to metrics.json.damaged, and the run is made again" in named[0]
     assert [(f / "metrics.json").stat().st_mtime_ns for f in folders[1:3]] == before[1:3]
     assert [m["target_test"] for m in again] == [m["target_test"] for m in first]
-
-
-def test_a_changed_file_or_setting_makes_new_cells_and_where_they_run_does_not(tmp_path: Path) -> None:
-    given = overrides(tmp_path)
-    keys = [cell.key for cell in todo(given)]
-    assert len(set(keys)) == 4
-    same = ["trainer.threads=0", f"paths.runs={tmp_path}/elsewhere", "launcher=joblib", "tracking=csv"]
-    assert [cell.key for cell in todo([*given, *same])] == keys
-    for other in ("trainer.weight_decay=0.5", "trainer.threads=3", "trainer.threads=2"):  # threads change roundings
-        assert not set(keys) & {cell.key for cell in todo([*given, other])}
-    write_jsonl(tmp_path / "target.jsonl", records("laptop", 21, 5))
-    assert not set(keys) & {cell.key for cell in todo(given)}
 
 
 def test_a_failed_cell_is_told_last_and_stops_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,9 +116,7 @@ def test_it_is_told_which_cells_have_ended(tmp_path: Path) -> None:
     status = Status(found[1].folder, found[1].key)
     with status.during("fit"):
         status.note(0.0, epoch=1, epochs=3, step=20, steps=60)
-    names = dict.fromkeys(("source", "target", "method"), "") | {"task": "extraction", "role": "adapted"}
-    scores = {"headline": "span_f1", "source_dev": {}, "target_test": {"span_f1": 0.625}}
-    metrics = {**names, **scores, "key": found[0].key, "seed": 1, "curve": [], "config": {}, "seconds": {"fit": 3.0}}
+    metrics = make_metrics("source_only", 1, 0.625, key=found[0].key, seconds={"fit": 3.0})
     for folder, text in ((found[0].folder, json.dumps(metrics)), (found[2].folder, '{"half')):
         folder.mkdir(parents=True)
         (folder / "metrics.json").write_text(text, encoding="utf-8")
@@ -149,20 +142,19 @@ def sweeping(command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     """Runs `domadapt train -m` on a small problem."""
     monkeypatch.setattr(Sweep, "command", ())
     given = [*corpora(tmp_path), "trainer.epochs=1", f"paths.cache={tmp_path}/cache"]
-    return lambda *overrides: command("train", "-m", *given, *overrides)
+    return lambda *overrides, code=0: command("train", "-m", *given, *overrides, code=code)
 
 
 def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Command, tmp_path: Path) -> None:
-    code, out, err = sweeping("seed=-2,1")
-    assert code == 2
+    out, err = sweeping("seed=-2,1", code=2)
     assert out.startswith("2 cells: 1 pairs × 1 methods × 2 seeds; launcher in_process, 1 at once\n  2 to run\n")
     assert out.count("span_f1 on the target test") == 1
     assert "domadapt train: 1 of 2 cells failed; the same command runs these again, and no other:" in err
     assert "seed=-2: expected a whole number" in err
     (metrics,) = (tmp_path / "runs").rglob("metrics.json")
     written = metrics.stat().st_mtime_ns
-    code, out, err = sweeping("seed=1,-2")
-    assert (code, metrics.stat().st_mtime_ns) == (2, written)
+    out, err = sweeping("seed=1,-2", code=2)
+    assert metrics.stat().st_mtime_ns == written
     assert "seed=-2: expected a whole number" in err and not out, "what is left fails, and is told before the plan"
     assert "domadapt train -m data=my_files" in metrics.read_text(encoding="utf-8")  # the command as it was typed
 
@@ -177,8 +169,8 @@ def test_a_grid_has_a_plan_one_table_and_its_failures(sweeping: Command, tmp_pat
     ],
 )
 def test_a_senseless_grid_is_one_line(sweeping: Command, tmp_path: Path, overrides: list[str], told: str) -> None:
-    code, out, err = sweeping(*overrides)
-    assert (code, out, err.count("\n")) == (2, "", 1), err
+    out, err = sweeping(*overrides, code=2)
+    assert (out, err.count("\n")) == ("", 1), err
     assert told in err
     assert not (tmp_path / "runs").exists()
 
@@ -221,3 +213,194 @@ def test_a_search_by_target_labels_or_by_no_value_is_refused(monkeypatch: pytest
     check_search(compose("train"), "train")
     with pytest.raises(ValueError, match="parse has no value to search by"):
         check_search(compose("parse"), "parse")
+
+
+class Shrink(Method):
+    """A method of the source alone: small weights."""
+
+    def losses(self, step: Step) -> dict[str, torch.Tensor]:
+        return {"shrink": sum((p**2).sum() for p in self.session.encoder.parameters())}
+
+
+class ReadsTarget(Shrink):
+    reads = frozenset({"corpus_parses"})
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry a training step, whatever the run."""
+    made: list[int] = []
+    real = AdaptationModule.training_step
+
+    def counted(self: AdaptationModule, *args: Any) -> torch.Tensor:
+        made.append(self.global_step)
+        return real(self, *args)
+
+    monkeypatch.setattr(AdaptationModule, "training_step", counted)
+    return made
+
+
+def paired(folder: Path, target: str, *more: str, cache: str = "cache") -> dict[str, Any]:
+    """Metrics of a run to one of several targets, the source always the same."""
+    given = [o for o in corpora(folder) if not o.startswith("data.target.")]
+    for part, shift in (("path", 5), ("test_path", 6)):
+        file = write_jsonl(folder / f"{target}-{part}.jsonl", records(target, 20, shift + len(target)))
+        given.append(f"data.target.{part}={file}")
+    given += [f"data.target.name={target}", "paths.share_networks=true", "trainer.precision=32", "trainer.threads=1"]
+    given.append("trainer.regret=true")
+    return domadapt.train([*given, f"paths.cache={folder}/{cache}", f"paths.run={folder}/{cache}-{target}", *more])
+
+
+def method(name: str) -> str:
+    return f"+injection.shrink={{_target_: {__name__}.{name}, weights: {{shrink: 0.001}}}}"
+
+
+@pytest.mark.parametrize("more", [[], [method("Shrink")]], ids=["no method", "a method of the source"])
+def test_two_targets_train_one_network_and_have_own_scores(tmp_path: Path, steps: list[int], more: list[str]) -> None:
+    first = paired(tmp_path, "laptop", *more)
+    trained = len(steps)
+    second = paired(tmp_path, "phone", *more)
+    assert trained and len(steps) == trained, "the second target trains nothing"
+    alone = paired(tmp_path, "phone", *more, cache="another")
+    assert len(steps) == 2 * trained
+    assert first["training"] == second["training"] == alone["training"]
+    for one, other in zip(first["curve"], second["curve"], strict=True):
+        assert one["losses"] == other["losses"] and one["source_dev"] == other["source_dev"]
+        assert one["validators"]["entropy"] != other["validators"]["entropy"], "on its own target text"
+    files = [tmp_path / name / "model/encoder/model.safetensors" for name in ("cache-laptop", "cache-phone")]
+    weights = [load_file(file) for file in files]
+    assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
+    # It is what would have come of training.
+    for name in ("curve", "selection", "target_test", "target_test_clean", "source_dev", "calibration", "counts"):
+        assert second[name] == alone[name], name
+    assert "fit" in first["seconds"] and "fit" not in second["seconds"]
+
+
+@pytest.mark.parametrize("more", [["adaptation=masked_lm"], [method("ReadsTarget")], ["paths.share_networks=false"]])
+def test_what_reads_the_target_is_trained_for_every_target(tmp_path: Path, steps: list[int], more: list[str]) -> None:
+    first = paired(tmp_path, "laptop", *more)
+    trained = len(steps)
+    second = paired(tmp_path, "phone", *more)
+    assert len(steps) == 2 * trained
+    shared = "share_networks" not in more[0]
+    assert (first["training"] is None) == shared == (second["training"] is None)
+    assert len(list((tmp_path / "cache").glob("network-*"))) == 4 * shared
+
+
+@pytest.mark.parametrize("changed", ["seed", "source", "damaged"])
+def test_another_network_is_not_taken(tmp_path: Path, steps: list[int], changed: str, monkeypatch: Any) -> None:
+    first = paired(tmp_path, "laptop")
+    trained, more = len(steps), []
+    if changed == "seed":
+        more = ["seed=2"]
+    elif changed == "source":
+        monkeypatch.setattr("tests.support.OPINIONS", ["fine", "dull", "superb", "weak", "lovely"])
+    else:
+        [*_, last] = sorted((tmp_path / "cache").glob("network-*"))
+        last.write_bytes(last.read_bytes()[:-100])
+    second = paired(tmp_path, "phone", *more)
+    assert len(steps) == 2 * trained
+    assert (second["training"] == first["training"]) == (changed == "damaged")
+
+
+def repaired(folder: Path, *more: str, cache: str) -> dict[str, Any]:
+    """Metrics of a run with its own folder, as paths name it by its key."""
+    given = [*corpora(folder), "trainer.threads=1", "task=classification", f"paths.cache={folder}/{cache}"]
+    return domadapt.train([*given, f"paths.runs={folder}/{cache}-runs", *more])
+
+
+@pytest.mark.parametrize("method", ["", "adaptation=masked_lm", "train_on=target"])
+def test_a_repaired_test_needs_no_training(tmp_path: Path, steps: list[int], monkeypatch: Any, method: str) -> None:
+    more = [method] if method else []
+    share = ["paths.share_networks=true"]
+    before = repaired(tmp_path, *more, *share, cache="cache")
+    trained = len(steps)
+    mended = records("laptop", 12, 6)
+    mended[0]["label"] = "negative" if mended[0]["label"] == "positive" else "positive"
+    monkeypatch.setattr("tests.support.records", lambda name, n, by=0: mended if n == 12 else records(name, n, by))
+    scored = repaired(tmp_path, *more, *share, cache="cache")
+    assert trained and len(steps) == trained
+    assert len(list((tmp_path / "cache").glob("network-*-epoch=*"))) == 2
+    alone = repaired(tmp_path, *more, cache="another")
+    assert len(steps) == 2 * trained
+    assert before["target_test"] != scored["target_test"]
+    for name in ("curve", "selection", "target_test", "target_test_clean", "source_dev", "calibration", "key"):
+        assert scored[name] == alone[name], name
+
+
+def test_benchmarks_of_several_pairs_share_unasked(tmp_path: Path) -> None:
+    paired(tmp_path, "laptop", "paths.share_networks=null")
+    assert not list((tmp_path / "cache").glob("network-*"))
+    paired(tmp_path, "phone", "paths.share_networks=null", "+benchmark.pairs=[a,b]")
+    assert len(list((tmp_path / "cache").glob("network-*"))) == 2
+
+
+def test_a_benchmark_that_is_over_leaves_no_network_in_the_cache(tmp_path: Path) -> None:
+    """Each epoch's weights are shared by its pairs, and of no use after them."""
+    pairs = 'benchmark.pairs=["data.target.name=laptop","data.target.name=phone"]'
+    given = [*corpora(tmp_path), "experiment=my_matrix", "benchmark.seeds=[1]", "benchmark.only=[source_only]", pairs]
+    given += [f"paths.cache={tmp_path}/cache", "paths.share_networks=true"]
+    overrides = [lengthen(override) for override in given]
+    done = benchmark(compose("benchmark", overrides), overrides)
+    assert len(done) == 2 and done[0]["training"] == done[1]["training"]
+    assert "fit" not in done[1]["seconds"], "the second took it from the first"
+    assert not list((tmp_path / "cache").glob("network-*"))
+
+
+def ceiling(folder: Path, source: str, *more: str, cache: str = "cache") -> tuple[dict[str, Any], Path]:
+    """Its metrics and its run folder, for a pair of this source and the one target."""
+    if not (folder / f"{source}.jsonl").exists():
+        corpora(folder)
+        write_jsonl(folder / f"{source}.jsonl", records(source, 24, len(source)))
+    run, given = folder / cache / f"{source}-run", [o for o in corpora(folder) if not o.startswith("data.source.")]
+    given += [f"data.source.path={folder}/{source}.jsonl", f"data.source.name={source}", "trainer.epochs=1"]
+    return domadapt.train([*given, "train_on=target", f"paths.run={run}", f"paths.cache={folder}/{cache}", *more]), run
+
+
+def test_two_pairs_with_one_target_train_one_ceiling(tmp_path: Path) -> None:
+    first, first_run = ceiling(tmp_path, "camera")
+    second, second_run = ceiling(tmp_path, "phone")
+    alone, alone_run = ceiling(tmp_path, "phone", cache="another_cache")
+    assert "copied_from" not in first and "copied_from" not in alone
+    assert second["copied_from"] == str(first_run)
+    assert (first["source"], second["source"], alone["source"]) == ("camera", "phone", "phone")
+    # It is what would have come of training.
+    assert second["key"] == alone["key"] != first["key"]
+    for name in ("target_test", "target_test_clean", "source_dev", "selection", "calibration", "counts", "role"):
+        assert second[name] == alone[name], name
+    for name in ("predictions.jsonl", "model/encoder/model.safetensors", "model/domadapt.json"):
+        assert (second_run / name).read_bytes() == (alone_run / name).read_bytes(), name
+    assert "fit" in first["seconds"] and "fit" not in second["seconds"]
+    assert json.loads((second_run / "metrics.json").read_text())["config"]["data"]["source"]["name"] == "phone"
+
+
+@pytest.mark.parametrize("changed", ["test.jsonl", "labelled.jsonl", "target.jsonl", "seed", "deleted", "damaged"])
+def test_what_would_change_the_ceiling_is_not_taken(tmp_path: Path, changed: str, monkeypatch: Any) -> None:
+    _, first_run = ceiling(tmp_path, "camera")
+    more = []
+    if changed == "seed":
+        more = ["seed=2"]
+    elif changed == "deleted":
+        (first_run / "metrics.json").unlink()
+    elif changed == "damaged":
+        with (first_run / "model" / "encoder" / "model.safetensors").open("r+b") as weights:
+            weights.seek(-4, 2)
+            weights.write(b"\0\0\0\0")
+    else:
+        written = write_jsonl
+
+        def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+            return written(path, rows[:-1] if path.name == changed else rows)
+
+        monkeypatch.setattr("tests.support.write_jsonl", write)
+    second, _ = ceiling(tmp_path, "phone", *more)
+    assert "copied_from" not in second
+
+
+def test_a_fingerprint_opens_no_test() -> None:
+    rows = (Record("1", "laptop", "Fast.", label="positive"),)
+    tests = [SealedTest("laptop", lambda label=label: (Record("1", "laptop", "Fast.", label=label),)) for label in "ab"]
+    assert tests[0].fingerprint() != tests[1].fingerprint()
+    test = SealedTest("laptop", lambda: rows)
+    assert test.fingerprint() == SealedTest("laptop", lambda: rows).fingerprint()
+    assert test.open() == rows

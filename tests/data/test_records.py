@@ -3,6 +3,7 @@
 import pickle
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -49,9 +50,7 @@ def test_tags_come_back_from_their_spans(sentence: tuple[list[str], list[str]]) 
 
 
 @given(tagged(), st.data())
-def test_any_span_gives_tags_that_read_back_without_repair(
-    sentence: tuple[list[str], list[str]], data: st.DataObject
-) -> None:
+def test_any_span_gives_tags_that_read_back_without_repair(sentence: Any, data: st.DataObject) -> None:
     text, words, _ = from_tokens(sentence[0])
     ends = st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))
     pairs = data.draw(st.lists(st.tuples(ends, TYPES), max_size=5))
@@ -137,6 +136,14 @@ REFUSED = {
     "no domain": ({"id": "a", "text": "sharp"}, "domain is missing; expected a string"),
     "no text": ({"id": "a", "domain": "camera"}, "text is missing; expected a string"),
     "a number for a label": ({**GOOD, "label": 1}, "label is 1; expected a string"),
+    "blank label": ({**GOOD, "label": " "}, "label is ' '; expected a string that is not blank, or null;"),
+    "half a domain": (
+        {**GOOD, "domain": "hot\udc00"},
+        r"domain is '\udc00'; expected whole characters; write both halv",
+    ),
+    "half a tag": ({**TOKENISED, "tags": ["O", "B-\ud800"]}, r"tags[1] is '\ud800'; expected whole characters; write"),
+    "a tag too few": ({**TOKENISED, "tags": ["O"]}, "number of tags is 1; expected 2, the number of tokens; give each"),
+    "another scheme": ({**TOKENISED, "tags": ["O", "T-A"]}, "tags[1] is 'T-A'; expected O, B-TYPE or I-TYPE, or BIOES"),
     "half a character": ({**GOOD, "text": "a \ud83d"}, r"text is '\ud83d'; expected whole characters"),
     "half a token": ({**TOKENISED, "tokens": ["\ud83d", "b"]}, r"tokens is '\ud83d'; expected whole characters"),
     "text and tokens": ({**TOKENISED, "text": "x"}, "text is 'x'; expected text or tokens, not both"),

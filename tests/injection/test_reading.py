@@ -104,7 +104,7 @@ def test_it_starts_as_the_plain_model_and_learns_to_read(tmp_path: Path, choice:
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-# Paths need a source with terms: tests/injection/test_supervising.py, and a whole run in tests/syntax/test_controls.py.
+# Paths need a source with terms: tests/injection/test_supervising.py, and a whole run in tests/syntax/test_trees.py.
 @pytest.mark.parametrize("choice", [choice for choice in INJECTIONS if not isinstance(only(choice), OpinionPaths)])
 def test_every_injection_learns_from_a_controls_trees(choice: str, control: str) -> None:
     encoder, method = tiny_encoder(), only(choice)

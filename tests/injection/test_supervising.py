@@ -167,15 +167,12 @@ def test_pairs_are_opinion_words_with_what_is_near_and_the_path_to_nouns() -> No
     assert len(pairs) > 4  # pairs without a path of these among them
 
 
-def test_it_learns_paths_from_the_source_and_lowers_its_loss(tmp_path: Path) -> None:
+def test_paths_are_learnt_from_the_source_by_opinions_or_words_that_lean_to_a_class(tmp_path: Path) -> None:
     session, method, stage = prepared(tmp_path)
     assert stage["paths/opinions"] == 5
     assert any("nsubj" in str(told) for told in stage["paths/paths"])  # type: ignore[union-attr, attr-defined]
     found = losses_while_training(method, session, method, session.encoder, steps=15)
     assert found[-1] < found[0] - 0.1
-
-
-def test_words_that_lean_to_a_class_take_the_place_of_opinions(tmp_path: Path) -> None:
     _, method, stage = prepared(tmp_path, "task=classification")
     assert {"great", "dull", "superb", "weak", "lovely"} >= method.opinions > set()
     assert stage["paths/paths"] and len(method.numbers) <= 3

@@ -17,6 +17,7 @@ from domadapt.reporting.render import LONGEST, code, harmless, markdown, table_l
 from domadapt.reporting.report import FORMATS, report
 from domadapt.reporting.words import LONGEST_TEXT
 from domadapt.runs.groups import read_runs
+from tests.support import predicted_row
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -77,13 +78,13 @@ def words_of(tmp_path: Path) -> str:
     return " ".join(assert_harmless(html).text.split())
 
 
-def test_report_of_a_small_benchmark(make_run: Any, row: Any, tmp_path: Path) -> None:
+def test_report_of_a_small_benchmark(make_run: Any, tmp_path: Path) -> None:
     text = "The battery life is great."
-    right, wrong = row(text, [(4, 16)], [(4, 16)]), row(text, [(4, 16)], [(4, 11)])
-    other = row("It works.", [], [])
+    right, wrong = predicted_row(text, [(4, 16)], [(4, 16)]), predicted_row(text, [(4, 16)], [(4, 11)])
+    other = predicted_row("It works.", [], [])
     for seed in (1, 2, 3):
         make_run("source_only", seed, 0.4 + seed / 100, [wrong, other])
-        make_run("lisa", seed, 0.6 + seed / 100, [right, row("It works.", [], [(0, 2)])])
+        make_run("lisa", seed, 0.6 + seed / 100, [right, predicted_row("It works.", [], [(0, 2)])])
         make_run("in_domain", seed, 0.8 + seed / 100, [right, other])
         make_run("rnn_from_scratch", seed, 0.2, [wrong, other])
     output = report(tmp_path / "runs", tmp_path / "new" / "report.html")
@@ -117,11 +118,11 @@ def without_code(text: str) -> str:
     return re.sub(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", "", text, flags=re.DOTALL)
 
 
-def test_hostile_text_is_shown_and_not_obeyed(make_run: Any, row: Any, tmp_path: Path) -> None:
+def test_hostile_text_is_shown_and_not_obeyed(make_run: Any, tmp_path: Path) -> None:
     """Texts, labels and names of everything, in every section."""
     adapted, validator = (HOSTILE[0] + "\u202e").replace("/", "-"), HOSTILE[1].replace("/", "-")
     for method, predicted in (("source_only", []), (adapted, [(0, 3)]), ("in_domain", [(0, 3)])):
-        rows = [row(text, [(0, 3)], predicted) for text in HOSTILE]
+        rows = [predicted_row(text, [(0, 3)], predicted) for text in HOSTILE]
         rows[0]["gold"]["spans"][0]["type"] = HOSTILE[1]
         make_run(
             method, 1, 0.5, rows, source=HOSTILE[0] + HOSTILE[2], target=HOSTILE[3],
@@ -144,9 +145,9 @@ def test_hostile_text_is_shown_and_not_obeyed(make_run: Any, row: Any, tmp_path:
     assert not any(part in without_code(text) for part in ("<script", "@everyone", "](", "# heading"))
 
 
-def test_classification_compares_labels(make_run: Any, row: Any, tmp_path: Path) -> None:
+def test_classification_compares_labels(make_run: Any, tmp_path: Path) -> None:
     for method, label in (("source_only", "positive"), ("lisa", "negative")):
-        line = row("It broke.", [], [])
+        line = predicted_row("It broke.", [], [])
         line["gold"]["label"], line["predicted"]["label"] = "negative", label
         make_run(method, 1, 0.5, [line], task="classification", headline="macro_f1")
     words = words_of(tmp_path)
@@ -170,11 +171,9 @@ def test_no_target_labels(make_run: Any, tmp_path: Path) -> None:
         ("half/metrics.json", '{"format"', "Unreadable, so left out"),
     ],
 )
-def test_damaged_files_spoil_only_what_they_say(
-    make_run: Any, row: Any, tmp_path: Path, file: str, content: str, told: str
-) -> None:
+def test_damaged_files_spoil_only_themselves(make_run: Any, tmp_path: Path, file: str, content: str, told: str) -> None:
     for method in ("source_only", "lisa"):
-        make_run(method, 1, 0.5, [row("a", [], [])])
+        make_run(method, 1, 0.5, [predicted_row("a", [], [])])
     path = tmp_path / "runs" / file
     path.parent.mkdir(exist_ok=True)
     path.write_text(content, encoding="utf-8")

@@ -27,7 +27,7 @@ from domadapt.reporting.tables import (
 from domadapt.reporting.words import claim, mistakes, verdict, verdict_card
 from domadapt.runs.groups import group, read_runs, reference
 from domadapt.statistics.compare import compare
-from tests.support import finished, grouped
+from tests.support import finished, grouped, make_metrics, predicted_row
 
 
 def _cells(text: str, method: str) -> list[str]:
@@ -35,15 +35,15 @@ def _cells(text: str, method: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def met(make: Any, scores: dict[str, Any], **changes: Any) -> list[Any]:
+def met(scores: dict[str, Any], **changes: Any) -> list[Any]:
     """Metrics of runs: a method's scores, of seed 1 and on."""
     every = {method: of if isinstance(of, tuple) else (of,) for method, of in scores.items()}
-    return [make(method, seed, one, **changes) for method, of in every.items() for seed, one in enumerate(of, start=1)]
+    return [make_metrics(m, seed, one, **changes) for m, of in every.items() for seed, one in enumerate(of, start=1)]
 
 
-def test_numbers_by_hand(make_metrics: Any) -> None:
+def test_numbers_by_hand() -> None:
     scores = {"source_only": (0.40, 0.42, 0.44), "lisa": (0.50, 0.52, 0.54), "in_domain": (0.80, 0.82, 0.84)}
-    text = text_table([*met(make_metrics, scores), make_metrics("rnn_from_scratch", 1, 0.1)])
+    text = text_table([*met(scores), make_metrics("rnn_from_scratch", 1, 0.1)])
     # Student's t with two degrees of freedom: 4.3027 × 0.02 / √3 = 0.0497. Gap: (0.52 − 0.42) / (0.82 − 0.42) = 0.25.
     assert _cells(text, "lisa")[1:] == ["52.0", "47.0–57.0 (s)", "42.0", "62.0", "60.0", "25 %", "3"]
     assert _cells(text, "source_only")[6] == "0 %" and _cells(text, "in_domain")[-2] == "100 %"
@@ -53,13 +53,13 @@ def test_numbers_by_hand(make_metrics: Any) -> None:
         assert part in text
 
 
-def test_order_of_rows(make_metrics: Any) -> None:
+def test_order_of_rows() -> None:
     names = {"in_domain": 0.9, "weak": 0.1, "strong": 0.6, "source_only": 0.4, "rnn_from_scratch": 0.5}
-    (pair,) = grouped(met(make_metrics, names))
+    (pair,) = grouped(met(names))
     assert [row.name for row in rows(pair)] == ["rnn_from_scratch", "source_only", "strong", "weak", "in_domain"]
     config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": "gnn_shuffled", "lisa": "lisa_shuffled"}}}
     names = {"source_only": 0.4, "gnn": 0.5, "gnn_shuffled": 0.45, "lisa": 0.6, "lisa_shuffled": 0.3}
-    (pair,) = grouped(met(make_metrics, names, config=config))
+    (pair,) = grouped(met(names, config=config))
     assert [row.name for row in rows(pair)] == ["source_only", "lisa", "lisa_shuffled", "gnn", "gnn_shuffled"]
     assert len(set(palette([pair]).values())) == 5
 
@@ -79,14 +79,14 @@ CLEAN = {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"spa
         (["lisa", "lisa"], 0.5, {}, "1 run left out", "lisa.*lisa"),  # the later of two equal runs counts
     ],
 )
-def test_columns_and_notes(make_metrics: Any, methods: Any, score: Any, changes: Any, there: str, absent: str) -> None:
+def test_columns_and_notes(methods: Any, score: Any, changes: Any, there: str, absent: str) -> None:
     text = text_table([make_metrics(method, 1, score, **changes) for method in methods])
     assert re.search(there, text, re.DOTALL), text
     assert not re.search(absent, text, re.DOTALL), text
     assert text_table([]) == "no finished runs"
 
 
-def test_settings_data_tasks_and_headlines_are_never_averaged_together(make_metrics: Any) -> None:
+def test_settings_data_tasks_and_headlines_are_never_averaged_together() -> None:
     run = make_metrics("lisa", 1, 0.5)
     longer = make_metrics("lisa", 1, 0.6, config={**run["config"], "trainer": {"epochs": 9}})
     split = make_metrics("lisa", 1, 0.7, config={**run["config"], "data": {"source": "camera", "split": 2}})
@@ -105,7 +105,7 @@ def test_settings_data_tasks_and_headlines_are_never_averaged_together(make_metr
     }
 
 
-def test_what_no_cell_key_counts_splits_no_runs(make_metrics: Any) -> None:
+def test_what_no_cell_key_counts_splits_no_runs() -> None:
     def run(method: str, seed: int, threads: int, data: dict[str, Any]) -> Any:
         return make_metrics(method, seed, 0.5, config={"trainer": {"epochs": 2, "threads": threads}, "data": data})
 
@@ -122,7 +122,7 @@ def test_what_no_cell_key_counts_splits_no_runs(make_metrics: Any) -> None:
     assert (pair.methods[0].name, pair.methods[0].seeds) == ("lisa", (1, 2))
 
 
-def test_a_reference_shares_the_backbone_whatever_the_threads(make_metrics: Any) -> None:
+def test_a_reference_shares_the_backbone_whatever_the_threads() -> None:
     def run(method: str, backbone: str, score: float = 0.5, threads: int = 1) -> Any:
         config = {"backbone": {"name": backbone}, "trainer": {"epochs": 2, "threads": threads}}
         return make_metrics(method, 1, score, config=config)
@@ -134,7 +134,7 @@ def test_a_reference_shares_the_backbone_whatever_the_threads(make_metrics: Any)
     assert _cells(text_table([*runs, run("in_domain", "small", 0.75)]), "lisa")[-2] == "50 % [2]"
 
 
-def test_no_gap_between_unlike_test_sets(make_metrics: Any) -> None:
+def test_no_gap_between_unlike_test_sets() -> None:
     scores = {"source_only": 0.4, "lisa": 0.5, "in_domain": 0.8}
     sizes = {"source_only": 2000, "lisa": 2000, "in_domain": 400}
     runs = [make_metrics(m, 1, scores[m], target_test_sizes={"all": sizes[m], "clean": sizes[m]}) for m in scores]
@@ -152,7 +152,7 @@ def choice(epoch: int, score: float) -> dict[str, Any]:
     return {"epoch": epoch, "target_test": {"span_f1": score}}
 
 
-def test_regret_by_hand(make_metrics: Any) -> None:
+def test_regret_by_hand() -> None:
     runs = [
         make_metrics("lisa", seed, 0.5, selection={
             "validator": "entropy", "epoch": seed, "gap": gap,
@@ -167,7 +167,7 @@ def test_regret_by_hand(make_metrics: Any) -> None:
     assert isinstance(block, Prose) and "No run recorded" in block.text
 
 
-def test_seeds_bins_are_pooled_by_their_counts(make_metrics: Any) -> None:
+def test_seeds_bins_are_pooled_by_their_counts() -> None:
     def run(seed: int, *parts: tuple[float, float, int]) -> Any:
         bins = [{"confidence": c, "accuracy": a, "count": n} for c, a, n in parts]
         return make_metrics("lisa", seed, 0.5, calibration={"error": 0.25, "bins": bins})
@@ -178,7 +178,7 @@ def test_seeds_bins_are_pooled_by_their_counts(make_metrics: Any) -> None:
     assert table.rows == [["lisa", "25.0", "-", "-", "-", "-", "8"]]
 
 
-def test_expected_beside_true(make_metrics: Any) -> None:
+def test_expected_beside_true() -> None:
     told = {"score": 0.6, "low": 0.5, "high": 0.75, "usual_error": 0.1}
     runs = [make_metrics("gnn", seed, 0.5, expected=told, target_test={"span_f1": 0.5 * seed}) for seed in (1, 2)]
     _, text, table = expected(grouped(runs)).blocks
@@ -189,7 +189,7 @@ def test_expected_beside_true(make_metrics: Any) -> None:
     ]
 
 
-def test_cost_by_hand(make_metrics: Any) -> None:
+def test_cost_by_hand() -> None:
     def run(method: str, score: float, fit: float, target: str = "a") -> Any:
         seconds = {"build": 1.0, "prepare": 0.0, "fit": fit, "evaluate": 99.0}
         return make_metrics(method, 1, score, seconds=seconds, target=target, counts={"parameters": 7})
@@ -200,9 +200,9 @@ def test_cost_by_hand(make_metrics: Any) -> None:
     assert table.rows == [["source_only", "3.0", "1.00", "7", "0.0", "2"], ["lisa", "8.0", "2.50", "7", "+12.5", "2"]]
 
 
-def test_heatmap_by_hand(make_metrics: Any) -> None:
+def test_heatmap_by_hand() -> None:
     scores = {"source_only": (0.48, 0.50, 0.52), "lisa": (0.58, 0.60, 0.62), "in_domain": (0.88, 0.9, 0.9)}
-    pairs = grouped([*met(make_metrics, scores), make_metrics("lisa", 1, 0.5, target="phone")])
+    pairs = grouped([*met(scores), make_metrics("lisa", 1, 0.5, target="phone")])
     values, gaps = [b for b in heatmap(pairs, compare(pairs)) if isinstance(b, Table)]
     assert gaps.header == ["method", "mean", "camera → laptop", "camera → phone"]
     cells, notes = written(gaps)
@@ -211,12 +211,12 @@ def test_heatmap_by_hand(make_metrics: Any) -> None:
     assert values.rows[1:] == [["lisa", "55.0", "60.0", "50.0"], ["in_domain", "", "89.3", ""]]
 
 
-def test_kinds_of_errors_by_hand(make_run: Any, row: Any) -> None:
+def test_kinds_of_errors_by_hand(make_run: Any) -> None:
     """Gold 0-4 and 5-9; right and invented, then boundary and missed: halves of two seeds are rounded to even."""
     gold = [(0, 4), (5, 9)]
     for seed, spans in ((1, [(0, 4), (10, 12)]), (2, [(0, 3)])):
-        folder = make_run("lisa", seed, 0.5, [row("Menu lens so.", gold, spans)] * 4)
-    line = row("It broke.", [], [])
+        folder = make_run("lisa", seed, 0.5, [predicted_row("Menu lens so.", gold, spans)] * 4)
+    line = predicted_row("It broke.", [], [])
     line["gold"]["label"], line["predicted"]["label"] = "negative", "positive"
     make_run("gnn", 1, 0.5, [line], task="classification", headline="macro_f1")
     confused, table = map(mistakes, sorted(group(read_runs(folder.parents[1]).runs), key=lambda pair: pair.task))
@@ -246,19 +246,19 @@ PLAIN: dict[int | str, float] = {0: 0.40, 8: 0.44, 32: 0.50, 128: 0.56, "all": 0
 BEST: dict[int | str, float] = {0: 0.53, 8: 0.54, 32: 0.56, 128: 0.58, "all": 0.60}
 
 
-def labelled(make: Any, way: str, curve: dict[Any, float], seed: int = 1) -> list[Any]:
+def labelled(way: str, curve: dict[Any, float], seed: int = 1) -> list[Any]:
     """As training writes them: the name says how many labels were asked for, the counts how many these are."""
     made = []
     for labels, score in curve.items():
         config = {"target_labels": labels, "trainer": {"epochs": 2}, "data": {"source": "camera"}}
         counts = {"target_labels": EVERY if labels == "all" else labels}
         name, role = (f"{way}+{labels}_labels", {"role": "adapted"}) if labels else (way, {})
-        made.append(make(name, seed, score, config=config, counts=counts, **role))
+        made.append(make_metrics(name, seed, score, config=config, counts=counts, **role))
     return made
 
 
-def test_methods_that_differ_in_target_labels_are_one_curve(make_metrics: Any) -> None:
-    runs = [*labelled(make_metrics, "source_only", PLAIN), *labelled(make_metrics, "best", BEST)]
+def test_methods_that_differ_in_target_labels_are_one_curve() -> None:
+    runs = [*labelled("source_only", PLAIN), *labelled("best", BEST)]
     # The ceiling; and a name that says labels, of a run that was given none: neither is one of best's.
     runs += [make_metrics("in_domain", 1, 0.7), make_metrics("best+8_labels", 2, 0.5)]
     (pair,) = grouped(runs)
@@ -266,7 +266,7 @@ def test_methods_that_differ_in_target_labels_are_one_curve(make_metrics: Any) -
     assert [line[0] for line in table.rows] == ["0", "8", "32", "128", "200 (all)"]
     assert (table.header, written(table)[0][1][1:]) == (["labels", "source_only", "best"], ["44.0 [1]", "54.0 [1]"])
     assert "fewer than 3 seeds" in written(table)[1][0]
-    (none,) = grouped([run for way in ("source_only", "best") for run in labelled(make_metrics, way, {0: 0.5})])
+    (none,) = grouped([run for way in ("source_only", "best") for run in labelled(way, {0: 0.5})])
     assert label_curves(none) == {} and target_label_sections([none], compare([none])) == []
 
 
@@ -283,8 +283,8 @@ def test_methods_that_differ_in_target_labels_are_one_curve(make_metrics: Any) -
         (PLAIN, {8: 0.5, 32: 0.6}, "not known"),
     ],
 )
-def test_how_many_labels_adaptation_is_worth(make_metrics: Any, plain: Any, best: Any, said: str) -> None:
-    runs = [*labelled(make_metrics, "source_only", plain), *labelled(make_metrics, "best", best)]
+def test_how_many_labels_adaptation_is_worth(plain: Any, best: Any, said: str) -> None:
+    runs = [*labelled("source_only", plain), *labelled("best", best)]
     (pair,) = grouped(runs)
     assert said in worth(pair, label_curves(pair))
 
@@ -293,7 +293,7 @@ SEEDS = 8
 NOT_SHOWN = "It is not shown that syntax helps: "
 
 
-def claimed(make_metrics: Any, controls: Any, **levels: float) -> str:
+def claimed(controls: Any, **levels: float) -> str:
     """The claim of gnn, with scores that seeds change a little."""
     config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": controls}}}
     noise = np.random.default_rng(0).normal(0, 0.005, (len(levels), SEEDS))
@@ -324,17 +324,9 @@ def claimed(make_metrics: Any, controls: Any, **levels: float) -> str:
          [f"{NOT_SHOWN}its control absent was not run, or with several settings."]),
     ],
 )  # fmt: skip
-def test_a_claim_stands_against_every_control(make_metrics: Any, controls: Any, levels: Any, texts: list[str]) -> None:
-    text = claimed(make_metrics, controls, **levels)
+def test_a_claim_stands_against_every_control(controls: Any, levels: Any, texts: list[str]) -> None:
+    text = claimed(controls, **levels)
     assert all(part in text for part in texts), text
-
-
-def test_a_control_is_never_named_as_the_best(make_metrics: Any) -> None:
-    config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": "shuffled"}}}
-    dev = {"source_only": 0.6, "gnn": 0.7, "shuffled": 0.8}
-    pairs = grouped([make_metrics(m, 1, 0.5, config=config, source_dev={"span_f1": d}) for m, d in dev.items()])
-    best = best_adapted(pairs[0])
-    assert best is not None and best.name == "gnn"
 
 
 def said(runs: list[Any]) -> str:
@@ -351,17 +343,22 @@ def said(runs: list[Any]) -> str:
         (12, -0.1, [") below source_only", "training again would show a difference to source_only"]),
     ],
 )
-def test_a_verdict_needs_seeds(make_metrics: Any, seeds: int, gain: float, told: list[str]) -> None:
+def test_a_verdict_needs_seeds(seeds: int, gain: float, told: list[str]) -> None:
     runs = [make_metrics("source_only", seed, 0.5 + seed / 1000) for seed in range(seeds)]
     text = said([*runs, *(make_metrics("lisa", seed, 0.5 + gain + seed / 900) for seed in range(seeds))])
     assert all(part in text for part in told), text
 
 
-def test_a_verdict_is_of_the_best_by_source_dev(make_metrics: Any) -> None:
+def test_the_best_is_chosen_by_source_dev_and_never_a_control() -> None:
     best_on_target = make_metrics("lisa", 1, 0.9)
     best_on_source = make_metrics("gnn", 1, 0.2, source_dev={"span_f1": 0.8})
     assert said([best_on_target, best_on_source]).startswith("gnn, best on source dev, ")
     assert "no labels" in said([make_metrics(name, 1, None) for name in ("source_only", "lisa")])
+    config = {"trainer": {"epochs": 2}, "benchmark": {"controls": {"gnn": "shuffled"}}}
+    dev = {"source_only": 0.6, "gnn": 0.7, "shuffled": 0.8}
+    pairs = grouped([make_metrics(m, 1, 0.5, config=config, source_dev={"span_f1": d}) for m, d in dev.items()])
+    best = best_adapted(pairs[0])
+    assert best is not None and best.name == "gnn"
 
 
 @pytest.mark.parametrize(
@@ -374,9 +371,9 @@ def test_a_verdict_is_of_the_best_by_source_dev(make_metrics: Any) -> None:
         ({"lisa": None}, "The target test has no labels"),
     ],
 )
-def test_the_card_says_what_came_out(make_metrics: Any, levels: dict[str, Any], sentence: str) -> None:
+def test_the_card_says_what_came_out(levels: dict[str, Any], sentence: str) -> None:
     changes = {"config": {"backbone": {"name": "minilm"}, "trainer": {"epochs": 2}}}
-    pairs = grouped(met(make_metrics, levels, **changes))
+    pairs = grouped(met(levels, **changes))
     card = verdict_card(pairs, compare(pairs))
     facts = dict(card.items)
     assert sentence in card.sentence and facts["Backbone"] == "minilm"

@@ -101,6 +101,9 @@ def test_a_file_that_is_read_counts_and_no_other(shipped: Path, keys: Keys, file
         ("trainer.extra_epochs=1", True),
         ("selection=entropy", True),
         ("trainer.threads=0", False),
+        ("trainer.threads=2", True),  # threads change roundings
+        ("trainer.threads=3", True),
+        ("trainer.weight_decay=0.5", True),
         ("paths.runs=elsewhere", False),
         ("target_labels=1", True),
         ("tracking=csv", False),

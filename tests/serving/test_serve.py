@@ -13,7 +13,7 @@ import pytest
 
 import domadapt
 from tests.reporting.chromium import Chromium
-from tests.support import Command
+from tests.support import Command, client_of
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("httpx")
@@ -29,13 +29,7 @@ def app(tiny_run: Path) -> Any:
 
 @pytest.fixture(scope="module")
 def client(app: Any) -> Any:
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # starlette prefers httpx's successor
-        from starlette.testclient import TestClient
-
-        return TestClient(app, base_url="http://127.0.0.1")
+    return client_of(app)
 
 
 def test_the_endpoint_says_what_the_model_says(client: Any, tiny_run: Path) -> None:
@@ -92,9 +86,7 @@ def test_an_error_is_said_in_words(client: Any, content: bytes, status: int, tol
     assert told in answer.json()["error"]
 
 
-def test_too_many_at_once_are_told_to_come_back_and_who_hangs_up_is_no_error(
-    app: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_at_once_are_told_to_come_back_and_who_hangs_up_is_no_error(app: Any, monkeypatch: Any) -> None:
     sent: list[Any] = []
 
     def call(message: str) -> None:
@@ -134,12 +126,11 @@ def test_nothing_of_a_text_is_obeyed(client: Any) -> None:
 
 def test_a_taken_port_is_told_before_the_model_is_loaded(tiny_run: Path, command: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, _, err = command("serve", f"model={tiny_run}", f"port={taken.getsockname()[1]}")
-    assert (code, "port=0 takes one that is free" in err) == (2, True)
-    code, _, err = command("serve", f"model={tiny_run}", "threshold=60")
-    assert (code, "threshold=60: expected a number from 0 to 1" in err) == (2, True)
-    code, _, err = command("serve", f"model={tiny_run}", "port=many")
-    assert (code, "port='many': expected a whole number" in err) == (2, True)
+        _, err = command("serve", f"model={tiny_run}", f"port={taken.getsockname()[1]}", code=2)
+        assert "port=0 takes one that is free" in err
+    _, err = command("serve", f"model={tiny_run}", "threshold=60", code=2)
+    assert "threshold=60: expected a number from 0 to 1" in err
+    assert "port='many': expected a whole number" in command("serve", f"model={tiny_run}", "port=many", code=2)[1]
 
 
 @pytest.fixture(scope="module")

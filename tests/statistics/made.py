@@ -1,6 +1,5 @@
 """Run folders and grouped runs with made-up predictions."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 
 from domadapt.runs.groups import Pair
 from domadapt.tasks.task import set_scores
-from tests.support import grouped
+from tests.support import grouped, make_metrics, write_jsonl
 
 KINDS = ("aspect", "opinion")
 
@@ -21,12 +20,9 @@ def span_rows(right: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
     for i, ok in enumerate(right):
         gold = [{"start": 0, "end": 4, "type": "aspect"}, {"start": 5, "end": 9, "type": "opinion"}]
         found = list(gold) if ok else [{"start": 0, "end": 3, "type": "aspect"}] if rng.random() < 0.5 else []
-        rows.append({"id": f"t{i:04}", "text": f"text {i}", "words": [[0, 4], [5, 9]], **_sides(gold, found)})
+        sides = {"gold": {"label": None, "spans": gold}, "predicted": {"label": None, "spans": found}}
+        rows.append({"id": f"t{i:04}", "text": f"text {i}", "words": [[0, 4], [5, 9]], **sides, "confidence": 0.9})
     return rows
-
-
-def _sides(gold: list[Any], found: list[Any]) -> dict[str, Any]:
-    return {"gold": {"label": None, "spans": gold}, "predicted": {"label": None, "spans": found}, "confidence": 0.9}
 
 
 def span_scores(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -63,22 +59,10 @@ def run(
     path = folder / target / method / f"seed={seed}"
     path.mkdir(parents=True, exist_ok=True)
     if rows is not None:
-        (path / "predictions.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
-    return {
-        "source": "camera",
-        "target": target,
-        "task": "extraction",
-        "headline": "span_f1",
-        "method": method,
-        "role": role,
-        "seed": seed,
-        "source_dev": {},
-        "target_test": scores,
-        "curve": [],
-        "config": {"seed": seed, "data": {"target": target}, "injection": method, **(config or {})},
-        "folder": str(path),
-        **about,
-    }
+        write_jsonl(path / "predictions.jsonl", [*rows])
+    config = {"seed": seed, "data": {"target": target}, "injection": method, **(config or {})}
+    rest = {"role": role, "target_test": scores, "source_dev": {}, "curve": [], "config": config, "folder": str(path)}
+    return make_metrics(method, seed, None, target=target, **rest, **about)
 
 
 def benchmark(

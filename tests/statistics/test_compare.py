@@ -51,7 +51,7 @@ def test_pairing_makes_the_interval_narrower_than_two_alone(tmp_path: Path) -> N
     assert (paired.high or 0) - paired.mean < 0.5 * ((alone.high or 0) - alone.mean)
 
 
-def test_who_has_nobody_to_be_compared_with_says_why(tmp_path: Path) -> None:
+def test_who_has_nobody_to_be_compared_with_says_why_and_a_baseline_can_be_named(tmp_path: Path) -> None:
     found = compare(benchmark(tmp_path, {"lisa": 0.1, "in_domain": 0.3}, controls={"lisa": "absent"}))
     assert found.cell(PAIR, "source_only").baseline.reason == "is the baseline"
     assert found.cell(PAIR, "source_only").controls == ()
@@ -62,6 +62,10 @@ def test_who_has_nobody_to_be_compared_with_says_why(tmp_path: Path) -> None:
     assert found.overall[-1].baseline.again.reason == "sees target labels: a bound, not tested"
     with pytest.raises(KeyError):
         found.cell(PAIR, "absent")
+    found = compare(benchmark(tmp_path, {"lisa": 0.1, "gnn": 0.2}), baseline="lisa")
+    assert found.cell(PAIR, "gnn").baseline.other == "lisa"
+    assert found.cell(PAIR, "lisa").baseline.reason == "is the baseline"
+    assert compare(benchmark(tmp_path, {}), "typo").cell(PAIR, "source_only").baseline.reason.endswith("run of typo")
 
 
 def test_a_pair_without_target_labels_counts_in_no_mean(tmp_path: Path) -> None:
@@ -72,13 +76,6 @@ def test_a_pair_without_target_labels_counts_in_no_mean(tmp_path: Path) -> None:
     found = compare(grouped(runs))
     assert [cell.pairs for cell in found.overall] == [(PAIR,)] * 2
     assert found.cell("camera → unlabelled", "lisa").score is None
-
-
-def test_a_named_baseline(tmp_path: Path) -> None:
-    found = compare(benchmark(tmp_path, {"lisa": 0.1, "gnn": 0.2}), baseline="lisa")
-    assert found.cell(PAIR, "gnn").baseline.other == "lisa"
-    assert found.cell(PAIR, "lisa").baseline.reason == "is the baseline"
-    assert compare(benchmark(tmp_path, {}), "typo").cell(PAIR, "source_only").baseline.reason.endswith("run of typo")
 
 
 def test_several_controls(tmp_path: Path) -> None:
@@ -122,16 +119,13 @@ def test_over_pairs(tmp_path: Path) -> None:
     assert noise.baseline.replicability[1].count == 0
 
 
-def test_damaged_predictions_spoil_one_run_not_the_comparison(tmp_path: Path) -> None:
+def test_damaged_predictions_spoil_one_run_and_unlike_test_sets_are_not_paired(tmp_path: Path) -> None:
     pairs = benchmark(tmp_path, {"lisa": 0.3})
     broken = Path(pairs[0].methods[0].runs[0].folder, "predictions.jsonl")
     broken.write_text("{", encoding="utf-8")
     found = compare(pairs)
     assert found.messages == (next(m for m in found.messages if str(broken) in m),)
     assert all(cell.score is not None for cell in found.cells)
-
-
-def test_runs_on_different_test_sets_are_not_paired_by_item(tmp_path: Path) -> None:
     rows, other = span_rows(np.ones(6)), span_rows(np.ones(7))
     runs = [run(tmp_path, rows, span_scores(rows)), run(tmp_path, other, span_scores(other), "lisa", "adapted")]
     found = compare(grouped(runs))

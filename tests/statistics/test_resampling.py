@@ -83,13 +83,19 @@ def test_what_is_not_drawn_is_said() -> None:
     assert interval(mean_over_pairs([with_items, mean_of([0.1], None, "b")])).low is None
 
 
-def test_standard_error_of_a_known_case() -> None:
+def test_two_intervals_by_hand() -> None:
     # ItemCounts alone: the mean of 400 coins, two seeds that answer alike. By hand: 1.96 * sqrt(0.25 / 400) = 0.049.
     one = coins(np.arange(400) % 2)
     found = interval(mean_of([0.5, 0.5], resampled_scores([one, one]), "pair"))
     assert found.over == "test items"
     assert "training again is not in it" in found.reason
     assert found.high - found.mean == pytest.approx(0.049, rel=0.06)
+    a, b = mean_of([0.1, 0.2, 0.3], None, "a"), mean_of([0.5, 0.6, 0.7], None, "b")
+    found = interval(mean_over_pairs([a, b]))
+    # By hand: each mean has variance 0.01 / 3; that of their mean is half of it; 2 + 2 degrees of freedom.
+    half = stats.t.ppf(0.975, 4) * (0.01 / 6) ** 0.5
+    assert found.mean == pytest.approx(0.4)
+    assert found.high - found.mean == pytest.approx(half)
 
 
 @pytest.mark.parametrize(("spread", "seeds"), [(0.0, 3), (0.3, 3), (0.8, 3), (0.8, 5)])
@@ -103,15 +109,6 @@ def test_it_covers_the_truth_as_often_as_it_says(spread: float, seeds: int) -> N
         found = interval(mean_of([r.score for r in runs], resampled_scores(runs, 300), "pair"))
         hits += found.low <= 0.5 <= found.high  # the truth by symmetry
     assert hits / trials >= 0.90
-
-
-def test_the_mean_over_pairs_adds_up_variances() -> None:
-    a, b = mean_of([0.1, 0.2, 0.3], None, "a"), mean_of([0.5, 0.6, 0.7], None, "b")
-    found = interval(mean_over_pairs([a, b]))
-    # By hand: each mean has variance 0.01 / 3; that of their mean is half of it; 2 + 2 degrees of freedom.
-    half = stats.t.ppf(0.975, 4) * (0.01 / 6) ** 0.5
-    assert found.mean == pytest.approx(0.4)
-    assert found.high - found.mean == pytest.approx(half)
 
 
 TARGETS = tuple("abcde")
@@ -212,7 +209,7 @@ def test_runs_without_a_key_are_one_network_by_their_learning_curve(tmp_path: Pa
     assert replace(one, ceiling="c").network == replace(other, ceiling="c", seed=9).network == "c"
 
 
-def test_fishers_darwin_data() -> None:
+def test_fishers_darwin_data_and_random_swaps_in_any_order() -> None:
     """Fisher (1935, The Design of Experiments, section 21): of Darwin's 15 pairs of plants, 1726 of the 32768 sign
     changes give a sum as far from 0 as the one observed, 314: p = 5.267 percent."""
     eighths = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
@@ -221,6 +218,9 @@ def test_fishers_darwin_data() -> None:
     assert extreme == 1726
     # 15 are more than are enumerated: 9,999 random ones.
     assert sign_flip(eighths, [1 / 15] * 15) == pytest.approx(1726 / 32768, abs=0.007)
+    differences = np.random.default_rng(0).normal(0.3, 1, size=20)
+    assert sign_flip(differences, [0.05] * 20) == sign_flip(differences[::-1], [0.05] * 20)
+    assert sign_flip(differences, [0.05] * 20) == pytest.approx(stats.ttest_1samp(differences, 0).pvalue, abs=0.03)
 
 
 @given(st.lists(st.tuples(st.integers(-50, 50), st.integers(1, 4)), min_size=1, max_size=7), st.randoms())
@@ -234,12 +234,6 @@ def test_sign_flip_is_full_enumeration_in_any_order(rows: list[tuple[int, int]],
     random.shuffle(rows)  # type: ignore[attr-defined]
     differences, weights = zip(*rows, strict=True)
     assert sign_flip(differences, weights, "greater") == pytest.approx(np.mean([s >= observed for s in sums]))
-
-
-def test_random_swaps_do_not_depend_on_the_order() -> None:
-    differences = np.random.default_rng(0).normal(0.3, 1, size=20)
-    assert sign_flip(differences, [0.05] * 20) == sign_flip(differences[::-1], [0.05] * 20)
-    assert sign_flip(differences, [0.05] * 20) == pytest.approx(stats.ttest_1samp(differences, 0).pvalue, abs=0.03)
 
 
 def test_too_few_say_so_in_words_and_six_are_enough() -> None:
@@ -323,10 +317,14 @@ NAMES = [f"dataset{i}" for i in range(1, 7)]
 AUTHORS = [0.168, 0.297, 0.357, 0.019, 0.218, 0.001]
 
 
-def test_the_authors_example() -> None:
+def test_the_authors_example_and_too_few_seeds() -> None:
     """github.com/rtmdrr/replicability-analysis-NLP, README: Bonferroni 1, Holm rejects dataset 6."""
     found = replicability(NAMES, AUTHORS, [1e-4] * 6, "test items")
     assert (found.count, found.pairs, found.of) == (1, ("dataset6",), 6)
+    found = replicability(NAMES, [1 / 8] * 6, [1 / 8] * 6, "seeds")
+    assert (found.count, found.pairs) == (None, ())
+    assert "no test over them could give p below 0.12, and 0.0083 is needed to count one of 6 pairs" in found.reason
+    assert replicability([], [], [], "seeds").reason == "no pair could be tested over seeds"
 
 
 def test_it_says_too_many_at_most_once_in_twenty() -> None:
@@ -337,10 +335,3 @@ def test_it_says_too_many_at_most_once_in_twenty() -> None:
         found = replicability(NAMES, p, [1e-4] * 6, "test items")
         above += (found.count or 0) > 2
     assert above / 300 <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5
-
-
-def test_too_few_seeds_say_so() -> None:
-    found = replicability(NAMES, [1 / 8] * 6, [1 / 8] * 6, "seeds")
-    assert (found.count, found.pairs) == (None, ())
-    assert "no test over them could give p below 0.12, and 0.0083 is needed to count one of 6 pairs" in found.reason
-    assert replicability([], [], [], "seeds").reason == "no pair could be tested over seeds"

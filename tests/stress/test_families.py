@@ -170,8 +170,7 @@ def test_what_cannot_be_had_is_left_out_with_the_reason(kind: str, command: Comm
     write_jsonl(tmp_path / "source.jsonl", records("camera", 60))  # enough for probes
     settings = ["trainer.epochs=1", "trainer.min_steps=0", "trainer.checkpoint_seconds=60", "trainer.precision=32"]
     train([*data, *of_family(tmp_path / "backbone", kind), *settings, f"paths.run={tmp_path}/run"])
-    code, out, err = command("analyze", f"model={tmp_path}/run", *data, "texts=60", "scored_texts=4")
-    assert code == 0, err
+    out, _ = command("analyze", f"model={tmp_path}/run", *data, "texts=60", "scored_texts=4")
     html = unescape(Path("analysis.html").read_text(encoding="utf-8"))
     found = json.loads(Path("analysis.json").read_text(encoding="ascii"))
     why, unread = found["unreachable"], found["unreadable"] or ""

@@ -225,15 +225,14 @@ def test_trees_of_other_words_than_the_corpus_has_are_refused(tmp_path: Path) ->
         list(parser.parse([UnlabelledText("1", "d", text, own[:4])]))
 
 
-def test_a_text_that_comes_again_with_another_tree_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_texts_that_come_again_are_told_and_sentences_may_share_a_block(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "gold.conllu"
     path.write_text(ROWS * 2 + ROWS.replace("\t2\tdet", "\t4\tdet"), encoding="utf-8")
     [parse] = ConlluParser(path).parse(unlabelled(["The lens is sharp."]))
     assert parse.heads.tolist() == [1, 3, 3, 3, 3]
     assert caplog.messages == [f"{path}: 1 texts come again with another tree; the first of each is taken"]
-
-
-def test_sentences_that_follow_one_another_may_share_a_block() -> None:
     rows = ROWS.replace("\t4\tnsubj", "\t0\troot")  # The lens | is sharp.
     [(_, parse)] = read_conllu(rows, "x")
     assert parse.heads.tolist() == [1, 1, 3, 3, 3]

@@ -1,7 +1,10 @@
-"""The problems that research corpora make: who is in which part, and that nobody is in two. Invented texts."""
+"""Problems of research corpora: nobody is in two parts; shipped corpora: annotated, no near copies."""
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,9 @@ from domadapt.data.corpora import (
     xabsa,
 )
 from domadapt.data.domains import Domains
+from domadapt.data.readers import read
+from domadapt.data.records import Record
+from domadapt.syntax.parser import SpacyParser
 from tests.support import amazon_corpus, aspect_corpus, fdu_corpus, joint_corpus, parted_corpus, read_jsonl, write_jsonl
 
 PAIR = "device_to_laptops"
@@ -108,7 +114,7 @@ def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) 
     assert {r.id for r in shared.open()} == tested
 
 
-def test_fdu_text_gives_away_neither_tokens_nor_case(tmp_path: Path) -> None:
+def test_fdu_text_is_detokenised_and_gives_away_neither_tokens_nor_case(tmp_path: Path) -> None:
     domains = amazon_reviews_fdu(str(fdu_corpus(tmp_path)), "software_to_camera_photo", dev_share=0.2, lowercase=True)
     texts = [r.text for r in (*domains.source_train, *domains.source_dev, *domains.source_test)]
     assert len(texts) == 10 + 4
@@ -117,9 +123,6 @@ def test_fdu_text_gives_away_neither_tokens_nor_case(tmp_path: Path) -> None:
     cased = amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", dev_share=0.2, lowercase=False)
     assert [t.text.lower() for t in cased.unlabelled.texts] == [t.text for t in domains.unlabelled.texts]
     assert any(t.text != t.text.lower() for t in cased.unlabelled.texts)
-
-
-def test_fdu_text_must_be_detokenised(tmp_path: Path) -> None:
     path = fdu_corpus(tmp_path) / "amazon_reviews_fdu" / "software.train.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace("text_detok", "title", 1), encoding="utf-8")
     with pytest.raises(ValueError, match=r"software\.train\.jsonl:1: columns is .*expected a column 'text_detok'"):
@@ -221,3 +224,62 @@ def test_a_file_that_lacks_what_the_splits_name_is_refused(tmp_path: Path) -> No
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
     with pytest.raises(ValueError, match=r"device.jsonl: lacks 2 of the 12 records that splits.json names .*-10'"):
         aspect_opinion(str(root), PAIR, 1, "keep", dev_share=0.25)
+
+
+SHIPPED = Path(str(files("domadapt.shipped")))
+DOMAINS = ("camera", "laptop", "hotel")
+FILES = ("train", "dev", "test", "unlabeled")
+
+
+def shipped(domain: str, part: str) -> tuple[Record, ...]:
+    read_corpus = read(SHIPPED / domain / f"{part}.jsonl", domain=domain)
+    assert not read_corpus.warnings or part == "unlabeled"
+    return read_corpus.records
+
+
+EVERYTHING = [record for domain in DOMAINS for part in FILES for record in shipped(domain, part)]
+
+
+def five_grams(text: str) -> set[tuple[str, ...]]:
+    words = ["".join(c for c in word if c.isalnum()) for word in text.lower().split()]
+    words = [word for word in words if word]
+    return {tuple(words[i : i + 5]) for i in range(len(words) - 4)}
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_sizes_of_shipped_corpora(domain: str) -> None:
+    labelled = [record for part in FILES[:3] for record in shipped(domain, part)]
+    assert len(labelled) >= 500
+    assert len(shipped(domain, "unlabeled")) >= 400
+    assert all(record.label in ("positive", "negative", "neutral") for record in labelled)
+    assert all(record.spans is not None for record in labelled)
+    assert {span.type for record in labelled for span in record.spans or ()} == {"aspect", "opinion"}
+
+
+def test_shipped_ids_and_texts_are_unique_and_none_is_a_near_copy_of_another() -> None:
+    assert max(Counter(r.id for r in EVERYTHING).values()) == 1
+    assert max(Counter(r.text.lower() for r in EVERYTHING).values()) == 1
+    # No two share a fifth of the shorter one's word 5-grams, or three of them; none is in more than three.
+    grams = [five_grams(r.text) for r in EVERYTHING]
+    holders: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for index, found in enumerate(grams):
+        for gram in found:
+            holders[gram].append(index)
+    assert max(len(indices) for indices in holders.values()) <= 3
+    shared: Counter[tuple[int, int]] = Counter()
+    for indices in holders.values():
+        shared.update((a, b) for a in indices for b in indices if a < b)
+    for (a, b), count in shared.items():
+        assert count < 3, (EVERYTHING[a].text, EVERYTHING[b].text)
+        assert count < 0.2 * min(len(grams[a]), len(grams[b])), (EVERYTHING[a].text, EVERYTHING[b].text)
+
+
+def test_shipped_spans_lie_on_word_boundaries() -> None:
+    labelled = [r for r in EVERYTHING if r.spans]
+    off = 0
+    for record, words in zip(labelled, SpacyParser().tokenize(labelled), strict=True):
+        starts, ends = set(words[:, 0].tolist()), set(words[:, 1].tolist())
+        off += sum(s.start not in starts or s.end not in ends for s in record.spans or ())
+        ordered = sorted((s.start, s.end) for s in record.spans or ())
+        assert all(before[1] <= after[0] for before, after in pairwise(ordered))
+    assert off <= 0.005 * sum(len(r.spans or ()) for r in labelled)
