@@ -3,6 +3,8 @@
 import atexit
 import json
 import shutil
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -277,6 +279,12 @@ def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def ran(code: str, *arguments: str, **given: Any) -> str:
+    """What a program prints in a process of its own."""
+    command = [sys.executable, "-B", "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, **given).stdout
 
 
 def client_of(app: Any) -> Any:

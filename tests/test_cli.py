@@ -27,7 +27,7 @@ MINE = ["data=my_files", "source.path=source.jsonl", "target.path=a.txt"]
 SHIPPED = Path(__file__).parents[1] / "data" / "hotel" / "dev.jsonl"
 
 
-def ran(code: str, *heavy: str, **given: Any) -> subprocess.CompletedProcess[str]:
+def light(code: str, *heavy: str, **given: Any) -> subprocess.CompletedProcess[str]:
     """A program in a process of its own, which imports none of the heavy packages."""
     code += f"\nimport sys\nassert not (found := {{*{heavy}}} & {{*sys.modules}}), found"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, **given)
@@ -35,8 +35,8 @@ def ran(code: str, *heavy: str, **given: Any) -> subprocess.CompletedProcess[str
 
 def test_help_and_loading_import_nothing_heavy() -> None:
     code = "import sys; sys.argv = ['domadapt', '--help']; from domadapt.cli.main import main; main()"
-    assert "domadapt VERB" in ran(code, "torch", "transformers", "spacy", "hydra", "numpy").stdout
-    ran("import domadapt; domadapt.load", "pytorch_lightning", "sklearn", "spacy")
+    assert "domadapt VERB" in light(code, "torch", "transformers", "spacy", "hydra", "numpy").stdout
+    light("import domadapt; domadapt.load", "pytorch_lightning", "sklearn", "spacy")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str]
         "except SystemExit as end: assert end.code == 2\n"
     )
     env = {name: value for name, value in os.environ.items() if name != "DOMADAPT_BENCHMARK_DATA"}
-    done = ran(code, "torch", "transformers", "spacy", "sklearn", "pytorch_lightning", cwd=tmp_path, env=env)
+    done = light(code, "torch", "transformers", "spacy", "sklearn", "pytorch_lightning", cwd=tmp_path, env=env)
     assert done.stderr.startswith(f"domadapt {arguments[0]}: ") and done.stdout.strip() == ""
 
 

@@ -1,8 +1,6 @@
 """Every yaml is explained above its keys, composes, names only what exists; every experiment is a matrix that runs."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +16,7 @@ from domadapt.benchmarking.plan import cells
 from domadapt.config.compose import compose, groups, make
 from domadapt.config.overrides import lengthen
 from domadapt.config.resolvers import AUTO, RECIPE
-from tests.support import records, write_csv, write_jsonl, write_texts
+from tests.support import ran, records, write_csv, write_jsonl, write_texts
 
 CONF = Path(__file__).parents[1] / "conf"
 FILES = sorted(CONF.rglob("*.yaml"))
@@ -187,6 +185,5 @@ def test_a_copy_of_my_matrix_is_an_experiment(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "hotels.yaml").write_text(text.replace("my_matrix", "hotels"), encoding="utf-8")
     given = ["benchmark", "--config-dir", str(tmp_path), "experiment=hotels", "--cfg", "job", "--package", "benchmark"]
-    command = [sys.executable, "-c", "from domadapt.cli.main import main; main()", *given]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    shown = ran("from domadapt.cli.main import main; main()", *given, cwd=tmp_path)
     assert yaml.safe_load(shown)["experiment"] == "hotels"

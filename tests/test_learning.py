@@ -3,10 +3,14 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import domadapt
-from tests.support import corpora, write_jsonl
+from domadapt.data.domains import UnlabelledText
+from domadapt.syntax.conllu import conllu
+from domadapt.syntax.parser import Parse
+from tests.support import corpora, word_ranges, write_jsonl
 
 # Of corpora() in tests/support with seed 1, in float32 on one thread: what the seeding bug of old would have moved.
 PINNED = [1.5772, 1.5492]
@@ -32,18 +36,11 @@ def planted_structure(folder: Path, name: str, count: int, seed: int) -> list[st
         dice.shuffle(words)
         heads = planted_tree(dice, len(words))
         text = " ".join(words)
-        starts = [sum(len(w) + 1 for w in words[:k]) for k in range(len(words))]
-        spans = [
-            {"start": starts[k], "end": starts[k] + len(word), "type": "aspect"}
-            for k, word in enumerate(words)
-            if heads[k] != k and words[heads[k]] == "zoom"
-        ]
+        parse = Parse(word_ranges(text), np.array(heads), ("dep",) * len(words), ("NN",) * len(words))
+        of_zoom = [k for k, head in enumerate(heads) if head != k and words[head] == "zoom"]
+        spans = [{"start": s, "end": e, "type": "aspect"} for s, e in parse.words[of_zoom].tolist()]
         rows.append({"id": f"{name}-{i}", "domain": name, "text": text, "spans": spans})
-        lines = []
-        for k, word in enumerate(words):
-            head, relation = (0, "root") if heads[k] == k else (heads[k] + 1, "dep")
-            lines.append(f"{k + 1}\t{word}\t_\tNOUN\tNN\t_\t{head}\t{relation}\t_\t_")
-        blocks.append("\n".join([f"# text = {text}", *lines]) + "\n")
+        blocks.append(conllu(UnlabelledText("", "", text), parse))
     write_jsonl(folder / f"{name}.jsonl", rows)
     return blocks
 
@@ -60,7 +57,7 @@ def planted_tree(dice: random.Random, words: int) -> list[int]:
 def test_a_structure_that_only_the_tree_tells_is_learnt_from_the_tree_alone(tmp_path: Path) -> None:
     parts = {"source": 600, "target": 60, "test": 100}
     blocks = [b for seed, (name, n) in enumerate(parts.items()) for b in planted_structure(tmp_path, name, n, seed)]
-    (tmp_path / "parses.conllu").write_text("\n".join(blocks), encoding="utf-8")
+    (tmp_path / "parses.conllu").write_text("".join(blocks), encoding="utf-8")
     common = [
         "data=my_files",
         *(f"data.source.{k}={tmp_path}/{v}.jsonl" for k, v in (("path", "source"), ("test_path", "target"))),

@@ -1,18 +1,37 @@
-"""A run that was killed, stopped or robbed of its checkpoint ends with the weights it would have had."""
+"""Runs that were killed, stopped or robbed end with the weights they would have had; full disks, strangers, twins."""
 
 import json
+import os
 import pickle
 import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from domadapt.runs.status import read_status
+import domadapt
+from domadapt.runs.groups import read_runs
+from domadapt.runs.key import cell_key
+from domadapt.runs.status import Busy, read_status
+from domadapt.training.cell import train
 from domadapt.utils import checkpoint
-from tests.support import corpora
-from tests.trouble import MakesFolder, Trouble, run, same_run
+from tests.support import corpora, without_checksums
+from tests.trouble import (
+    KILL,
+    STOP,
+    MakesFolder,
+    Trouble,
+    join,
+    printed,
+    renamed,
+    run,
+    same_run,
+    start,
+    stopped,
+    wait_until,
+)
 
 EVERY = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1", "trainer.regret=true"]
 METHODS = [*EVERY, "trainer.epochs=4"]
@@ -128,3 +147,231 @@ def test_a_run_that_keeps_the_best_epoch_alone_is_resumed_too(problem: Path, tmp
     assert run(command, tmp_path / "log", Trouble("last.safetensors", 3, signal=signal.SIGKILL)) == -signal.SIGKILL
     assert run(command, tmp_path / "log") == 0
     same_run(tmp_path / "run", tmp_path / "whole")
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with corpora, a warm cache and an undisturbed run ``whole``."""
+    folder = tmp_path_factory.mktemp("shared")
+    assert run(training(folder, folder / "whole"), folder / "log") == 0
+    return folder
+
+
+def settings_of(shared: Path, *more: str) -> list[str]:
+    given = ["adaptation=masked_lm", "trainer.epochs=3", "trainer.threads=1", "trainer.regret=true"]
+    return [*corpora(shared), *given, f"paths.cache={shared}/cache", *more]
+
+
+def training(shared: Path, folder: Path, *more: str) -> list[str]:
+    return ["train", *settings_of(shared, f"paths.run={folder}", *more)]
+
+
+def read(folder: Path) -> dict[str, Any]:
+    metrics: dict[str, Any] = json.loads((folder / "metrics.json").read_text())
+    return metrics
+
+
+FULL = [  # what is put in place when the disk fills up, and what can't be written after it
+    (Trouble("last.safetensors", file_size=50_000), "epoch=2.safetensors"),
+    (Trouble("epoch=3.safetensors", file_size=50_000), "last.safetensors"),
+    (Trouble("last.safetensors", file_size=50_000), "model"),
+    (Trouble("model", file_size=1_000), "predictions.jsonl"),
+    (Trouble("predictions.jsonl", file_size=1_000), "metrics.json"),
+]
+
+
+def test_a_full_disk_loses_no_epoch(shared: Path, tmp_path: Path) -> None:
+    """One run meets five full disks; each time one line says what to do, and it goes on from there."""
+    for attempt, (trouble, name) in enumerate(FULL):
+        log = tmp_path / f"{attempt}.log"
+        assert run(training(shared, tmp_path / "run"), log, trouble) == 2
+        line = log.read_text().splitlines()[-1]
+        assert f"{name}: could not be written (File too large); free space and run the same command again" in line
+        assert "Traceback" not in log.read_text()
+        assert read_status(tmp_path / "run")["stage"] == "failed"
+        assert attempt == 0 or f"resumed after epoch {min(attempt, 3)}" in log.read_text()
+    assert run(training(shared, tmp_path / "run"), tmp_path / "log") == 0
+    assert read(tmp_path / "run")["attempts"] == len(FULL) + 1
+    same_run(tmp_path / "run", shared / "whole")
+
+
+def test_a_cache_on_a_full_disk_is_told_in_one_line(shared: Path, tmp_path: Path) -> None:
+    command = [*training(shared, tmp_path / "run"), f"paths.cache={tmp_path}/cache"]
+    assert run(command, tmp_path / "log", Trouble("status.json", 1, file_size=10_000)) == 2
+    line = (tmp_path / "log").read_text().splitlines()[-1]
+    assert "sqlite: could not be used" in line and "free space" in line
+
+
+def test_killed_between_the_result_and_tidying_up(shared: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(shared / "whole", folder)
+    (folder / "checkpoint").mkdir()
+    (folder / "status.json").write_text(json.dumps(STATUS))
+    (folder / "metrics.json").touch()
+    before = (folder / "metrics.json").stat().st_mtime_ns
+    assert run(training(shared, folder), tmp_path / "log") == 0
+    assert (folder / "metrics.json").stat().st_mtime_ns == before
+    same_run(folder, shared / "whole")
+
+
+STATUS = {"key": "", "process": 1, "host": "h", "attempts": 3, "seconds": {"fit": 1.0}, "updated": 1.0}
+
+
+def test_a_status_of_another_version_is_ignored_and_its_results_are_read(shared: Path, tmp_path: Path) -> None:
+    key = {"key": cell_key(domadapt.compose("train", settings_of(shared)))}
+    others = ({"seconds": 4.0}, {"seconds": {"fit": "4"}}, {"host": None})
+    for content in (*(STATUS | key | other for other in others), {"stage": "fit"} | key, []):
+        (tmp_path / "status.json").write_text(json.dumps(content))
+        assert read_status(tmp_path) == {}
+    (tmp_path / "status.json").write_text(json.dumps(STATUS | key))
+    assert read_status(tmp_path)["attempts"] == 3
+    shutil.copy(Path(__file__).with_name("runs") / "finished_run.json", tmp_path / "metrics.json")
+    assert len(read_runs(tmp_path).runs) == 1 and not read_runs(tmp_path).skipped
+
+
+def test_files_of_somebody_else_are_not_deleted(shared: Path, tmp_path: Path) -> None:
+    own = tmp_path / "model" / "thesis.tex"
+    own.parent.mkdir()
+    own.touch()
+    with pytest.raises(ValueError, match=r"thesis.tex: not written by domadapt, which replaces model/"):
+        domadapt.train(settings_of(shared, f"paths.run={tmp_path}"))
+    assert own.exists()
+
+
+def test_a_run_whose_folder_is_deleted_stops(shared: Path, tmp_path: Path) -> None:
+    """Another process could by then have begun the same run in a new folder of that name."""
+    process = start(training(shared, tmp_path / "run"), tmp_path / "log", Trouble("status.json", 3, signal=STOP))
+    wait_until(lambda: stopped(process), "the beginning of training")
+    (tmp_path / "run").rename(tmp_path / "away")
+    (tmp_path / "run").mkdir()
+    os.kill(int(process.pid or 0), signal.SIGCONT)
+    assert join(process) == 2
+    assert "was deleted or replaced meanwhile" in (tmp_path / "log").read_text()
+    assert not (tmp_path / "run" / "metrics.json").exists()
+
+
+def test_two_processes_on_one_run(shared: Path, tmp_path: Path) -> None:
+    command = training(shared, tmp_path / "run")
+    first = start(command, tmp_path / "first", Trouble("last.safetensors", signal=STOP))
+    wait_until(lambda: stopped(first), "the first checkpoint")
+    with pytest.raises(Busy, match=f"process {first.pid} on "):
+        train(domadapt.compose("train", command[1:]), wait=False)
+    second = start(command, tmp_path / "second")
+    wait_until(lambda: "waiting for its result" in printed(tmp_path / "second"), "the second")
+    os.kill(int(first.pid or 0), signal.SIGCONT)
+    assert (join(first), join(second)) == (0, 0)
+    assert renamed(tmp_path / "first").count("metrics.json") == 1
+    assert renamed(tmp_path / "second") == []
+    assert read(tmp_path / "run")["attempts"] == 1
+    same_run(tmp_path / "run", shared / "whole")
+
+
+def test_the_one_that_waits_takes_over_from_the_one_that_is_killed(shared: Path, tmp_path: Path) -> None:
+    command = training(shared, tmp_path / "run")
+    first = start(command, tmp_path / "first", Trouble("epoch=2.safetensors", signal=STOP))
+    wait_until(lambda: stopped(first), "the first checkpoint")
+    second = start(command, tmp_path / "second")
+    wait_until(lambda: "waiting for its result" in printed(tmp_path / "second"), "the second")
+    first.kill()
+    assert (join(first), join(second)) == (-KILL, 0)
+    assert "resumed after epoch 1" in (tmp_path / "second").read_text()
+    assert read(tmp_path / "run")["attempts"] == 2
+    same_run(tmp_path / "run", shared / "whole")
+
+
+def test_two_sweeps_at_once_run_each_cell_once(shared: Path, tmp_path: Path) -> None:
+    matrix = ["experiment=my_matrix", "benchmark.only=[source_only,masked_lm]", "benchmark.seeds=[1,2]"]
+    own = ["task=extraction", f"paths.runs={tmp_path}/runs", f"paths.cache={tmp_path}/cache", "trainer.threads=1"]
+    shutil.copytree(shared / "cache", tmp_path / "cache", ignore=shutil.ignore_patterns("*masked-lm*"))
+    command = ["benchmark", *corpora(shared), *matrix, *own, "trainer.epochs=1"]
+    sweeps = [start(command, tmp_path / name) for name in ("one", "other")]
+    assert [join(sweep) for sweep in sweeps] == [0, 0]
+    logs = [tmp_path / name for name in ("one", "other")]
+    made = [name for log in logs for name in renamed(log)]
+    assert made.count("metrics.json") == made.count("epoch=1.safetensors") == 4
+    assert sum(name.startswith("masked-lm") for name in made) == 2  # one a seed
+    found = [json.loads(path.read_text()) for path in (tmp_path / "runs").rglob("metrics.json")]
+    assert [metrics["attempts"] for metrics in found] == [1] * 4
+    tables = [log.read_text().split("method  ")[1].split("cells in")[0].splitlines()[:3] for log in logs]
+    assert tables[0] == tables[1]
+    assert [row.split()[0] for row in tables[0][1:]] == ["source_only", "masked_lm"]
+
+
+def encoders(cache: Path) -> list[Path]:
+    return list(cache.glob("masked-lm-*.safetensors"))
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:]])
+def test_a_damaged_post_trained_encoder_is_made_again(shared: Path, tmp_path: Path, damage: Any) -> None:
+    shutil.copytree(shared / "cache", tmp_path / "cache")
+    (path,) = encoders(tmp_path / "cache")
+    sound = path.read_bytes()
+    path.write_bytes(damage(sound))
+    command = [*training(shared, tmp_path / "run"), f"paths.cache={tmp_path}/cache"]
+    assert run(command, tmp_path / "log") == 0
+    assert (tmp_path / "log").read_text().count(f"{path}: damaged; it is made again") == 1
+    assert path.read_bytes() == sound
+    same_run(tmp_path / "run", shared / "whole")
+
+
+def test_one_process_post_trains_and_the_other_waits(shared: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    shutil.copytree(shared / "cache", cache, ignore=shutil.ignore_patterns("*masked-lm*"))
+    own = [f"paths.cache={cache}", "trainer.epochs=1"]
+    other = training(shared, tmp_path / "a", *own, "selection=entropy")
+    first = start(other, tmp_path / "first", Trouble("masked-lm", signal=STOP))
+    wait_until(lambda: stopped(first), "the encoder")
+    second = start(training(shared, tmp_path / "b", *own), tmp_path / "second")
+    wait_until(lambda: read_status(tmp_path / "b").get("stage") == "prepare", "the second")
+    os.kill(int(first.pid or 0), signal.SIGCONT)
+    assert (join(first), join(second)) == (0, 0)
+    assert not any(name.startswith("masked-lm") for name in renamed(tmp_path / "second"))
+    assert len(encoders(cache)) == 1
+    assert read(tmp_path / "a")["stages"] == read(tmp_path / "b")["stages"]
+
+
+def copied(shared: Path, to: Path) -> Path:
+    return without_checksums(Path(shutil.copytree(shared / "whole" / "model", to / "model")))
+
+
+PICKLES = ["pytorch_model.bin", "model.pkl", "training_args.bin", "adapter_model.bin"]
+
+
+@pytest.mark.parametrize("name", PICKLES)
+def test_a_pickle_in_a_model_folder_is_not_read(shared: Path, tmp_path: Path, name: str) -> None:
+    model = copied(shared, tmp_path)
+    (model / "encoder" / name).write_bytes(pickle.dumps(MakesFolder(tmp_path / "mark")))
+    assert domadapt.predict(model, ["The lens is great."])
+    (model / "encoder" / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=f"{name}: a pickle, which can run any code when it is read, and no model.saf"):
+        domadapt.load(model)
+    edit(model / "encoder" / "config.json", transformers_weights=name)
+    with pytest.raises(ValueError, match="a pickle"):
+        domadapt.load(model)
+    weights = (model / "encoder" / name).rename(model / "encoder" / "model.safetensors")
+    with pytest.raises(ValueError, match="could not be loaded"):
+        domadapt.load(model)
+    with pytest.raises(ValueError, match="not a whole checkpoint"):
+        checkpoint.load(weights)
+    assert not (tmp_path / "mark").exists()
+
+
+def edit(path: Path, **fields: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_code_in_a_model_folder_is_not_run(shared: Path, tmp_path: Path, file: str) -> None:
+    """Without asking, too: a question on a terminal can be answered wrongly."""
+    model = copied(shared, tmp_path)
+    (model / "encoder" / "evil.py").write_text(f"import os\nos.mkdir({str(tmp_path / 'mark')!r})\n")
+    names = ("AutoConfig", "AutoModelForTokenClassification")
+    own = {name: f"evil.{name}" for name in names} | {"AutoTokenizer": ["evil.Tokenizer", "evil.FastTokenizer"]}
+    kind = {"model_type": "evil"} if file == "config.json" else {"tokenizer_class": "EvilTokenizer"}
+    edit(model / "encoder" / file, auto_map=own, **kind)
+    if file == "config.json":
+        with pytest.raises(ValueError, match="could not be loaded .*contains custom code"):
+            domadapt.load(model)
+    else:  # the tokenizer is a stock one all the same
+        assert domadapt.predict(model, ["The lens is great."])
+    assert not (tmp_path / "mark").exists()

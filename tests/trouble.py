@@ -36,19 +36,12 @@ class MakesFolder:
 
 @dataclass(frozen=True)
 class Trouble:
-    """What happens when a file or folder is about to be put in its place.
+    """What happens when a file or folder is about to be put in its place."""
 
-    Args:
-        name: of that file or folder, or the beginning of its name.
-        time: the first of that name, the second.
-        signal: that the process then sends to itself.
-        file_size: bytes that it can write from then on in one file: a full disk.
-    """
-
-    name: str
-    time: int = 1
-    signal: int = 0
-    file_size: int = 0
+    name: str  # of that file or folder, or the beginning of its name
+    time: int = 1  # the first of that name, the second
+    signal: int = 0  # that the process then sends to itself
+    file_size: int = 0  # bytes that it can write from then on in one file: a full disk
 
 
 def start(arguments: list[str], log: Path, *troubles: Trouble) -> BaseProcess:

@@ -1,7 +1,11 @@
-"""Problems: several sources in one, whose records and whose target; a few target labels, given openly."""
+"""Problems: several sources, a few target labels; research corpora, nobody in two parts; shipped corpora."""
 
 import json
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,11 +13,43 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.config.compose import compose, make
-from domadapt.data.corpora import IN_TEST, IN_TRAIN, joined, my_files, prefixes, several
+from domadapt.data.corpora import (
+    IN_TEST,
+    IN_TRAIN,
+    LAYOUTS,
+    amazon_reviews,
+    amazon_reviews_fdu,
+    aspect_opinion,
+    cross_ner,
+    joined,
+    joint_absa,
+    memd,
+    my_files,
+    prefixes,
+    several,
+    xabsa,
+)
 from domadapt.data.domains import MOST, Ceiling, Domains, SealedTest, TargetUnlabelled
+from domadapt.data.readers import read
 from domadapt.data.records import Record
+from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
-from tests.support import Command, amazon_corpus, corpora, records, trained, write_csv, write_jsonl, write_texts
+from domadapt.utils.files import shipped
+from tests.support import (
+    Command,
+    amazon_corpus,
+    aspect_corpus,
+    corpora,
+    fdu_corpus,
+    joint_corpus,
+    parted_corpus,
+    read_jsonl,
+    records,
+    trained,
+    write_csv,
+    write_jsonl,
+    write_texts,
+)
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -178,3 +214,257 @@ def test_they_are_never_of_the_test(tmp_path: Path) -> None:
     session, sealed = build(domadapt.compose("train", [*data, "backbone=tiny_random", "target_labels=all"]))
     learnt = {r.text for r in session.domains.source_train if r.domain == "dvd"}
     assert learnt and not learnt & {record.text for record in sealed.open()}
+
+
+PAIR = "device_to_laptops"
+
+
+def ids(domain: str, **parts: int) -> set[str]:
+    return {f"{domain}-{name}-{i}" for name, count in parts.items() for i in range(count)}
+
+
+def labelled(domains: Domains) -> set[str]:
+    return {r.id for r in (*domains.source_train, *domains.source_dev)}
+
+
+def parted(path: Path, name: str) -> str:
+    return str(parted_corpus(path, name, LAYOUTS[name].domains))
+
+
+def aspects(root: str, *more: Any, **settings: Any) -> Domains:
+    return aspect_opinion(str(aspect_corpus(Path(root))), PAIR, 1, "keep", *more, **settings)
+
+
+PARTS: dict[str, tuple[Callable[[Path], Domains], tuple[set[str], ...]]] = {
+    # source train and dev together, test; target texts, test; the ceiling's train and dev together
+    "joint_absa": (
+        lambda path: joint_absa(str(joint_corpus(path)), "rest_to_device", False, dev_share=0.25),
+        (ids("rest", train=12), ids("rest", test=6), ids("device", train=12), ids("device", test=6)),
+    ),
+    "memd": (
+        lambda path: memd(parted(path, "memd"), "hotel_to_laptop"),
+        (ids("hotel", train=12, dev=4), ids("hotel", test=6), ids("laptop", train=12), ids("laptop", test=6)),
+    ),
+    "cross_ner": (
+        lambda path: cross_ner(parted(path, "cross_ner"), "conll2003_to_science", 0.25),
+        tuple(
+            ids(name, **part) for name in ("conll2003", "science") for part in ({"train": 12, "dev": 4}, {"test": 6})
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("corpus", PARTS)
+def test_parts_are_taken_as_published(tmp_path: Path, corpus: str) -> None:
+    make, expected = PARTS[corpus]
+    domains, ceiling = make(tmp_path), make(tmp_path).in_domain()
+    parts = ((*domains.source_train, *domains.source_dev), domains.source_test, domains.unlabelled.texts)
+    assert (*({r.id for r in part} for part in parts), {r.id for r in domains.test.open()}) == expected
+    train, dev = ({r.id for r in part} for part in (ceiling.source_train, ceiling.source_dev))
+    assert train | dev == expected[2] | (ids("laptop", dev=4) if corpus == "memd" else set()) and not train & dev
+    assert len(domains.source_dev) == {"joint_absa": 3}.get(corpus, 4)
+
+
+def test_terms_only_keeps_spans_and_drops_polarity(tmp_path: Path) -> None:
+    root = str(joint_corpus(tmp_path))
+    both = [joint_absa(root, "rest_to_device", terms_only, dev_share=0.25) for terms_only in (False, True)]
+    with_polarity, terms = ([(s.start, s.end, s.type) for r in d.source_train for s in r.spans or ()] for d in both)
+    assert {kind for *_, kind in with_polarity} == {"POS", "NEG", "NEU"}
+    assert terms == [(start, end, "aspect") for start, end, _ in with_polarity]
+
+
+def test_xabsa_reads_terms_or_terms_with_polarity(tmp_path: Path) -> None:
+    root = parted_corpus(tmp_path, "xabsa", LAYOUTS["xabsa"].domains)
+    for path in (root / "xabsa").iterdir():  # as published: tags of both kinds, and the review's kind in the domain
+        lines = read_jsonl(path)
+        polar = ["O", "B-POS", "I-POS", "O", "O", "O", "O"]
+        write_jsonl(path, [{**r, "domain": f"restaurants_{r['domain']}", "tags_with_polarity": polar} for r in lines])
+    for tags, types in (("terms", {"aspect", "opinion"}), ("with_polarity", {"POS"})):
+        domains = xabsa(str(root), "en_to_es", tags)
+        assert (domains.source, domains.target) == ("restaurants_en", "restaurants_es") and not domains.warnings
+        assert {r.domain for r in domains.source_train} == {domains.source}
+        assert {span.type for r in domains.source_dev for span in r.spans or ()} == types
+        assert {t.id for t in domains.unlabelled.texts} == ids("es", train=12)
+        assert domains.test is not None and {r.id for r in domains.test.open()} == ids("es", test=6)
+        assert {r.id for r in domains.in_domain().source_dev} == ids("es", dev=4)
+
+
+def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) -> None:
+    def problem(test: str = "all") -> Domains:
+        return amazon_reviews(str(amazon_corpus(tmp_path)), "books_to_dvd", 0.2, test, dev_share=0.2)
+
+    domains, every = problem(), ids("dvd", labeled=20)
+    assert (len(domains.source_train), len(domains.source_dev)) == (16, 4)
+    assert {r.id for r in domains.test.open()} == every
+    assert {t.id for t in domains.unlabelled.texts} == ids("dvd", unlabeled_substitute=10)
+    ceiling = problem().in_domain()
+    learnt, tested = labelled(ceiling), {r.id for r in ceiling.test.open()}
+    assert len(tested) == 4
+    assert learnt | tested == every
+    assert not learnt & tested
+    shared = problem("ceiling").test
+    assert {r.id for r in shared.open()} == tested
+
+
+def test_fdu_text_is_detokenised_and_gives_away_neither_tokens_nor_case(tmp_path: Path) -> None:
+    domains = amazon_reviews_fdu(str(fdu_corpus(tmp_path)), "software_to_camera_photo", dev_share=0.2, lowercase=True)
+    texts = [r.text for r in (*domains.source_train, *domains.source_dev, *domains.source_test)]
+    assert len(texts) == 10 + 4
+    assert all(text.endswith("isn't bad.") for text in texts)
+    assert all(t.text == t.text.lower() for t in domains.unlabelled.texts)
+    cased = amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", dev_share=0.2, lowercase=False)
+    assert [t.text.lower() for t in cased.unlabelled.texts] == [t.text for t in domains.unlabelled.texts]
+    assert any(t.text != t.text.lower() for t in cased.unlabelled.texts)
+    path = fdu_corpus(tmp_path) / "amazon_reviews_fdu" / "software.train.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace("text_detok", "title", 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"software\.train\.jsonl:1: columns is .*expected a column 'text_detok'"):
+        amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", dev_share=0.2, lowercase=True)
+
+
+def test_sentences_without_a_term_are_dropped_from_the_source_and_counted(tmp_path: Path) -> None:
+    root = str(aspect_corpus(tmp_path))
+    kept, dropped = (aspect_opinion(root, PAIR, 1, "keep", empty, dev_share=0.25) for empty in ("keep", "drop"))
+    sizes = [[len(labelled(d)), len(d.unlabelled.texts)] for d in (kept, dropped)]
+    assert sizes == [[12, 8], [9, 8]]
+    assert all(r.spans for r in (*dropped.source_train, *dropped.source_dev))
+    assert dropped.warnings["source sentence with neither aspect nor opinion, dropped"] == 3
+    assert not kept.warnings
+    for domains in (kept, dropped):  # what is left of the target may not depend on its labels
+        assert len(domains.test.open()) == 4
+        assert len(labelled(domains.in_domain())) == 8
+
+
+def test_a_few_of_the_source_s_sentences_are_drawn_and_the_target_is_whole(tmp_path: Path) -> None:
+    root = str(aspect_corpus(tmp_path))
+
+    def problem(count: int | None) -> Domains:
+        return aspect_opinion(root, PAIR, 1, "keep", source_texts=count, dev_share=0.25)
+
+    whole, some, fewer = map(problem, (None, 8, 4))
+    assert list(map(len, map(labelled, (whole, some, fewer)))) == [12, 8, 4]
+    assert labelled(fewer) < labelled(some) < labelled(whole)
+    assert some.source_dev
+    assert [t.text for t in some.unlabelled.texts] == [t.text for t in whole.unlabelled.texts]
+    assert labelled(some.in_domain()) == labelled(whole.in_domain())
+
+
+def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
+    root = str(aspect_corpus(tmp_path))
+    as_is, lower = (aspect_opinion(root, PAIR, 1, "keep", "keep", on, dev_share=0.25) for on in (False, True))
+    assert [t.text for t in lower.unlabelled.texts] == [t.text.lower() for t in as_is.unlabelled.texts]
+    for before, after in zip(as_is.test.open(), lower.test.open(), strict=True):
+        assert after.text == before.text.lower() != before.text
+        for old, new in zip(before.spans or (), after.spans or (), strict=True):
+            assert after.text[new.start : new.end] == before.text[old.start : old.end].lower()
+    joint = joint_absa(str(joint_corpus(tmp_path)), "rest_to_device", False, True, dev_share=0.25)
+    assert all(r.text == r.text.lower() for r in (*joint.source_train, *joint.unlabelled.texts))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda root: joint_absa(root, "rest_to_rest", False), "data.pair='rest_to_rest': expected SOURCE_to_T"),
+        (lambda root: joint_absa(None, "rest_to_device", False), "DOMADAPT_BENCHMARK_DATA"),
+        (lambda root: joint_absa(root, "rest_to_device", False), "joint_absa: no such folder"),
+        (lambda root: joint_absa(root, "rest_to_device", "no"), "data.terms_only='no': expected true or false"),
+        (lambda root: aspects(root, "some"), "data.empty='some': expected keep or drop"),
+        (lambda root: aspects(root, source_texts=13), "source_texts=13: expected a whole number from 2 to 12, or null"),
+        (lambda root: memd(root, "books_to_dvd"), "two of books, clothing, hotel, laptop, restaurant"),
+        (lambda root: cross_ner(root, "politics"), "two of conll2003, politics, science"),
+        (lambda root: xabsa(root, "en_to_de"), "two of en, es, fr, nl, ru, tr"),
+        (lambda root: xabsa(root, "en_to_es", "polarity"), "expected terms or with_polarity"),
+        (lambda root: amazon_reviews(root, "books", 0.2, "all"), "two of books, dvd, electronics, kitchen"),
+        (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, "half"), "data.test='half': expected all or"),
+        (lambda root: amazon_reviews_fdu(root, "dvd_to_books", True), "two of camera_photo, electronics, softw"),
+    ],
+)
+def test_a_wrong_setting_is_told(tmp_path: Path, make: Callable[[str], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(str(tmp_path))
+
+
+def test_clean_leaves_out_test_sentences_that_occur_in_training_text(tmp_path: Path) -> None:
+    """As many restaurant test sentences do; the corpus here repeats two of its six."""
+    settings = ["experiment=joint_absa", "data.pair=rest_to_device", f"data.root={joint_corpus(tmp_path, repeated=2)}"]
+    metrics = domadapt.train([*settings, "backbone=tiny_random", "trainer.epochs=1", f"paths.run={tmp_path}/run"])
+    assert metrics["target_test_sizes"] == {"all": 6, "clean": 4}
+    assert metrics["target_test_clean"]["span_support"] == 4
+    assert metrics["target_test"]["span_support"] == 6
+    assert metrics["headline"] == "span_f1"
+
+
+def test_dropped_copies_leave_the_ceiling_too(tmp_path: Path) -> None:
+    root = aspect_corpus(tmp_path)
+    splits = json.loads((root / "aspect_opinion" / "splits.json").read_text())
+    split = splits["device_to_laptops_1"]
+    split["target_unlabeled_text_also_in_test"] = split["target_unlabeled"][:3]
+    (root / "aspect_opinion" / "splits.json").write_text(json.dumps(splits))
+
+    kept, dropped = (aspect_opinion(str(root), PAIR, 1, how, dev_share=0.25).in_domain() for how in ("keep", "drop"))
+    assert labelled(kept) - labelled(dropped) == set(split["target_unlabeled"][:3])
+
+
+def test_a_file_that_lacks_what_the_splits_name_is_refused(tmp_path: Path) -> None:
+    root = aspect_corpus(tmp_path)
+    path = root / "aspect_opinion" / "device.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-2]))
+    with pytest.raises(ValueError, match=r"device.jsonl: lacks 2 of the 12 records that splits.json names .*-10'"):
+        aspect_opinion(str(root), PAIR, 1, "keep", dev_share=0.25)
+
+
+DOMAINS = ("camera", "laptop", "hotel")
+FILES = ("train", "dev", "test", "unlabeled")
+
+
+def of_shipped(domain: str, part: str) -> tuple[Record, ...]:
+    read_corpus = read(shipped() / domain / f"{part}.jsonl", domain=domain)
+    assert not read_corpus.warnings or part == "unlabeled"
+    return read_corpus.records
+
+
+EVERYTHING = [record for domain in DOMAINS for part in FILES for record in of_shipped(domain, part)]
+
+
+def five_grams(text: str) -> set[tuple[str, ...]]:
+    words = ["".join(c for c in word if c.isalnum()) for word in text.lower().split()]
+    words = [word for word in words if word]
+    return {tuple(words[i : i + 5]) for i in range(len(words) - 4)}
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_sizes_of_shipped_corpora(domain: str) -> None:
+    labelled = [record for part in FILES[:3] for record in of_shipped(domain, part)]
+    assert len(labelled) >= 500
+    assert len(of_shipped(domain, "unlabeled")) >= 400
+    assert all(record.label in ("positive", "negative", "neutral") for record in labelled)
+    assert all(record.spans is not None for record in labelled)
+    assert {span.type for record in labelled for span in record.spans or ()} == {"aspect", "opinion"}
+
+
+def test_shipped_ids_and_texts_are_unique_and_none_is_a_near_copy_of_another() -> None:
+    assert max(Counter(r.id for r in EVERYTHING).values()) == 1
+    assert max(Counter(r.text.lower() for r in EVERYTHING).values()) == 1
+    # No two share a fifth of the shorter one's word 5-grams, or three of them; none is in more than three.
+    grams = [five_grams(r.text) for r in EVERYTHING]
+    holders: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for index, found in enumerate(grams):
+        for gram in found:
+            holders[gram].append(index)
+    assert max(len(indices) for indices in holders.values()) <= 3
+    shared: Counter[tuple[int, int]] = Counter()
+    for indices in holders.values():
+        shared.update((a, b) for a in indices for b in indices if a < b)
+    for (a, b), count in shared.items():
+        assert count < 3, (EVERYTHING[a].text, EVERYTHING[b].text)
+        assert count < 0.2 * min(len(grams[a]), len(grams[b])), (EVERYTHING[a].text, EVERYTHING[b].text)
+
+
+def test_shipped_spans_lie_on_word_boundaries() -> None:
+    labelled = [r for r in EVERYTHING if r.spans]
+    off = 0
+    for record, words in zip(labelled, SpacyParser().tokenize(labelled), strict=True):
+        starts, ends = set(words[:, 0].tolist()), set(words[:, 1].tolist())
+        off += sum(s.start not in starts or s.end not in ends for s in record.spans or ())
+        ordered = sorted((s.start, s.end) for s in record.spans or ())
+        assert all(before[1] <= after[0] for before, after in pairwise(ordered))
+    assert off <= 0.005 * sum(len(r.spans or ()) for r in labelled)

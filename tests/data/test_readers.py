@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,35 +50,14 @@ flash[+1}##the flash is fine .
 ##i own it .
 a stray line
 """
-REVIEWS = """<review>
-<unique_id>
-x
-</unique_id>
-<rating>
-5.0
-</rating>
-<review_text>
-Fits & works, &lt;b>
-as <b> hoped
-</review_text>
-</review>
-<review>
-<rating>
-1.0
-</rating>
-<review_text>
-Broke
-</review_text>
-</review>
-<review>
-<rating>
-3.0
-</rating>
-<review_text>
-So so
-</review_text>
-</review>
-"""
+REVIEWS = "".join(
+    "".join(["<review>\n", *(f"<{name}>\n{value}\n</{name}>\n" for name, value in review.items()), "</review>\n"])
+    for review in (
+        {"unique_id": "x", "rating": "5.0", "review_text": "Fits & works, &lt;b>\nas <b> hoped"},
+        {"rating": "1.0", "review_text": "Broke"},
+        {"rating": "3.0", "review_text": "So so"},
+    )
+)
 CONLL = "The\tO\nzoom\tB-ASP\nlens\tI-ASP\n\n\nsharp\tB-OP\n"
 GOOD = {
     "jsonl": ("a.jsonl", line(label="positive") + line(id="b")),
@@ -105,10 +85,9 @@ def write(tmp_path: Path) -> Write:
 
 
 def cases(table: str) -> list[tuple[str, str, str]]:
-    """Of two lines a case: a file's name and its content as Python writes it; what is expected."""
-    lines = [line.strip() for line in table.strip().split("\n")]
-    heads = [line.partition(" ") for line in lines[::2]]
-    return [(name, ast.literal_eval(content), rest) for (name, _, content), rest in zip(heads, lines[1::2])]
+    """Rows of a file's name, its content as Python writes it, and behind an arrow what is expected."""
+    rows = re.findall(r"^(\S+) (.+)\s+-> (.+)$", table, re.MULTILINE)
+    return [(name, ast.literal_eval(content), expected) for name, content, expected in rows]
 
 
 LINES: dict[str, tuple[int, ...]] = {"jsonl": (1, 2), "delimited": (2, 4), "plain_text": (1, 2), "semeval_xml": (3, 8)}
@@ -194,36 +173,24 @@ def test_records_in_full(write: Write) -> None:
 
 
 COUNTED = r"""
-a.txt 'caf\ufffd\n'
-  text damaged by an earlier decoding (U+FFFD), kept
-a.txt 'a\0b\n'
-  control characters in the text, kept
-a.txt 'a\rb\n'
-  control characters in the text, kept
-a.csv 'text,label\na\x1b[2J,x\n'
-  control characters in the text, kept
-a.txt '\ufeffsharp\n'
-  byte order mark, dropped
+a.txt 'caf\ufffd\n' -> text damaged by an earlier decoding (U+FFFD), kept
+a.txt 'a\0b\n' -> control characters in the text, kept
+a.txt 'a\rb\n' -> control characters in the text, kept
+a.csv 'text,label\na\x1b[2J,x\n' -> control characters in the text, kept
+a.txt '\ufeffsharp\n' -> byte order mark, dropped
 a.xml '<?xml version="1.0" encoding="latin1"?><sentences><sentence><text>\ufffd</text></sentence></sentences>'
-  text damaged by an earlier decoding (U+FFFD), kept
-a.txt 'sharp\n \t\n'
-  blank text, dropped
-a.jsonl '{"text": "sharp"}\n{"text": " "}\n'
-  blank text, dropped
-a.jsonl '{"text": "sharp"}\n{"tokens": [], "tags": []}\n'
-  blank text, dropped
-a.jsonl '{"text": "sharp"}\n\n'
-  blank line, skipped
-a.csv 'text,label\nsharp,NaN\n'
-  label 'NaN', read as no label
-a.jsonl '{"text": "sharp", "label": "None"}'
-  label 'None', read as no label
-a.csv 'text,label\nsharp, positive\n'
-  spaces around a label, dropped
+  -> text damaged by an earlier decoding (U+FFFD), kept
+a.txt 'sharp\n \t\n' -> blank text, dropped
+a.jsonl '{"text": "sharp"}\n{"text": " "}\n' -> blank text, dropped
+a.jsonl '{"text": "sharp"}\n{"tokens": [], "tags": []}\n' -> blank text, dropped
+a.jsonl '{"text": "sharp"}\n\n' -> blank line, skipped
+a.csv 'text,label\nsharp,NaN\n' -> label 'NaN', read as no label
+a.jsonl '{"text": "sharp", "label": "None"}' -> label 'None', read as no label
+a.csv 'text,label\nsharp, positive\n' -> spaces around a label, dropped
 a.xml '<sentences><sentence><text>sharp</text><note>odd</note></sentence></sentences>'
-  words outside of a sentence's <text>, left out
+  -> words outside of a sentence's <text>, left out
 a.xml '<sentences><text>of nobody</text><sentence><text>sharp</text></sentence></sentences>'
-  words outside of a sentence's <text>, left out
+  -> words outside of a sentence's <text>, left out
 """
 
 
@@ -259,73 +226,59 @@ def test_a_stray_mark_makes_no_hu_liu(stray: str, write: Write) -> None:
 
 REFUSED = r"""
 a.txt b'sharp\ncaf\xe9 au lait\n'
-  2: byte 9 of the file is b'\xe9'; expected UTF-8; unpack it, or re-encode it, for instance: iconv -f latin1
+  -> 2: byte 9 of the file is b'\xe9'; expected UTF-8; unpack it, or re-encode it, for instance: iconv -f latin1
 a.txt b'\xff\xfes\x00h\x00a\x00r\x00p\x00'
-  -: file is 'UTF-16, or no text'; expected UTF-8 text; re-encode it: iconv -f utf-16 -t utf-8
+  -> -: file is 'UTF-16, or no text'; expected UTF-8 text; re-encode it: iconv -f utf-16 -t utf-8
 a.xlsx b'PK\x03\x04\x14\x00\x06\x00'
-  -: file is an Excel or zip file; expected UTF-8 text; save the sheet as CSV, or unpack it
-a.pdf b'%PDF-1.7\n%\xe2\xe3'
-  -: file is a PDF file; expected UTF-8 text; save its text as a .txt file
-a.jsonl ''
-  -: file is 'empty'; expected records; check how it was written
-a.jsonl '\n \n'
-  -: file is 'blank'; expected records; check how it was written
+  -> -: file is an Excel or zip file; expected UTF-8 text; save the sheet as CSV, or unpack it
+a.pdf b'%PDF-1.7\n%\xe2\xe3' -> -: file is a PDF file; expected UTF-8 text; save its text as a .txt file
+a.jsonl '' -> -: file is 'empty'; expected records; check how it was written
+a.jsonl '\n \n' -> -: file is 'blank'; expected records; check how it was written
 a.jsonl '{"id": "a", "domain": "camera", "text": " "}\n'
-  -: number of records is 0; expected at least one; check how the file was written
+  -> -: number of records is 0; expected at least one; check how the file was written
 a.jsonl '{"id": "a", "domain": "camera", "text": "sharp"}\n{"id": "b", "text": sharp}\n'
-  2: JSON at column 21 (Expecting value) is 'sharp}'; expected one JSON object a line;
-a.jsonl '{"id": "b"'
-  1: JSON at column 11 (Expecting ',' delimiter) is ''; expected
-a.json '[{"text": "a"},\n{"text": "b"} {"text": "c"}]'
-  2: after an object is ' {
-a.json '[{"text": "a"},\n]'
-  1: after an object is ',
-a.json '[{"text": "a"},\n{"text":'
-  2: JSON at column 9 (Expecting value) is ''; expected a list of JSON objects;
-a.json '["a"]'
-  1: start of the file is '[
-a.json '[\n{"text": "a", "text": "b"}]'
-  2: field is 'text'; expected
+  -> 2: JSON at column 21 (Expecting value) is 'sharp}'; expected one JSON object a line;
+a.jsonl '{"id": "b"' -> 1: JSON at column 11 (Expecting ',' delimiter) is ''; expected
+a.json '[{"text": "a"},\n{"text": "b"} {"text": "c"}]' -> 2: after an object is ' {
+a.json '[{"text": "a"},\n]' -> 1: after an object is ',
+a.json '[{"text": "a"},\n{"text":' -> 2: JSON at column 9 (Expecting value) is ''; expected a list of JSON objects;
+a.json '["a"]' -> 1: start of the file is '[
+a.json '[\n{"text": "a", "text": "b"}]' -> 2: field is 'text'; expected
 a.jsonl '{"id": "a", "id": "b", "text": "c"}\n'
-  1: field is 'id'; expected each field once in an object; drop one of the two
+  -> 1: field is 'id'; expected each field once in an object; drop one of the two
 a.xml '<sentences><sentence>\n<text>sharp</text>\n<text>light</text></sentence></sentences>'
-  3: <text> is 'a second one'; expected one in each sentence; make it a sentence of its own, or join the two
+  -> 3: <text> is 'a second one'; expected one in each sentence; make it a sentence of its own, or join the two
 a.xml '<sentences><sentence>\n<sentence><text>sharp</text></sentence></sentence></sentences>'
-  2: sentence is 'inside another'; expected one after the other; close it before the next
+  -> 2: sentence is 'inside another'; expected one after the other; close it before the next
 a.xml '<sentences>\r\n<sentence>\r\r<text>a & b</text>'
-  4: XML at column 10 (not well-formed (invalid token)): line is '<text>a & b</text>'; expected
+  -> 4: XML at column 10 (not well-formed (invalid token)): line is '<text>a & b</text>'; expected
 a.csv 'sentence,label\na,b\n'
-  1: header is 'sentence,label'; expected a column text; say which one holds the text: source.text=COLUMN,
-a.csv 'text,text\na,b\n'
-  1: header is 'text,text'; expected each column once; rename one of the two
+  -> 1: header is 'sentence,label'; expected a column text; say which one holds the text: source.text=COLUMN,
+a.csv 'text,text\na,b\n' -> 1: header is 'text,text'; expected each column once; rename one of the two
 a.csv 'text,label\nok,x\nsharp, light,y\n'
-  3: row of 3 fields is ['sharp', ' light', 'y']; expected 2 fields, as in the header ('text, label');
+  -> 3: row of 3 fields is ['sharp', ' light', 'y']; expected 2 fields, as in the header ('text, label');
 a.csv 'text,label\nok,x\n"sharp,y\nlight,z\n'
-  3: row (unexpected end of data) is '"sharp,y'; expected well-formed CSV;
-a.tsv 'text\tlabel\n"Go" home\tx\n'
-  2: row ('TAB' expected after '"') is '"Go" home\tx'; expected well-formed CSV;
+  -> 3: row (unexpected end of data) is '"sharp,y'; expected well-formed CSV;
+a.tsv 'text\tlabel\n"Go" home\tx\n' -> 2: row ('TAB' expected after '"') is '"Go" home\tx'; expected well-formed CSV;
 a.xml '<sentences>\n<sentence>\n<text>a & b</text>'
-  3: XML at column 10 (not well-formed (invalid token)): line is '<text>a & b</text>'; expected
+  -> 3: XML at column 10 (not well-formed (invalid token)): line is '<text>a & b</text>'; expected
 a.xml '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY b "c">]>\n<sentences/>'
-  2: document type is 'a'; expected none, as in the owners' files; delete the DOCTYPE
+  -> 2: document type is 'a'; expected none, as in the owners' files; delete the DOCTYPE
 a.xml "<sentences>\n<sentence id='1'/></sentences>"
-  2: text is missing; expected a <text> in each sentence; add it, or drop the sentence
-a.conll 'The O\nlens\n'
-  2: line is 'lens'; expected a token and a tag; end each line with its tag;
+  -> 2: text is missing; expected a <text> in each sentence; add it, or drop the sentence
+a.conll 'The O\nlens\n' -> 2: line is 'lens'; expected a token and a tag; end each line with its tag;
 a.conll 'The O\nlens M-ASP\n'
-  2: tag is 'M-ASP'; expected O, B-TYPE or I-TYPE, or BIOES or BILOU; convert the tags to BIO
+  -> 2: tag is 'M-ASP'; expected O, B-TYPE or I-TYPE, or BIOES or BILOU; convert the tags to BIO
 a.review '<review>\n<rating>\n5.0\n</rating>\n'
-  1: <review> is 'open at the end of the file'; expected </review>; the file may have been cut off:
+  -> 1: <review> is 'open at the end of the file'; expected </review>; the file may have been cut off:
 a.review '<review>\n<rating>\n5.0\n</review>\n'
-  2: field is '<rating>'; expected its end before line 4; close it with </rating> on a line of its own
+  -> 2: field is '<rating>'; expected its end before line 4; close it with </rating> on a line of its own
 a.review '<review>\n<rating>\n5.0\n</rating>\n</review>\n'
-  1: review is 'rating'; expected a field review_text; add it, or drop the review
+  -> 1: review is 'rating'; expected a field review_text; add it, or drop the review
 a.review '<review>\nstray\n</review>\n'
-  2: line is 'stray'; expected a field of a <review>; put each tag on a line of its own
-a.bin '\x1b[2J sharp\n'
-  -: start of the file is '\x1b[2J sharp\n'; expected a format among blitzer_review, conll,
-a.txt '<review> O\n'
-  -: format is 'blitzer_review and conll'; expected one that fits; name it: format=blitzer_review
+  -> 2: line is 'stray'; expected a field of a <review>; put each tag on a line of its own
+a.bin '\x1b[2J sharp\n' -> -: start of the file is '\x1b[2J sharp\n'; expected a format among blitzer_review, conll,
+a.txt '<review> O\n' -> -: format is 'blitzer_review and conll'; expected one that fits; name it: format=blitzer_review
 """
 TWICE = line() + line(id="b") + line()
 HALF = line(spans=[{"start": 0, "end": 1, "type": "asp\udc00"}])

@@ -2,8 +2,6 @@
 
 import copy
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,7 @@ from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Expected
 from domadapt.tasks.task import Prediction
-from tests.support import Command
+from tests.support import Command, ran
 
 TASKS, STOCK = ("extraction", "classification"), ("README.md", "config.json")
 TEXTS = [
@@ -89,11 +87,7 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
     kind = "sequence" if "label" in wanted[0] else "token"
     if kind == "token":
         assert "decodes the tags of a text together" in card
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", code, json.dumps(TEXTS)],
-        capture_output=True, text=True, cwd=tmp_path, check=True,
-    )  # fmt: skip
-    found = json.loads(done.stdout)
+    found = json.loads(ran(code, json.dumps(TEXTS), cwd=tmp_path))
     if kind == "sequence":
         same([{"label": f["label"], "confidence": f["score"]} for [f] in found], wanted, 1e-5)
     else:
@@ -128,11 +122,7 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
         print(json.dumps(OnnxModel()(json.loads(sys.argv[1]), batch_size=3)))
         assert not {"torch", "transformers", "domadapt"} & set(sys.modules)
     """
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", code, json.dumps(TEXTS)],
-        capture_output=True, text=True, cwd=tmp_path / "out", check=True,
-    )  # fmt: skip
-    found = json.loads(done.stdout)
+    found = json.loads(ran(code, json.dumps(TEXTS), cwd=tmp_path / "out"))
     if format == "onnx":
         same(found, expected(tiny_run), 1e-3)
     assert {p.name for p in (tmp_path / "out").iterdir()} == {*STOCK, "model.onnx", "onnx_model.py", "tokenizer.json"}

@@ -3,8 +3,6 @@
 import importlib.metadata
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 from hydra.utils import get_object
-from omegaconf import DictConfig
 
 import domadapt
 from domadapt.config.compose import compose
 from domadapt.runs import key
 from domadapt.runs.key import cell_key, foreign_code, run_folder
+from tests.support import ran
 
 REPOSITORY = Path(__file__).parents[2]
 SPANS, CLASSES = (["data=camera_laptop", f"task={task}"] for task in ("extraction", "classification"))
@@ -38,11 +36,6 @@ ALL = set(CELLS)
 Keys = Callable[[], dict[str, str]]
 
 
-@pytest.fixture(scope="module")
-def configs() -> dict[str, DictConfig]:
-    return {name: compose("train", overrides) for name, overrides in CELLS.items()}
-
-
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the corpora and the parser that travel with the package."""
@@ -52,7 +45,9 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def keys(shipped: Path, configs: dict[str, DictConfig]) -> Iterator[Keys]:
+def keys(shipped: Path) -> Iterator[Keys]:
+    configs = {name: compose("train", overrides) for name, overrides in CELLS.items()}
+
     def ask() -> dict[str, str]:
         key.installed.cache_clear()
         return {name: cell_key(config) for name, config in configs.items()}
@@ -209,5 +204,4 @@ def test_another_process_has_the_same_key() -> None:
     program = "from domadapt import compose; from domadapt.runs import key\n"
     program += "print(key.cell_key(compose('train', ['injection=lisa'])))"
     env = {**os.environ, "PYTHONHASHSEED": "7"}
-    told = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == cell_key(compose("train", ["injection=lisa"]))
+    assert ran(program, env=env).strip() == cell_key(compose("train", ["injection=lisa"]))

@@ -2,8 +2,6 @@
 
 import multiprocessing
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +19,7 @@ from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import CHUNK, ParseCache, pack, text_key, unpack
 from domadapt.syntax.parser import Parse, SpacyParser, Text, load_pipeline, pipeline_name
-from tests.support import corpora, word_ranges
+from tests.support import corpora, ran, word_ranges
 from tests.trouble import DEADLINE
 
 
@@ -241,8 +239,7 @@ def test_a_warm_run_imports_no_spacy_and_no_wandb(tmp_path: Path) -> None:
     domadapt.train([*overrides, f"paths.run={tmp_path}/cold"])
     code = f"import sys, domadapt; domadapt.train({[*overrides, f'paths.run={tmp_path}/warm']!r})\n"
     code += "print([name for name in ('spacy', 'wandb') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert ran(code).splitlines()[-1] == "[]"
 
 
 class SlowParser(ChainParser):
