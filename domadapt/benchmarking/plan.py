@@ -90,7 +90,8 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
         for method in only:
             regret = "trainer.regret=true"  # the report has a table of it
             given = [lengthen(override) for override in ([pair] if isinstance(pair, str) else pair or [])]
-            own = (f"experiment={cfg.benchmark.experiment}", regret, *given, *methods[method], *common)
+            added = [lengthen(override) for override in methods[method]]
+            own = (f"experiment={cfg.benchmark.experiment}", regret, *given, *added, *common)
             config = compose("train", [*own, f"seed={cfg.benchmark.seeds[0]}"])
             composed.append((str(method), *_called(str(method), own, to_builtin(config))))
     every = [(seed, *one) for seed in cfg.benchmark.seeds for one in composed]  # stopped early, it has some of each

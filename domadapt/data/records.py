@@ -182,8 +182,8 @@ FIELDS: Final = frozenset({"id", "domain", "text", "text_pair", "tokens", "label
 KNOWN_EXTRAS: Final = frozenset(
     {"product", "rating", "text_detok", "dup_in_file", "perl_dev_splits", "pos", "title", "source", "date", "split"}
 )
-# What programs write for nothing, letter by letter: NONE and none are classes of published corpora.
 NO_PROBABILITY: Final = "confidence that is no number from 0 to 1, ignored"
+# What programs write for nothing, letter by letter: NONE and none are classes of published corpora.
 NO_LABEL: Final = frozenset({"NaN", "nan", "None", "null", "NULL", "<NA>", "#N/A"})
 
 
@@ -236,10 +236,10 @@ def parse_record(
         encodable(str(obj["domain"]), "domain", where)
         counted[f"domain {quoted(obj['domain'])} read as {quoted(domain)}, as asked for"] += 1
     label = _label(obj, where, counted) if labelled and obj.get("label") is not None else None
+    confidence = _confidence(obj, counted) if label is not None else None
     if "tokens" not in obj:
         text = _text(obj, where)
         spans = _spans_of_records(obj, text, where, counted) if labelled else None
-        confidence = _confidence(obj, counted) if label is not None else None
         return Record(identifier, domain, text, None, label, spans, confidence=confidence)
     if given := [name for name in ("text", "text_pair") if obj.get(name) is not None]:
         raise DataError(where, given[0], obj[given[0]], "text or tokens, not both", "drop one of the two")
@@ -250,7 +250,7 @@ def parse_record(
         encodable(str(tag), f"tags[{position}]", where)
     text, words, spans = from_tokens(_list(obj, "tokens", where), tags, where, counted)
     encodable(text, "tokens", where)
-    return Record(identifier, domain, text, words, label, spans)
+    return Record(identifier, domain, text, words, label, spans, confidence=confidence)
 
 
 def _text(obj: Mapping[str, object], where: Location) -> str:

@@ -122,7 +122,8 @@ def _thresholds(dev: Mapping[str, Any], source: str) -> Iterator[str]:
 
 def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> Iterator[str]:
     yield f"It reads the first {description.max_pieces} pieces of a text; nothing beyond is labelled."
-    yield f"It was trained on text of {source} and made for {target}; its score on other text is not known."
+    other = "on other text, and in other languages,"
+    yield f"It was trained on text of {source} and made for {target}; its score {other} is not known."
     if metrics and metrics.calibration.error is not None:
         error = 100 * metrics.calibration.error
         yield f"Its confidence is off by {error:.0f} points of 100 on average (calibration error, {target})."

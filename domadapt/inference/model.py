@@ -170,6 +170,9 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     """Load a model that :func:`domadapt.train` wrote, from the run's folder or the ``model/`` in it.
 
     ``trust_code`` lets it name classes outside domadapt: only for folders of your own.
+
+    Raises:
+        ValueError: not a model folder, from another version, damaged, or naming foreign classes; names the file.
     """
     if not isinstance(trust_code, bool):  # trust_code=no is a word, and any word would be a yes
         raise ValueError(f"trust_code={trust_code}: expected true or false")

@@ -25,8 +25,13 @@ def word_head_loss(
 ) -> Tensor:
     """Mean cross entropy of each word's head among the words of its own text (a root's head is itself); zero without.
 
-    Views of words are (nodes, width), their bilinear form (width, width); (nodes,) heads count where ``known``, where
-    both have pieces; (batch,) number of ``words`` of each text.
+    Args:
+        dependent: (nodes, width) views of words that look for a head.
+        governor: (nodes, width) views of the same words as heads.
+        bilinear: (width, width) form that scores the two.
+        word_heads: (nodes,) each word's head, as a node.
+        words: (batch,) number of words of each text.
+        known: (nodes,) True where a word and its head both have pieces; only these count.
     """
     longest = int(words.max()) if len(words) else 0
     starts = words.cumsum(0) - words

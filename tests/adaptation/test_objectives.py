@@ -273,7 +273,12 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> No
     method = session.methods["external_labels"]
     assert isinstance(method, ExternalLabels)
     read_back = method._read(str(path), {example.text.strip(): example for example in session.target})
-    assert {float(sure.min()) for _, sure in read_back.values()} == {0.5}
+    assert {float(said[1].min()) for said in read_back.values()} == {0.5}
+    other = tmp_path / "other.jsonl"  # labels texts that the first does not
+    other.write_text("".join(json.dumps({"text": text, "spans": []}) + "\n" for text in texts[6:10]))
+    both = [given[0], f"adaptation.external_labels.path=[{path},{other}]"]
+    stages = domadapt.train([*overrides, *both], seed=3)["stages"]
+    assert stages["external_labels/texts"] == len({*texts[:10]}) and "external_labels/other.jsonl" in stages
     path.write_text(path.read_text().replace("0.5", "95"))
     with pytest.raises(ValueError, match="confidence is no number from 0 to 1 in 8 places; write a probability"):
         domadapt.train([*overrides, *given], seed=2)

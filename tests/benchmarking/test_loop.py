@@ -337,8 +337,9 @@ def test_benchmarks_of_several_pairs_share_unasked(tmp_path: Path) -> None:
 
 def test_a_benchmark_that_is_over_leaves_no_network_in_the_cache(tmp_path: Path) -> None:
     """Each epoch's weights are shared by its pairs, and of no use after them."""
-    pairs = 'benchmark.pairs=["data.target.name=laptop","data.target.name=phone"]'
+    pairs = 'benchmark.pairs=["target.name=laptop","target.name=phone"]'  # a method's short names are understood, too
     given = [*corpora(tmp_path), "experiment=my_matrix", "benchmark.seeds=[1]", "benchmark.only=[source_only]", pairs]
+    given.append('benchmark.methods.source_only=["source.name=camera"]')
     given += [f"paths.cache={tmp_path}/cache", "paths.share_networks=true"]
     overrides = [lengthen(override) for override in given]
     done = benchmark(compose("benchmark", overrides), overrides)

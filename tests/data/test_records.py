@@ -190,6 +190,7 @@ def test_what_a_file_is_sure_of_is_a_probability_or_counted(said: object, read: 
     record = parse_record({**GOOD, "text": "sh p", **about}, HERE, warnings=warnings)
     assert [record.confidence, *(span.confidence for span in record.spans or ())] == [read] * 3
     assert record.spans == (Span(0, 2, "ASP"), Span(3, 4, "ASP")) and record == replace(record, confidence=None)
+    assert parse_record({**TOKENISED, "label": "good", "confidence": said}, HERE).confidence == read
     assert warnings == ({NO_PROBABILITY: 3} if read is None and said not in (None, "") else {})
 
 

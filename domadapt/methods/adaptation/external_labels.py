@@ -36,6 +36,7 @@ from domadapt.methods.units import logits_of
 
 log = logging.getLogger(__name__)
 TEMPERATURE = 0.5  # as the recipe's self_training has it
+NOTHING = torch.tensor([[-1.0], [1.0]])  # what a file says of a text that it does not hold
 SHOWN = 30  # words, or texts, on which network and files disagree that a run tells
 
 
@@ -73,16 +74,14 @@ class ExternalLabels(Method):
         by_number = {example.index: example for example in session.target}
         self.examples = [by_number[number] for number in numbers]
         rows = [network[number] for number in numbers]
-        answers, sure = (
-            torch.stack([
-                torch.cat([
-                    labels[n][part][r.words] if n in labels else torch.full((len(r.words),), nothing)
-                    for n, r in zip(numbers, rows, strict=True)
-                ])
-                for labels in files
-            ])
-            for part, nothing in ((0, -1), (1, 1.0))
-        )  # fmt: skip
+        said = torch.stack([
+            torch.cat([
+                labels[n][:, r.words] if n in labels else NOTHING.expand(2, len(r.words))
+                for n, r in zip(numbers, rows, strict=True)
+            ], dim=1)
+            for labels in files
+        ])  # fmt: skip
+        answers, sure = said[:, 0].long(), said[:, 1]
         probabilities = torch.cat([text.rows for text in rows]).float().exp()
         soft = averaged(probabilities, answers, sure)
         self.soft = list(soft.clamp(min=1e-9).log().split([len(text.rows) for text in rows]))
@@ -96,8 +95,8 @@ class ExternalLabels(Method):
         result["external_labels/disputed"] = self._disputed(probabilities.argmax(-1), answers[0], rows)
         return result
 
-    def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, tuple[Tensor, Tensor]]:
-        """Class ids of each word, or the class id, of each text that a file labels, and its confidences, by number."""
+    def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, Tensor]:
+        """Of each text that a file labels, by its number: (2, words) class ids and confidences, or (2, 1)."""
         session = self.session
         known, other, warnings = labelled(path, session.domains.target, by_text)
         if other:
@@ -111,7 +110,9 @@ class ExternalLabels(Method):
         spans = session.task.kind == "token"
         classes = targets["word_tags"] if spans else targets["labels"]
         return {
-            example.index: (torch.as_tensor(own).view(-1), confidences(record, example.words if spans else None))
+            example.index: torch.stack(
+                [torch.as_tensor(own).view(-1), confidences(record, example.words if spans else None)]
+            )
             for example, record, own in zip(examples, placed, classes, strict=True)
         }
 
