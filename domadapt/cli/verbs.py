@@ -166,8 +166,9 @@ def export(cfg: DictConfig) -> str:
         raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
     description = read_description(model_folder(str(cfg.model)))
     free_folder(Path(str(cfg.to)))
-    from domadapt.inference.export import COMPARED, pipeline_call
+    from domadapt.inference.export import COMPARED
     from domadapt.inference.export import export as run
+    from domadapt.inference.model_card import pipeline_call
 
     texts, smaller = None, {name: cfg[name] for name in ("layers", "prune_heads", "distil_epochs")}
     if cfg.input is not None:

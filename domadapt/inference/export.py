@@ -20,118 +20,15 @@ from domadapt.data.domains import unlabelled
 from domadapt.inference.cut_vocabulary import cut_folder
 from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
 from domadapt.inference.model import Model, load, row
+from domadapt.inference.model_card import PIPELINES, model_card, usage
 from domadapt.inference.smaller import smaller, stock_model
-from domadapt.inference.thresholds import SHOWN, rates, source_dev
+from domadapt.inference.thresholds import source_dev
 from domadapt.methods.method import in_range, one_of
 from domadapt.methods.session import Session
 from domadapt.runs.groups import read_metrics
 from domadapt.runs.metrics import Metrics
 from domadapt.utils.files import replace_folder, write_atomic
 from domadapt.utils.pairs import apart
-from domadapt.utils.text import visible
-
-
-def model_card(
-    description: Description,
-    metrics: Metrics | None,
-    use: str,
-    measured: Sequence[str],
-    dev: Mapping[str, Any] | None = None,
-) -> str:
-    """Markdown with the hub's front matter: what was trained, on what, how good it is, what it can't do.
-
-    Of what ``domadapt.json`` says, the run's metrics if they are there, Python that loads it, sentences on how it
-    compares with the model it was made from, and :func:`~domadapt.inference.thresholds.source_dev`.
-    """
-    token = "types" in description.task
-    names = ", ".join(f"`{visible(str(name))}`" for name in description.task["types" if token else "labels"])
-    source, target = visible(description.source), visible(description.target)
-    beside = ["## Beside the model it was made from", "", *(f"- {line}" for line in measured), ""] if measured else []
-    lines = [
-        "---",
-        f"pipeline_tag: {'token' if token else 'text'}-classification",
-        "tags: [domadapt, domain-adaptation]",
-        *(["inference: {parameters: {aggregation_strategy: first}}"] if token else ()),  # of the hub's widget
-        "---",
-        "",
-        f"# {'Extraction' if token else 'Classification'}, {source} to {target}",
-        "",
-        f"The model {'finds spans of the types' if token else 'gives a text one of the labels'} {names}.",
-        "",
-        _trained(description, metrics, source, target),
-        "",
-        *_scores(metrics, source, target),
-        *_thresholds(dev or {}, source),
-        *("## Use", "", "```python", use, "```", ""),
-        *beside,
-        *("## Limits", ""),
-        *(f"- {line}" for line in _limits(description, metrics, source, target)),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _trained(description: Description, metrics: Metrics | None, source: str, target: str) -> str:
-    backbone = visible(Path(str(description.backbone.get("name", ""))).name)
-    methods = [*description.methods, *description.left_behind]
-    with_ = f", with {', '.join(methods)}" if methods else ""
-    if metrics is None:
-        return f"Trained by domadapt on labelled text of {source}{with_}, from the backbone `{backbone}`."
-    counts, ceiling = metrics.counts, metrics.role == "in_domain"
-    seen = "" if ceiling else f" and {counts.target_unlabelled} texts of {target} without labels"
-    return (
-        f"Trained by domadapt {metrics.versions.get('domadapt', '')} on {counts.source_train} labelled texts of "
-        f"{target if ceiling else source}{seen} at hand{with_}, from the backbone `{backbone}`, seed {metrics.seed}, "
-        f"{len(metrics.curve)} epochs of which {metrics.selection.epoch} was kept (by {metrics.selection.validator})."
-    )
-
-
-def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
-    if metrics is None:
-        return ["## Scores", "", "Not known: the folder lay apart from its run's `metrics.json`.", ""]
-    counts, headline, sizes = metrics.counts, metrics.headline, metrics.target_test_sizes
-    rows = [
-        (f"{source}, held out to choose the epoch", counts.source_dev, metrics.source_dev),
-        (f"{source}, test", None, metrics.source_test),
-        (f"{target}, test", sizes.all if sizes else None, metrics.target_test),
-    ]
-    shown = [headline, *sorted(n for n in metrics.source_dev if n != headline and n.endswith(("_f1", "accuracy")))]
-    lines = ["## Scores", "", f"| | texts | {' | '.join(shown)} |", f"|---|---:|{'---:|' * len(shown)}"]
-    for name, count, scores in rows:
-        if scores:
-            numbers = (f"{100 * scores[n]:.1f}" if n in scores else "" for n in shown)
-            lines.append(f"| {name} | {'' if count is None else count} | {' | '.join(numbers)} |")
-    lines += ["", f"`{headline}` is what models are compared by; all in percent, of one run.", ""]
-    if not metrics.target_test:
-        lines += [f"There were no labels of {target}: how good the model is there has not been measured.", ""]
-        if one := metrics.expected:
-            shares = (f"{100 * share:.0f}" for share in (one.score, one.low, one.high))
-            lines += ["Expected there, without a label: {} ({} to {}, nine times in ten).".format(*shares), ""]
-    return lines
-
-
-def _thresholds(dev: Mapping[str, Any], source: str) -> Iterator[str]:
-    """Precision and recall by the confidence from which on predictions are taken."""
-    if dev:
-        yield from ("## Thresholds", "", f"| | {' | '.join(f'from {limit:g}' for limit in SHOWN)} |")
-        yield f"|---|{'---|' * len(SHOWN)}"
-        for name, kind in dev["kinds"].items():
-            yield f"| {visible(name)} | {' | '.join(', '.join(rates(kind, limit)) for limit in SHOWN)} |"
-        where = f"{dev['texts']} held-out texts of {source}"
-        yield from ("", f"Precision and recall on {where}, of predictions with this confidence in domadapt.", "")
-
-
-def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> Iterator[str]:
-    yield f"It reads the first {description.max_pieces} pieces of a text; nothing beyond is labelled."
-    other = "on other text, and in other languages,"
-    yield f"It was trained on text of {source} and made for {target}; its score {other} is not known."
-    if metrics and metrics.calibration.error is not None:
-        error = 100 * metrics.calibration.error
-        yield f"Its confidence is off by {error:.0f} points of 100 on average (calibration error, {target})."
-    else:
-        yield f"How far its confidence can be believed on {target} has not been measured."
-    if metrics and metrics.role == "in_domain":
-        yield f"It is a ceiling: it was trained on labels of {target} itself."
-
 
 RUNNER = "onnx_model.py"
 
@@ -301,28 +198,34 @@ def export(
     description = read_description(folder)
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
-    kind = original.session.task.kind
+    session = original.session
     compared = of_its_run(folder) if texts is None else [*(texts[::HELD_OUT] if less else texts)][:COMPARED]
     measured: list[str] = []
 
-    def write(part: Path) -> None:
-        stock = part / "stock" if onnx else part
-        write_stock(folder / "encoder", stock, original.session.max_pieces)
-        if kind == "sequence":
-            calibrate(stock, original.session)
+    def make_smaller(stock: Path) -> Any:
+        """Remove pieces, layers and heads; what is left is a network, which has no folder if heads are gone."""
         if vocabulary == "corpus":
             with quietly():
                 measured.extend(cut_folder(stock, texts or ()))
-        if less:
-            learnt = [text for place, text in enumerate(texts or ()) if place % HELD_OUT]
-            network, said = smaller(stock, learnt, layers, prune_heads, distil_epochs)
-            measured.extend([*said, f"It is compared on {len(compared)} others:"])
+        if not less:
+            with quietly():
+                return stock_model(stock) if onnx else None
+        learnt = [text for place, text in enumerate(texts or ()) if place % HELD_OUT]
+        network, said = smaller(stock, learnt, layers, prune_heads, distil_epochs)
+        measured.extend([*said, f"It is compared on {len(compared)} others:"])
+        if not onnx:
+            network.save_pretrained(stock)
+        return network
+
+    def write(part: Path) -> None:
+        stock = part / "stock" if onnx else part
+        write_stock(folder / "encoder", stock, session.max_pieces)
+        if session.task.kind == "sequence":
+            calibrate(stock, session)
+        network = make_smaller(stock)
         if onnx:
             with quietly():
-                model = network if less else stock_model(stock)
-                write_onnx(stock, model, original.session, part, format == "onnx-int8")
-        elif less:
-            network.save_pretrained(stock)
+                write_onnx(stock, network, session, part, format == "onnx-int8")
         if less or vocabulary == "corpus" or onnx:
             measured.append(size(part / "model.onnx" if onnx else stock / "model.safetensors"))
         if compared:
@@ -331,13 +234,17 @@ def export(
         if onnx:
             shutil.rmtree(stock)
         measured.extend(notes(description, None if onnx else stock))
-        use, dev = usage(kind, to.name, format, original.session.task.pairs), source_dev(folder)
-        beside = folder.parent / "metrics.json"  # unless the folder was taken from its run
-        metrics = read_metrics(beside) if folder.name == "model" and beside.is_file() else None
-        write_atomic(part / "README.md", model_card(description, metrics, use, measured, dev))
+        use, dev = usage(session.task.kind, to.name, format, session.task.pairs), source_dev(folder)
+        write_atomic(part / "README.md", model_card(description, metrics_beside(folder), use, measured, dev))
 
     replace_folder(to, write)
     return measured
+
+
+def metrics_beside(folder: Path) -> Metrics | None:
+    """Of the run whose ``model/`` the folder is, unless it was taken from its run."""
+    path = folder.parent / "metrics.json"
+    return read_metrics(path) if folder.name == "model" and path.is_file() else None
 
 
 def of_its_run(folder: Path) -> list[str]:
@@ -409,38 +316,6 @@ def calibrate(stock: Path, session: Session) -> None:
     for name in {f"{heads[-1]}.weight", f"{heads[-1]}.bias"} & weights.keys():
         weights[name] = weights[name] / session.task.temperature
     save_file(weights, path, metadata={"format": "pt"})
-
-
-def usage(kind: str, name: str, format: str, pairs: bool = False) -> str:
-    """Python that loads the folder, whichever place it has been moved to."""
-    first, call = "from transformers import pipeline", pipeline_call(kind, name)
-    if format != "hf":
-        first = "# pip install onnxruntime tokenizers; in the folder:\nfrom onnx_model import OnnxModel"
-        call = f'OnnxModel("../{name}")'
-    text: Any = "The screen is sharp, but the battery dies fast."
-    if pairs:
-        text = {"text": "It rains.", "text_pair": "It is dry."} if format == "hf" else ["It rains.", "It is dry."]
-    return f"{first}\n\nmodel = {call}\nmodel({json.dumps(text if format == 'hf' else [text])})"
-
-
-# The tasks of transformers' pipeline, and the settings with which it gives whole words, and cuts long texts. No file of
-# a folder can carry them: transformers 5 reads no ``task_specific_params`` of ``config.json``, and its
-# ``custom_pipelines`` run code of the folder's, with ``trust_remote_code``.
-PIPELINES: dict[str, tuple[str, dict[str, Any]]] = {
-    "token": ("token-classification", {"aggregation_strategy": "first"}),
-    "sequence": ("text-classification", {"truncation": True}),
-}
-
-
-def pipeline_call(kind: str, folder: str) -> str:
-    """Python that makes transformers' pipeline of a folder.
-
-    >>> pipeline_call("token", "out")
-    'pipeline("token-classification", "out", aggregation_strategy="first")'
-    """
-    task, how = PIPELINES[kind]
-    given = ", ".join(f"{key}={json.dumps(value) if isinstance(value, str) else value}" for key, value in how.items())
-    return f"pipeline({json.dumps(task)}, {json.dumps(folder, ensure_ascii=False)}, {given})"
 
 
 def measure(original: Model, stock: Path, onnx: Path | None, texts: list[str]) -> Iterator[str]:

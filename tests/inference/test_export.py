@@ -19,7 +19,8 @@ import domadapt
 from domadapt.data.records import Record, Span
 from domadapt.inference.cut_vocabulary import cost, cut, encoded, pieces_needed
 from domadapt.inference.description import Description, read_description
-from domadapt.inference.export import export, model_card, pipeline_like, refuse_own
+from domadapt.inference.export import export, pipeline_like, refuse_own
+from domadapt.inference.model_card import model_card
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.inference.smaller import answers, distil, divergence, drop_layers, prune_heads
 from domadapt.inference.thresholds import above, counted, least

@@ -1,0 +1,145 @@
+"""The card of an exported model: what it is, how good it is, how to use it, what it can't do."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from domadapt.inference.description import Description
+from domadapt.inference.thresholds import SHOWN, rates
+from domadapt.runs.metrics import Metrics
+from domadapt.utils.text import visible
+
+
+def model_card(
+    description: Description,
+    metrics: Metrics | None,
+    use: str,
+    measured: Sequence[str],
+    dev: Mapping[str, Any] | None = None,
+) -> str:
+    """Markdown with the hub's front matter: what was trained, on what, how good it is, what it can't do.
+
+    Of what ``domadapt.json`` says, the run's metrics if they are there, Python that loads it, sentences on how it
+    compares with the model it was made from, and :func:`~domadapt.inference.thresholds.source_dev`.
+    """
+    token = "types" in description.task
+    names = ", ".join(f"`{visible(str(name))}`" for name in description.task["types" if token else "labels"])
+    source, target = visible(description.source), visible(description.target)
+    beside = ["## Beside the model it was made from", "", *(f"- {line}" for line in measured), ""] if measured else []
+    lines = [
+        "---",
+        f"pipeline_tag: {'token' if token else 'text'}-classification",
+        "tags: [domadapt, domain-adaptation]",
+        *(["inference: {parameters: {aggregation_strategy: first}}"] if token else ()),  # of the hub's widget
+        "---",
+        "",
+        f"# {'Extraction' if token else 'Classification'}, {source} to {target}",
+        "",
+        f"The model {'finds spans of the types' if token else 'gives a text one of the labels'} {names}.",
+        "",
+        _trained(description, metrics, source, target),
+        "",
+        *_scores(metrics, source, target),
+        *_thresholds(dev or {}, source),
+        *("## Use", "", "```python", use, "```", ""),
+        *beside,
+        *("## Limits", ""),
+        *(f"- {line}" for line in _limits(description, metrics, source, target)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _trained(description: Description, metrics: Metrics | None, source: str, target: str) -> str:
+    backbone = visible(Path(str(description.backbone.get("name", ""))).name)
+    methods = [*description.methods, *description.left_behind]
+    with_ = f", with {', '.join(methods)}" if methods else ""
+    if metrics is None:
+        return f"Trained by domadapt on labelled text of {source}{with_}, from the backbone `{backbone}`."
+    counts, ceiling = metrics.counts, metrics.role == "in_domain"
+    seen = "" if ceiling else f" and {counts.target_unlabelled} texts of {target} without labels"
+    return (
+        f"Trained by domadapt {metrics.versions.get('domadapt', '')} on {counts.source_train} labelled texts of "
+        f"{target if ceiling else source}{seen} at hand{with_}, from the backbone `{backbone}`, seed {metrics.seed}, "
+        f"{len(metrics.curve)} epochs of which {metrics.selection.epoch} was kept (by {metrics.selection.validator})."
+    )
+
+
+def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
+    if metrics is None:
+        return ["## Scores", "", "Not known: the folder lay apart from its run's `metrics.json`.", ""]
+    counts, headline, sizes = metrics.counts, metrics.headline, metrics.target_test_sizes
+    rows = [
+        (f"{source}, held out to choose the epoch", counts.source_dev, metrics.source_dev),
+        (f"{source}, test", None, metrics.source_test),
+        (f"{target}, test", sizes.all if sizes else None, metrics.target_test),
+    ]
+    shown = [headline, *sorted(n for n in metrics.source_dev if n != headline and n.endswith(("_f1", "accuracy")))]
+    lines = ["## Scores", "", f"| | texts | {' | '.join(shown)} |", f"|---|---:|{'---:|' * len(shown)}"]
+    for name, count, scores in rows:
+        if scores:
+            numbers = (f"{100 * scores[n]:.1f}" if n in scores else "" for n in shown)
+            lines.append(f"| {name} | {'' if count is None else count} | {' | '.join(numbers)} |")
+    lines += ["", f"`{headline}` is what models are compared by; all in percent, of one run.", ""]
+    if not metrics.target_test:
+        lines += [f"There were no labels of {target}: how good the model is there has not been measured.", ""]
+        if one := metrics.expected:
+            shares = (f"{100 * share:.0f}" for share in (one.score, one.low, one.high))
+            lines += ["Expected there, without a label: {} ({} to {}, nine times in ten).".format(*shares), ""]
+    return lines
+
+
+def _thresholds(dev: Mapping[str, Any], source: str) -> Iterator[str]:
+    """Precision and recall by the confidence from which on predictions are taken."""
+    if dev:
+        yield from ("## Thresholds", "", f"| | {' | '.join(f'from {limit:g}' for limit in SHOWN)} |")
+        yield f"|---|{'---|' * len(SHOWN)}"
+        for name, kind in dev["kinds"].items():
+            yield f"| {visible(name)} | {' | '.join(', '.join(rates(kind, limit)) for limit in SHOWN)} |"
+        where = f"{dev['texts']} held-out texts of {source}"
+        yield from ("", f"Precision and recall on {where}, of predictions with this confidence in domadapt.", "")
+
+
+def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> Iterator[str]:
+    yield f"It reads the first {description.max_pieces} pieces of a text; nothing beyond is labelled."
+    other = "on other text, and in other languages,"
+    yield f"It was trained on text of {source} and made for {target}; its score {other} is not known."
+    if metrics and metrics.calibration.error is not None:
+        error = 100 * metrics.calibration.error
+        yield f"Its confidence is off by {error:.0f} points of 100 on average (calibration error, {target})."
+    else:
+        yield f"How far its confidence can be believed on {target} has not been measured."
+    if metrics and metrics.role == "in_domain":
+        yield f"It is a ceiling: it was trained on labels of {target} itself."
+
+
+def usage(kind: str, name: str, format: str, pairs: bool = False) -> str:
+    """Python that loads the folder, whichever place it has been moved to."""
+    first, call = "from transformers import pipeline", pipeline_call(kind, name)
+    if format != "hf":
+        first = "# pip install onnxruntime tokenizers; in the folder:\nfrom onnx_model import OnnxModel"
+        call = f'OnnxModel("../{name}")'
+    text: Any = "The screen is sharp, but the battery dies fast."
+    if pairs:
+        text = {"text": "It rains.", "text_pair": "It is dry."} if format == "hf" else ["It rains.", "It is dry."]
+    return f"{first}\n\nmodel = {call}\nmodel({json.dumps(text if format == 'hf' else [text])})"
+
+
+# The tasks of transformers' pipeline, and the settings with which it gives whole words, and cuts long texts. No file of
+# a folder can carry them: transformers 5 reads no ``task_specific_params`` of ``config.json``, and its
+# ``custom_pipelines`` run code of the folder's, with ``trust_remote_code``.
+PIPELINES: dict[str, tuple[str, dict[str, Any]]] = {
+    "token": ("token-classification", {"aggregation_strategy": "first"}),
+    "sequence": ("text-classification", {"truncation": True}),
+}
+
+
+def pipeline_call(kind: str, folder: str) -> str:
+    """Python that makes transformers' pipeline of a folder.
+
+    >>> pipeline_call("token", "out")
+    'pipeline("token-classification", "out", aggregation_strategy="first")'
+    """
+    task, how = PIPELINES[kind]
+    given = ", ".join(f"{key}={json.dumps(value) if isinstance(value, str) else value}" for key, value in how.items())
+    return f"pipeline({json.dumps(task)}, {json.dumps(folder, ensure_ascii=False)}, {given})"
