@@ -278,7 +278,8 @@ class Encoder(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write a stock Hugging Face folder: configuration, safetensors, tokenizer."""
-        self.model.save_pretrained(folder)
+        with pretrained.quietly():
+            self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 
     def load(self, folder: Path) -> None:

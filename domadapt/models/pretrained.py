@@ -85,7 +85,8 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
         "sequence": transformers.AutoModelForSequenceClassification,
     }[kind]
     names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
-    source = str(model_folder(name))
+    with quietly():  # the multilingual one may be written first
+        source = str(model_folder(name))
     refuse_pickles(source)
     try:
         config = AutoConfig.from_pretrained(source, num_labels=len(labels), trust_remote_code=False, **names)
@@ -117,14 +118,16 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without transformers' report of weights that are left out or fresh: it reads like a failure."""
-    verbosity = transformers.logging.get_verbosity()
+    """Without transformers' bars, and its report of weights that are left out or fresh: it reads like a failure."""
+    verbosity, bars = transformers.logging.get_verbosity(), transformers.utils.logging.is_progress_bar_enabled()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
         yield
     finally:
         transformers.logging.set_verbosity(verbosity)
+        if bars:
+            transformers.logging.enable_progress_bar()
 
 
 def model_folder(name: str) -> str | Path:
