@@ -222,7 +222,7 @@ def _table(found: list[Row]) -> str:
 def _value(text: str) -> str:
     text = re.sub(r"_partial_: true, |_target_: pytorch_lightning[\w.]+, ", "", text)  # what only Hydra reads
     if text == "???":
-        return "must be given"
+        return "required"
     if "\n" in text:
         return "see the file"
     if text.startswith("${") and len(text) > 24:  # would leave no room for what it is
