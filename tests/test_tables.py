@@ -115,15 +115,16 @@ def test_numbers_in_prose_are_those_of_the_tables() -> None:
         "CHANGELOG.md": (f"{gain('memd', 'span_f1', 'recipe'):+.1f} span F1",),
         "docs/recipe.md": (f"takes {times} times as long",),
         "docs/concepts.md": (
-            f"a mean of {estimate('bias')} points over {_read(RESULTS / 'expected.csv')[0]['runs']} development runs",
-            f"usually off by {estimate('error')} points",
+            f"{estimate('bias')} points too high on average over "
+            f"{_read(RESULTS / 'expected.csv')[0]['runs']} development runs",
+            f"the mean absolute error is {estimate('error')} points",
             f"in {estimated(['memd'])[0]} runs",
-            f"in {estimated(CONFIRMED)[0]}, off by {estimated(CONFIRMED)[1]} points.",
-            "in {}, off by {} points.".format(*estimated(["amazon_reviews"], "macro_f1")),
+            f"in {estimated(CONFIRMED)[0]} runs, with a mean error of {estimated(CONFIRMED)[1]} points",
+            "in {}, with {} points.".format(*estimated(["amazon_reviews"], "macro_f1")),
         ),
         "docs/howto/choose.md": (
             f"{gained('memd')} development and {gained('memd_restaurant')} confirmation pairs",
-            f"takes {times} times what source-only takes",
+            f"takes {times} times as long as source-only",
         ),
     }
     for page, phrases in said.items():
