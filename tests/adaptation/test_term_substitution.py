@@ -53,7 +53,10 @@ def test_rewritten_sentences_keep_their_labels_and_those_of_other_methods_are_le
                     assert drawn == before.text[one.start : one.end].lower()
                 else:
                     assert any(phrase.words == drawn for phrase in method.phrases)
-    assert method.augment(records, 0, np.random.default_rng(1)) == method.augment(records, 0, np.random.default_rng(1))
+    first, again, second = (method.session.augmented(epoch) for epoch in (0, 0, 1))
+    assert [e.text for e in first] == [e.text for e in again] != [e.text for e in second]
+    assert [e.index for e in first] == list(range(len(method.session.source)))
+    assert all(e.word_tags is not None and {1, 3} <= {*e.word_tags.tolist()} for e in first)  # where both begin
     changed = [Record(r.id, r.domain, f"{r.text} ", r.label, r.spans) for r in method.session.domains.source_train]
     assert all(a is b for a, b in zip(method.augment(changed, 0, np.random.default_rng(0)), changed, strict=True))
 

@@ -4,25 +4,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from domadapt.data.batches import Batch, Example
-from domadapt.data.records import Record, Span
 from domadapt.methods.method import Method, Step
 from domadapt.methods.session import Session
-from domadapt.models.attention import AttentionCall
 from domadapt.models.output import Output
-
-TARGET = frozenset({"target"})
 
 
 class Teacher(Method):
     """An EMA of the encoder labels the target (Tarvainen & Valpola 2017); it is what is scored and saved."""
 
-    reads = TARGET
+    reads = frozenset({"target"})
 
     def __init__(self, decay: float, weight: float) -> None:
         super().__init__({"teacher": weight})
@@ -80,44 +75,6 @@ class WordBias(Method):
         flat = logits.view(-1, logits.shape[-1])
         flat[batch.node_first_piece[read], 1] += self.own(batch, "shift")[read].to(flat.dtype)
         return replace(output, logits=logits)
-
-
-class Renamed(Method):
-    """Another text every epoch, the labels kept: aspects are replaced by words of the target."""
-
-    augments = True
-    reads = TARGET
-
-    def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
-        words = sorted({e.word(1) for e in self.session.target if len(e.words) > 1}) or ["thing"]
-        return [self._renamed(record, str(random.choice(words))) for record in records]
-
-    def _renamed(self, record: Record, word: str) -> Record:
-        if not record.spans:
-            return record
-        first = min(record.spans, key=lambda span: span.start)
-        grown = len(word) - (first.end - first.start)
-        spans = [Span(s.start + grown, s.end + grown, s.type) for s in record.spans if s is not first]
-        text = record.text[: first.start] + word + record.text[first.end :]
-        return replace(record, text=text, spans=(Span(first.start, first.start + len(word), first.type), *spans))
-
-
-class AttentionBias(Method):
-    """A learned bias on the scores of neighbouring pieces, on every layer, on top of whatever else hooks it."""
-
-    used_at_prediction = True
-
-    def attach(self, session: Session) -> None:
-        super().attach(session)
-        layers = len(session.encoder.attention_layers())
-        self.strength = nn.Parameter(torch.zeros(layers))
-        for layer in range(layers):
-            session.encoder.hook_attention(layer, self._biased)
-
-    def _biased(self, call: AttentionCall) -> Tensor:
-        place = torch.arange(call.key.shape[2])
-        near = (place[:, None] - place[None]).abs() == 1
-        return call.inner(mask=call.biased(self.strength[call.layer] * near))
 
 
 class Gate(Method):
