@@ -198,15 +198,10 @@ def planted(**changes: Change) -> Parts:
     return gather(problem(**changes))
 
 
-_FOUND: dict[Any, list[Finding]] = {}
-
-
-def findings(look: Look, changes: dict[str, Change]) -> list[Finding]:
-    """Looked for once, however many rows of a table ask."""
-    key = (look, *changes.items())
-    if key not in _FOUND:
-        _FOUND[key] = [*look(planted(**changes))]
-    return _FOUND[key]
+@cache
+def looked(look: Look, *changes: tuple[str, Change]) -> list[Finding]:
+    """Once, however many rows of a table ask."""
+    return [*look(planted(**dict(changes)))]
 
 
 def one(findings: Iterable[Finding], *words: str) -> Finding:
@@ -349,7 +344,7 @@ TRAPS: list[tuple[Look, dict[str, Change], str, str, dict[str, float | tuple[flo
 
 @pytest.mark.parametrize(("look", "changes", "words", "severity", "numbers"), TRAPS)
 def test_a_planted_trap_is_found(look: Any, changes: Any, words: str, severity: str, numbers: dict[str, Any]) -> None:
-    found = one(findings(look, changes), *words.split("/"))
+    found = one(looked(look, *changes.items()), *words.split("/"))
     assert found.severity == severity, found.text
     for key, value in numbers.items():
         low, high = value if isinstance(value, tuple) else (value, value)
@@ -363,7 +358,7 @@ def test_examples_show_what_was_found() -> None:
         (duplicates, AGAIN, "of the source train", "3 × "),
         (artefacts, LOWER, "source train from target", "‹A"),
     ):
-        assert any(example in told for told in one(findings(look, changes), *words.split("/")).examples)
+        assert any(example in told for told in one(looked(look, *changes.items()), *words.split("/")).examples)
 
 
 def test_what_is_no_trap_is_not_told() -> None:

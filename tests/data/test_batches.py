@@ -184,13 +184,6 @@ def test_links_of_words_are_links_of_their_pieces(case: Case, data: st.DataObjec
     assert found.tolist() == sorted(map(list, expected))
 
 
-def test_one_emoji_of_many_bytes_belongs_to_its_word() -> None:
-    encoded = TOKENIZERS["byte-level BPE"].encode("a 😀!")
-    alignment = align(encoded.offsets, [(0, 1), (2, 3), (3, 4)])
-    assert (alignment.pair_words == 1).sum() > 1
-    assert (alignment.word_first_pieces() >= 0).all()
-
-
 def test_unsorted_words_are_refused() -> None:
     with pytest.raises(ValueError, match="sorted"):
         align([(0, 1)], [(3, 4), (0, 1)])

@@ -3,7 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -451,9 +451,7 @@ def test_shipped_ids_and_texts_are_unique_and_none_is_a_near_copy_of_another() -
         for gram in found:
             holders[gram].append(index)
     assert max(len(indices) for indices in holders.values()) <= 3
-    shared: Counter[tuple[int, int]] = Counter()
-    for indices in holders.values():
-        shared.update((a, b) for a in indices for b in indices if a < b)
+    shared = Counter(pair for indices in holders.values() for pair in combinations(indices, 2))
     for (a, b), count in shared.items():
         assert count < 3, (EVERYTHING[a].text, EVERYTHING[b].text)
         assert count < 0.2 * min(len(grams[a]), len(grams[b])), (EVERYTHING[a].text, EVERYTHING[b].text)

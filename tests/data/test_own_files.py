@@ -174,12 +174,13 @@ def test_spans_and_tokens_move_along() -> None:
 
 
 def test_own_files_can_be_lower_cased_and_detokenised(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("text,label\nGood one .,good\nBad one .,bad\n", encoding="utf-8")
+    (tmp_path / "a.csv").write_text("text,label\nGood one .,Good\nBad one .,Bad\n", encoding="utf-8")
     (tmp_path / "b.txt").write_text("A Text .\n", encoding="utf-8")
     paths = {"path": f"{tmp_path}/a.csv"}, {"path": f"{tmp_path}/b.txt"}
     found = my_files(*paths, 0.5, lowercase=True, detokenise=True)
     texts = {r.text for r in (*found.source_train, *found.source_dev)} | {t.text for t in found.unlabelled.texts}
     assert texts == {"good one.", "bad one.", "a text."}
+    assert {r.label for r in (*found.source_train, *found.source_dev)} == {"Good", "Bad"}
     with pytest.raises(ValueError, match="data.lowercase='yes': expected true or false"):
         my_files(*paths, 0.5, lowercase="yes")  # type: ignore[arg-type]
 

@@ -1,7 +1,7 @@
 """Texts: normal form, near copies found exactly, splits that part none, edits and lower case that keep labels."""
 
 from collections import Counter
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from domadapt.auditing.surface import is_tokenised, misread, shape
+from domadapt.auditing.surface import is_tokenised, shape
 from domadapt.data.records import Record, Span, from_tokens
 from domadapt.data.texts import (
     COPIES,
@@ -27,6 +27,7 @@ from domadapt.data.texts import (
     without_tokenisation,
     words,
 )
+from domadapt.statistics.resampling import connected
 
 TEXTS = st.text(max_size=60)
 
@@ -61,13 +62,6 @@ def test_a_shape_holds_no_letter(text: str) -> None:
     assert {c for c in shape(text) if c.isdigit()} <= {"0"}
 
 
-@given(TEXTS)
-def test_misread_text_is_found(text: str) -> None:
-    accents = f"{text} café"
-    assert misread(accents.encode().decode("latin-1")) is not None
-    assert misread("plain, naïve “text”") is None
-
-
 # Few letters and edits of one text, so that many are alike.
 LONG = st.text("abc", min_size=20, max_size=60)
 EDITS = st.lists(st.tuples(st.integers(0, 59), st.sampled_from(["", "a", "xy", "é"])), max_size=3)
@@ -87,14 +81,10 @@ def alike(draw: st.DrawFn) -> list[str]:
 
 
 def by_comparing_all(keys: list[str]) -> list[tuple[int, int, float]]:
-    found = []
     pieces = [{key.encode()[i : i + 5] for i in range(max(1, len(key.encode()) - 4))} for key in keys]
-    for a in range(len(keys)):
-        for b in range(a + 1, len(keys)):
-            similarity = len(pieces[a] & pieces[b]) / len(pieces[a] | pieces[b])
-            if similarity >= SIMILAR:
-                found.append((a, b, similarity))
-    return found
+    pairs = combinations(range(len(keys)), 2)
+    found = [(a, b, len(pieces[a] & pieces[b]) / len(pieces[a] | pieces[b])) for a, b in pairs]
+    return [pair for pair in found if pair[2] >= SIMILAR]
 
 
 @given(alike())
@@ -113,13 +103,8 @@ def test_only_the_beginning_of_a_very_long_text_is_compared_and_nothing_with_not
 @given(alike())
 def test_groups_are_the_connected_components(texts: list[str]) -> None:
     keys = [identity(text) for text in texts]
-    near = {(a, b) for a, b, _ in by_comparing_all(keys)}
-    group = [*range(len(texts))]
-    for _ in texts:  # the smaller number spreads until nothing changes
-        for a in range(len(texts)):
-            for b in range(a + 1, len(texts)):
-                if keys[a] == keys[b] or (a, b) in near:
-                    group[a] = group[b] = min(group[a], group[b])
+    near = [pair[:2] for pair in by_comparing_all(keys)]
+    group = connected([{key, *(pair for pair in near if i in pair)} for i, key in enumerate(keys)])
     assert groups(texts) == [[i for i, g in enumerate(group) if g == number] for number in sorted({*group})]
 
 
@@ -263,8 +248,3 @@ def test_offsets_follow_the_text(text: str, data: st.DataObject) -> None:
     assert moved.words == ((moved.spans[0].start, moved.spans[0].end),)  # type: ignore[index]
     assert same(moved.text[slice(*moved.words[0])]) == same(text[start:end])
     assert lowercased(moved).words == moved.words
-
-
-def test_what_nobody_annotated_stays_so() -> None:
-    record = lowercased(Record("1", "d", "Sharp", label="Positive"))
-    assert record == Record("1", "d", "sharp", label="Positive")

@@ -249,15 +249,10 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
 WORD = {"span_f1": "0.5"}
 
 
-def test_found_at_any_depth_once_and_broken_ones_are_counted(make_run: Any, tmp_path: Path) -> None:
+def test_found_at_any_depth_once(make_run: Any, tmp_path: Path) -> None:
     folder = make_run("source_only", 1, 0.5)
     found = read_runs([tmp_path, folder, folder / "metrics.json"])
     assert ([run.folder for run in found.runs], found.skipped) == ([str(folder)], ())
-    broken = tmp_path / "runs" / "broken"
-    broken.mkdir()
-    (broken / "metrics.json").write_text("{", encoding="utf-8")
-    found = read_runs(tmp_path / "runs")
-    assert (len(found.runs), len(found.skipped)) == (1, 1) and str(broken / "metrics.json") in found.skipped[0]
     (tmp_path / "empty").mkdir()
     for name, message in (("absent", "no such folder"), ("empty", "no metrics.json there")):
         with pytest.raises(ValueError, match=message):
