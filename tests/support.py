@@ -61,6 +61,7 @@ UNREACHABLE: dict[str, dict[str, Any]] = {  # whose attention can't be replaced
 }
 ODD: dict[str, dict[str, Any]] = {
     "convbert": SMALL | {"embedding_size": 32},  # of its heads, half are convolutions
+    "eurobert": SMALL | SPECIAL | {"num_key_value_heads": 2, "max_position_embeddings": 128, "mask_token_id": 4},
     "fnet": {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48},  # no attention
     "xlm": {"emb_dim": 32, "n_layers": 2, "n_heads": 4},  # no layers, but lists of their parts
 }

@@ -61,18 +61,20 @@ def test_labels_that_collapse_are_not_learnt(logits: list[float], rate: str, cap
     assert method.memory() == {"refused": 1}
 
 
-@pytest.mark.parametrize("bias", [9.0, 0.0])
-def test_a_class_that_is_lost_is_noticed_and_a_rare_one_is_not(tmp_path: Path, bias: float) -> None:
+@pytest.mark.parametrize(("of", "refused"), [(10, 1), (50, 0)])
+def test_a_class_that_is_lost_is_noticed_and_a_rare_one_is_not(
+    tmp_path: Path, of: int, refused: int, caplog: Any
+) -> None:
+    """One source text of so many is negative, and every text of the target is labelled positive."""
     session = built(tmp_path, "task=classification", "adaptation=self_training", "trainer.epochs=3")
     method = session.methods["self_training"]
-    own, all_one = torch.tensor([0.1, 0.9]), torch.tensor([0.0, 1.0])
-    assert "labelled negative" in method.collapsed(all_one, own), "a tenth of the source"
-    assert not method.collapsed(all_one, torch.tensor([0.02, 0.98])), "of one in fifty none may be there"
-    assert not method.collapsed(torch.tensor([0.05, 0.95]), own)
-    session.encoder = Fixed(session.encoder, [bias, 0.0])
+    assert not method.collapsed(torch.tensor([0.05, 0.95]), torch.tensor([0.1, 0.9]))
+    session.source = [replace(session.source[0], label=int(place > 0)) for place in range(of)]
+    session.encoder = Fixed(session.encoder, [0.0, 9.0])
     session.readings.forget()
     method.after_epoch(1)
-    assert method.refused == 1 and not method.labels  # every text has the same class, whatever the bias
+    assert method.refused == refused and bool(method.labels) != bool(refused)
+    assert ("hardly any of the target's texts are labelled negative" in caplog.text) == bool(refused)
 
 
 def test_its_labels_are_learnt_and_remembered() -> None:

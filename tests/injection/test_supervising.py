@@ -9,14 +9,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from domadapt.data.records import Record, Span
-from domadapt.methods.injection.attention_supervision import AttentionSupervision, best_heads
+from domadapt.methods.injection.attention_supervision import AttentionSupervision, best_heads, mass_loss
 from domadapt.methods.injection.gnn import agreement_loss
 from domadapt.methods.injection.lisa import Lisa
 from domadapt.methods.injection.paths import OpinionPaths, path_loss
 from domadapt.methods.injection.relations import Relations
 from domadapt.methods.session import Session
 from domadapt.methods.terms import leaning_words, opinion_words
-from domadapt.methods.units import word_head_loss
 from domadapt.models.graph_network import CONVOLUTIONS, GraphNetwork
 from domadapt.syntax.parser import SpacyParser
 from domadapt.syntax.trees import paths_from
@@ -29,21 +28,6 @@ from tests.support import (
     tiny_step,
     without_dropout,
 )
-
-
-def test_head_loss_against_a_loop() -> None:
-    torch.manual_seed(0)
-    words, heads = torch.tensor([3, 0, 2]), torch.tensor([1, 1, 0, 3, 3])
-    known = torch.tensor([True, True, False, True, True])
-    dependent, governor, bilinear = torch.randn(5, 4), torch.randn(5, 4), torch.randn(4, 4)
-    slow = []
-    for start, size in ((0, 3), (3, 2)):
-        for word in range(start, start + size):
-            if known[word]:
-                scores = torch.stack([dependent[word] @ bilinear @ governor[j] for j in range(start, start + size)])
-                slow.append(-F.log_softmax(scores, 0)[heads[word] - start])
-    fast = word_head_loss(dependent, governor, bilinear, heads, words, known)
-    torch.testing.assert_close(fast, torch.stack(slow).mean())
 
 
 def test_agreement_against_a_loop() -> None:
@@ -239,6 +223,7 @@ def test_loss_and_affinity_against_loops_over_words(max_pieces: int) -> None:
         torch.testing.assert_close(measured.float(), torch.stack(masses).mean().detach())
     found = method.losses(tiny_step(session, target=False))
     torch.testing.assert_close(found["attention_supervision/heads"], torch.stack(losses).mean())
+    assert mass_loss(torch.zeros(1, 4, 4), torch.zeros(3, 0, dtype=torch.int64)) == 0
 
 
 def test_what_is_supervised_is_the_attention_that_there_is() -> None:

@@ -33,17 +33,6 @@ def test_span_scores_are_counts_of_exact_matches(gold: set[int], found: set[int]
     assert (scores["x_precision"], scores["x_recall"]) == (pytest.approx(precision), pytest.approx(recall))
 
 
-def test_extraction_scores_a_hand_counted_example() -> None:
-    task = Extraction(["aspect", "opinion"])
-    gold = [
-        Record("1", "d", "battery life is great", spans=(Span(0, 12, "aspect"), Span(16, 21, "opinion"))),
-        Record("2", "d", "nothing here", spans=()),
-    ]
-    predicted = [Prediction(spans=(wrong := Span(0, 7, "aspect"), Span(16, 21, "opinion"))), Prediction(spans=(wrong,))]
-    scores = task.score(gold, predicted)
-    assert (scores["aspect_f1"], scores["opinion_f1"], scores["span_f1"]) == (0.0, 1.0, 0.5)
-
-
 def test_micro_average_counts_all_spans_together() -> None:
     gold = [Record("1", "d", "bread and soup and staff", spans=(Span(0, 5, "POS"), Span(10, 14, "NEG")))]
     predicted = [Prediction(spans=(Span(0, 5, "POS"), Span(10, 14, "POS"), Span(19, 24, "POS")))]
