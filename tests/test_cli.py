@@ -14,12 +14,10 @@ from typing import Any
 
 import pytest
 
+import domadapt
 from domadapt import api
 from domadapt.cli import main as cli
 from domadapt.config.overrides import lengthen, quote
-from domadapt.data.domains import UnlabelledText
-from domadapt.syntax.conllu import ConlluParser, conllu
-from domadapt.syntax.parser import SpacyParser
 from tests.support import Command, finished, read_jsonl
 
 SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
@@ -39,24 +37,27 @@ def test_help_and_loading_import_nothing_heavy() -> None:
     light("import domadapt; domadapt.load", "pytorch_lightning", "sklearn", "spacy")
 
 
+NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"]
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "told"),
     [
-        ["train", "trainer.epochs=0"],
-        ["train", "data=my_files"],
-        ["train", "data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"],
-        ["train", "experiment=aspect_opinion"],
-        ["predict", "model=nowhere", "text=Hello"],
-        ["export", "model=nowhere", "to=there"],
-        ["serve", "model=nowhere"],
-        ["analyze", "model=nowhere"],
-        ["report", "nowhere"],
-        ["audit", "data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"],
-        ["train", "data=my_files", "source.path=no_text.csv", "target.path=no_text.csv"],
-        ["adapt", "no_label.csv", "no_label.csv"],
+        (["train", "trainer.epochs=0"], "trainer.epochs=0: expected a whole number from 1"),
+        (["train", "data=my_files"], "source.path is not set"),
+        (["train", *NOWHERE], "data.source.path=nowhere.csv: no such file"),
+        (["train", "experiment=aspect_opinion"], "DOMADAPT_BENCHMARK_DATA"),
+        (["predict", "model=nowhere", "text=Hello"], "nowhere: not a model folder"),
+        (["export", "model=nowhere", "to=there"], "nowhere: not a model folder"),
+        (["serve", "model=nowhere"], "nowhere: not a model folder"),
+        (["analyze", "model=nowhere"], "nowhere: not a model folder"),
+        (["report", "nowhere"], "runs=nowhere: no such folder"),
+        (["audit", *NOWHERE], "data.source.path=nowhere.csv: no such file"),
+        (["train", "data=my_files", "source.path=no_text.csv", "target.path=no_text.csv"], "expected a column text"),
+        (["adapt", "no_label.csv", "no_label.csv"], "no record has a label or spans"),
     ],
 )
-def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str], tmp_path: Path) -> None:
+def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str], told: str, tmp_path: Path) -> None:
     for name, header in (("no_text.csv", "review,stars"), ("no_label.csv", "text,stars")):
         (tmp_path / name).write_text(f"{header}\nSharp.,5\n", encoding="utf-8")
     code = (
@@ -66,7 +67,9 @@ def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str]
     )
     env = {name: value for name, value in os.environ.items() if name != "DOMADAPT_BENCHMARK_DATA"}
     done = light(code, "torch", "transformers", "spacy", "sklearn", "pytorch_lightning", cwd=tmp_path, env=env)
-    assert done.stderr.startswith(f"domadapt {arguments[0]}: ") and done.stdout.strip() == ""
+    assert done.stderr.startswith(f"domadapt {arguments[0]}: ") and told in done.stderr
+    assert (done.stderr.count("\n"), done.stdout) == (1, "")
+    assert {path.name for path in tmp_path.iterdir()} == {"no_text.csv", "no_label.csv"}
 
 
 def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
@@ -82,7 +85,6 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["train", "data=my_files"], "source.path is not set"),
         (["train", "injection=lisaa"], "injection=lisaa: there is no such option; expected one of "),
         (["train", "sead=1"], "sead: there is no such setting; did you mean seed?"),
         (["train", "trainer.epoch=1"], "trainer.epoch: there is no such setting; did you mean trainer.epochs?"),
@@ -90,17 +92,11 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", "data=hotel_laptop", "source.text=a"], "data.source.text: is of your own files: add data=my_files"),
         (["train", "quite_another_thing=1"], "domadapt train --cfg job shows all"),
         (["train", "paths.run=a=b"], "put text with special characters into quotes"),
-        (["train", "experiment=aspect_opinion"], "DOMADAPT_BENCHMARK_DATA"),
         (["train", "data=hotel_laptop", "paths.runs=null"], "paths.runs=null: expected a folder"),
         (["train", "data=hotel_laptop", "data.root=nowhere"], "nowhere/hotel/train.jsonl"),
         (["train", "+data.colour=red"], "unexpected keyword argument 'colour'"),
-        (["train", "trainer.epochs=0"], "trainer.epochs=0: expected a whole number from 1"),
         (["predict", "text=Hello"], "model is not set: give model=VALUE"),
-        (["predict", "model=nowhere", "text=Hello"], "nowhere: not a model folder"),
-        (["export", "model=nowhere", "to=there"], "nowhere: not a model folder"),
         (["export", "model=nowhere", "to=there", "format=pt"], "format=pt: expected one of hf, onnx, onnx-int8"),
-        (["serve", "model=nowhere"], "nowhere: not a model folder"),
-        (["analyze", "model=nowhere"], "nowhere: not a model folder"),
         (["adapt", "FILE", "nowhere.txt"], "data.target.path=nowhere.txt: no such file"),
         (["predict", "model=nowhere", "text= "], "text=' ': blank; expected a text to label"),
         (["parse", "input=[-,-]"], "expected - once: standard input can be read only once"),
@@ -138,7 +134,6 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["report", "runs=[]"], "runs=[]: expected a folder of runs"),
         (["report", "runs=.", "output=null"], "output=null: expected a file's name, such as output=report.html"),
         (["report", "runs=.", "output=a.csv"], "output=a.csv: expected a name that ends in .html or .htm"),
-        (["report", "runs=nowhere", "formats=html"], "runs=nowhere: no such folder"),
         (["parse", "input=FILE", "paths.cache=/proc/nope"], "/proc/nope: No such file or directory; name a folder"),
         (["predict", "model=x", "text=a\udcff"], "holds bytes that are not UTF-8"),
         (["audit", "data=hotel_laptop", "seed=x", "output=null"], "seed='x': expected a whole number"),
@@ -196,7 +191,8 @@ def test_predict_a_file(command: Command, tmp_path: Path) -> None:
     assert all(span["text"] == row["text"][span["start"] : span["end"]] for row in rows for span in row["spans"])
     assert {span["type"] for row in rows for span in row["spans"]} <= {"aspect", "opinion"}
     assert "blank text, dropped (1 times)" in err
-    assert "1 of 3 texts are longer than the " in err
+    assert f"1 of 3 texts are longer than the {domadapt.load(run_folder).session.max_pieces} pieces" in err
+    assert [row.get("truncated", False) for row in rows] == [False, False, True]
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.jsonl"]
     command("predict", f"model={run_folder}", "input=my.txt", "output=out.csv", "device=cpu")
     none = [{"type": "", "text": ""}]
@@ -248,21 +244,6 @@ def test_the_cache_is_shown_and_cleared(command: Command, tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "c").iterdir()] == ["mine.txt"]
     _, err = command("cache", here, "clear=parse", code=2)
     assert "clear=['parse']: expected all, or some of parses, masked-lm" in err
-
-
-def test_conllu_is_read_back(tmp_path: Path) -> None:
-    texts = [
-        UnlabelledText("a", "", "  Don't\u00a0 stop \n\n now. It's  fun \u2028 ok"),
-        UnlabelledText("b", "", "Fast."),
-    ]
-    written = list(SpacyParser().parse(texts))
-    (tmp_path / "a.conllu").write_text("".join(map(conllu, texts, written)), encoding="utf-8")
-    for text, old, new in zip(texts, written, ConlluParser(tmp_path / "a.conllu").parse(texts), strict=True):
-        visible = [i for i, (start, end) in enumerate(old.words) if text.text[start:end].strip()]
-        assert new.words.tolist() == old.words[visible].tolist()
-        # What hung on a whitespace word that was a root is a root now.
-        pairs = zip(new.relations, (old.relations[i].lower() for i in visible), strict=True)
-        assert all(found in (given, "root") for found, given in pairs)
 
 
 PLAIN = ["it's", "a, b", "a=b", "back\\slash", "end\\", "\\'", "[", "5", "ü 😀", "$5 {x}", "'quoted'", '"quoted"']
@@ -389,14 +370,6 @@ def test_a_platform_that_nobody_has_tested_is_told(command: Command, monkeypatch
     monkeypatch.setattr("platform.machine", lambda: "arm64")
     out, err = command("--version")
     assert err == "warning: tested on Linux x86-64 alone; this is Linux arm64\n" and out.strip()
-
-
-def test_a_text_that_was_cut_says_so(command: Command) -> None:
-    long = " ".join(["The lens is great."] * 200)
-    out, err = command("predict", f"model={finished('classification')}", f"text={long}")
-    assert json.loads(out)["truncated"] is True and "longer than" in err
-    out, _ = command("predict", f"model={finished('classification')}", "text=The lens is great.")
-    assert "truncated" not in json.loads(out)
 
 
 def test_a_threshold_leaves_out_what_is_unsure_and_tells_what_that_costs(command: Command) -> None:

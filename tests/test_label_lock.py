@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 import domadapt
 from domadapt.config.compose import make
-from domadapt.data.domains import SealedLabels, SealedTest, TargetUnlabelled, UnlabelledText
+from domadapt.data.domains import SealedTest, TargetUnlabelled, UnlabelledText
 from domadapt.data.records import Record
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.reporting.frames import rows as rows_of
@@ -27,7 +27,6 @@ from tests.support import (
     joint_corpus,
     read_jsonl,
     records,
-    trained,
     write_jsonl,
 )
 from tests.trouble import weights
@@ -97,6 +96,7 @@ PROBLEMS: dict[str, Problem] = {
     "spans": small("task=extraction", *EVERY),
     "classes": small("task=classification", *EVERY),
     "few target labels": small("target_labels=all"),
+    "rules": small("floor=path_rules"),
     "several sources": of_several_sources,
     "joint_absa": of_research(
         "rest_to_device", joint_corpus, "joint_absa/device.*", "task=extraction", "task.types=[POS,NEG,NEU]"
@@ -113,11 +113,14 @@ def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Pat
         folder = tmp_path / str(scrambled)
         given = PROBLEMS[name](folder, scrambled)
         metrics.append(domadapt.train([*given, f"paths.run={folder}/run", f"paths.cache={folder}/cache"]))
-        found.append(weights(folder / "run"))
+        rows = read_jsonl(folder / "run" / "predictions.jsonl")
+        found.append(([row["predicted"] for row in rows], weights(folder / "run") if name != "rules" else {}))
     one, other = metrics
     assert found[0] == found[1]
-    assert (one["curve"], one["expected"]) == (other["curve"], other["expected"])
-    assert one["selection"]["epoch"] == other["selection"]["epoch"]
+    for blind in ("curve", "expected", "stages", "source_dev"):
+        assert one.get(blind) == other.get(blind)  # rules expect no score
+    if name != "rules":  # which choose no epoch
+        assert one["selection"]["epoch"] == other["selection"]["epoch"]
     assert one["target_test"] != other["target_test"] or name in ("joint_absa", "amazon_reviews")
     if name in ("spans", "classes"):  # with trainer.regret=true, which asks them all
         assert blind_choices(one) == blind_choices(other)
@@ -129,16 +132,6 @@ def test_target_text_has_no_field_for_labels() -> None:
     assert set(TargetUnlabelled.__slots__) == {"domain", "texts"}
     with pytest.raises((AttributeError, TypeError)):
         UnlabelledText("1", "laptop", "Fast.").label = "positive"  # type: ignore[attr-defined]
-
-
-def test_the_test_is_read_when_opened_and_once() -> None:
-    opened = []
-    test = SealedTest("laptop", lambda: opened.append(1) or ())  # type: ignore[func-returns-value]
-    assert opened == []
-    test.open()
-    with pytest.raises(SealedLabels):
-        test.open()
-    assert opened == [1]
 
 
 BAD_LINES = {
@@ -195,29 +188,13 @@ def reachable(thing: object, seen: dict[int, object]) -> dict[int, object]:
     return seen
 
 
-@pytest.mark.parametrize("name", [name for name in PROBLEMS if name != "few target labels"])
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if name not in ("few target labels", "rules")])
 def test_nothing_that_training_works_with_leads_to_target_labels(tmp_path: Path, name: str) -> None:
     session, _ = build(domadapt.compose("train", [*PROBLEMS[name](tmp_path, False), "adaptation=masked_lm"]))
     found = reachable(session, {}).values()
     assert any(isinstance(thing, TargetUnlabelled) for thing in found)
     assert not [thing for thing in found if isinstance(thing, SealedTest) or isfunction(thing)]
     assert {thing.domain for thing in found if isinstance(thing, Record)} == {*session.domains.source.split("+")}
-
-
-def test_the_reviews_ceiling_cannot_reach_its_test(tmp_path: Path) -> None:
-    given = [*PROBLEMS["amazon_reviews"](tmp_path, False), "train_on=target"]
-    session, sealed = build(domadapt.compose("train", given))
-    learnt = {thing.id for thing in reachable(session, {}).values() if isinstance(thing, Record)}
-    tested = {record.id for record in sealed.open()}
-    assert (len(learnt), len(tested)) == (16, 4)
-    assert not learnt & tested
-
-
-def test_the_ceiling_is_marked(tmp_path: Path) -> None:
-    metrics = trained(tmp_path, "run", "train_on=target")
-    assert (metrics["role"], metrics["method"]) == ("in_domain", "in_domain")
-    ids = [row["id"] for row in read_jsonl(tmp_path / "run" / "predictions.jsonl")]
-    assert ids == [f"laptop-{i}" for i in range(12)]
 
 
 def floor_run(folder: Path, *overrides: str) -> dict[str, object]:
@@ -241,19 +218,6 @@ def test_on_shipped_data_a_floor_finds_some_of_both_and_stands_below_the_bars(tm
     (pair,) = grouped([other, metrics])
     assert [row.method.name for row in rows_of(pair)] == ["path_rules", "rnn_from_scratch"]
     assert all(row.closed.value is None and not row.closed.reason for row in rows_of(pair))
-
-
-def test_target_labels_change_scores_and_nothing_else(tmp_path: Path) -> None:
-    found = []
-    for name in ("true", "scrambled"):
-        overrides = corpora(tmp_path / name)
-        if name == "scrambled":
-            scramble(tmp_path / name, "extraction")
-        metrics = floor_run(tmp_path / name, *overrides)
-        rows = read_jsonl(tmp_path / name / "path_rules" / "predictions.jsonl")
-        found.append((metrics["source_dev"], metrics["stages"], [row["predicted"] for row in rows]))
-        assert any(span["type"] == "aspect" for *_, rows in found for row in rows for span in row["spans"])
-    assert found[0] == found[1]
 
 
 def test_without_target_labels_the_target_is_labelled(tmp_path: Path) -> None:

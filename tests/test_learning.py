@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,21 +55,24 @@ def planted_tree(dice: random.Random, words: int) -> list[int]:
     return heads
 
 
+def planted_run(folder: Path, name: str, *more: str) -> dict[str, Any]:
+    """Metrics of a run on source.jsonl, target.jsonl and test.jsonl of a folder."""
+    files = (("source.path", "source"), ("target.path", "target"), ("target.test_path", "test"))
+    given = ["data=my_files", *(f"data.{part}={folder}/{file}.jsonl" for part, file in files), "backbone=tiny_random"]
+    given += ["trainer.min_steps=0", "trainer.learning_rate=3e-3", "trainer.precision=32"]
+    own = [f"paths.cache={folder}/cache", f"paths.run={folder}/{name}"]
+    metrics: dict[str, Any] = domadapt.train([*given, *own, *more])
+    return metrics
+
+
 def test_a_structure_that_only_the_tree_tells_is_learnt_from_the_tree_alone(tmp_path: Path) -> None:
     parts = {"source": 600, "target": 60, "test": 100}
     blocks = [b for seed, (name, n) in enumerate(parts.items()) for b in planted_structure(tmp_path, name, n, seed)]
     (tmp_path / "parses.conllu").write_text("".join(blocks), encoding="utf-8")
-    common = [
-        "data=my_files",
-        *(f"data.source.{k}={tmp_path}/{v}.jsonl" for k, v in (("path", "source"), ("test_path", "target"))),
-        *(f"data.target.{k}={tmp_path}/{v}.jsonl" for k, v in (("path", "target"), ("test_path", "test"))),
-        *("backbone=tiny_random", "parser=conllu", f"parser.path={tmp_path}/parses.conllu"),
-        *("trainer.epochs=20", "trainer.min_steps=0", "trainer.learning_rate=3e-3", "trainer.precision=32"),
-    ]
-    common.append(f"paths.cache={tmp_path}/cache")
+    common = ["parser=conllu", f"parser.path={tmp_path}/parses.conllu", "trainer.epochs=20"]
     syntax = ["injection=lisa", "injection.lisa.layer=0", "injection.lisa.at_prediction=parser"]
-    found = domadapt.train([*common, *syntax, f"paths.run={tmp_path}/lisa"])["target_test"]["aspect_f1"]
-    off = domadapt.train([*common, f"paths.run={tmp_path}/off"])["target_test"]["aspect_f1"]
+    found = planted_run(tmp_path, "lisa", *common, *syntax)["target_test"]["aspect_f1"]
+    off = planted_run(tmp_path, "off", *common)["target_test"]["aspect_f1"]
     assert off < 0.5 < 0.8 < found, (off, found)
 
 
@@ -96,14 +100,9 @@ def test_a_shift_of_words_is_closed_by_substitution_and_not_without(tmp_path: Pa
     parts = [("source", SOURCE_NOUNS, 300), ("target", TARGET_NOUNS, 200), ("test", TARGET_NOUNS, 100)]
     for seed, (name, nouns, count) in enumerate(parts):
         planted_shift(tmp_path, name, nouns, count, seed)
-    common = [
-        *("data=my_files", f"data.source.path={tmp_path}/source.jsonl", f"data.target.path={tmp_path}/target.jsonl"),
-        *(f"data.target.test_path={tmp_path}/test.jsonl", "backbone=tiny_random", f"paths.cache={tmp_path}/cache"),
-        *("trainer.epochs=12", "trainer.min_steps=0", "trainer.learning_rate=3e-3", "trainer.precision=32"),
-    ]
     on = ["adaptation=term_substitution", "selection=last"]  # source dev is perfect before the first text is rewritten
-    found = domadapt.train([*common, *on, f"paths.run={tmp_path}/on"])
-    off = domadapt.train([*common, f"paths.run={tmp_path}/off"])
+    found = planted_run(tmp_path, "on", "trainer.epochs=12", *on)
+    off = planted_run(tmp_path, "off", "trainer.epochs=12")
     assert off["source_dev"]["aspect_f1"] > 0.9
     scores = off["target_test"]["aspect_f1"], found["target_test"]["aspect_f1"]
     assert scores[0] < 0.5 < 0.8 < scores[1], scores

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import domadapt
-from domadapt.cli import verbs as cli
 from domadapt.config.compose import compose
 from domadapt.config.overrides import adapting
 from domadapt.data.records import DataError, Record
@@ -23,7 +22,7 @@ from domadapt.runs.target_card import TargetCard, read_card
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
-from domadapt.training.card import score_warnings, typical_words
+from domadapt.training.card import score_warnings
 from domadapt.training.options import MIN_STEPS, read_options
 from tests.support import Command, read_jsonl, records, write_csv, write_jsonl, write_texts
 
@@ -112,15 +111,6 @@ def test_the_report_shows_the_card_in_place_of_a_score(run: Run) -> None:
         assert "Findings, worst first" in text  # of the audit that the run has left
 
 
-def test_the_command_line_ends_with_the_card(run: Run, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, metrics = run
-    cfg = compose("train", ["data=hotel_laptop", f"paths.run={folder}/run"])
-    monkeypatch.setattr("domadapt.runs.status.finished", lambda *_: metrics)
-    monkeypatch.setattr("domadapt.benchmarking.launching.searching", lambda: False)  # Hydra is not there to be asked
-    cli.train(cfg, [])
-    assert "3 predictions, drawn at random:" in capsys.readouterr().out
-
-
 def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, domain, count, first in (("a", "camera", 24, 0), ("few", "laptop", 3, 30)):
         write_csv(tmp_path / f"{name}.csv", records(domain, count, first))
@@ -155,13 +145,6 @@ def test_an_unannotated_source_is_refused_with_the_way_out(tmp_path: Path) -> No
         domadapt.train([f"paths.cache={tmp_path}"], source=tmp_path / "a.csv", target=["A text."], seed=3)
     with pytest.raises(DataError, match=r"^source=list:2: label is 5.5; expected a string"):  # no file of the cache
         domadapt.train([f"paths.cache={tmp_path}"], source=[("Sharp.", "x"), ("Dull.", 5.5)], target=["A fan."])
-
-
-def test_words_that_set_a_label_apart_are_no_words_of_all() -> None:
-    texts = [("the fan is loud", "bad"), ("the screen is loud", "bad"), ("the screen is fine", "good")] * 20
-    words = typical_words(texts)
-    assert [word for word, _ in words["bad"]][:2] == ["loud", "fan"]
-    assert "the" not in dict(words["bad"])
 
 
 def test_a_card_keeps_strangers_text_harmless() -> None:

@@ -1,7 +1,6 @@
 """What a run promises besides its numbers: the same again, kept models, keys that change with what could matter."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,16 +25,14 @@ def test_a_finished_run_is_not_repeated_and_not_overwritten(tmp_path: Path) -> N
 
 
 def test_post_training_from_the_cache_changes_no_number(tmp_path: Path) -> None:
-    """Cold with LISA, warm with LISA, and warm from a run without it: one result."""
+    """Cold with LISA, and warm from a run without it: one result."""
     methods = ["adaptation=masked_lm", "injection=lisa", "injection.lisa.layer=1"]
     cold = trained(tmp_path, "cold", *methods)
-    warm = trained(tmp_path, "warm", *methods)
     for cached in (tmp_path / "cache").glob("masked-lm-*"):
         cached.unlink()
     trained(tmp_path, "plain", "adaptation=masked_lm")
     from_plain = trained(tmp_path, "from_plain", *methods)
-    for other in (warm, from_plain):
-        assert all(other[name] == cold[name] for name in ("curve", "stages", "target_test"))
+    assert all(from_plain[name] == cold[name] for name in ("curve", "stages", "target_test"))
 
 
 def test_the_test_may_be_the_unlabelled_text(tmp_path: Path) -> None:
@@ -54,20 +51,13 @@ def test_a_method_that_begins_after_the_last_epoch_says_so(tmp_path: Path, caplo
     assert "it begins after" not in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("task", "change", "told"),
-    [
-        ("classification", lambda row: row.pop("label"), "record without a label, left out"),
-        ("extraction", lambda row: row["spans"][0].update(end=row["spans"][0]["end"] - 1), "span off word boundaries"),
-    ],
-)
-def test_what_is_wrong_with_a_record_is_counted(tmp_path: Path, task: str, change: Any, told: str) -> None:
+def test_records_without_a_label_are_counted(tmp_path: Path) -> None:
     overrides, rows = corpora(tmp_path), records("camera", 24)
     for row in rows[::4]:
-        change(row)
+        row.pop("label")
     write_jsonl(tmp_path / "source.jsonl", rows)
-    warnings = domadapt.train([*overrides, f"task={task}", f"paths.run={tmp_path}/run"])["counts"]["warnings"]
-    assert [count for message, count in warnings.items() if message.startswith(told)] == [6]
+    warnings = domadapt.train([*overrides, "task=classification", f"paths.run={tmp_path}/run"])["counts"]["warnings"]
+    assert [n for message, n in warnings.items() if message.startswith("record without a label, left out")] == [6]
 
 
 def test_a_key_follows_content_wherever_it_lies(tmp_path: Path) -> None:
@@ -105,7 +95,6 @@ FLOOR, TWO = "floor=path_rules", "trainer.devices=2 trainer.device=cpu"
         ("train_on=both", "train_on='both': expected source, or target"),
         ("task=extraction task.types=aspect", "task.types='aspect': expected a list"),
         ("data.dev_share=2", "dev_share=2 of 24 records"),
-        ("backbone.trainable=some", "backbone.trainable='some'"),
         ("injection=gnn injection.gnn.width=10", "gnn.width=10: expected a whole multiple of 4"),
         ("injection=gnn injection.gnn.temperature=0", "gnn.temperature=0"),
         ("injection=lisa injection.lisa.layer=a", "lisa.layer='a': expected a whole number from 0"),

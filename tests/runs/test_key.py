@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from hydra.utils import get_object
 
 import domadapt
 from domadapt.config.compose import compose
@@ -193,11 +192,6 @@ def test_corpora_in_a_folder_of_ones_own_count_as_the_shipped_ones(shipped: Path
     assert cell_key(config) == before
     append(shipped / "camera/train.jsonl", "{}\n")
     assert cell_key(config) != before
-
-
-def test_names_in_the_key_are_names_of_objects() -> None:
-    for name in (key.CORPORA, key.SPACY, key.READS_NO_WORDS):
-        assert callable(get_object(name))
 
 
 def test_another_process_has_the_same_key() -> None:
