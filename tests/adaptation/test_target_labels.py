@@ -62,9 +62,7 @@ def test_labels_that_collapse_are_not_learnt(logits: list[float], rate: str, cap
 
 
 @pytest.mark.parametrize(("of", "refused"), [(10, 1), (50, 0)])
-def test_a_class_that_is_lost_is_noticed_and_a_rare_one_is_not(
-    tmp_path: Path, of: int, refused: int, caplog: Any
-) -> None:
+def test_a_lost_class_is_noticed_and_a_rare_one_is_not(tmp_path: Path, of: int, refused: int, caplog: Any) -> None:
     """One source text of so many is negative, and every text of the target is labelled positive."""
     session = built(tmp_path, "task=classification", "adaptation=self_training", "trainer.epochs=3")
     method = session.methods["self_training"]

@@ -317,9 +317,7 @@ def test_spans_give_the_stored_score_of_either_average(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("headline", "shape"), [("macro_f1", (9, 3, 3)), ("accuracy", (9, 1, 3))])
-def test_classes_give_the_stored_score_and_are_compared_by_items(
-    tmp_path: Path, headline: str, shape: tuple[int, ...]
-) -> None:
+def test_class_scores_are_read_and_compared_by_items(tmp_path: Path, headline: str, shape: tuple[int, ...]) -> None:
     """Each run predicts another class that no gold label has; their counts have one shape all the same."""
     gold = list("aabbbcaab")
     runs = []
