@@ -103,7 +103,11 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["parse", "input=blank.txt"], "blank.txt: file is 'blank'; expected records"),
         (["predict", "model=nowhere", "input=blank.txt"], "nowhere: not a model folder"),
         (["train", "data=my_files", "source.path=${oc.env:HOME}", "target.path=a"], "a path is taken as it is"),
-        (["predict", "model=nowhere"], "give either input=FILE or text="),
+        (
+            ["predict", "model=nowhere"],
+            'or one text, text="One text."; got neither',
+        ),
+        (["predict", "model=blank.txt", "text=a"], "blank.txt: not a model folder (it is a file)"),
         (["train", ""], "one argument is empty"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),
         (["benchmark", "benchmark.seeds=[]"], "benchmark.seeds=[]: expected a list"),
@@ -122,7 +126,8 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["train", "--cfg", "jobs"], "--cfg jobs: expected one of job, hydra, all"),
         (["train", "hello"], "'hello': expected settings as NAME=VALUE, such as seed=1"),
         (["predict", "It's sharp, (very)."], 'a text to label is written text="It\'s sharp, (very)."'),
-        (["parse", "my.txt"], "a file is written input=my.txt"),
+        (["parse", "my.txt"], "a file of texts is written input=my.txt"),
+        (["score", "."], "'.': a model is written model=."),
         (["predict", "model=nowhere", "text=Hello", "output=a.xlsx"], "predict does not write .xlsx; expected .jsonl"),
         (["parse", "input=a.txt", "output=a.csv"], "parse does not write .csv; expected .conllu"),
         (["report", "runs=null"], "runs=null: expected a folder of runs, or some: runs=runs/mine"),
@@ -382,7 +387,7 @@ def test_a_threshold_leaves_out_what_is_unsure_and_tells_what_that_costs(command
     out, _ = command("predict", f"model={model}", "text=The lens is great.", f"threshold={min(1, sure + 1e-3)}")
     assert json.loads(out)["label"] is None
     for wrong, told in (
-        ("threshold={nice: 0.5}", "threshold.nice: expected one of"),
+        ("threshold={nice: 0.5}", "threshold.nice: the model has no such label or type; expected one of"),
         ("threshold=60", "threshold=60: expected a number from 0 to 1"),
         ("trust_code=no", "trust_code=no: expected true or false"),  # a word to Hydra, and words are true to Python
     ):

@@ -18,6 +18,8 @@ from domadapt.data.records import Record
 from domadapt.inference.export import export
 from domadapt.inference.onnx_model import OnnxModel
 from domadapt.models.pretrained import load_tokenizer
+from domadapt.reporting.target_card import as_lines
+from domadapt.runs.target_card import read_card
 from domadapt.serving.serve import Answers, make_app
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
@@ -125,6 +127,9 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
     with pytest.raises(ValueError, match="is a single text"):
         model.predict(["It rains."])
     write_jsonl(tmp_path / "labelled.jsonl", rows())
+    card = read_card(run)
+    assert card is not None
+    assert 'text="Type a sentence here." text_pair="And the other here."' in as_lines(card)
     assert f"{len(PAIRS)} labelled texts" in command("score", f"model={run}", "input=labelled.jsonl")[0]
 
     pytest.importorskip("httpx")

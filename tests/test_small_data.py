@@ -319,13 +319,19 @@ def test_all_right_in_few_texts_is_no_certainty(folder: Path, command: Command) 
     labelled, run = folder / "all_right", folder / "new_adapted"
     model = domadapt.load(run)
     texts = [row["text"] for row in records("camera", 30)]
-    rows = [{"id": str(i), "text": text} for i, text in enumerate(texts)]
+    rows: list[dict[str, Any]] = [{"id": str(i), "text": text} for i, text in enumerate(texts)]
     for row, found in zip(rows, model.predict(texts), strict=True):
         spans = [{"start": s.start, "end": s.end, "type": s.type} for s in found.spans]
-        row |= {"label": found.label} if found.label else {"spans": spans}  # type: ignore[dict-item]
+        row |= {"label": found.label} if found.label else {"spans": spans}
     write_jsonl(labelled.with_suffix(".jsonl"), rows)
     out, _ = command("score", f"model={run}", f"input={labelled}.jsonl")
     assert "(88.4 to 100.0)" in out and "(100.0 to 100.0)" not in out
+    for row in rows:  # and 0 of 30 may be 12
+        wrong = {"label": "positive" if row.get("label") == "negative" else "negative"}
+        row |= wrong if "label" in row else {"spans": [{"start": 0, "end": len(row["text"]), "type": "aspect"}]}
+    write_jsonl(labelled.with_suffix(".jsonl"), rows)
+    out, _ = command("score", f"model={run}", f"input={labelled}.jsonl")
+    assert " 0.0  (0.0 to 11.6)" in out and "(0.0 to 100.0)" not in out, out
 
 
 def test_what_will_be_refused_is_refused_before_anything_is_trained(folder: Path, command: Command) -> None:

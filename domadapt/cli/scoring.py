@@ -73,7 +73,7 @@ def _table(task: "Task", records: Sequence[Record], predictions: Sequence["Predi
     def line(name: str, kinds: list[str], average: str, more: str) -> str:
         items = counted(rows, kinds, average)
         ends = interval(mean_of([items.score], resampled_scores([items])))
-        low, high = max(0.0, ends.low or 0.0), min(1.0, ends.high or 1.0)
+        low, high = max(0.0, ends.low or 0.0), min(1.0, 1.0 if ends.high is None else ends.high)
         concerned = int(items.counts.any(axis=(1, 2)).sum())  # texts that have, or are given, one of these kinds
         if low == high and concerned:  # drawn again, all are right again: what so few allow (Clopper & Pearson 1934)
             chance = 0.025 ** (1 / concerned)
@@ -119,7 +119,8 @@ def compare(cfg: DictConfig) -> str:
         kinds.append(model.session.task.kind)
         predicted.append([labels_of(one, kinds[-1]) for one in model.predict_texts(texts)])
     if kinds[0] != kinds[1]:
-        raise ValueError(f"{folders[0]} and {folders[1]}: one labels whole texts, the other finds spans")
+        does = [f"{f} {'labels whole texts' if k == 'sequence' else 'finds spans'}" for f, k in zip(folders, kinds)]
+        raise ValueError(f"{' and '.join(does)}; expected two models of one task, such as RUN/source_only and RUN")
     both = [(text, a, b) for text, a, b in zip(texts, *predicted, strict=True) if a != b]
     rows: list[dict[str, Any]] = [{"id": text.id, "text": text.text, "a": a, "b": b} for text, a, b in both]
     if cfg.output is not None:

@@ -70,7 +70,8 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
 def predict(cfg: DictConfig) -> None:
     """Label a file, or one text, and write a JSON object a line, or a table."""
     if (cfg.input is None) == (cfg.text is None):
-        raise ValueError('give either input=FILE or text="One text."; got neither or both')
+        given = "neither" if cfg.text is None else "both"
+        raise ValueError(f'expected a file of texts, input=FILE, or one text, text="One text."; got {given}')
     if not isinstance(cfg.batch_size, int) or cfg.batch_size < 1:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")

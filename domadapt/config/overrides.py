@@ -240,7 +240,8 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
             raise ValueError(f"{word}: settings are written without dashes: {name}={value or 'VALUE'}{hint}")
         fix = f"expected settings as NAME=VALUE, such as seed=1; domadapt {verb} --help lists them"
         if verb == "predict" and not os.path.exists(word):  # noqa: PTH110 - of any length
-            fix = f'a text to label is written text="{word}", a file input=FILE'
+            fix = f'a text to label is written text="{word}", a file of texts input=FILE'
         elif verb in ("predict", "parse", "score", "compare", "sample"):
-            fix = f"a file is written input={word}"
+            model = verb != "parse" and os.path.isdir(word)  # noqa: PTH112 - of any length
+            fix = f"a model is written model={word}" if model else f"a file of texts is written input={word}"
         raise ValueError(f"{word!r}: {fix}")

@@ -25,7 +25,7 @@ Columns = Mapping[str, tuple[str, ...]]
 OURS: Final = ("id", "text", "text_pair", "label")
 NAMED: Final = {  # how a user names a column
     "text": "name another with source.text= or target.text=, and to predict, score, compare or parse with column=",
-    "text_pair": "name another with source.text_pair= or target.text_pair=, and to predict or score with column_pair=",
+    "text_pair": "name another with source.text_pair= or target.text_pair=, to predict, score with column=[ONE,OTHER]",
     "label": "name another with source.label= or target.label=, and to score with label=",
     "id": "name another with source.id= or target.id=",
 }
@@ -315,7 +315,7 @@ def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dic
         elif name == "text" or len(wanted) == 1:  # else it is called so elsewhere, and not asked for here
             close = get_close_matches(wanted[0], fields, n=1)
             fix = f"did you mean {close[0]!r}?" if close else NAMED[name]
-            raise DataError(where, "columns", ", ".join(map(str, fields)), f"a column {wanted[0]!r}", fix)
+            raise DataError(where, "list of columns", ", ".join(map(str, fields)), f"a column {wanted[0]!r}", fix)
     ours = dict.fromkeys((*OURS, "tokens", "tags", *SPANS, "domain"))
     others = [name for name in ours if name in fields and name not in taken and name not in taken.values()]
     return {name: fields[name] for name in others} | {name: fields[column] for name, column in taken.items()}

@@ -44,7 +44,8 @@ def least(threshold: Any, names: Sequence[str]) -> dict[str, float]:
     given = {str(name): value for name, value in each.items()}
     for name, value in given.items():
         if name not in names:
-            raise ValueError(f"threshold.{name}: expected one of {', '.join(names)}")
+            known = ", ".join(map(repr, names))
+            raise ValueError(f"threshold.{name}: the model has no such label or type; expected one of {known}")
         if type(value) not in (int, float) or not 0 <= value <= 1:
             example = f"threshold={{{names[0]}: 0.6}}"
             raise ValueError(f"threshold={value!r}: expected a number from 0 to 1, or one for each name: '{example}'")

@@ -198,11 +198,14 @@ def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     if card.to_label:
         file = shlex.quote(f"{card.folder}/{card.to_label}")
         yield "a score", f"label some texts of {file}, then domadapt score model={run} input={file}"
-    yield "use it", f'domadapt predict model={shlex.quote(card.model)} text="Type a sentence here."'
-    yield "in Python", f'domadapt.load("{card.model}").predict(["Type a sentence here."])'
+    other, texts = "", '"Type a sentence here."'
+    if card.pairs:
+        other, texts = ' text_pair="And the other here."', f'({texts}, "And the other here.")'
+    yield "use it", f'domadapt predict model={shlex.quote(card.model)} text="Type a sentence here."{other}'
+    yield "in Python", f'domadapt.load("{card.model}").predict([{texts}])'
     yield "predictions", f"{card.folder}/predictions.jsonl"
     yield "report", f"domadapt report {run}"
-    if card.changes or card.relabelled is not None:
+    if _before(card) is not None:
         yield "source-only", f"{card.folder}/source_only/model"
 
 

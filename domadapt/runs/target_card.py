@@ -76,6 +76,7 @@ class TargetCard:
     expected: Expected | None = None  #: headline score on the target; None where nothing estimates it
     changes: tuple[ChangedWords, ...] = ()  #: against the source-only model; the largest first
     relabelled: int | None = None  #: texts with another label than by the source-only model
+    pairs: bool = False  #: whether a text is two, as its predictions want it
     to_label: str = ""  #: file beside the card, for ``domadapt score``; empty where there is none
     folder: str = ""  #: the run's, where the card lies
 

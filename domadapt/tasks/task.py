@@ -129,8 +129,10 @@ did you mean 'positive'?
 def check_annotated(record: Record, field: str, value: object, task: str) -> None:
     """Refuse a record that nobody annotated."""
     if value is None:
-        expected = f"something on each record, for task={task}"
-        raise DataError(_place(record), field, MISSING, expected, "annotate it, or drop the record")
+        expected, other = f"it on each record, for task={task}", "spans" if record.spans is not None else "a label"
+        has_other = record.spans is not None or record.label is not None
+        fix = f"this record has {other} and is for another task" if has_other else "annotate it, or drop the record"
+        raise DataError(_place(record), field, MISSING, expected, fix)
 
 
 def _place(record: Record) -> Location:

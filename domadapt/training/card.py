@@ -117,6 +117,7 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
         expected=metrics.expected,
         changes=tuple(_changes(before, now)) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
+        pairs=bool(getattr(session.task, "pairs", False)),
     )
 
 
@@ -271,7 +272,7 @@ def _warnings(
         yield CardWarning(cut_off, _again(metrics, "max_pieces", more) if more > session.max_pieces else "")
     for finding in audit.findings if audit else ():
         if finding.severity != "note" and finding.kind.endswith(UNLIKE):
-            sides, kept = metrics.config["data"], ("path", "format", "text", "label", "id")
+            sides, kept = metrics.config["data"], ("path", "format", "text", "text_pair", "label", "id")
             given = [(f"{s}.{k}", sides.get(s, {}).get(k)) for s in ("source", "target") for k in kept]
             files = [f"{name}={value}" for name, value in given if value is not None]
             whole = shlex.join(["domadapt", "audit", "data=my_files", *files]) if files else ""

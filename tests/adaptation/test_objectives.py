@@ -280,6 +280,9 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> No
     path.write_text('{"text": "None of theirs.", "spans": []}\n')
     with pytest.raises(ValueError, match="none of its 1 labelled texts is among"):
         domadapt.train([*overrides, *given], seed=2)
+    path.write_text('{"text": "None of theirs."}\n')
+    with pytest.raises(ValueError, match="none of its 1 records has a label or spans; label some"):
+        domadapt.train([*overrides, *given], seed=2)
     with pytest.raises(ValueError, match=r"external_labels.path=None: expected a file"):
         domadapt.train([*overrides, given[0]], seed=2)
 

@@ -317,7 +317,7 @@ def test_fdu_text_is_detokenised_and_gives_away_neither_tokens_nor_case(tmp_path
     assert any(t.text != t.text.lower() for t in cased.unlabelled.texts)
     path = fdu_corpus(tmp_path) / "amazon_reviews_fdu" / "software.train.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace("text_detok", "title", 1), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"software\.train\.jsonl:1: columns is .*expected a column 'text_detok'"):
+    with pytest.raises(ValueError, match=r"train\.jsonl:1: list of columns is .*expected a column 'text_detok'"):
         amazon_reviews_fdu(str(tmp_path), "software_to_camera_photo", dev_share=0.2, lowercase=True)
 
 

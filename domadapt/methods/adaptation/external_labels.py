@@ -146,6 +146,9 @@ def labelled(path: str, domain: str, texts: Container[str]) -> tuple[list[Record
     corpus = read(path, domain=domain)
     annotated = [r for r in corpus.records if r.spans is not None or r.label is not None]
     known = [record for record in annotated if record.text.strip() in texts]
+    if not annotated:
+        fix = "label some, and write spans as JSON Lines, since tables hold none"
+        raise ValueError(f"{path}: none of its {len(corpus.records)} records has a label or spans; {fix}")
     if not known:
         raise ValueError(
             f"{path}: none of its {len(annotated)} labelled texts is among the texts of the target that are read; "

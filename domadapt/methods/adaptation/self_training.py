@@ -92,8 +92,8 @@ class SelfTraining(Method):
             return f"{words}, {100 * expected:.1f} % of the source's are"
         labels = self.session.task.labels
         common = wanted >= min(RARE, 0.5 / len(labels))
-        lost = ", ".join(labels[i] for i in (common & (shares < wanted / FACTOR)).nonzero().flatten().tolist())
-        return lost and f"hardly any of the target's texts are labelled {lost}, of the source's many are"
+        lost = ", ".join(repr(labels[i]) for i in (common & (shares < wanted / FACTOR)).nonzero().flatten().tolist())
+        return lost and f"hardly any of the target's texts are labelled {lost}, and many of the source's are"
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """``labels``: (rows, classes) log-probabilities of words with a piece, or of texts; zeros for unlabelled."""
