@@ -16,6 +16,7 @@ from transformers.tokenization_utils_base import PreTrainedTokenizerBase
 from domadapt.models.attention import ATTENTION, why_unreachable
 from domadapt.models.multilingual import multilingual_folder
 from domadapt.utils.files import sha256
+from domadapt.utils.runtime import undisturbed
 
 AGAIN = "copy the folder again, download the backbone again, or train the model again"
 
@@ -85,7 +86,10 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
         "sequence": transformers.AutoModelForSequenceClassification,
     }[kind]
     names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
-    with quietly():  # the multilingual one may be written first
+    with (
+        quietly(),
+        undisturbed(),
+    ):  # the multilingual one is written first, once: that must not change the head's weights
         source = str(model_folder(name))
     refuse_pickles(source)
     try:
