@@ -89,7 +89,7 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
     with (
         quietly(),
         undisturbed(),
-    ):  # the multilingual one is written first, once: that must not change the head's weights
+    ):  # the multilingual one is written first, once
         source = str(model_folder(name))
     refuse_pickles(source)
     try:
