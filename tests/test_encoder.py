@@ -20,6 +20,7 @@ from domadapt.methods.injection.extra_head import ExtraHead
 from domadapt.methods.injection.lisa import Lisa
 from domadapt.methods.injection.tree_bias import TreeBias
 from domadapt.methods.method import Method
+from domadapt.models import pretrained
 from domadapt.models.attention import (
     ATTENTION,
     AttentionCall,
@@ -437,3 +438,9 @@ def test_a_state_that_is_put_back_reaches_the_rows_and_frozen_ones_stay_as_they_
     encoder.base.requires_grad_(False)
     with only_met_rows(encoder, {1, 5}):
         assert type(encoder.base.get_input_embeddings()) is nn.Embedding
+
+
+def test_a_backbone_that_is_written_first_leaves_the_head_as_it_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, found = tiny_encoder().state_dict(), pretrained.model_folder
+    monkeypatch.setattr(pretrained, "model_folder", lambda name: (torch.rand(1), found(name))[1])
+    assert all(torch.equal(value, before[name]) for name, value in tiny_encoder().state_dict().items())
