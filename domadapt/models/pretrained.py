@@ -137,7 +137,8 @@ def quietly() -> Iterator[None]:
 def model_folder(name: str) -> str | Path:
     """Where a backbone's files are: the installed MiniLM, the multilingual one (both checked), or the name itself."""
     if name == MULTILINGUAL:
-        return multilingual_folder()
+        with quietly(), undisturbed():  # it is written first, once
+            return multilingual_folder()
     if name not in (MINILM, TINY_RANDOM):
         return name
     try:
