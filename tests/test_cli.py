@@ -77,7 +77,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         out, _ = command(verb, "--help")
         assert out.startswith(f"domadapt {verb} ")
         if verb == "train":
-            assert "# Seed of everything random" in out and "  * minilm " in out
+            assert "# Random seed of weights" in out and "  * minilm " in out
     assert "# Weight of the head's cross entropy." in command("train", "injection=lisa", "--help")[0]
     assert command("trian", code=2) == ("", f"domadapt: no verb 'trian'; there are {', '.join(cli.VERBS)}\n")
 

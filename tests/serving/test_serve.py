@@ -71,7 +71,7 @@ def test_what_lies_below_a_threshold_is_left_out_and_named(client: Any, tiny_run
         (b'{"text": 5}', 400, "expected JSON"),
         (b'{"text": "a", "model": "/etc/passwd"}', 400, "expected JSON"),
         (b'{"text": "a", "threshold": true}', 400, "expected a number from 0 to 1"),
-        (b'{"text": "a", "threshold": {"nice": 0.5}}', 400, "threshold.nice: expected one of"),
+        (b'{"text": "a", "threshold": {"nice": 0.5}}', 400, "threshold.nice: the model has no such label"),
         (b'{"texts": []}', 400, f"0 texts: expected 1 to {TEXTS}"),
         (json.dumps({"texts": ["a"] * (TEXTS + 1)}).encode(), 400, f"{TEXTS + 1} texts"),
         (b'{"text": " "}', 400, "text 1 is blank"),
