@@ -368,9 +368,9 @@ def my_files(
 
     train, dev = part(source, "path"), part(source, "dev_path")
     if all(record.label is None and record.spans is None for record in train):
-        fix = "name the column that holds it, for example source.label=sentiment"
-        if any("'spans', ignored" in message for message in warnings):
-            fix = "a table can't hold the spans of its column 'spans': write them as JSON Lines"
+        fix = (
+            "name the column of labels, such as source.label=sentiment, or write spans as JSON Lines: tables hold none"
+        )
         raise ValueError(f"{_paths(source, 'path')[0]}: no record has a label or spans; expected either on each; {fix}")
     return Domains(
         name,

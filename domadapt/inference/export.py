@@ -202,30 +202,24 @@ def export(
     compared = of_its_run(folder) if texts is None else [*(texts[::HELD_OUT] if less else texts)][:COMPARED]
     measured: list[str] = []
 
-    def make_smaller(stock: Path) -> Any:
-        """Remove pieces, layers and heads; what is left is a network, which has no folder if heads are gone."""
-        if vocabulary == "corpus":
-            with quietly():
-                measured.extend(cut_folder(stock, texts or ()))
-        if not less:
-            with quietly():
-                return stock_model(stock) if onnx else None
-        learnt = [text for place, text in enumerate(texts or ()) if place % HELD_OUT]
-        network, said = smaller(stock, learnt, layers, prune_heads, distil_epochs)
-        measured.extend([*said, f"It is compared on {len(compared)} others:"])
-        if not onnx:
-            network.save_pretrained(stock)
-        return network
-
     def write(part: Path) -> None:
         stock = part / "stock" if onnx else part
         write_stock(folder / "encoder", stock, session.max_pieces)
         if session.task.kind == "sequence":
             calibrate(stock, session)
-        network = make_smaller(stock)
+        if vocabulary == "corpus":
+            with quietly():
+                measured.extend(cut_folder(stock, texts or ()))
+        network = None  # where it is the folder's; without some heads it has no folder
+        if less:
+            learnt = [text for place, text in enumerate(texts or ()) if place % HELD_OUT]
+            network, said = smaller(stock, learnt, layers, prune_heads, distil_epochs)
+            measured.extend([*said, f"It is compared on {len(compared)} others:"])
         if onnx:
             with quietly():
-                write_onnx(stock, network, session, part, format == "onnx-int8")
+                write_onnx(stock, network or stock_model(stock), session, part, format == "onnx-int8")
+        elif network is not None:
+            network.save_pretrained(stock)
         if less or vocabulary == "corpus" or onnx:
             measured.append(size(part / "model.onnx" if onnx else stock / "model.safetensors"))
         if compared:

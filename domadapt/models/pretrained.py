@@ -86,11 +86,7 @@ def load_model(name: str, kind: str, labels: list[str]) -> tuple[Any, LoadReport
         "sequence": transformers.AutoModelForSequenceClassification,
     }[kind]
     names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
-    with (
-        quietly(),
-        undisturbed(),
-    ):  # the multilingual one is written first, once
-        source = str(model_folder(name))
+    source = str(model_folder(name))
     refuse_pickles(source)
     try:
         config = AutoConfig.from_pretrained(source, num_labels=len(labels), trust_remote_code=False, **names)

@@ -127,12 +127,12 @@ did you mean 'positive'?
 
 
 def check_annotated(record: Record, field: str, value: object, task: str) -> None:
-    """Refuse a record that nobody annotated."""
+    """Refuse a record that nobody annotated, or for another task alone."""
     if value is None:
-        expected, other = f"it on each record, for task={task}", "spans" if record.spans is not None else "a label"
-        has_other = record.spans is not None or record.label is not None
-        fix = f"this record has {other} and is for another task" if has_other else "annotate it, or drop the record"
-        raise DataError(_place(record), field, MISSING, expected, fix)
+        fix = "annotate it, or drop the record"
+        if record.spans is not None or record.label is not None:
+            fix = f"this one has {'a label' if record.spans is None else 'spans'}, for another task"
+        raise DataError(_place(record), field, MISSING, f"a value on each record, for task={task}", fix)
 
 
 def _place(record: Record) -> Location:

@@ -117,7 +117,7 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
         expected=metrics.expected,
         changes=tuple(_changes(before, now)) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
-        pairs=bool(getattr(session.task, "pairs", False)),
+        pairs=session.task.pairs,
     )
 
 
