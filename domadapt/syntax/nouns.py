@@ -36,6 +36,8 @@ PENN: Final = {
     for tag in tags.split()
 }
 PLURALS: Final = frozenset({"NNS", "NNPS", f"NOUN{PLURAL}", f"PROPN{PLURAL}"})
+NOUN_FORMS: Final = ("singular", "plural")
+DEGREES: Final = {"JJR": "comparative", "JJS": "superlative"}  # universal tags don't tell them
 LONGEST: Final = 3  # words of a phrase
 
 
@@ -44,7 +46,7 @@ class NounPhrase(NamedTuple):
 
     first: int  #: word
     end: int  #: of its words, exclusive
-    plural: bool  #: whether its last word is one
+    form: str  #: of its last word, see :func:`form`
 
 
 def universal(tag: str) -> str:
@@ -54,6 +56,17 @@ def universal(tag: str) -> str:
     ('NOUN', 'NOUN', 'ADJ')
     """
     return PENN.get(tag) or tag.removesuffix(PLURAL)
+
+
+def form(tag: str) -> str:
+    """What a noun or an adjective shares with one that can stand in its place: number or degree.
+
+    >>> form("NNS"), form("NOUN"), form("JJS"), form("ADJ")
+    ('plural', 'singular', 'superlative', 'adjective')
+    """
+    if universal(tag) == "ADJ":
+        return DEGREES.get(tag, "adjective")
+    return "plural" if tag in PLURALS else "singular"
 
 
 def is_noun(parse: Parse, word: int, text: str) -> bool:
@@ -75,7 +88,7 @@ def noun_phrases(parse: Parse, text: str) -> Iterator[NounPhrase]:
         while word < count and is_noun(parse, word, text):
             word += 1
         if 0 < word - first <= LONGEST:
-            yield NounPhrase(first, word, parse.tags[word - 1] in PLURALS)
+            yield NounPhrase(first, word, form(parse.tags[word - 1]))
         word += word == first
 
 
