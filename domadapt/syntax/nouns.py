@@ -64,8 +64,11 @@ def form(tag: str) -> str:
     >>> form("NNS"), form("NOUN"), form("JJS"), form("ADJ")
     ('plural', 'singular', 'superlative', 'adjective')
     """
-    if universal(tag) == "ADJ":
-        return DEGREES.get(tag, "adjective")
+    return DEGREES.get(tag, "adjective") if universal(tag) == "ADJ" else noun_number(tag)
+
+
+def noun_number(tag: str) -> str:
+    """The number of a noun; what is no noun counts as singular."""
     return "plural" if tag in PLURALS else "singular"
 
 

@@ -37,7 +37,7 @@ from domadapt.data.records import Record
 from domadapt.data.texts import Edit, edited
 from domadapt.methods.method import Method, in_range, one_of
 from domadapt.methods.terms import term_kinds
-from domadapt.syntax.nouns import NOUN_FORMS, NounPhrase, form, is_noun, noun_phrases, universal
+from domadapt.syntax.nouns import NOUN_FORMS, NounPhrase, form, is_noun, noun_number, noun_phrases, universal
 from domadapt.syntax.parser import Parse, Text
 from domadapt.utils.pairs import parts
 
@@ -352,7 +352,7 @@ def places(
         return any(s is not but and s.start < end and start < s.end for s in spans)
 
     found = [
-        Place(s.start, s.end, form(parse.tags[ends[s.end]]), True)
+        Place(s.start, s.end, noun_number(parse.tags[ends[s.end]]), True)
         for s in spans
         if s.type in kinds and s.start in starts and s.end in ends and not overlapped(s.start, s.end, s)
     ]
