@@ -112,6 +112,7 @@ def test_every_setting_has_its_line() -> None:
         name = path.stem if path.parent == CONF else path.parent.name
         config = OmegaConf.load(path)
         lines = reference.settings(name)
+        assert "|  |" not in lines, f"{path}: a setting without a comment"
         whole = path.parent == CONF or "@package _global_" in path.read_text(encoding="utf-8")
         prefix = "" if whole or name in ("launcher", "sweeper") else f"{name}."
         for key in _leaves(config, prefix) if isinstance(config, DictConfig) else ():

@@ -23,6 +23,7 @@ from scipy.special import log_softmax, softmax
 from scipy.stats import norm
 
 from domadapt.inference.evaluate import calibration
+from domadapt.statistics.items import f1
 from domadapt.tasks.extraction import tag_names
 from domadapt.tasks.rows import Predicted, tagged
 from domadapt.tasks.task import Scores, Task
@@ -43,8 +44,9 @@ class Counts:
     there: Array
 
     def sums(self, weights: Array) -> Array:
-        """(..., 3) predicted, right and there over all texts, each as often as (..., texts) weights say."""
-        return np.stack([weights @ self.predicted, weights @ self.right, weights @ self.there], axis=-1)
+        """(..., 3) true positives, false ones and misses over all texts, each as often as (..., texts) weights say."""
+        each = self.right, self.predicted - self.right, self.there - self.right
+        return np.stack([weights @ one for one in each], axis=-1)
 
 
 def counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, Counts]:
@@ -102,24 +104,17 @@ def _exactly(sure: Array, begins: NDArray[np.bool_], span: tuple[int, int, int])
     return result if ends else result * (1 - float(sure[last + 1, inside]))
 
 
-def f1(sums: Array) -> Array:
-    """(...) F1 of (..., 3) predicted, right and there; 0 where there is nothing."""
-    both = sums[..., 0] + sums[..., 2]
-    return np.asarray(np.where(both > 0, 2 * sums[..., 1] / np.maximum(both, 1e-12), 0.0))
-
-
 def headline(sums: Array, name: str, average: str) -> Array:
-    """(...) the score of a task from (kinds, ..., 3) predicted, right and there; accuracy: the share that is right."""
-    total = sums.sum(0)
+    """(...) the score of a task from :meth:`Counts.sums` of (kinds, ..., 3); accuracy: the share that is right."""
     if name == "accuracy":
-        return np.asarray(total[..., 1] / np.maximum(total[..., 0], 1))
-    return f1(total) if average == "micro" else np.asarray(f1(sums).mean(0))
+        return np.asarray(sums[..., 0].sum(0) / np.maximum(sums[..., :2].sum((0, -1)), 1))
+    return np.asarray(f1(np.moveaxis(sums, 0, -2), average), np.float64)
 
 
 def scores(sums: Mapping[str, Array], name: str, average: str) -> Scores:
     """The headline and F1 of every kind, from kind → (3,) sums."""
-    every = np.stack([*sums.values()])
-    return {name: float(headline(every, name, average)), **{f"{kind}_f1": float(f1(one)) for kind, one in sums.items()}}
+    each = {f"{kind}_f1": float(f1(one[None])) for kind, one in sums.items()}
+    return {name: float(headline(np.stack([*sums.values()]), name, average)), **each}
 
 
 RANGE = np.log(0.05), np.log(20.0)  # of the logarithm of a temperature

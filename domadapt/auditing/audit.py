@@ -11,7 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates
+from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates, spelling
 from domadapt.auditing.finding import EXAMPLES, SEVERITIES, Finding, Part, Parts, gather, ordered, percent, shown
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, one_text, preparation, surface
@@ -24,7 +24,7 @@ from domadapt.utils.text import visible
 from domadapt.utils.work import progress
 
 FORMAT, FILE = 1, "audit.json"
-FAST = (duplicates, conflicts, shift, encoding, preparation, vocabulary, annotation)
+FAST = (duplicates, conflicts, spelling, shift, encoding, preparation, vocabulary, annotation)
 UNREAD: dict[str, dict[str, Any]] = {"token": {"label": None}, "sequence": {"spans": None}}  # by kind of task
 TITLES = {
     "severe": "Severe: a score can't be believed as it stands",

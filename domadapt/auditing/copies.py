@@ -166,6 +166,22 @@ def annotated(record: Record, what: str) -> Any:
     return frozenset((kind, len(letters(before)), letters(own)) for kind, before, own in parts)
 
 
+def spelling(parts: Parts) -> Iterator[Finding]:
+    """Labels, and types of spans, that differ in case alone."""
+    records = [record for side in SIDES for record in parts.records(side)]
+    names = [r.label for r in records if r.label is not None], [s.type for r in records for s in r.spans or ()]
+    for what, count in zip(("labels", "span types"), map(Counter, names), strict=True):
+        alike: dict[str, list[str]] = defaultdict(list)
+        for name, _ in count.most_common():
+            alike[name.casefold()].append(name)
+        for most, *rare in (same for same in alike.values() if len(same) > 1):
+            told = ", ".join(f"{shown(name, 30)!r} ({count[name]} times)" for name in (most, *rare))
+            fix = f"write {shown(most, 30)!r} everywhere in your files, if they mean the same"
+            text = f"{what.capitalize()} differ in case alone: {told}. They are learnt and scored as different: {fix}."
+            number = sum(count[name] for name in rare)
+            yield Finding("spelling", "severe", number / count.total(), text, {"rare": number, "of": count.total()})
+
+
 def _difference(group: list[Record], what: str) -> str:
     if what == "labels":
         return f"{shown(group[0].text)}: {', '.join(sorted({shown(str(r.label), 20) for r in group}))}"

@@ -67,6 +67,7 @@ class PlannedCell:
 def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
     """Every cell of a composed ``benchmark.yaml``, seed by seed; the user's overrides hold for every one."""
     common = [o for o in overrides if not o.lstrip("+~").startswith(("experiment=", "benchmark.", "seed="))]
+    common += [o for o in overrides if o.lstrip("+").startswith("benchmark.pairs=")]  # cells of several share networks
     if any(o.lstrip("+").startswith("seed=") for o in overrides):
         raise ValueError("seed is one of the matrix's axes: write benchmark.seeds=[1] in place of seed=1")
     for name in ("pairs", "only", "seeds"):

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from domadapt.config.compose import make, to_builtin
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.readers import STDIN, open_texts
+from domadapt.data.readers import SPAN, STDIN, open_texts
 from domadapt.inference.description import FORMATS, free_folder, model_folder, read_description
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.runs.groups import refuse_missing
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from domadapt.inference.model import Model
 
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
-SPAN = ("start", "end", "type", "span", "confidence")  # columns of a span; ``span`` holds its words
 LEAST = {"texts": 2, "scored_texts": 0, "batch_size": 1, "seed": 0}  # of analyze's settings
 CACHED = {  # a kind of what is cached: how the names of its files or folders begin, and what they are
     "parses": ("parses-", "of texts, by parser"),

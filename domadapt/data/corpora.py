@@ -369,7 +369,8 @@ def my_files(
     train, dev = part(source, "path"), part(source, "dev_path")
     if all(record.label is None and record.spans is None for record in train):
         fix = (
-            "name the column of labels, such as source.label=sentiment, or write spans as JSON Lines: tables hold none"
+            "name the column of labels, such as source.label=sentiment, or write spans as JSON Lines, or as rows of a "
+            "table with columns start, end and type"
         )
         raise ValueError(f"{_paths(source, 'path')[0]}: no record has a label or spans; expected either on each; {fix}")
     return Domains(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import chain, groupby
 from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
@@ -169,10 +169,15 @@ def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> R
 # Tables ---------------------------------------------------------------------------------------------------------------
 
 _WHOLE: Final = re.compile(r"-?\d+\.0")
+SPAN: Final = ("start", "end", "type", "span", "confidence")  # columns of a span; ``span`` holds its words
 
 
 def delimited(file: OpenedFile) -> Records:
-    """CSV and TSV with a header: ``text`` and maybe ``label``, ``id``, ``domain``. A blank label is none."""
+    """CSV and TSV with a header: ``text`` and maybe ``label``, ``id``, ``domain``. A blank label is none.
+
+    With ``start``, ``end`` and ``type``, and no ``label``, each row is a span, as `predict` writes it. Rows of one text
+    follow each other; a text without spans has one, with blanks.
+    """
     header_line = file.text.split("\n", 1)[0]
     columns = {name: tuple(column.strip().lower() for column in wanted) for name, wanted in file.columns.items()}
     header = _header(header_line)
@@ -184,15 +189,23 @@ def delimited(file: OpenedFile) -> Records:
         raise file.error(1, "header", header_line, "a column text", fix)
     if len(set(header)) < len(header):
         raise file.error(1, "header", header_line, "each column once", "rename one of the two")
-    for line, row in _rows(file, _delimiter(header_line)):
-        if not row:
-            file.warnings["blank line, skipped"] += 1
-            continue
-        if len(row) != len(header):
-            expected = f"{len(header)} fields, as in the header ({quoted(', '.join(header))})"
-            fix = "quote the fields that hold a delimiter, with quotes inside them doubled"
-            raise file.error(line, f"row of {len(row)} fields", row, expected, fix)
-        fields = renamed(dict(zip(header, row, strict=True)), columns, file.where(1))
+    of_spans = {*SPAN[:3]} <= {*header} and not {"label", *columns.get("label", ())} & {*header}
+
+    def cells() -> Iterator[tuple[int, dict[str, str], dict[str, Any]]]:
+        for line, row in _rows(file, _delimiter(header_line)):
+            if not row:
+                file.warnings["blank line, skipped"] += 1
+                continue
+            if len(row) != len(header):
+                expected = f"{len(header)} fields, as in the header ({quoted(', '.join(header))})"
+                fix = "quote the fields that hold a delimiter, with quotes inside them doubled"
+                raise file.error(line, f"row of {len(row)} fields", row, expected, fix)
+            own = dict(zip(header, row, strict=True))
+            yield line, own, renamed(own, columns, file.where(1))
+
+    for _, same in groupby(cells(), lambda row: (row[2].get("id"), row[2].get("text")) if of_spans else row[0]):
+        rows = [*same]
+        line, _, fields = rows[0]
         fields["id"] = fields.get("id") or file.generated_id(line)
         label = str(fields.get("label", ""))
         if _WHOLE.fullmatch(label):  # as a spreadsheet or pandas writes whole numbers beside blanks
@@ -203,7 +216,24 @@ def delimited(file: OpenedFile) -> Records:
         for name in ("tokens", "tags", "spans"):
             if fields.pop(name, None) is not None:
                 file.warnings[f"column {quoted(name)}, ignored"] += 1
+        if of_spans:
+            fields = {name: value for name, value in fields.items() if name not in SPAN}
+            if file.labelled:
+                fields["spans"] = [span for number, own, _ in rows for span in _span_of_row(file, number, own)]
         yield line, file.record(fields, line)
+
+
+def _span_of_row(file: OpenedFile, line: int, cells: dict[str, str]) -> list[dict[str, Any]]:
+    """A row's span as JSON has it, or none."""
+    given: dict[str, Any] = {name: cells[name] for name in SPAN if cells.get(name, "").strip()}
+    if not given.keys() & {*SPAN[:3]}:
+        return []
+    for name in SPAN[:2]:
+        digits = given.get(name, "").strip().removesuffix(".0")  # as a spreadsheet or pandas writes them beside blanks
+        if not digits.isdecimal() or len(digits) > 9:
+            raise file.error(line, name, cells[name], "a character offset", "count characters from 0, end exclusive")
+        given[name] = int(digits)
+    return [{"text" if name == "span" else name: value for name, value in given.items()}]
 
 
 def _is_delimited(head: str) -> bool:

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from domadapt.utils.files import write_atomic
 
 SHORT = 2  # characters of the pieces that stay where the corpus has their script
-HELD_OUT = 10  # every tenth text tells what a cut costs that has not seen it
+HELD_OUT = 10  # every tenth text tells what a cut, or a smaller model, costs that has not seen it
 BATCH = 1000
 Description = dict[str, Any]  # a tokenizer.json
 

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from domadapt.data.domains import unlabelled
-from domadapt.inference.cut_vocabulary import cut_folder
+from domadapt.inference.cut_vocabulary import HELD_OUT, cut_folder
 from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
 from domadapt.inference.model import Model, load, row
 from domadapt.inference.model_card import PIPELINES, model_card, usage
@@ -153,7 +153,6 @@ def quietly() -> Iterator[None]:
 SPACE = "Spans of transformers' pipeline begin with the space before their first word: strip it."
 VOCABULARIES = ("whole", "corpus")
 COMPARED, TIMED, ROUNDS = 200, 20, 3  # texts that agreement and speed are measured on; times that speed is
-HELD_OUT = 10  # every tenth text is not learnt from, where a smaller model learns
 WORDS = "Words are the tokenizer's here and the parser's in domadapt: spans can differ at such as `isn't` and `$5.99`."
 WORD_BY_WORD = (
     "domadapt decodes the tags of a text together, by how they follow each other in the source, and calibrates "

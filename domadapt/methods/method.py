@@ -13,6 +13,7 @@ from domadapt.data.domains import Domains
 from domadapt.data.records import Record
 from domadapt.methods.session import Session
 from domadapt.models.output import Output
+from domadapt.tasks.task import Task
 
 # Of what a method reads (:attr:`Method.reads`), what takes a parser's trees of the texts of batches.
 TREES = frozenset({"parses", "parses_at_prediction"})
@@ -86,7 +87,7 @@ class Method(nn.Module):
         """Called once, before training and after loading: keep the session, hook into the encoder, make parameters."""
         self.session = session
 
-    def refuse(self, domains: Domains) -> None:
+    def refuse(self, domains: Domains, task: Task) -> None:
         """Refuse files of the method's own that it could not use, before a network that it learns from is trained."""
 
     def prepare(self) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def refuse_early(cfg: DictConfig) -> None:
     methods = make_methods(cfg)
     refuse_foreign_trees(tree_readers(methods, problem.task), problem.domains, parser.name)
     for method in methods.values():
-        method.refuse(problem.domains)
+        method.refuse(problem.domains, problem.task)
 
 
 def tree_readers(methods: Mapping[str, Method], task: Task) -> list[str]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import domadapt
 from domadapt.data.readers import read
 from domadapt.methods.adaptation.averaging import Averaging
-from domadapt.methods.adaptation.external_labels import ExternalLabels, averaged
+from domadapt.methods.adaptation.external_labels import ExternalLabels, averaged, labelled
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel
 from domadapt.methods.adaptation.matching import SCALES, DomainAdversary, coral, mmd
@@ -273,16 +273,23 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> No
     both = [given[0], f"adaptation.external_labels.path=[{path},{other}]"]
     stages = domadapt.train([*overrides, *both], seed=3)["stages"]
     assert stages["external_labels/texts"] == len({*texts[:10]}) and "external_labels/other.jsonl" in stages
-    path.write_text(path.read_text().replace("0.5", "95"))
-    with pytest.raises(ValueError, match="confidence is no number from 0 to 1 in 8 places; write a probability"):
-        domadapt.train([*overrides, *given], seed=2)
+    first, mended = json.dumps(lines[0]), []
+    for change in ({}, {"text": f" {texts[0]}"}, {"spans": []}):
+        other.write_text(f"{first}\n\n{json.dumps(lines[0] | change)}\n")
+        mended.append(labelled(str(other), "laptop", texts, session.task)[2])
+    twice = "different labels of one text, the last counts; first on lines 1 and 3"
+    assert [warnings[twice] for warnings in mended] == [0, 0, 1]
+    for wrong, told in (
+        (path.read_text().replace("0.5", "95"), "confidence is no number from 0 to 1 in 8 places; write a probability"),
+        ('{"text": "None of theirs.", "spans": []}', "none of its 1 labelled texts is among"),
+        ('{"text": "None of theirs."}', "none of its 1 records has a label or spans; label some"),
+        (first.replace("aspect", "aspct"), r"llm.jsonl:1: span type is 'aspct'; .* did you mean 'aspect'\?"),
+        (json.dumps({"text": texts[0], "label": "good"}), "llm.jsonl:1: .*this one has a label, for another task"),
+    ):
+        path.write_text(f"{wrong}\n")
+        with pytest.raises(ValueError, match=told):
+            domadapt.train([*overrides, *given], seed=2)
     assert not list(tmp_path.glob("runs/**/seed2-*/metrics.json"))  # told before source-only is trained
-    path.write_text('{"text": "None of theirs.", "spans": []}\n')
-    with pytest.raises(ValueError, match="none of its 1 labelled texts is among"):
-        domadapt.train([*overrides, *given], seed=2)
-    path.write_text('{"text": "None of theirs."}\n')
-    with pytest.raises(ValueError, match="none of its 1 records has a label or spans; label some"):
-        domadapt.train([*overrides, *given], seed=2)
     with pytest.raises(ValueError, match=r"external_labels.path=None: expected a file"):
         domadapt.train([*overrides, given[0]], seed=2)
 

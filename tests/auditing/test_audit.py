@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.auditing.audit import Audit, audit, read_audit, text_audit, write_audit
-from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates
+from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates, spelling
 from domadapt.auditing.finding import SEVERITIES, Finding, Parts, gather, ordered
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, preparation
@@ -301,6 +301,7 @@ COPIED: dict[str, Change] = {
 }
 DOUBLED = {"unlabelled": text(lambda t: f"{t} {t}")}
 CONTRARY: dict[str, Change] = {"train": contradicting}
+CASED = {"test": some(10, each(label="Positive", spans=(Span(0, 2, "Aspect"),)))}
 ALMOST = {"unlabelled": adding("test", 0, 9, "Xo {}".format)}
 AGAIN = {"train": both(adding("train", 0, 12), adding("train", 0, 12))}
 ALIEN = {"test": some(4, each(label="neutral", spans=(Span(0, 2, "brand"),)))}
@@ -320,6 +321,8 @@ TRAPS: list[tuple[Look, dict[str, Change], str, str, dict[str, float | tuple[flo
     (conflicts, CONTRARY, "in the source,/different labels", "warning", {"conflicting": 8, "repeated": 20}),
     (conflicts, CONTRARY, "in the source,/different spans", "warning", {"conflicting": 5}),
     (conflicts, {"train": lambda rs: (*rs, OTHER)}, "source and target together/labels", "note", {"conflicting": 1}),
+    (spelling, CASED, "Labels/'Positive' (12 times)/write 'positive' everywhere", "severe", {"rare": 12, "of": 440}),
+    (spelling, CASED, "Span types/'Aspect' (12 times)", "severe", {"rare": 12}),
     (shift, source(mostly_positive), "from camera to laptop", "warning", {"p": (0, 0.001), "positive source": 0.8}),
     (shift, {"test": mostly_positive}, "Labels shift from the target train to the target test", "warning", {}),
     (shift, ALIEN, "(neutral)", "severe", {"texts": 30}),

@@ -329,7 +329,7 @@ def test_a_benchmark_that_is_over_leaves_no_network_in_the_cache(tmp_path: Path)
     pairs = 'benchmark.pairs=["target.name=laptop","target.name=phone"]'  # a method's short names are understood, too
     given = [*corpora(tmp_path), "experiment=my_matrix", "benchmark.seeds=[1]", "benchmark.only=[source_only]", pairs]
     given.append('benchmark.methods.source_only=["source.name=camera"]')
-    given += [f"paths.cache={tmp_path}/cache", "paths.share_networks=true"]
+    given.append(f"paths.cache={tmp_path}/cache")  # pairs on the command line share unasked, too
     overrides = [lengthen(override) for override in given]
     done = benchmark(compose("benchmark", overrides), overrides)
     assert len(done) == 2 and done[0]["training"] == done[1]["training"]

@@ -148,7 +148,7 @@ def test_target_columns_are_the_sources_where_it_has_them(tmp_path: Path) -> Non
     with pytest.raises(DataError, match="expected a column 'review'"):
         my_files(source, {"path": f"{tmp_path}/other.csv"}, 0.3)
     (tmp_path / "spans.csv").write_text('text,spans\nGood.,"[[0, 4, ""x""]]"\n', encoding="utf-8")
-    with pytest.raises(ValueError, match="write spans as JSON Lines: tables hold none"):
+    with pytest.raises(ValueError, match="spans as JSON Lines, or as rows of a table with columns start, end"):
         my_files({"path": f"{tmp_path}/spans.csv"}, {"path": f"{tmp_path}/same.csv", "text": "review"}, 0.3)
 
 

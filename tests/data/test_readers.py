@@ -3,15 +3,20 @@
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from domadapt.data.readers import FORMATS, read
+from domadapt.cli.verbs import delimited
+from domadapt.data.domains import UnlabelledText
+from domadapt.data.readers import FORMATS, open_texts, read
 from domadapt.data.records import DataError, Record, Span
+from domadapt.inference.model import row
 from domadapt.tasks.classification import Classification
+from domadapt.tasks.task import Prediction
 
 Write = Callable[..., Path]
 
@@ -124,6 +129,8 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
     "spans told by their words": (
         "a.jsonl", line(text="A fantastic fan, a loud fan.", spans=[{"text": w, "type": "aspect"} for w in QUOTED]),
         [["fan", "fan"]], {"span whose text is not in the text, left out": 1}),
+    "spans of a spreadsheet": (
+        "a.csv", "text,start,end,type\nA lens.,2.0,6.0,a\nA lens.,0,1,b\nSharp.,,,\n", [["lens", "A"], []], {}),
     "SemEval 2014": ("a.xml", XML_2014, [["lens", "body"], []], {}),
     "SemEval 2015": (
         "a.xml", XML_2015, [["soup"]],
@@ -154,6 +161,19 @@ def test_what_is_read(name: str, content: str, expected: list[Any], warnings: An
     spans = [r.spans and [r.text[s.start : s.end] for s in r.spans] for r in corpus.records]
     assert [r.label or (None if s is None else [*s]) for r, s in zip(corpus.records, spans)] == expected
     assert corpus.warnings == warnings
+
+
+@pytest.mark.parametrize(("ending", "delimiter"), [("csv", ","), ("tsv", "\t")])
+def test_spans_that_predict_writes_are_read_back(ending: str, delimiter: str, write: Write) -> None:
+    text, found = 'A "big" lens,\nand a strap', (Span(8, 12, "aspect", 0.75), Span(20, 25, "aspect", 0.5))
+    records = [Record(name, "camera", text, spans=spans) for name, spans in zip("abc", (found, (), found[:1]))]
+    rows = [row(UnlabelledText(r.id, "", r.text), Prediction(spans=r.spans or ()), "token") for r in records]
+    path = write(f"a.{ending}", "".join(delimited(rows, delimiter)))
+    corpus = read(path, domain="camera")
+    assert [*corpus.records] == records and not corpus.warnings
+    assert [s.confidence for r in corpus.records for s in r.spans or ()] == [0.75, 0.5, 0.75]
+    path.write_text(path.read_text().replace(f"{delimiter}8{delimiter}", f"{delimiter}x{delimiter}"))
+    assert [text.id for text in open_texts(path, None, Counter())[1]] == ["a", "b", "c"]  # spans are left unread
 
 
 def test_records_in_full(write: Write) -> None:
@@ -260,6 +280,8 @@ a.csv 'text,label\nok,x\nsharp, light,y\n'
   -> 3: row of 3 fields is ['sharp', ' light', 'y']; expected 2 fields, as in the header ('text, label');
 a.csv 'text,label\nok,x\n"sharp,y\nlight,z\n'
   -> 3: row (unexpected end of data) is '"sharp,y'; expected well-formed CSV;
+a.csv 'text,start,end,type\nA lens.,2,6,a\nA lens.,x,1,b\n' -> 3: start is 'x'; expected a character offset; count
+a.csv 'text,start,end,type,span\nok,,,,\nA lens.,2,6,a,strap\n' -> 3: spans[0] is {'end': 6, 'start': 2, 'text': 'strap
 a.tsv 'text\tlabel\n"Go" home\tx\n' -> 2: row ('TAB' expected after '"') is '"Go" home\tx'; expected well-formed CSV;
 a.xml '<sentences>\n<sentence>\n<text>a & b</text>'
   -> 3: XML at column 10 (not well-formed (invalid token)): line is '<text>a & b</text>'; expected

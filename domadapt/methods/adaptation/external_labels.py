@@ -33,6 +33,7 @@ from domadapt.data.readers import read
 from domadapt.data.records import NO_PROBABILITY, Record
 from domadapt.methods.method import Method, Step, View, in_range
 from domadapt.methods.units import logits_of
+from domadapt.tasks.task import Task
 
 log = logging.getLogger(__name__)
 TEMPERATURE = 0.5  # as the recipe's self_training has it
@@ -58,11 +59,11 @@ class ExternalLabels(Method):
         self.examples: list[Example] = []  #: that a file labels
         self.soft: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: of words with a piece, or its own
 
-    def refuse(self, domains: Domains) -> None:
+    def refuse(self, domains: Domains, task: Task) -> None:
         """Refuse what :meth:`prepare` would of the files."""
         texts = {text.text.strip() for text in domains.unlabelled.texts}
         for path in self.paths:
-            labelled(path, domains.target, texts)
+            labelled(path, domains.target, texts, task)
 
     def prepare(self) -> dict[str, Any]:
         """Read the files, and ask the network."""
@@ -98,10 +99,9 @@ class ExternalLabels(Method):
     def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, Tensor]:
         """Of each text that a file labels, by its number: (2, words) class ids and confidences, or (2, 1)."""
         session = self.session
-        known, other, warnings = labelled(path, session.domains.target, by_text)
+        known, other, warnings = labelled(path, session.domains.target, by_text, session.task)
         if other:
             log.warning("external_labels: %s: %d texts are none of the target's", path, other)
-        session.task.check(known)
         examples = [by_text[record.text.strip()] for record in known]
         placed = [moved(record, example.text) for record, example in zip(known, examples, strict=True)]
         targets = session.task.targets(placed, [example.words for example in examples], warnings)
@@ -141,13 +141,13 @@ class ExternalLabels(Method):
         return {"external_labels": -(wanted * F.log_softmax(logits, -1)).sum(-1).mean()}
 
 
-def labelled(path: str, domain: str, texts: Container[str]) -> tuple[list[Record], int, Counter[str]]:
+def labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple[list[Record], int, Counter[str]]:
     """A file's labelled records of texts that are among the target's, how many others it has, and what was mended."""
     corpus = read(path, domain=domain)
     annotated = [r for r in corpus.records if r.spans is not None or r.label is not None]
     known = [record for record in annotated if record.text.strip() in texts]
     if not annotated:
-        fix = "label some, and write spans as JSON Lines, since tables hold none"
+        fix = "label some; spans are JSON Lines, or rows of a table with columns start, end and type"
         raise ValueError(f"{path}: none of its {len(corpus.records)} records has a label or spans; {fix}")
     if not known:
         raise ValueError(
@@ -157,7 +157,20 @@ def labelled(path: str, domain: str, texts: Container[str]) -> tuple[list[Record
     if bad := corpus.warnings[NO_PROBABILITY]:
         fix = "write a probability, or leave it out"
         raise ValueError(f"{path}: confidence is no number from 0 to 1 in {bad} places; {fix}")
+    task.check(known)
+    if pairs := contradictory(known, task.kind):
+        lines = " and ".join(str(record.where and record.where.line) for record in pairs[0])
+        corpus.warnings[f"different labels of one text, the last counts; first on lines {lines}"] = len(pairs)
     return known, len(annotated) - len(known), corpus.warnings
+
+
+def contradictory(records: Iterable[Record], kind: str) -> list[tuple[Record, Record]]:
+    """Records that label a text differently from the first one with it, each behind that one."""
+    first = dict[str, Record]()
+    both = [(first.setdefault(r.text, r), r) for r in (moved(record, record.text.strip()) for record in records)]
+    if kind == "token":
+        return [(one, other) for one, other in both if set(one.spans or ()) != set(other.spans or ())]
+    return [(one, other) for one, other in both if one.label != other.label]
 
 
 def moved(record: Record, text: str) -> Record:
