@@ -277,7 +277,7 @@ def _warnings(
             files = [f"{name}={value}" for name, value in given if value is not None]
             whole = shlex.join(["domadapt", "audit", "data=my_files", *files]) if files else ""
             yield CardWarning(f"target unlike source: {finding.text}", whole)
-    labelled = len(session.domains.source_records)
+    labelled = len(session.domains.source_records) + len(session.domains.source_dev)
     for name, count, least in (("labelled", labelled, FEW_LABELLED), ("target", texts, FEW_TARGET)):
         if session.source_only and count < least:
             yield CardWarning(f"{count} {name} texts: adapting has never been measured with fewer than {least}")
