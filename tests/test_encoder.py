@@ -25,11 +25,14 @@ from domadapt.models.attention import (
     ATTENTION,
     AttentionCall,
     AttentionHook,
+    ByteDropout,
     ForwardPass,
+    byte_dropout,
+    drop_by_bytes,
     number_layers,
+    plain_attention,
     why_unreachable,
 )
-from domadapt.models.dropout import ByteDropout, byte_dropout, drop_by_bytes, plain_attention
 from domadapt.models.encoder import Encoder, freeze
 from domadapt.models.output import scores_name
 from domadapt.models.pretrained import as_scores, load_tokenizer, verify

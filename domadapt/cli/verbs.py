@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import shutil
 import sys
 import time
@@ -24,6 +23,7 @@ from domadapt.runs.key import files_named, folder_of
 from domadapt.training.options import check, check_choices, check_data
 from domadapt.utils.files import refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import apart, paired
+from domadapt.utils.text import json_lines
 from domadapt.utils.work import progress
 
 if TYPE_CHECKING:
@@ -281,11 +281,6 @@ def file_ending(output: str | None, verb: str, expected: str, others: str) -> st
     if ending not in expected.replace(",", "").split() + others.split():
         raise ValueError(f"output={output}: {verb} does not write {ending}; expected {expected}")
     return ending
-
-
-def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """One JSON object a line."""
-    return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def delimited(rows: Iterable[Mapping[str, Any]], delimiter: str) -> Iterator[str]:

@@ -43,7 +43,6 @@ def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, An
     >>> row(UnlabelledText("a:1", "", "Fast."), Prediction(spans=(Span(0, 4, "opinion", 0.75),)), "token")["spans"]
     [{'start': 0, 'end': 4, 'type': 'opinion', 'text': 'Fast', 'confidence': 0.75}]
     """
-
     line: dict[str, Any] = {"id": text.id, "text": text.text}
     if kind == "sequence":
         line |= {"label": prediction.label, "confidence": round(prediction.confidence, 4)}

@@ -19,12 +19,12 @@ from domadapt.models.attention import (
     ForwardPass,
     add_to_output,
     attention_modules,
+    drop_by_bytes,
     number_layers,
     output_projection,
     unreachable,
     why_unreachable,
 )
-from domadapt.models.dropout import drop_by_bytes
 from domadapt.models.output import Output, layer_name, scores_name
 from domadapt.models.pretrained import AGAIN
 

@@ -111,7 +111,8 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     encoder: Any = make(cfg.backbone, kind=task.kind, labels=task.labels)
     _refuse_misfits(cfg, encoder, methods)
     before = source_only(cfg)
-    cached, made = parse_cache(cfg, domains), make_parser(cfg.parser, domains)
+    cache = folder_of(cfg, "cache")
+    cached, made = make_parser(cfg.parser, domains, cache), make_parser(cfg.parser, domains)
     refuse_foreign_trees(tree_readers(methods, task), domains, made.name)
     session = Session(
         domains=domains,
@@ -127,7 +128,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
         seed=cfg.seed,
         device=device,
         precision=pick_precision(options.precision, device),
-        cache=folder_of(cfg, "cache"),
+        cache=cache,
         saved_runs=SavedRuns(),
         source_only=run_folder(before) if before else None,
         epochs=options.epochs,
@@ -166,11 +167,6 @@ def _check_parser(session: Session, parser: Any) -> None:
     if session.parses_at_prediction and getattr(parser, "file_alone", False):
         why = "this model reads parses when it predicts, and so labels no text that is not in that file"
         log.warning("%s: %s; take parser=shipped for one that is to be handed over", parser.path, why)
-
-
-def parse_cache(cfg: DictConfig, domains: Domains) -> Any:
-    """The parser, or both sides', with what it has parsed before."""
-    return make_parser(cfg.parser, domains, folder_of(cfg, "cache"))
 
 
 def refuse_early(cfg: DictConfig) -> None:

@@ -56,6 +56,7 @@ class Epochs(Callback):
         all_weights: bool = False,
     ) -> None:
         self.folder, self.key, self.session, self.status = folder, key, session, status
+        self.last = folder / "last.safetensors"  # the checkpoint to resume from
         self.validators = [*validators] if options.regret else [validators[0]]
         self.chosen = validators[0]
         self.batch_size = options.evaluation_batch_size
@@ -70,11 +71,6 @@ class Epochs(Callback):
         self.present: int | None = None  # the epoch whose weights are in place, if one's are
         self.began = time.monotonic(), 0  # when, and after how many epochs
         self._held: dict[int, dict[str, Any]] = {}  # the best epoch's weights, until a checkpoint is written
-
-    @property
-    def last(self) -> Path:
-        """The checkpoint to resume from."""
-        return self.folder / "last.safetensors"
 
     def best(self, validator: Validator) -> int:
         """The epoch that a validator chooses."""

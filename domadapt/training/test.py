@@ -1,6 +1,5 @@
 """The one time that target labels are read: after training and selection are over."""
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from domadapt.tasks.task import Prediction, Scores, Task
 from domadapt.training.card import score_warnings
 from domadapt.training.epochs import Epochs
 from domadapt.utils.files import write_atomic
+from domadapt.utils.text import json_lines
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Tested:
 def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Tested:
     """Open the target test. The chosen epoch comes last, so that its weights stay."""
     records = session.task.usable(sealed.open(), session.domains.warnings)
-    examples = _examples(session, records, "target test")
+    examples = session.examples(records, "target test", session.parses_at_prediction, labelled=True)
     tested = Tested(records, {}, {})
     others = [line["epoch"] for line in epochs.curve if line["epoch"] != epoch] if epochs.tests_all else []
     for one in (*others, epoch):
@@ -75,9 +75,10 @@ def final_scores(
     if len(scores) == len(epochs.curve):
         result["selection"]["target_curve"] = [scores[line["epoch"]][headline] for line in epochs.curve]
     if session.domains.source_test:
-        examples = _examples(session, session.domains.source_test, "source test")
+        records = session.domains.source_test
+        examples = session.examples(records, "source test", session.parses_at_prediction, labelled=True)
         source = evaluate(examples, session, epochs.batch_size, "source test")
-        result["source_test"] = session.task.score(session.domains.source_test, source.predictions)
+        result["source_test"] = session.task.score(records, source.predictions)
     if tested is None:
         return {**result, "target_test": None}
     predictions = tested.found[epoch].predictions
@@ -98,15 +99,11 @@ def scores_on_test(
     texts = [r.text for r in domains.unlabelled.texts] + [r.text for r in domains.source_train]
     seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
     clean = [(r, p) for r, p in zip(records, predictions, strict=True) if identity(r.text) not in seen]
-    lines = [json.dumps(_row(r, p), ensure_ascii=False) for r, p in zip(records, predictions, strict=True)]
-    write_atomic(folder / "predictions.jsonl", "".join(line + "\n" for line in lines))
+    rows = (_row(r, p) for r, p in zip(records, predictions, strict=True))
+    write_atomic(folder / "predictions.jsonl", "".join(json_lines(rows)))
     fair = task.score([r for r, _ in clean], [p for _, p in clean]) if clean else None
     sizes = {"all": len(records), "clean": len(clean)}
     return {"target_test": scores, "target_test_clean": fair, "target_test_sizes": sizes}
-
-
-def _examples(session: Session, records: tuple[Record, ...], part: str) -> Any:
-    return session.examples(records, part, session.parses_at_prediction, labelled=True)
 
 
 def _row(record: Record, prediction: Prediction) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
 
-from domadapt.benchmarking import plan as planning
+from domadapt.benchmarking import loop as planning
 from domadapt.benchmarking.launching import jobs_at_once, launch, portable
 from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.data.records import DataError, Location

@@ -12,8 +12,7 @@ from safetensors.torch import load_file
 
 import domadapt
 from domadapt.benchmarking.launching import check_search
-from domadapt.benchmarking.loop import Watch, benchmark, tell_of_other_hardware, told_apart
-from domadapt.benchmarking.plan import PlannedCell, cells, plan
+from domadapt.benchmarking.loop import PlannedCell, Watch, benchmark, cells, plan, tell_of_other_hardware, told_apart
 from domadapt.benchmarking.sweep import Sweep
 from domadapt.config.compose import compose, to_builtin
 from domadapt.config.overrides import lengthen
