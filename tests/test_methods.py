@@ -20,8 +20,7 @@ from domadapt.models.output import Output
 from domadapt.runs.status import Status
 from domadapt.training import cell as training
 from domadapt.training.build import build, make_methods, make_validators
-from domadapt.training.epochs import Epochs
-from domadapt.training.fit import fit
+from domadapt.training.epochs import Epochs, fit
 from domadapt.training.options import read_options
 from domadapt.utils.runtime import undisturbed
 from tests.support import (

@@ -61,9 +61,8 @@ def check_search(cfg: DictConfig, verb: str) -> None:
         raise ValueError(f"sweeper: {verb} has no value to search by; search with domadapt train")
     validator = make(cfg.selection)
     if getattr(validator, "uses_target_labels", False):
-        raise ValueError(
-            f"selection={validator.name}: reads target labels, which no search may; take selection=source_dev"
-        )
+        why = "reads target labels, which no search may; take selection=source_dev"
+        raise ValueError(f"selection={validator.name}: {why}")
 
 
 # Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.

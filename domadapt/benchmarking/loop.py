@@ -112,9 +112,7 @@ def cells(cfg: DictConfig, overrides: Sequence[str]) -> list[PlannedCell]:
             config = compose("train", [*own, f"seed={cfg.benchmark.seeds[0]}"])
             composed.append((str(method), *_called(str(method), own, to_builtin(config))))
     every = [(seed, *one) for seed in cfg.benchmark.seeds for one in composed]  # stopped early, it has some of each
-    return one_each(
-        [PlannedCell(m, seed, (*own, f"seed={seed}"), config | {"seed": seed}) for seed, m, own, config in every]
-    )
+    return one_each([PlannedCell(m, s, (*own, f"seed={s}"), config | {"seed": s}) for s, m, own, config in every])
 
 
 def _called(name: str, own: tuple[str, ...], config: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:

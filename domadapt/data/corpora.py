@@ -259,10 +259,8 @@ def aspect_opinion(
         chosen = set(wanted)
         records = tuple(r for r in corpus.part(domain, "", labelled=labelled) if r.id in chosen)
         if absent := chosen - {r.id for r in records}:
-            which = (
-                f"{len(absent)} of the {len(chosen)} records that splits.json names for {name}, such as {min(absent)!r}"
-            )
-            raise ValueError(f"{home / domain}.jsonl: lacks {which}; get the whole file again")
+            which = f"{len(absent)} of the {len(chosen)} records that splits.json names for {name}"
+            raise ValueError(f"{home / domain}.jsonl: lacks {which}, such as {min(absent)!r}; get the whole file again")
         return records
 
     labelled = part(source, ids["source_train"])
@@ -345,10 +343,8 @@ def my_files(
     names = Counter(path.stem for path in _paths(source, "path"))
     several = isinstance(source["path"], list) and names.total() > 1 and source.get("name") is None
     if several and (twice := [name for name, count in names.items() if count > 1]):
-        raise ValueError(
-            f"data.source.path: two files are called {twice[0]}, and so would be their domains; "
-            "rename one, or set data.source.name"
-        )
+        both = f"two files are called {twice[0]}, and so would be their domains"
+        raise ValueError(f"data.source.path: {both}; rename one, or set data.source.name")
     warnings: Counter[str] = Counter()
     name, domain = side_name(source, "source"), side_name(target, "target")
     changes = [*[detokenised] * detokenise, *[lowercased] * lowercase]
@@ -368,11 +364,9 @@ def my_files(
 
     train, dev = part(source, "path"), part(source, "dev_path")
     if all(record.label is None and record.spans is None for record in train):
-        fix = (
-            "name the column of labels, such as source.label=sentiment, or write spans as JSON Lines, or as rows of a "
-            "table with columns start, end and type"
-        )
-        raise ValueError(f"{_paths(source, 'path')[0]}: no record has a label or spans; expected either on each; {fix}")
+        what = f"{_paths(source, 'path')[0]}: no record has a label or spans; expected either on each"
+        fix = "name the column of labels, such as source.label=sentiment, or write spans as JSON Lines"
+        raise ValueError(f"{what}; {fix}, or as rows of a table with columns start, end and type")
     return Domains(
         name,
         domain,

@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from domadapt.data.records import Record
+from domadapt.data.records import Record, Words
 from domadapt.utils.pairs import paired
 
-Words = tuple[tuple[int, int], ...]
 TextOrPair = str | tuple[str, str]
 MOST = 20  # times that a target record is repeated among the source's
 

@@ -277,9 +277,8 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
             both = {"text": text} if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True))
             yield {**both, "label": label.tolist() if hasattr(label, "tolist") else label}
         else:
-            raise ValueError(
-                f"item {number} is {repr(item)[:60]}; expected a text, (text, label) or a dict with a text"
-            )
+            expected = "expected a text, (text, label) or a dict with a text"
+            raise ValueError(f"item {number} is {repr(item)[:60]}; {expected}")
 
 
 def is_text(item: Any) -> bool:

@@ -239,9 +239,8 @@ def layer_states(output: Any) -> Tensor:
 def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
     """Refuse a layer, counted from 0, that gives anything but (batch, pieces, width), such as pieces first."""
     shapes: list[tuple[int, ...]] = []
-    handle = layer_stack(base, name)[layer].register_forward_hook(
-        lambda module, inputs, output: shapes.append(tuple(layer_states(output).shape))
-    )
+    stack = layer_stack(base, name)
+    handle = stack[layer].register_forward_hook(lambda _, __, output: shapes.append(tuple(layer_states(output).shape)))
     try:
         _, pieces = tried(base, tokenizer)
     finally:

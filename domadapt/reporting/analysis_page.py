@@ -15,8 +15,8 @@ from domadapt.analysis.probes import StructuralProbe, structural_probe
 from domadapt.analysis.shift import DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
 from domadapt.reporting.blocks import Block, Column, Figure, Folded, Prose, Section, Table, TableCell, for_each, tabled
+from domadapt.reporting.plots import INK, drawn, legend, plain, wrapped
 from domadapt.reporting.render import counted, listed, number, page, percent, points
-from domadapt.reporting.svg import INK, drawn, legend, plain, wrapped
 from domadapt.utils.text import plain_json, visible
 
 FORMAT = 2

@@ -161,9 +161,8 @@ def _check_parser(session: Session, parser: Any) -> None:
     needed = session.reads("parses") or (session.task.kind == "token" and not words_given)
     if session.augments and needed and not getattr(parser, "takes_new_text", True):
         names = ", ".join(name for name, method in session.methods.items() if method.augments)
-        raise ValueError(
-            f"{names}: writes new text every epoch, and {parser.name} knows only texts parsed before; parser=shipped"
-        )
+        why = f"writes new text every epoch, and {parser.name} knows only texts parsed before"
+        raise ValueError(f"{names}: {why}; parser=shipped")
     if session.parses_at_prediction and getattr(parser, "file_alone", False):
         why = "this model reads parses when it predicts, and so labels no text that is not in that file"
         log.warning("%s: %s; take parser=shipped for one that is to be handed over", parser.path, why)
@@ -213,9 +212,8 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
     for group in ("injection", "adaptation"):
         for name, config in (cfg[group] or {}).items():
             if not (isinstance(config, Mapping) and "_target_" in config):
-                raise ValueError(
-                    f"{group}.{name}={config}: expected a method's settings, its class as _target_; choose {group}=NAME"
-                )
+                expected = "expected a method's settings, its class as _target_"
+                raise ValueError(f"{group}.{name}={config}: {expected}; choose {group}=NAME")
             method: Method = make(config)
             if name in methods or losses & method.weights.keys():
                 raise ValueError(f"{group}.{name}: another has this name, or one of the losses {[*method.weights]}")

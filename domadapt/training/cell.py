@@ -34,8 +34,7 @@ from domadapt.tracking.tracker import tracking
 from domadapt.training import build
 from domadapt.training.card import audit_own_files, label_target, leave_card, write_predictions
 from domadapt.training.distributed import reproducible, settings_of_torch
-from domadapt.training.epochs import Epochs
-from domadapt.training.fit import fit
+from domadapt.training.epochs import Epochs, fit
 from domadapt.training.options import RunConfig, read_options
 from domadapt.training.sharing import SharedCeiling, SharedNetwork
 from domadapt.training.test import final_scores, scores_on_test, test

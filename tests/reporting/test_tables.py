@@ -12,9 +12,8 @@ from domadapt.auditing.audit import Audit, write_audit
 from domadapt.auditing.finding import Finding
 from domadapt.reporting.blocks import Prose, Table, written
 from domadapt.reporting.frames import best_adapted, rows
-from domadapt.reporting.plots import pooled
+from domadapt.reporting.plots import palette, pooled
 from domadapt.reporting.sections import Audits, calibration, cost, data, expected, read_audits
-from domadapt.reporting.svg import palette
 from domadapt.reporting.tables import (
     heatmap,
     label_curves,
