@@ -96,8 +96,8 @@ class Job:
                 return portable(error)
 
 
-def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> list[dict[str, Any] | Exception]:
-    """Run `domadapt train` once for each list of overrides; numbers of jobs begin at ``first``.
+def launch(jobs: Sequence[Sequence[str]], wait: bool = True) -> list[dict[str, Any] | Exception]:
+    """Run `domadapt train` once for each list of overrides.
 
     The first job's configuration says which launcher takes them all: ``launcher=joblib``,
     ``hydra.launcher.n_jobs=2``. Inside a verb, ``--config-dir`` and the verb's ``hydra.…`` settings hold for the jobs.
@@ -124,7 +124,7 @@ def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> 
         # Launchers list every job's overrides before they start: the plan has said it.
         with quieter(("hydra", "hydra_plugins"), logging.WARNING):
             try:
-                returned = launcher.launch(written, first)
+                returned = launcher.launch(written, 0)
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
                 stopped = RuntimeError(f"the launcher stopped: {why}; what finished is kept: run it again")

@@ -51,7 +51,6 @@ class PlannedCell:
 
     @cached_property
     def pair(self) -> str:
-        """``SOURCE_to_TARGET``."""
         return str(self.config["pair"])
 
     @property

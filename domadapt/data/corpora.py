@@ -94,7 +94,6 @@ class Folder:
         return hold_out(records, self.dev_share, seed, self.dev_by, self.warnings)
 
     def problem(self, source: str, target: str, layout: Layout) -> Domains:
-        """The problem of two domains."""
         part = self.part
 
         def split(domain: str, train: Sequence[str], dev: str | None) -> tuple[Records, Records]:
@@ -330,13 +329,7 @@ def my_files(
     lowercase: bool = False,
     detokenise: bool = False,
 ) -> Domains:
-    """A user's own files in any format that a reader knows; ``conf/data/my_files.yaml`` says what the settings are.
-
-    Args:
-        source: ``path`` may be a list of files: each is a domain called as the file is, unless there is a name for
-            them all; and a pattern, whose files are one domain.
-        target: labels in ``path`` are not read. Columns are called as the source's, unless it names its own.
-    """
+    """A user's own files in any format that a reader knows; ``conf/data/my_files.yaml`` says what the settings are."""
     check_switches(lowercase=lowercase, detokenise=detokenise)
     _check_paths("source", source)
     _check_paths("target", target)
@@ -380,7 +373,6 @@ def my_files(
 
 
 def _check_paths(side: str, group: dict[str, Any]) -> None:
-    """Before training, not after it."""
     if not group.get("path"):
         raise ValueError(f"data.{side}.path is not set: give the {side}'s file, as data.{side}.path=reviews.jsonl")
     for key, path in [(name, path) for name in PATHS for path in _paths(group, name)]:

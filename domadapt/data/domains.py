@@ -89,7 +89,6 @@ class SealedTest:
         self._load: Callable[[], tuple[Record, ...]] | None = load
 
     def open(self) -> tuple[Record, ...]:
-        """The records, once."""
         if self._load is None:
             raise SealedLabels(f"the {self.domain} test labels were opened before; they serve one final evaluation")
         load, self._load = self._load, None

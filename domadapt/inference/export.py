@@ -162,18 +162,7 @@ def export(
 ) -> list[str]:
     """Write a folder that works without domadapt, with a model card, and compare it with the model it was made from.
 
-    Gives what was measured, a sentence each.
-
-    Args:
-        model: a run's folder, or the ``model/`` in it.
-        to: the folder to write; must not hold anything.
-        format: ``hf`` (for ``transformers.pipeline``), ``onnx`` or ``onnx-int8`` (for onnxruntime).
-        texts: to compare on; None takes those of the run's ``predictions.jsonl``, if it has one.
-        drop_methods: leave out what only domadapt can do when it predicts; the comparison says what that changes.
-        vocabulary: ``whole``, or ``corpus``: the pieces that ``texts`` need, and short ones.
-        layers: how many stay, and learn from the whole model what it says of ``texts``; None for all.
-        prune_heads: share of attention heads that go, of ONNX alone; the rest learns likewise.
-        distil_epochs: of that learning.
+    Gives what was measured, a sentence each. ``conf/export.yaml`` says what the settings are; ``texts`` are its input.
     """
     check_options(format, vocabulary, layers, prune_heads, distil_epochs)
     less = layers is not None or prune_heads > 0
@@ -244,7 +233,6 @@ def notes(description: Description, stock: Path | None) -> Iterator[str]:
 
 
 def check_options(format: str, vocabulary: str, layers: int | None, prune_heads: float, distil_epochs: int) -> None:
-    """Refuse what no model can be exported as."""
     one_of("format", format, *FORMATS)
     one_of("vocabulary", vocabulary, *VOCABULARIES)
     in_range("prune_heads", prune_heads, 0, 0.9)

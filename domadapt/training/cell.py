@@ -27,8 +27,8 @@ from domadapt.methods.session import Session
 from domadapt.runs.key import cell_key, files_named, folder_of, hardware, run_folder, versions
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.status import Busy, Status, finished, read_results, run_lock, set_aside
+from domadapt.syntax.cache import make_parser
 from domadapt.syntax.parser import Parse, Parser, Text
-from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Prediction, Task
 from domadapt.tracking.tracker import tracking
 from domadapt.training import build
@@ -241,10 +241,7 @@ def written(metrics: dict[str, Any], status: Status) -> dict[str, Any]:
 
 
 def run_rules(rules: PathRules, problem: build.Problem, parser: Parser, folder: Path, status: Status) -> dict[str, Any]:
-    """Without a network: learn rules from the source, apply them to the target, and score them as any model is.
-
-    Predictions go into ``folder``; gives what metrics.json says: ``stages``, ``source_dev``, ``target_test`` and so on.
-    """
+    """Without a network: learn rules from the source, apply them to the target, and score them as any model is."""
     domains, task, texts = problem.domains, problem.task, problem.domains.unlabelled.texts
     if task.kind != "token":
         raise ValueError("floor=path_rules: extracts spans, and here texts are classified; leave it out")

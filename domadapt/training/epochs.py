@@ -77,7 +77,6 @@ class Epochs(Callback):
         self._held: dict[int, dict[str, Any]] = {}  # the best epoch's weights, until a checkpoint is written
 
     def best(self, validator: Validator) -> int:
-        """The epoch that a validator chooses."""
         return best_epoch([line["validators"][validator.name] for line in self.curve])
 
     def rated(self, validator: Validator) -> bool:
@@ -112,7 +111,6 @@ class Epochs(Callback):
             pl.seed_everything(seed_of_rank(self.session.seed, trainer.global_rank), verbose=False)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
-        """Say how far it is."""
         if trainer.is_global_zero:
             at, steps = trainer.global_step, int(trainer.estimated_stepping_batches)
             self.status.note(epoch=trainer.current_epoch + 1, epochs=trainer.max_epochs, step=at, steps=steps)
