@@ -152,11 +152,9 @@ def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str
     """The plan in words; ``at_once`` is how many cells run at a time, None if nobody knows."""
     count = Counter(cell.state() for cell in todo)
     sizes = [len({axis(cell) for cell in todo}) for axis in map(attrgetter, ("pair", "method", "seed"))]
-    at_once_words = f"{at_once} at once" if at_once else "as many at once as there is room for"
-    lines = [
-        f"{len(todo)} cells: {sizes[0]} pairs × {sizes[1]} methods × {sizes[2]} seeds; launcher {launcher}, "
-        f"{at_once_words}"
-    ]
+    at_a_time = f"{at_once} at once" if at_once else "as many at once as there is room for"
+    axes = f"{sizes[0]} pairs × {sizes[1]} methods × {sizes[2]} seeds"
+    lines = [f"{len(todo)} cells: {axes}; launcher {launcher}, {at_a_time}"]
     words = {
         FINISHED: "finished: not run again (to force one, delete its folder)",
         STARTED: "started: go on from their last checkpoint",
