@@ -22,12 +22,11 @@ import torch
 from domadapt.config.compose import make
 from domadapt.data.domains import Domains
 from domadapt.data.records import Span
-from domadapt.inference.cut_vocabulary import cut_folder
 from domadapt.inference.description import model_folder
 from domadapt.inference.export import Predict, pipeline_like, quietly, speed, write_onnx, write_stock
 from domadapt.inference.model import load
 from domadapt.inference.onnx_model import OnnxModel
-from domadapt.inference.smaller import smaller, stock_model
+from domadapt.inference.smaller import cut_folder, smaller, stock_model
 from domadapt.runs.key import processor
 from domadapt.tasks.task import Prediction
 

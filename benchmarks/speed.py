@@ -25,7 +25,7 @@ from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import load
 from domadapt.methods.method import Method
 from domadapt.methods.session import Session
-from domadapt.models.dropout import ByteDropout
+from domadapt.models.attention import ByteDropout
 from domadapt.runs.key import processor
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.parser import SpacyParser, load_pipeline

@@ -103,10 +103,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["parse", "input=blank.txt"], "blank.txt: file is 'blank'; expected records"),
         (["predict", "model=nowhere", "input=blank.txt"], "nowhere: not a model folder"),
         (["train", "data=my_files", "source.path=${oc.env:HOME}", "target.path=a"], "a path is taken as it is"),
-        (
-            ["predict", "model=nowhere"],
-            'or one text, text="One text."; got neither',
-        ),
+        (["predict", "model=nowhere"], 'or one text, text="One text."; got neither'),
         (["predict", "model=blank.txt", "text=a"], "blank.txt: not a model folder (it is a file)"),
         (["train", ""], "one argument is empty"),
         (["benchmark", "benchmark.seeds=3"], "benchmark.seeds=3: expected a list"),

@@ -11,8 +11,7 @@ import yaml
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 
-from domadapt.benchmarking.loop import benchmark
-from domadapt.benchmarking.plan import cells
+from domadapt.benchmarking.loop import benchmark, cells
 from domadapt.config.compose import compose, groups, make
 from domadapt.config.overrides import lengthen
 from domadapt.config.resolvers import AUTO, RECIPE

@@ -20,34 +20,15 @@ from domadapt.methods.injection.extra_head import ExtraHead
 from domadapt.methods.injection.lisa import Lisa
 from domadapt.methods.injection.tree_bias import TreeBias
 from domadapt.methods.method import Method
-from domadapt.models import pretrained
-from domadapt.models.attention import (
-    ATTENTION,
-    AttentionCall,
-    AttentionHook,
-    ForwardPass,
-    number_layers,
-    why_unreachable,
-)
-from domadapt.models.dropout import ByteDropout, byte_dropout, drop_by_bytes, plain_attention
+from domadapt.models import attention, pretrained
 from domadapt.models.encoder import Encoder, freeze
 from domadapt.models.output import scores_name
 from domadapt.models.pretrained import as_scores, load_tokenizer, verify
 from domadapt.models.vocabulary import only_met_rows
 from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
-from tests.support import (
-    FAMILIES,
-    SMALL,
-    TEXTS,
-    UNREACHABLE,
-    parsed_batch,
-    setting_of,
-    small_encoder,
-    tiny_encoder,
-    tiny_step,
-    view_of,
-)
+from tests import support
+from tests.support import FAMILIES, SMALL, TEXTS, UNREACHABLE, parsed_batch, setting_of, small_encoder, tiny_encoder
 
 REACHED = FAMILIES | {"camembert": SMALL, "ernie": SMALL}
 
@@ -55,26 +36,26 @@ REACHED = FAMILIES | {"camembert": SMALL, "ernie": SMALL}
 def small_model(kind: str, **settings: int) -> transformers.PreTrainedModel:
     torch.manual_seed(0)
     config = transformers.AutoConfig.for_model(kind, **REACHED[kind] | {"vocab_size": 99} | settings)
-    return transformers.AutoModel.from_config(config, attn_implementation=ATTENTION).eval()
+    return transformers.AutoModel.from_config(config, attn_implementation=attention.ATTENTION).eval()
 
 
 @pytest.mark.parametrize("kind", REACHED)
 def test_a_hook_sees_and_changes_the_attention_of_its_layer(kind: str) -> None:
     model = small_model(kind)
-    assert not why_unreachable(model)
-    number_layers(model)
+    assert not attention.why_unreachable(model)
+    attention.number_layers(model)
     batch, _ = parsed_batch(tiny_encoder(), TEXTS[:1])
     ids = torch.arange(10, 18).view(1, 8)
     mask = torch.tensor([[1] * 6 + [0] * 2])
-    calls: list[AttentionCall] = []
+    calls: list[attention.AttentionCall] = []
 
-    def hook(call: AttentionCall) -> torch.Tensor:
+    def hook(call: attention.AttentionCall) -> torch.Tensor:
         calls.append(call)
         return call.inner() * 0
 
     with torch.no_grad():
         before = model(input_ids=ids, attention_mask=mask).last_hidden_state
-        hooked = ForwardPass(batch, {1: [hook]}, {})
+        hooked = attention.ForwardPass(batch, {1: [hook]}, {})
         after = model(input_ids=ids, attention_mask=mask, forward_pass=hooked).last_hidden_state
     assert [(call.layer, call.batch) for call in calls] == [(1, batch)]
     assert calls[0].mask is not None  # without a mask, padding would be attended
@@ -88,8 +69,8 @@ def test_hooks_on_one_layer_are_a_stack() -> None:
     plain = encoder(batch).logits
     seen: list[tuple[str, float]] = []
 
-    def named(name: str, factor: float) -> AttentionHook:
-        def hook(call: AttentionCall) -> torch.Tensor:
+    def named(name: str, factor: float) -> attention.AttentionHook:
+        def hook(call: attention.AttentionCall) -> torch.Tensor:
             seen.append((name, call.value.abs().mean().item()))
             call.kept[name] = call.query
             return call.inner(value=call.value * factor)
@@ -124,7 +105,7 @@ def test_a_bias_is_added_to_the_scores() -> None:
     first = torch.full((shape[1],), -1e9).index_fill(0, torch.tensor([0]), 0.0)
     found: list[torch.Tensor] = []
 
-    def hook(call: AttentionCall) -> torch.Tensor:
+    def hook(call: attention.AttentionCall) -> torch.Tensor:
         result = call.inner(mask=call.biased(first))
         found.extend([result, call.value])
         return result
@@ -227,9 +208,9 @@ def test_scores_by_hook_and_of_returned_attention_are_the_same(tmp_path: Path) -
         method = AttentionSupervision([{**GIVEN[0], "layer": 1}, {**GIVEN[0], "relation": "nsubj"}], [], 1.0)
         session = setting_of(encoder, method)
         with encoder.keeping_scores(places):
-            kept = view_of(session, session.source).encoded.kept
+            kept = support.view_of(session, session.source).encoded.kept
         weights = [kept[scores_name(*place)].softmax(-1) for place in places]
-        (loss,) = method.losses(tiny_step(session)).values()
+        (loss,) = method.losses(support.tiny_step(session)).values()
         loss.backward()
         assert returned.attention_shape == (2, 4)
         gradients = {n: p.grad for n, p in encoder.named_parameters() if p.grad is not None and "layer.1" not in n}
@@ -332,7 +313,7 @@ def test_plain_attention_is_pytorchs(mask: str) -> None:
     allowed = torch.ones(2, 3 if mask == "a head each" else 1, 5, 5, dtype=torch.bool)
     allowed[1, ..., 3:] = False
     given = {"none": None, "additive": torch.zeros(2, 1, 5, 5).masked_fill(~allowed[:, :1], -1e30)}.get(mask, allowed)
-    ours = plain_attention(query, key, value, given, None, 0.0)
+    ours = attention.plain_attention(query, key, value, given, None, 0.0)
     theirs = scaled_dot_product_attention(query, key, value, given).transpose(1, 2)
     torch.testing.assert_close(ours, theirs)
     gradients = [torch.autograd.grad(found.square().sum(), [query, key, value]) for found in (ours, theirs)]
@@ -344,25 +325,25 @@ def test_plain_attention_is_pytorchs(mask: str) -> None:
 def test_bytes_drop_as_often_as_asked_and_keep_the_mean(probability: float) -> None:
     torch.manual_seed(0)
     states = torch.ones(400, 501, requires_grad=True)
-    found = byte_dropout(states, probability)
+    found = attention.byte_dropout(states, probability)
     kept = found.detach()
     assert float((kept == 0).float().mean()) == pytest.approx(probability, abs=0.006)
     assert float(kept.mean()) == pytest.approx(1, abs=0.05)
     found.sum().backward()
     assert states.grad is not None and torch.equal(states.grad, kept)
-    assert not torch.equal(kept, byte_dropout(states, probability))
-    assert not byte_dropout(states, 1.0).any()
+    assert not torch.equal(kept, attention.byte_dropout(states, probability))
+    assert not attention.byte_dropout(states, 1.0).any()
 
 
 def test_dropout_of_a_model_draws_bytes_in_training_alone_and_is_saved_as_it_was() -> None:
     encoder = tiny_encoder()
     layers = [module for module in encoder.model.modules() if isinstance(module, nn.Dropout)]
-    assert layers and {type(layer) for layer in layers} == {ByteDropout}
+    assert layers and {type(layer) for layer in layers} == {attention.ByteDropout}
     states, layer = torch.ones(50, 50), layers[0]
     assert layer.train()(states).eq(0).any() and not layer.eval()(states).eq(0).any()
     model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.1))
     names = list(model.state_dict())
-    drop_by_bytes(model)
+    attention.drop_by_bytes(model)
     assert list(model.state_dict()) == names
 
 
@@ -399,7 +380,7 @@ def stepped(cut: bool, decay: float) -> tuple[list[float], dict[str, torch.Tenso
         encoder.eval()  # dropout falls the same anyhow; without it, nothing random is left
         optimizer = torch.optim.AdamW(encoder.parameters(), 1e-2, weight_decay=decay)
         for _ in range(6):
-            loss = session.task.loss((view := tiny_step(session).source).output, view.batch)
+            loss = session.task.loss((view := support.tiny_step(session).source).output, view.batch)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -18,17 +18,7 @@ from domadapt.reporting.frames import rows as rows_of
 from domadapt.syntax.parser import SpacyParser
 from domadapt.tasks.extraction import Extraction
 from domadapt.training.build import build
-from tests.support import (
-    CONF,
-    amazon_corpus,
-    built,
-    corpora,
-    grouped,
-    joint_corpus,
-    read_jsonl,
-    records,
-    write_jsonl,
-)
+from tests.support import CONF, amazon_corpus, built, corpora, grouped, joint_corpus, read_jsonl, records, write_jsonl
 from tests.trouble import weights
 
 

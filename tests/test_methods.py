@@ -20,27 +20,11 @@ from domadapt.models.output import Output
 from domadapt.runs.status import Status
 from domadapt.training import cell as training
 from domadapt.training.build import build, make_methods, make_validators
-from domadapt.training.epochs import Epochs
-from domadapt.training.fit import fit
+from domadapt.training.epochs import Epochs, fit
 from domadapt.training.options import read_options
 from domadapt.utils.runtime import undisturbed
-from tests.support import (
-    CONF,
-    EVERY_INJECTION,
-    METHODS,
-    TEXTS,
-    StoppedAt,
-    corpora,
-    finished,
-    of_family,
-    of_yaml,
-    parsed_batch,
-    setting_of,
-    tiny_encoder,
-    tiny_step,
-    trained,
-    without_dropout,
-)
+from tests import support
+from tests.support import CONF, EVERY_INJECTION, METHODS, TEXTS, StoppedAt, corpora, finished, of_yaml, trained
 from tests.test_label_lock import blind_choices, scramble
 from tests.trouble import numbers, weights
 
@@ -56,7 +40,7 @@ def test_the_contract(tmp_path: Path, method: str, backbone: str, task: str, mon
     killed in its second epoch a run goes on to the same end; and other target labels change no byte of it."""
     overrides = [*corpora(tmp_path), *of_yaml(method, task), f"task={task}", "trainer.precision=32"]
     if backbone != "bert":
-        overrides += of_family(tmp_path / "backbone", backbone)
+        overrides += support.of_family(tmp_path / "backbone", backbone)
     torch.manual_seed(0)
     session, _ = build(domadapt.compose("train", overrides))
     session.source_only = finished(task)
@@ -90,7 +74,7 @@ def losses_move_something(session: Session) -> None:
     for own in session.methods.values():
         own.prepare()
         own.after_epoch(100)  # some losses need labels that are made after an epoch
-    step = tiny_step(session)
+    step = support.tiny_step(session)
     for own in session.methods.values():
         losses = own.losses(step)
         refused = getattr(own, "refused", 0)  # labels that have collapsed are not learnt from
@@ -125,7 +109,7 @@ def is_a_stock_model(folder: Path, task: str) -> None:
     assert names == ["SHA256SUMS", "domadapt.json", "encoder", "source_dev.json"]
     stock = STOCK[task].from_pretrained(folder / "encoder").eval()
     ours = domadapt.load(folder, precision="32").session.encoder
-    batch, _ = parsed_batch(ours)
+    batch, _ = support.parsed_batch(ours)
     with torch.no_grad():
         logits = stock(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
         torch.testing.assert_close(logits, ours(batch).logits, atol=1e-5, rtol=1e-4)
@@ -139,7 +123,7 @@ def test_losses_that_weigh_nothing_change_nothing(tmp_path: Path, method: str) -
         cfg = domadapt.compose("train", [*corpora(tmp_path), *overrides, *steady])
         torch.manual_seed(0)
         session, _ = build(cfg)
-        without_dropout(session.encoder)
+        support.without_dropout(session.encoder)
         for label, own in session.methods.items():
             more = ("augment", "transform", "final_weights")  # by which it acts even where its losses weigh nothing
             if any(getattr(type(own), name) is not getattr(Method, name) for name in more):
@@ -227,7 +211,7 @@ def test_a_setting_out_of_range_is_named(name: str, settings: dict[str, Any], me
     config = dict(OmegaConf.to_container(OmegaConf.load(path))[name])  # type: ignore[index, arg-type, call-overload]
     config |= ({"layer": 1} if isinstance(config.get("layer"), int) else {}) | settings
     with pytest.raises(ValueError, match=message):
-        setting_of(tiny_encoder(), make(config))
+        support.setting_of(support.tiny_encoder(), make(config))
 
 
 CLASSLESS = r"^injection.own=.*: expected a method's settings, its class as _target_"

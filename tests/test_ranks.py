@@ -15,8 +15,7 @@ from domadapt.data.loaders import StepLoader, share_of
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.status import Status
 from domadapt.training.build import build, make_validators
-from domadapt.training.epochs import Epochs
-from domadapt.training.fit import fit
+from domadapt.training.epochs import Epochs, fit
 from domadapt.training.options import read_options
 from domadapt.utils.work import in_order
 from tests.support import StoppedAt, corpora

@@ -17,21 +17,9 @@ from domadapt.runs.key import cell_key
 from domadapt.runs.status import Busy, read_status
 from domadapt.training.cell import train
 from domadapt.utils import checkpoint
+from tests import trouble as troubles
 from tests.support import corpora, without_checksums
-from tests.trouble import (
-    KILL,
-    STOP,
-    MakesFolder,
-    Trouble,
-    join,
-    printed,
-    renamed,
-    run,
-    same_run,
-    start,
-    stopped,
-    wait_until,
-)
+from tests.trouble import KILL, STOP, MakesFolder, Trouble, join, renamed, run, same_run, start, stopped, wait_until
 
 METHODS = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1"]
 METHODS += ["trainer.regret=true", "trainer.epochs=4"]
@@ -247,7 +235,7 @@ def test_two_processes_on_one_run(shared: Path, tmp_path: Path) -> None:
     with pytest.raises(Busy, match=f"process {first.pid} on "):
         train(domadapt.compose("train", command[1:]), wait=False)
     second = start(command, tmp_path / "second")
-    wait_until(lambda: "waiting for its result" in printed(tmp_path / "second"), "the second")
+    wait_until(lambda: "waiting for its result" in troubles.printed(tmp_path / "second"), "the second")
     os.kill(int(first.pid or 0), signal.SIGCONT)
     assert (join(first), join(second)) == (0, 0)
     assert renamed(tmp_path / "first").count("metrics.json") == 1
@@ -261,7 +249,7 @@ def test_the_one_that_waits_takes_over_from_the_one_that_is_killed(shared: Path,
     first = start(command, tmp_path / "first", Trouble("epoch=2.safetensors", signal=STOP))
     wait_until(lambda: stopped(first), "the first checkpoint")
     second = start(command, tmp_path / "second")
-    wait_until(lambda: "waiting for its result" in printed(tmp_path / "second"), "the second")
+    wait_until(lambda: "waiting for its result" in troubles.printed(tmp_path / "second"), "the second")
     first.kill()
     assert (join(first), join(second)) == (-KILL, 0)
     assert "resumed after epoch 1" in (tmp_path / "second").read_text()

@@ -61,7 +61,6 @@ def ablation(subject: Subject) -> Ablation:
 
 
 def _effects(subject: Subject, side: Side, name: str) -> SideEffects:
-    """Of one side: one pass over its texts."""
     session, task = subject.after, subject.after.task
     layers = len(session.encoder.attention_layers())
     parts: dict[Switch | None, list[Predicted]] = {}

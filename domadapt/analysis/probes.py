@@ -183,10 +183,7 @@ class StructuralProbe:
 
 
 def structural_probe(subject: Subject) -> StructuralProbe:
-    """Train probes on the source's parses, one for each layer of both models, and try them on both domains.
-
-    Four of five source texts are learnt from, the fifth is held out.
-    """
+    """Train probes on the source's parses, one for each layer of both models, and try them on both domains."""
     if subject.unreadable:
         return StructuralProbe(reason=subject.unreadable)
     here, there = (_sentences(side.examples) for side in (subject.source, subject.target))

@@ -174,7 +174,6 @@ def labels_of(record: Record) -> Counter[str]:
 
 
 def terms_of(record: Record, kind: str) -> Counter[str]:
-    """Terms of one type, in lower case."""
     spans = [span for span in record.spans or () if span.type == kind]
     return Counter(" ".join(words(record.text[span.start : span.end])) for span in spans)
 

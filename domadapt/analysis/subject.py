@@ -63,13 +63,6 @@ class Subject:
         return dict(zip(SIDES, (self.source, self.target), strict=True))
 
 
-def refuse_without_attention(model: str) -> None:
-    """Refuse a model without attention before anything large is loaded."""
-    description = read_description(model_folder(model))
-    if str(description.backbone.get("_target_", "")).endswith("BiLSTM"):
-        raise ValueError(f"model={model}: a BiLSTM, which has no attention to look at; give a model of backbone=minilm")
-
-
 def subject(
     model: str,
     domains: Domains,

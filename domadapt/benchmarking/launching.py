@@ -5,8 +5,7 @@ import os
 import pickle
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +18,7 @@ from domadapt.config.overrides import import_from, lengthen
 from domadapt.config.resolvers import register
 from domadapt.runs.metrics import Metrics
 from domadapt.utils.redact import guard_logs
-from domadapt.utils.work import end_with
+from domadapt.utils.work import end_with, quieter
 
 
 def objective(metrics: Metrics) -> float | None:
@@ -62,9 +61,8 @@ def check_search(cfg: DictConfig, verb: str) -> None:
         raise ValueError(f"sweeper: {verb} has no value to search by; search with domadapt train")
     validator = make(cfg.selection)
     if getattr(validator, "uses_target_labels", False):
-        raise ValueError(
-            f"selection={validator.name}: reads target labels, which no search may; take selection=source_dev"
-        )
+        why = "reads target labels, which no search may; take selection=source_dev"
+        raise ValueError(f"selection={validator.name}: {why}")
 
 
 # Jobs keep the logging of the process they run in; a worker, which has none yet, gets it from Job.
@@ -91,17 +89,15 @@ class Job:
             guard_logs()  # launchers keep what is printed here in files
         if os.getppid() == self.parent:
             end_with(self.parent)
-        logging.getLogger("domadapt.epochs").setLevel(logging.WARNING)  # the table of cells says how far each is
-        try:
-            return train(cfg, self.wait)
-        except Exception as error:
-            return portable(error)
-        finally:
-            logging.getLogger("domadapt.epochs").setLevel(logging.NOTSET)
+        with quieter(["domadapt.epochs"], logging.WARNING):  # the table of cells says how far each is
+            try:
+                return train(cfg, self.wait)
+            except Exception as error:
+                return portable(error)
 
 
-def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> list[dict[str, Any] | Exception]:
-    """Run `domadapt train` once for each list of overrides; numbers of jobs begin at ``first``.
+def launch(jobs: Sequence[Sequence[str]], wait: bool = True) -> list[dict[str, Any] | Exception]:
+    """Run `domadapt train` once for each list of overrides.
 
     The first job's configuration says which launcher takes them all: ``launcher=joblib``,
     ``hydra.launcher.n_jobs=2``. Inside a verb, ``--config-dir`` and the verb's ``hydra.…`` settings hold for the jobs.
@@ -122,9 +118,13 @@ def launch(jobs: Sequence[Sequence[str]], first: int = 0, wait: bool = True) -> 
         cfg = compose("train", written[0], with_hydra=True)
         context = HydraContext(config_loader=GlobalHydra.instance().config_loader(), callbacks=Callbacks(cfg))
         launcher = Plugins.instance().instantiate_launcher(context, Job(wait=wait), cfg)
-        with _without_listing():
+        # In this process for good: joblib warns that a worker has stopped for want of work or of memory, from a thread
+        # that may outlive the launch. A job that is lost so is told as an error.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor", UserWarning)
+        # Launchers list every job's overrides before they start: the plan has said it.
+        with quieter(("hydra", "hydra_plugins"), logging.WARNING):
             try:
-                returned = launcher.launch(written, first)
+                returned = launcher.launch(written, 0)
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
                 stopped = RuntimeError(f"the launcher stopped: {why}; what finished is kept: run it again")
@@ -152,25 +152,6 @@ def _inherited() -> list[str]:
     if not HydraConfig.initialized():
         return ["hydra/job_logging=stdout"]  # the default opens a file in the working folder
     return [o for o in HydraConfig.get().overrides.hydra if not o.startswith("hydra.mode=")]
-
-
-@contextmanager
-def _without_listing() -> Iterator[None]:
-    """Launchers list every job's overrides before they start: the plan has said it.
-
-    And joblib warns that a worker has stopped for want of work or of memory: a job that is lost so is told as an error.
-    """
-    loggers = [logging.getLogger(name) for name in ("hydra", "hydra_plugins")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.WARNING)
-    # In this process for good: the warning comes from a thread of joblib's that may outlive the launch.
-    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor", UserWarning)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 def portable(error: Exception) -> Exception:

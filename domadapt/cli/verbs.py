@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import shutil
 import sys
 import time
@@ -24,6 +23,7 @@ from domadapt.runs.key import files_named, folder_of
 from domadapt.training.options import check, check_choices, check_data
 from domadapt.utils.files import refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import apart, paired
+from domadapt.utils.text import json_lines
 from domadapt.utils.work import progress
 
 if TYPE_CHECKING:
@@ -123,10 +123,9 @@ def parse(cfg: DictConfig) -> None:
     files = [open_texts(str(path), cfg.format, warnings, column(cfg)) for path in paths]
     counts = [count for count, _ in files]
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
-    from domadapt.syntax.cache import ParseCache
+    from domadapt.syntax.cache import ParseCache, one_parser
     from domadapt.syntax.conllu import conllu
     from domadapt.syntax.parser import warn_of_parses
-    from domadapt.syntax.two_parsers import one_parser
 
     parses = ParseCache(make(one_parser(cfg.parser)), folder_of(cfg, "cache"))
     started = time.perf_counter()
@@ -151,7 +150,6 @@ def parse(cfg: DictConfig) -> None:
 
 
 def serve(cfg: DictConfig) -> None:
-    """Answer on a port until Ctrl-C."""
     least(cfg.threshold, read_description(model_folder(str(cfg.model))).names)
     if type(cfg.port) is not int or not 0 <= cfg.port < 2**16:
         raise ValueError(f"port={cfg.port!r}: expected a whole number from 0 (any that is free) to {2**16 - 1}")
@@ -161,7 +159,6 @@ def serve(cfg: DictConfig) -> None:
 
 
 def export(cfg: DictConfig) -> str:
-    """Write the folder; returns what there is to say of it."""
     if cfg.format not in FORMATS:
         raise ValueError(f"format={cfg.format}: expected one of {', '.join(FORMATS)}")
     description = read_description(model_folder(str(cfg.model)))
@@ -183,7 +180,6 @@ def export(cfg: DictConfig) -> str:
 
 
 def audit(cfg: DictConfig) -> str:
-    """What is wrong with the corpora, worst first."""
     check_data(cfg.data)
     from domadapt.auditing.audit import run, text_audit
 
@@ -193,19 +189,19 @@ def audit(cfg: DictConfig) -> str:
 
 def analyze(cfg: DictConfig) -> str:
     """Write analysis.html and analysis.json; returns the least of what is in them, and where they are."""
-    read_description(model_folder(str(cfg.model)))
+    model = str(cfg.model)
+    if str(read_description(model_folder(model)).backbone.get("_target_", "")).endswith("BiLSTM"):
+        raise ValueError(f"model={model}: a BiLSTM, which has no attention to look at; give a model of backbone=minilm")
     from domadapt.reporting.frames import named_file  # loads SciPy
 
     for name, from_ in LEAST.items():
         if type(cfg[name]) is not int or not from_ <= cfg[name] < 2**32:
             raise ValueError(f"{name}={cfg[name]!r}: expected a whole number from {from_}")
     output = named_file(cfg.output, "analysis", (".html", ".htm"))
-    from domadapt.analysis.subject import refuse_without_attention, subject
+    from domadapt.analysis.subject import subject
     from domadapt.reporting.analysis_page import analyse, html, lines, numbers
-    from domadapt.syntax.two_parsers import make_parser
+    from domadapt.syntax.cache import make_parser
 
-    model = str(cfg.model)
-    refuse_without_attention(model)
     started = time.perf_counter()
     domains = make(cfg.data)
     read = [*files_named(to_builtin(cfg.data)), *model_folder(model).rglob("*")]
@@ -257,8 +253,7 @@ def cache(cfg: DictConfig) -> str:
 
 
 def loaded(cfg: DictConfig, folder: Path) -> "Model":
-    """The model of a folder, once what can be wrong with it at a glance is not."""
-    read_description(folder)
+    """The model of a folder whose description has been read, once the settings can't be wrong."""
     check_choices(cfg)
     from domadapt.inference.model import load
 
@@ -281,11 +276,6 @@ def file_ending(output: str | None, verb: str, expected: str, others: str) -> st
     if ending not in expected.replace(",", "").split() + others.split():
         raise ValueError(f"output={output}: {verb} does not write {ending}; expected {expected}")
     return ending
-
-
-def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """One JSON object a line."""
-    return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def delimited(rows: Iterable[Mapping[str, Any]], delimiter: str) -> Iterator[str]:

@@ -94,7 +94,6 @@ class Folder:
         return hold_out(records, self.dev_share, seed, self.dev_by, self.warnings)
 
     def problem(self, source: str, target: str, layout: Layout) -> Domains:
-        """The problem of two domains."""
         part = self.part
 
         def split(domain: str, train: Sequence[str], dev: str | None) -> tuple[Records, Records]:
@@ -259,10 +258,8 @@ def aspect_opinion(
         chosen = set(wanted)
         records = tuple(r for r in corpus.part(domain, "", labelled=labelled) if r.id in chosen)
         if absent := chosen - {r.id for r in records}:
-            which = (
-                f"{len(absent)} of the {len(chosen)} records that splits.json names for {name}, such as {min(absent)!r}"
-            )
-            raise ValueError(f"{home / domain}.jsonl: lacks {which}; get the whole file again")
+            which = f"{len(absent)} of the {len(chosen)} records that splits.json names for {name}"
+            raise ValueError(f"{home / domain}.jsonl: lacks {which}, such as {min(absent)!r}; get the whole file again")
         return records
 
     labelled = part(source, ids["source_train"])
@@ -332,23 +329,15 @@ def my_files(
     lowercase: bool = False,
     detokenise: bool = False,
 ) -> Domains:
-    """A user's own files in any format that a reader knows; ``conf/data/my_files.yaml`` says what the settings are.
-
-    Args:
-        source: ``path`` may be a list of files: each is a domain called as the file is, unless there is a name for
-            them all; and a pattern, whose files are one domain.
-        target: labels in ``path`` are not read. Columns are called as the source's, unless it names its own.
-    """
+    """A user's own files in any format that a reader knows; ``conf/data/my_files.yaml`` says what the settings are."""
     check_switches(lowercase=lowercase, detokenise=detokenise)
     _check_paths("source", source)
     _check_paths("target", target)
     names = Counter(path.stem for path in _paths(source, "path"))
     several = isinstance(source["path"], list) and names.total() > 1 and source.get("name") is None
     if several and (twice := [name for name, count in names.items() if count > 1]):
-        raise ValueError(
-            f"data.source.path: two files are called {twice[0]}, and so would be their domains; "
-            "rename one, or set data.source.name"
-        )
+        both = f"two files are called {twice[0]}, and so would be their domains"
+        raise ValueError(f"data.source.path: {both}; rename one, or set data.source.name")
     warnings: Counter[str] = Counter()
     name, domain = side_name(source, "source"), side_name(target, "target")
     changes = [*[detokenised] * detokenise, *[lowercased] * lowercase]
@@ -368,11 +357,9 @@ def my_files(
 
     train, dev = part(source, "path"), part(source, "dev_path")
     if all(record.label is None and record.spans is None for record in train):
-        fix = (
-            "name the column of labels, such as source.label=sentiment, or write spans as JSON Lines, or as rows of a "
-            "table with columns start, end and type"
-        )
-        raise ValueError(f"{_paths(source, 'path')[0]}: no record has a label or spans; expected either on each; {fix}")
+        what = f"{_paths(source, 'path')[0]}: no record has a label or spans; expected either on each"
+        fix = "name the column of labels, such as source.label=sentiment, or write spans as JSON Lines"
+        raise ValueError(f"{what}; {fix}, or as rows of a table with columns start, end and type")
     return Domains(
         name,
         domain,
@@ -386,7 +373,6 @@ def my_files(
 
 
 def _check_paths(side: str, group: dict[str, Any]) -> None:
-    """Before training, not after it."""
     if not group.get("path"):
         raise ValueError(f"data.{side}.path is not set: give the {side}'s file, as data.{side}.path=reviews.jsonl")
     for key, path in [(name, path) for name in PATHS for path in _paths(group, name)]:

@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from domadapt.data.records import Record
+from domadapt.data.records import Record, Words
 from domadapt.utils.pairs import paired
 
-Words = tuple[tuple[int, int], ...]
 TextOrPair = str | tuple[str, str]
 MOST = 20  # times that a target record is repeated among the source's
 
@@ -90,7 +89,6 @@ class SealedTest:
         self._load: Callable[[], tuple[Record, ...]] | None = load
 
     def open(self) -> tuple[Record, ...]:
-        """The records, once."""
         if self._load is None:
             raise SealedLabels(f"the {self.domain} test labels were opened before; they serve one final evaluation")
         load, self._load = self._load, None

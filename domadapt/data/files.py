@@ -84,7 +84,6 @@ class OpenedFile:
         return enumerate(lines, 1)
 
     def record(self, fields: object, line: int) -> Record:
-        """The record of a decoded object."""
         labelled, warnings = self.labelled, self.warnings
         return parse_record(fields, self.where(line), domain=self.domain, labelled=labelled, warnings=warnings)
 
@@ -244,11 +243,8 @@ def saved(data: Any, folder: Path) -> Path:
 
 
 def rows(data: Any) -> Iterator[Mapping[str, Any]]:
-    """Records as mappings.
-
-    Args:
-        data: texts; (text, label) or (text, spans), spans being (start, end, type); of pairs ((text, text), label);
-            mappings; a pandas or polars DataFrame; a dataset of `datasets`; a mapping of columns.
+    """Records as mappings: of texts; (text, label) or (text, spans), spans being (start, end, type); of pairs ((text,
+    text), label); mappings; a pandas or polars DataFrame; a dataset of `datasets`; a mapping of columns.
 
     >>> list(rows(["Sharp."])), list(rows([("Sharp.", "positive")]))
     ([{'text': 'Sharp.'}], [{'text': 'Sharp.', 'label': 'positive'}])
@@ -277,9 +273,8 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
             both = {"text": text} if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True))
             yield {**both, "label": label.tolist() if hasattr(label, "tolist") else label}
         else:
-            raise ValueError(
-                f"item {number} is {repr(item)[:60]}; expected a text, (text, label) or a dict with a text"
-            )
+            expected = "expected a text, (text, label) or a dict with a text"
+            raise ValueError(f"item {number} is {repr(item)[:60]}; {expected}")
 
 
 def is_text(item: Any) -> bool:

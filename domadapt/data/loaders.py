@@ -77,7 +77,6 @@ class StepLoader:
 
     Args:
         target: unlabelled examples; None when no method reads target text.
-        seed: order of both.
         augment: gives a pass's source examples, counted from 0, in place of ``source``: as many, of other text.
     """
 

@@ -157,9 +157,8 @@ def hold_out(
         together = groups([record.text for record in records])
         if len(together) == 1:
             fix = "give dev data of its own (data.source.dev_path), or data.dev_by=record to hold out copies"
-            raise ValueError(
-                f"data.dev_by={by}: all {len(records)} labelled texts are copies or near copies of one; {fix}"
-            )
+            same = f"all {len(records)} labelled texts are copies or near copies of one"
+            raise ValueError(f"data.dev_by={by}: {same}; {fix}")
         if warnings is not None and (parted := sum(len(chosen & {*g}) for g in together if not {*g} <= chosen)):
             warnings[f"{records[0].domain}: {COPIES}"] += parted
         chosen = drawn(together, wanted, seed)

@@ -94,9 +94,7 @@ def refuse_foreign(description: Description, path: Path) -> None:
     for place, (modules, mark) in CLASSES.items():
         for value in _inside(getattr(description, place)):
             foreign = None
-            if (
-                isinstance(value, str) and "${" in value
-            ):  # resolved before it is made: to a _target_, to the environment
+            if isinstance(value, str) and "${" in value:  # resolved before it is made: to the environment, say
                 foreign = value
             if isinstance(value, dict) and "_target_" in value and not _is_one(str(value["_target_"]), modules, mark):
                 foreign = str(value["_target_"])

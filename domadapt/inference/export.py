@@ -17,18 +17,18 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from domadapt.data.domains import unlabelled
-from domadapt.inference.cut_vocabulary import HELD_OUT, cut_folder
 from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
 from domadapt.inference.model import Model, load, row
 from domadapt.inference.model_card import PIPELINES, model_card, usage
-from domadapt.inference.smaller import smaller, stock_model
+from domadapt.inference.smaller import HELD_OUT, cut_folder, smaller, stock_model
 from domadapt.inference.thresholds import source_dev
 from domadapt.methods.method import in_range, one_of
 from domadapt.methods.session import Session
+from domadapt.models import pretrained
 from domadapt.runs.groups import read_metrics
-from domadapt.runs.metrics import Metrics
 from domadapt.utils.files import replace_folder, write_atomic
 from domadapt.utils.pairs import apart
+from domadapt.utils.work import quieter
 
 RUNNER = "onnx_model.py"
 
@@ -131,23 +131,10 @@ def write_onnx(stock: Path, model: Any, session: Session, folder: Path, eight_bi
 @contextmanager
 def quietly() -> Iterator[None]:
     """Without what exporters and loaders say to their developers."""
-    import transformers
-
-    bars = transformers.utils.logging.is_progress_bar_enabled()
-    transformers.logging.disable_progress_bar()
     names = ("", "onnxscript", "torch.onnx", "onnx_ir")
-    levels = [logging.getLogger(name).level for name in names]
-    for name in names:
-        logging.getLogger(name).setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for name, level in zip(names, levels, strict=True):
-            logging.getLogger(name).setLevel(level)
-        if bars:
-            transformers.logging.enable_progress_bar()
+    with pretrained.quietly(), quieter(names, logging.ERROR), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 SPACE = "Spans of transformers' pipeline begin with the space before their first word: strip it."
@@ -175,18 +162,7 @@ def export(
 ) -> list[str]:
     """Write a folder that works without domadapt, with a model card, and compare it with the model it was made from.
 
-    Gives what was measured, a sentence each.
-
-    Args:
-        model: a run's folder, or the ``model/`` in it.
-        to: the folder to write; must not hold anything.
-        format: ``hf`` (for ``transformers.pipeline``), ``onnx`` or ``onnx-int8`` (for onnxruntime).
-        texts: to compare on; None takes those of the run's ``predictions.jsonl``, if it has one.
-        drop_methods: leave out what only domadapt can do when it predicts; the comparison says what that changes.
-        vocabulary: ``whole``, or ``corpus``: the pieces that ``texts`` need, and short ones.
-        layers: how many stay, and learn from the whole model what it says of ``texts``; None for all.
-        prune_heads: share of attention heads that go, of ONNX alone; the rest learns likewise.
-        distil_epochs: of that learning.
+    Gives what was measured, a sentence each. ``conf/export.yaml`` says what the settings are; ``texts`` are its input.
     """
     check_options(format, vocabulary, layers, prune_heads, distil_epochs)
     less = layers is not None or prune_heads > 0
@@ -198,7 +174,9 @@ def export(
     refuse_own(description, folder, drop_methods)
     original = load(folder, "cpu", "32", trust_code)
     session = original.session
-    compared = of_its_run(folder) if texts is None else [*(texts[::HELD_OUT] if less else texts)][:COMPARED]
+    compared = [*(texts[::HELD_OUT] if less else texts)][:COMPARED] if texts is not None else []
+    if texts is None and (predictions := beside(folder, "predictions.jsonl")) is not None:
+        compared = [json.loads(line)["text"] for line in predictions.read_text("utf-8").splitlines()[:COMPARED]]
     measured: list[str] = []
 
     def write(part: Path) -> None:
@@ -220,7 +198,8 @@ def export(
         elif network is not None:
             network.save_pretrained(stock)
         if less or vocabulary == "corpus" or onnx:
-            measured.append(size(part / "model.onnx" if onnx else stock / "model.safetensors"))
+            file = part / "model.onnx" if onnx else stock / "model.safetensors"
+            measured.append(f"{file.name} has {file.stat().st_size / 1e6:.1f} MB.")
         if compared:
             with quietly():
                 measured.extend(measure(original, stock, part if onnx else None, compared))
@@ -228,23 +207,17 @@ def export(
             shutil.rmtree(stock)
         measured.extend(notes(description, None if onnx else stock))
         use, dev = usage(session.task.kind, to.name, format, session.task.pairs), source_dev(folder)
-        write_atomic(part / "README.md", model_card(description, metrics_beside(folder), use, measured, dev))
+        metrics = read_metrics(path) if (path := beside(folder, "metrics.json")) is not None else None
+        write_atomic(part / "README.md", model_card(description, metrics, use, measured, dev))
 
     replace_folder(to, write)
     return measured
 
 
-def metrics_beside(folder: Path) -> Metrics | None:
-    """Of the run whose ``model/`` the folder is, unless it was taken from its run."""
-    path = folder.parent / "metrics.json"
-    return read_metrics(path) if folder.name == "model" and path.is_file() else None
-
-
-def of_its_run(folder: Path) -> list[str]:
-    """Texts of the ``predictions.jsonl`` beside a run's model, if there is one."""
-    path = folder.parent / "predictions.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if folder.name == "model" and path.is_file() else []
-    return [json.loads(line)["text"] for line in lines[:COMPARED]]
+def beside(folder: Path, name: str) -> Path | None:
+    """A file of the run whose ``model/`` the folder is; None where the folder was taken from its run."""
+    path = folder.parent / name
+    return path if folder.name == "model" and path.is_file() else None
 
 
 def notes(description: Description, stock: Path | None) -> Iterator[str]:
@@ -260,7 +233,6 @@ def notes(description: Description, stock: Path | None) -> Iterator[str]:
 
 
 def check_options(format: str, vocabulary: str, layers: int | None, prune_heads: float, distil_epochs: int) -> None:
-    """Refuse what no model can be exported as."""
     one_of("format", format, *FORMATS)
     one_of("vocabulary", vocabulary, *VOCABULARIES)
     in_range("prune_heads", prune_heads, 0, 0.9)
@@ -282,11 +254,6 @@ def refuse_own(description: Description, folder: Path, drop_methods: bool) -> No
         why = "takes part in its predictions and works in domadapt alone"
         fix = "drop_methods=true exports the rest and measures what that changes"
         raise ValueError(f"{folder}: {', '.join(description.methods)} {why}; {fix}")
-
-
-def size(path: Path) -> str:
-    """Of a model's file, in words."""
-    return f"{path.name} has {path.stat().st_size / 1e6:.1f} MB."
 
 
 def write_stock(encoder: Path, folder: Path, max_pieces: int) -> None:

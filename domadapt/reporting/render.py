@@ -10,22 +10,8 @@ from dataclasses import replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from domadapt.reporting.blocks import (
-    Block,
-    Facts,
-    Figure,
-    Folded,
-    Listing,
-    Marked,
-    Prose,
-    Samples,
-    Section,
-    Table,
-    TableCell,
-    select_columns,
-    text_of,
-    written,
-)
+from domadapt.reporting import blocks
+from domadapt.reporting.blocks import Block, Marked, Section, Table, TableCell, select_columns, text_of, written
 from domadapt.utils.text import visible
 
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
@@ -56,7 +42,6 @@ def number(value: float | None, form: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent."""
     return number(None if share is None else 100 * share, ".1f")
 
 
@@ -211,23 +196,23 @@ def table_lines(table: Table) -> list[str]:
 
 def _block(block: Block) -> Iterable[str]:
     match block:
-        case Prose(text):
+        case blocks.Prose(text):
             return [harmless(text)]
         case Table():
             title = [f"**{harmless(block.title)}**", ""] if block.title else []
             notes = [f"- {harmless(note)}" for note in written(block)[1]]
             return [*title, *table_lines(block), *(["", *notes] if notes else [])]
-        case Figure():  # a table says the same
+        case blocks.Figure():  # a table says the same
             return []
-        case Facts(sentence, items):  # a line that can be typed is code as a whole
+        case blocks.Facts(sentence, items):  # a line that can be typed is code as a whole
             told = [(name, code(fact) if fact.startswith("domadapt ") else harmless(fact)) for name, fact in items]
             title = [f"**{harmless(sentence)}**", ""] if sentence else []
             return [*title, *(f"- {harmless(name)}: {fact}" for name, fact in told)]
-        case Folded(title, blocks):
-            return _folded(title, [part for block in blocks for part in (*_block(block), "")])
-        case Listing(title, items, is_code):
+        case blocks.Folded(title, inner):
+            return _folded(title, [part for one in inner for part in (*_block(one), "")])
+        case blocks.Listing(title, items, is_code):
             return _folded(title, [f"- {code(item) if is_code else harmless(item)}" for item in items])
-        case Samples(title, texts):
+        case blocks.Samples(title, texts):
             return [harmless(title), "", *(f"- {_marked(text)}" for text in texts)]
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from domadapt.reporting import sections
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
 from domadapt.reporting.frames import best_adapted, given, method_frame, named_file, rows, run_frame, write_csv
-from domadapt.reporting.plots import Colors, dots_svg
+from domadapt.reporting.plots import Colors, dots_svg, palette
 from domadapt.reporting.render import collapsed, counted, markdown, page
-from domadapt.reporting.svg import palette
 from domadapt.reporting.tables import heatmap, regret, table, target_label_sections
 from domadapt.reporting.target_card import estimates, expectation, unlabelled
 from domadapt.reporting.words import fixed_and_broken, mistakes, verdict, verdict_card

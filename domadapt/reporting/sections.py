@@ -141,7 +141,6 @@ ESTIMATED = "The headline score that was expected on the target before a label o
 
 
 def expected(pairs: Sequence[Pair]) -> Section:
-    """Expected and true scores, run by run."""
     runs = [(pair, r, e) for pair in pairs for m in pair.methods for r in m.runs if (e := r.expected)]
     if not runs:
         return Section(EXPECTED, (Prose("No run recorded what it expected to score."),))
@@ -165,7 +164,6 @@ def expected(pairs: Sequence[Pair]) -> Section:
 
 
 def how_far_off(runs: Iterable[Metrics]) -> str:
-    """In words: how far off expectations were."""
     both = [(one, was) for run in runs if (one := run.expected) and (was := run.score()) is not None]
     if not both:
         return "The target test has no labels: nothing shows how far off these are."
@@ -177,7 +175,6 @@ def how_far_off(runs: Iterable[Metrics]) -> str:
 
 
 def learning(pair: Pair, colors: Colors) -> list[Block]:
-    """Curves by epoch."""
     if not (shown := panels(pair)):
         return [Prose("No run has a curve.")]
     caption = "By epoch, mean over seeds. Dev score and losses are of the source domain, in_domain's of the target."
@@ -234,12 +231,11 @@ class Audits:
 def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
     """Audits below the folders of the runs, or those of an ``audit.json``, or a folder of them, that is given."""
     places = [Path(given)] if given is not None else [Path(path) for path in runs]
-    if given is not None and not places[0].exists():
-        raise ValueError(f"audit={given}: no such file; write one: `domadapt audit data=... output=audit.json`")
     files = sorted({f.resolve() for place in places for f in ([place] if place.is_file() else place.rglob("audit.json"))
                     if given is not None or f.name == "audit.json"})  # fmt: skip
     if given is not None and not files:
-        raise ValueError(f"audit={given}: no audit.json in it; write one: `domadapt audit data=... output=audit.json`")
+        what = "no audit.json in it" if places[0].exists() else "no such file"
+        raise ValueError(f"audit={given}: {what}; write one: `domadapt audit data=... output=audit.json`")
     if not files:
         return Audits()
     from domadapt.auditing.audit import read_audit
@@ -256,7 +252,6 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
 
 
 def data(audits: Audits) -> Section:
-    """The audits."""
     blocks: list[Block] = [Prose(f"An audit was left out: {message}", "warning") for message in audits.skipped]
     from domadapt.auditing.audit import headline
 

@@ -29,10 +29,9 @@ def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
     told = all(run.folder for pair in pairs for method in pair.methods for run in method.runs)  # where predictions are
     tables = [table(pair, compare([pair]) if told else None) for pair in pairs]
     roles = {method.role for pair in pairs for method in pair.methods}
-    if {"source_only", "adapted", "in_domain"} <= roles and (
-        shares := shares_table(compare(pairs, predictions=False).overall)
-    ):
-        tables.append(shares)
+    if {"source_only", "adapted", "in_domain"} <= roles:
+        shares = shares_table(compare(pairs, predictions=False).overall)
+        tables += [shares] if shares else []
     return "\n\n".join(map(as_text, tables)) or "no finished runs"
 
 
@@ -281,7 +280,6 @@ def target_label_sections(pairs: Sequence[Pair], statistics: Statistics) -> list
 
 
 def label_table(pair: Pair, curves: Mapping[str, LabelCurve]) -> Table:
-    """Number of labels × method."""
     tried = [point for curve in curves.values() for point in curve.items()]
     every = {number for number, row in tried if row.method.config.get("target_labels") == "all"}
 

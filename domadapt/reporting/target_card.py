@@ -9,20 +9,8 @@ from typing import Any
 
 from domadapt.inference.thresholds import SHOWN as THRESHOLDS
 from domadapt.inference.thresholds import rates, source_dev
-from domadapt.reporting.blocks import (
-    Block,
-    Column,
-    Facts,
-    Figure,
-    Listing,
-    Marked,
-    Prose,
-    Samples,
-    Section,
-    Table,
-    for_each,
-    tabled,
-)
+from domadapt.reporting import blocks
+from domadapt.reporting.blocks import Block, Facts, Marked, Prose, Section, Table, for_each, tabled
 from domadapt.reporting.render import as_text, counted, in_line, markdown
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
@@ -65,17 +53,15 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
 
 
 def as_markdown(card: TargetCard) -> str:
-    """The card as a file of its own."""
-    return markdown(title(card), [Section("On the target", tuple(blocks(card)))])
+    return markdown(title(card), [Section("On the target", tuple(as_blocks(card)))])
 
 
-def blocks(card: TargetCard) -> Iterator[Block]:
-    """The card as a part of a report."""
+def as_blocks(card: TargetCard) -> Iterator[Block]:
     yield from map(Prose, _facts(card))
     yield from (Prose(f"{rank}. {_told(card, one)}", "warning") for rank, one in enumerate(card.warnings, 1))
     yield from (kinds_table(card), *threshold_table(card))
-    yield from (Samples(head, tuple(texts)) for head, texts in _texts(card))
-    yield Listing("Where the model is, and how to use it", tuple(value for _, value in _places(card)), code=True)
+    yield from (blocks.Samples(head, tuple(texts)) for head, texts in _texts(card))
+    yield blocks.Listing("Where the model is, and how to use it", tuple(value for _, value in _places(card)), code=True)
 
 
 def _command(card: TargetCard, warning: CardWarning) -> str:
@@ -93,7 +79,6 @@ def _before(card: TargetCard) -> TargetCard | None:
 
 
 def title(card: TargetCard) -> str:
-    """What was run, in a line."""
     return f"{card.source} → {card.target}: {card.task} by {card.method} on {card.backbone}, seed {card.seed}"
 
 
@@ -131,7 +116,7 @@ def threshold_table(card: TargetCard) -> Iterator[Table]:
         def cell(item: tuple[str, Any], limit: float) -> str:
             return ", ".join(rates(item[1], limit))
 
-        names: Column = ("type" if card.task == "extraction" else "label", lambda item: item[0])
+        names: blocks.Column = ("type" if card.task == "extraction" else "label", lambda item: item[0])
         columns = for_each({limit: f"{limit:g}" for limit in THRESHOLDS}, cell)
         yield tabled(title, about["kinds"].items(), [names, *columns])
 
@@ -249,7 +234,7 @@ def estimates(pairs: Sequence[Pair]) -> list[Block]:
     if not cards:
         return []
 
-    from domadapt.reporting.svg import ADAPTED, INK, STANDING, drawn, plain, wrapped  # loads matplotlib
+    from domadapt.reporting.plots import ADAPTED, INK, STANDING, drawn, plain, wrapped  # loads matplotlib
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
@@ -266,7 +251,7 @@ def estimates(pairs: Sequence[Pair]) -> list[Block]:
 
     rows = [f"{card.method} {_range(card.expected)}" for card in cards if card.expected is not None]
     caption = "Expected score, %. Diamond: estimate. Shade: nine in ten scores lie in it. Line: held-out source texts."
-    return [Figure(drawn(f"Expected scores: {', '.join(rows)}", 0.5 + 0.4 * len(cards), draw), caption)]
+    return [blocks.Figure(drawn(f"Expected scores: {', '.join(rows)}", 0.5 + 0.4 * len(cards), draw), caption)]
 
 
 def unlabelled(pair: Pair) -> list[Section]:
@@ -282,5 +267,5 @@ def unlabelled(pair: Pair) -> list[Section]:
     adapted = any(card.method != SOURCE_ONLY for card in first)
     first.sort(key=lambda card: card.method == SOURCE_ONLY)
     shown = [(card, adapted and card.method == SOURCE_ONLY) for card in first[:MOST]]
-    full = [Section(title(card), tuple(blocks(card)), 3, folded) for card, folded in shown]
+    full = [Section(title(card), tuple(as_blocks(card)), 3, folded) for card, folded in shown]
     return [Section(pair.name, tuple(opening), 3), *full]

@@ -57,13 +57,11 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
 
 
 def refuse_missing(paths: Iterable[Path]) -> None:
-    """Refuse folders of runs that are not there."""
     if missing := [path for path in paths if not path.exists()]:
         raise ValueError(f"runs={missing[0]}: no such folder; expected one that `domadapt benchmark` has written")
 
 
 def read_metrics(path: Path) -> Metrics:
-    """One ``metrics.json``."""
     content = load(path)
     if content.get("format") != FORMAT:
         problem = f"format {content.get('format')!r}, expected {FORMAT}: another version of domadapt wrote it"

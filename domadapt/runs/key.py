@@ -163,7 +163,6 @@ def run_folder(cfg: Mapping[str, Any]) -> Path:
 
 
 def folder_of(cfg: Mapping[str, Any], name: str) -> Path:
-    """One of the configured folders."""
     if (folder := cfg["paths"][name]) in (None, ""):
         raise ValueError(f"paths.{name}={'null' if folder is None else repr('')}: expected a folder")
     return Path(str(folder))

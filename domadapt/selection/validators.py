@@ -80,10 +80,8 @@ selection
     """
     numbers = [(value, -epoch) for epoch, value in enumerate(values, start=1) if isfinite(value)]
     if not numbers:
-        raise ValueError(
-            f"values={list(values)}: expected a number for at least one epoch; lower trainer.learning_rate, or choose "
-            f"another selection"
-        )
+        fix = "lower trainer.learning_rate, or choose another selection"
+        raise ValueError(f"values={list(values)}: expected a number for at least one epoch; {fix}")
     return -max(numbers)[1]
 
 

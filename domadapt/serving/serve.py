@@ -82,7 +82,6 @@ class Answers:
         return [{k: v for k, v in line.items() if k != "id"} for line in lines]
 
     def shown(self, text: str, threshold: Any = None) -> Shown:
-        """Everything that there is to show of a text."""
         limits = self.limits if threshold is None else least(threshold, self.model.session.task.names)
         [given], [every] = unlabelled([text]), self.model.predict([text])
         kept = above(every, limits)
@@ -294,11 +293,9 @@ def texts_of(content: bytes) -> tuple[list[str], Any]:
         case {"texts": [*given_texts], **rest} if not rest and all(map(is_text, given_texts)):
             texts = [text if isinstance(text, str) else joined(*text) for text in given_texts]
         case _:
-            raise HTTPException(
-                400,
-                'expected JSON, {"text": "..."} or {"texts": ["...", "..."]}, and "threshold"; of a pair "text_pair" '
-                "beside text, or two strings in place of one",
-            )
+            form = '{"text": "..."} or {"texts": ["...", "..."]}, and "threshold"'
+            pair = 'of a pair "text_pair" beside text, or two strings in place of one'
+            raise HTTPException(400, f"expected JSON, {form}; {pair}")
     check(texts)
     return texts, threshold
 

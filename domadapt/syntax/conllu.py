@@ -91,10 +91,9 @@ class ConlluParser:
         for text in texts:
             known = self._parses.get(" ".join(text.text.split()))
             if known is None:
-                raise ValueError(
-                    f"{self.path}: no parse with '# text = {text.text[:80]}'; a run needs its texts' parses in the "
-                    f"file, and so does a model that reads them when it predicts; parser=shipped parses any text"
-                )
+                why = f"no parse with '# text = {text.text[:80]}'; a run needs its texts' parses in the file"
+                fix = "and so does a model that reads them when it predicts; parser=shipped parses any text"
+                raise ValueError(f"{self.path}: {why}, {fix}")
             placed = place_words(text.text, known)
             if text.words is not None:
                 _refuse_other_words(text.text, text.words, placed.words, str(self.path))
@@ -112,10 +111,8 @@ def _refuse_other_words(text: str, own: Sequence[tuple[int, int]], words: IntArr
         problem = f"the corpus has {len(own)} words of it, and the file {len(theirs)}"
         if first:
             problem = f"{text[slice(*first)]!r} is a word of the corpus and none of the file's"
-        raise ValueError(
-            f"{where}: '# text = {text[:80]}': {problem}; write the corpus' own words into the file, or use "
-            f"parser=shipped, which parses them as they are"
-        )
+        fix = "write the corpus' own words into the file, or use parser=shipped, which parses them as they are"
+        raise ValueError(f"{where}: '# text = {text[:80]}': {problem}; {fix}")
 
 
 def read_conllu(content: str, source: str) -> Iterator[tuple[str, Parse]]:

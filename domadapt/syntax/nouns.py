@@ -76,10 +76,9 @@ def is_noun(parse: Parse, word: int, text: str) -> bool:
     """Whether a word is tagged as a noun and begins with a letter or digit; a text without any tag is refused."""
     tag = parse.tags[word]
     if not tag and not any(parse.tags):
+        why = f"the parser gives no part-of-speech tags of {text[:60]!r}, and nouns are known by these"
         fix = "take parser=shipped, a pipeline with a tagger, or a CoNLL-U file with universal tags (UPOS)"
-        raise ValueError(
-            f"the parser gives no part-of-speech tags of {text[:60]!r}, and nouns are known by these: {fix}"
-        )
+        raise ValueError(f"{why}: {fix}")
     return universal(tag) in NOUNS and text[parse.words[word][0]].isalnum()
 
 

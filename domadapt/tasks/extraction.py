@@ -1,19 +1,29 @@
-"""Spans in a text, such as aspect and opinion terms: BIO tags on words, by the backbone's stock token head."""
+r"""Spans in a text, such as aspect and opinion terms: BIO tags on words, by the backbone's stock token head.
+
+Tags of a text are decoded together: the network's word by word, and how tags follow each other in the source. The score
+of tags :math:`y_1 \dots y_n` is
+
+.. math:: \sum_i \log p(y_i \mid x) + w \, \big(\log P(y_i \mid y_{i-1}) - \log P(y_i)\big),
+
+with :math:`p` the network's probabilities and :math:`P` counted on the source's annotation, every count a tenth larger,
+so that no sequence is impossible. The prior of tags is taken away because the network knows it already. Nothing is
+trained. Viterbi's algorithm finds the best sequence, forward-backward each tag's probability over all sequences.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record, Span, bio_tags
 from domadapt.models.output import Output, word_logits
 from domadapt.syntax.alignment import IGNORED, IntArray
-from domadapt.tasks.decoding import marginals, transition_scores, viterbi
 from domadapt.tasks.rows import Predicted, rows_of, tagged
 from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, set_scores, tempered
 from domadapt.utils.pairs import are_pairs
@@ -34,8 +44,7 @@ TRANSITION_WEIGHT: Final = 0.5
 
 
 class Extraction(Task):
-    """Span extraction. Each word's class is read at its first piece, a text's tags are decoded together
-    (:mod:`domadapt.tasks.decoding`), and scores are of exact spans.
+    """Span extraction. Each word's class is read at its first piece, and scores are of exact spans.
 
     A saved model also gives (tags + 1, tags) scores of transitions and the temperature; training fits both.
     """
@@ -175,3 +184,68 @@ class Extraction(Task):
         if self.average == "micro":
             return set_scores(gold, predicted, "span") | scores
         return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in self.types]))} | scores
+
+
+ADDED = 0.1  # to each count
+
+
+def transition_scores(tags: Iterable[NDArray[np.int64]], count: int) -> Tensor:
+    """(count + 1, count) log P(tag | previous tag) - log P(tag); the last row is of tags that open a text.
+
+    >>> transition_scores([np.array([0, 1, 2]), np.array([0, 0, 1])], 3).exp()[1].double().numpy().round(2).tolist()
+    [0.16, 0.23, 4.85]
+    """
+    follows, single = np.full((count + 1, count), ADDED), np.full(count, ADDED)
+    for one in tags:
+        np.add.at(follows, (np.concatenate([[count], one[:-1]])[: len(one)], one), 1.0)
+        np.add.at(single, one, 1.0)
+    return torch.from_numpy(np.log(follows / follows.sum(1, keepdims=True)) - np.log(single / single.sum())).float()
+
+
+def viterbi(scores: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
+    """(texts, words) tags of the best sequence, by (texts, words, tags) log-probabilities; none past the text.
+
+    ``transitions``: (tags + 1, tags) as :func:`transition_scores` gives them, weighted.
+
+    >>> scores = torch.tensor([[[0.6, 0.4], [0.4, 0.6]]]).log()
+    >>> viterbi(scores, torch.tensor([2]), torch.zeros(3, 2)).tolist()
+    [[0, 1]]
+    >>> viterbi(scores, torch.tensor([2]), torch.tensor([[0.0, -9.0], [0.0, 0.0], [0.0, 1.0]])).tolist()
+    [[1, 1]]
+    """
+    texts, words, count = scores.shape
+    if not words:
+        return torch.zeros(texts, 0, dtype=torch.long, device=scores.device)
+    best = transitions[count] + scores[:, 0]
+    stay = torch.arange(count, device=scores.device).expand(texts, count)
+    back = []
+    for word in range(1, words):
+        values, places = (best.unsqueeze(2) + transitions[:count]).max(1)
+        inside = (lengths > word).unsqueeze(1)
+        best = torch.where(inside, values + scores[:, word], best)
+        back.append(torch.where(inside, places, stay))
+    tags = [best.argmax(1)]
+    for places in reversed(back):
+        tags.append(places.gather(1, tags[-1].unsqueeze(1)).squeeze(1))
+    return torch.stack(tags[::-1], 1)
+
+
+def marginals(scores: Tensor, lengths: Tensor, transitions: Tensor) -> Tensor:
+    """(texts, words, tags) log-probability of each tag over all sequences; arguments as of :func:`viterbi`.
+
+    >>> scores = torch.tensor([[[0.6, 0.4], [0.4, 0.6]]]).log()
+    >>> marginals(scores, torch.tensor([2]), torch.zeros(3, 2)).exp()[0, 0].double().numpy().round(2).tolist()
+    [0.6, 0.4]
+    """
+    texts, words, count = scores.shape
+    if not words:
+        return scores
+    within = transitions[:count]
+    forward = [transitions[count] + scores[:, 0]]
+    for word in range(1, words):
+        forward.append((forward[-1].unsqueeze(2) + within).logsumexp(1) + scores[:, word])
+    backward = [torch.zeros(texts, count, device=scores.device)]
+    for word in range(words - 1, 0, -1):
+        after = (within + (scores[:, word] + backward[-1]).unsqueeze(1)).logsumexp(2)
+        backward.append(torch.where((lengths > word).unsqueeze(1), after, backward[-1]))
+    return (torch.stack(forward, 1) + torch.stack(backward[::-1], 1)).log_softmax(-1)

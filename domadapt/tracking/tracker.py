@@ -152,7 +152,6 @@ def make_trackers(config: Any) -> list[Tracker]:
 
 
 def describe(config: dict[str, Any], key: str, folder: Path, attempt: int) -> Run:
-    """A run, as trackers may know it."""
     about = redacted({name: value for name, value in config.items() if name not in NOT_TRACKED})
     if Path.home() != Path("/"):
         about = json.loads(json.dumps(about).replace(json.dumps(str(Path.home()))[1:-1], "~"))
@@ -178,7 +177,6 @@ def final(metrics: Content) -> dict[str, float]:
 
 
 def reason(error: BaseException) -> str:
-    """An error on one line."""
     while error.__cause__ is not None:  # a full disk, say, under a library's own words
         error = error.__cause__
     message = cut(" ".join(redact(str(error)).split()), LONGEST_REASON)[0]

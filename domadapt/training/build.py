@@ -27,10 +27,10 @@ from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
 from domadapt.runs.key import folder_of, run_folder
 from domadapt.selection.validators import NAMES, Validator
+from domadapt.syntax.cache import make_parser
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import foreign
 from domadapt.syntax.trees import relation_vocabulary
-from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options
@@ -111,7 +111,8 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     encoder: Any = make(cfg.backbone, kind=task.kind, labels=task.labels)
     _refuse_misfits(cfg, encoder, methods)
     before = source_only(cfg)
-    cached, made = parse_cache(cfg, domains), make_parser(cfg.parser, domains)
+    cache = folder_of(cfg, "cache")
+    cached, made = make_parser(cfg.parser, domains, cache), make_parser(cfg.parser, domains)
     refuse_foreign_trees(tree_readers(methods, task), domains, made.name)
     session = Session(
         domains=domains,
@@ -127,7 +128,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
         seed=cfg.seed,
         device=device,
         precision=pick_precision(options.precision, device),
-        cache=folder_of(cfg, "cache"),
+        cache=cache,
         saved_runs=SavedRuns(),
         source_only=run_folder(before) if before else None,
         epochs=options.epochs,
@@ -160,17 +161,11 @@ def _check_parser(session: Session, parser: Any) -> None:
     needed = session.reads("parses") or (session.task.kind == "token" and not words_given)
     if session.augments and needed and not getattr(parser, "takes_new_text", True):
         names = ", ".join(name for name, method in session.methods.items() if method.augments)
-        raise ValueError(
-            f"{names}: writes new text every epoch, and {parser.name} knows only texts parsed before; parser=shipped"
-        )
+        why = f"writes new text every epoch, and {parser.name} knows only texts parsed before"
+        raise ValueError(f"{names}: {why}; parser=shipped")
     if session.parses_at_prediction and getattr(parser, "file_alone", False):
         why = "this model reads parses when it predicts, and so labels no text that is not in that file"
         log.warning("%s: %s; take parser=shipped for one that is to be handed over", parser.path, why)
-
-
-def parse_cache(cfg: DictConfig, domains: Domains) -> Any:
-    """The parser, or both sides', with what it has parsed before."""
-    return make_parser(cfg.parser, domains, folder_of(cfg, "cache"))
 
 
 def refuse_early(cfg: DictConfig) -> None:
@@ -217,9 +212,8 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
     for group in ("injection", "adaptation"):
         for name, config in (cfg[group] or {}).items():
             if not (isinstance(config, Mapping) and "_target_" in config):
-                raise ValueError(
-                    f"{group}.{name}={config}: expected a method's settings, its class as _target_; choose {group}=NAME"
-                )
+                expected = "expected a method's settings, its class as _target_"
+                raise ValueError(f"{group}.{name}={config}: {expected}; choose {group}=NAME")
             method: Method = make(config)
             if name in methods or losses & method.weights.keys():
                 raise ValueError(f"{group}.{name}: another has this name, or one of the losses {[*method.weights]}")

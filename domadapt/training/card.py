@@ -31,7 +31,7 @@ from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.options import RunConfig
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import cut, plain_json
+from domadapt.utils.text import cut, json_lines, plain_json
 
 log = logging.getLogger(__name__)
 ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
@@ -316,8 +316,7 @@ def write_predictions(
     texts: Sequence[UnlabelledText], predictions: Sequence[Prediction], kind: str, path: Path
 ) -> None:
     """A line a text, as ``domadapt predict`` has it; ``kind`` is the task's."""
-    lines = (json.dumps(row(t, p, kind), ensure_ascii=False) for t, p in zip(texts, predictions, strict=True))
-    write_atomic(path, "".join(f"{line}\n" for line in lines))
+    write_atomic(path, "".join(json_lines(row(t, p, kind) for t, p in zip(texts, predictions, strict=True))))
 
 
 def audit_own_files(config: RunConfig, session: Session) -> Audit | None:
@@ -366,7 +365,6 @@ def draw_to_label(texts: Sequence[UnlabelledText], kind: str, folder: Path) -> s
             table = csv.writer(file, lineterminator="\n")
             table.writerows([("id", "text", "label"), *((text.id, text.text, "") for text in chosen)])
         else:
-            rows = ({"id": text.id, "text": text.text, "spans": None} for text in chosen)
-            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            file.writelines(json_lines({"id": text.id, "text": text.text, "spans": None} for text in chosen))
         write_atomic(folder / name, file.getvalue())
     return name

@@ -1,22 +1,47 @@
-"""One cell of a benchmark: locked, run, or gone on with, and its metrics.json written."""
+"""One cell of a benchmark: locked, run or gone on with, and tested. What it comes to is its metrics.json."""
 
+import json
 import logging
 import shutil
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from omegaconf import DictConfig
+from pytorch_lightning.loggers.logger import Logger
 
+from domadapt.analysis.expected import calibration_under_shift, expected_score, temperature
 from domadapt.config.compose import to_builtin
-from domadapt.runs.key import cell_key, files_named, run_folder
+from domadapt.config.resolvers import role
+from domadapt.data.domains import Domains, SealedTest
+from domadapt.data.records import Record
+from domadapt.data.texts import identity
+from domadapt.inference.evaluate import Evaluation, evaluate
+from domadapt.inference.model import save_model, span_row
+from domadapt.inference.thresholds import counted
+from domadapt.methods.rule_baseline import PathRules
+from domadapt.methods.session import Session
+from domadapt.runs.key import cell_key, files_named, folder_of, hardware, run_folder, versions
+from domadapt.runs.metrics import FORMAT
 from domadapt.runs.status import Busy, Status, finished, read_results, run_lock, set_aside
+from domadapt.syntax.cache import make_parser
+from domadapt.syntax.parser import Parse, Parser, Text
+from domadapt.tasks.task import Prediction, Scores, Task
 from domadapt.tracking.tracker import tracking
 from domadapt.training import build
-from domadapt.training.distributed import settings_of_torch
+from domadapt.training.card import audit_own_files, label_target, leave_card, score_warnings, write_predictions
+from domadapt.training.distributed import reproducible, settings_of_torch
+from domadapt.training.epochs import Epochs, fit
 from domadapt.training.options import RunConfig, read_options
-from domadapt.training.run import run
-from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty
-from domadapt.utils.redact import redacted
+from domadapt.training.sharing import SharedCeiling, SharedNetwork
+from domadapt.utils.files import clear_parts, refuse_overwriting, remove_empty, write_atomic
+from domadapt.utils.redact import command_line, redacted, struck
+from domadapt.utils.text import json_lines, plain_json
+from domadapt.utils.work import progress
 
 log = logging.getLogger(__name__)
 # What a run writes, and what is in the folders that it replaces or deletes as a whole.
@@ -94,3 +119,261 @@ def clean(folder: Path) -> None:
         clear_parts(folder / name)
     for part in (folder / "checkpoint").glob(".*"):
         shutil.rmtree(part, ignore_errors=True)
+
+
+def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, Any]:
+    """Train, select and test in a run folder that is locked; gives what it has written to metrics.json."""
+    cfg = config.composed
+    if (rules := build.make_rules(cfg)) is not None:
+        with status.during("build"):
+            problem = build.read_problem(cfg)
+            parser = make_parser(cfg.parser, problem.domains, folder_of(cfg, "cache"))
+            build.refuse_foreign_trees([f"floor={name}" for name in cfg.floor], problem.domains, parser.name)
+        scores = run_rules(rules, problem, parser, config.folder, status)
+        return written(summary(config.with_task(problem.task_config), problem.domains, problem.task) | scores, status)
+    with status.during("build"):
+        reproducible(config.values["seed"], config.options.threads)
+        validators = list(build.make_validators(cfg.selection))
+        session, sealed = build.build(cfg)
+        _warn(session.domains.warnings)
+    network, ceiling = SharedNetwork(config, session), SharedCeiling(config, session.domains, sealed)
+    config = config.with_task(session.task_config)
+    options = replace(config.options, regret=config.options.regret and sealed is not None)
+    epochs = Epochs(config.folder / "checkpoint", config.key, session, validators, options, status, network.shared)
+    with ceiling.once():
+        if (found := ceiling.take(config.folder, session.domains.source)) is not None:
+            told = summary(config, session.domains, session.task)
+            return written(found | {name: told[name] for name in ("key", "source", "config", "command")}, status)
+        metrics = learn(config, epochs, sealed, network, logger)
+        metrics = written(metrics | ({"ceiling": ceiling.key} if ceiling.key else {}), status)
+        ceiling.made(config.folder)
+    return metrics
+
+
+def learn(
+    config: RunConfig, epochs: Epochs, sealed: SealedTest | None, network: SharedNetwork, logger: Logger | None
+) -> dict[str, Any]:
+    """Fit, select, test; without target labels, label the target."""
+    session, status, chosen, folder = epochs.session, epochs.status, epochs.chosen, config.folder
+    found_odd = audit_own_files(config, session)
+    stages: dict[str, Any] = {}
+    with status.during("prepare"):
+        for method in session.methods.values():
+            stages |= plain_json(method.prepare())  # told now, not after training, if it can't be recorded
+    with network.once():
+        if not network.take(epochs, logger):
+            with status.during("fit"):
+                fit(config.options, session, epochs, logger)
+                network.keep(epochs)
+        epochs.compare()
+    with status.during("save"):  # before the test: whatever goes wrong there, the model is kept
+        epoch = len(epochs.curve) if chosen.uses_target_labels else epochs.best(chosen)
+        dev = settle(epochs, epoch, config)
+    with status.during("evaluate"):
+        known = Counter(session.domains.warnings)
+        tested = test(session, sealed, epochs, epoch) if sealed is not None else None
+        if tested and chosen.uses_target_labels:
+            dev = settle(epochs, epoch := tested.best(session.task.headline), config)
+        scores = final_scores(session, tested, epochs, epoch, dev, folder)
+        _warn(session.domains.warnings - known)
+    if sealed is None:
+        with status.during("label target"):
+            labelled = label_target(session, epochs.batch_size, folder / "predictions.jsonl")
+    metrics = {**summary(config, session.domains, session.task, session), "training": network.key}
+    metrics |= {"curve": epochs.curve, **scores, "stages": stages}
+    if chosen.uses_target_labels:
+        metrics["method"] += "+oracle_selection"
+    if sealed is None:
+        leave_card(session, labelled, metrics, found_odd, folder)
+    return metrics
+
+
+def settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
+    """Put back an epoch's weights, calibrate confidences on source dev, save the model; what it predicts there."""
+    session = epochs.session
+    epochs.restore(epoch)
+    rows = evaluate(session.dev, session, epochs.batch_size, "source dev").rows
+    wrong = (rows.probabilities.argmax(-1) != rows.classes).any()  # else nothing tells how sure it may be
+    session.task.temperature = temperature(rows) if wrong else 1.0
+    dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
+    session.found_on_dev = counted(session.domains.source_dev, dev.predictions, session.task.names)
+    save_model(session, config.values, config.folder / "model")
+    return dev
+
+
+def summary(config: RunConfig, domains: Domains, task: Task, session: Session | None = None) -> dict[str, Any]:
+    """What metrics.json says of a run besides its scores: what was run, and on what; no session, no network."""
+    labels, values = domains.target_labels, config.values
+    counts: dict[str, Any] = {"source_train": len(domains.source_train), "source_dev": len(domains.source_dev)}
+    counts |= {"target_unlabelled": len(domains.unlabelled.texts), "target_labels": labels}
+    counts["target_labels_checksum"] = domains.labels_checksum(labels) if labels else None
+    counts["warnings"] = dict(domains.warnings)
+    device, precision = torch.device("cpu"), "32"
+    if session is not None:
+        device, precision = session.device, session.precision
+        counts["parameters"] = sum(p.numel() for p in session.encoder.parameters())
+        counts["truncated"] = {part: asdict(cut) for part, cut in session.truncation.items()}
+    return {
+        "format": FORMAT,
+        "key": config.key,
+        "source": domains.source,
+        "target": domains.target,
+        "task": "extraction" if task.kind == "token" else "classification",
+        "headline": task.headline,
+        "method": values["method"],
+        "role": role(values),
+        "seed": values["seed"],
+        "counts": counts,
+        "config": redacted({name: value for name, value in values.items() if name != "paths"}),  # no machine's paths
+        "versions": versions(),
+        "hardware": hardware(device, precision),
+        "command": command_line(["domadapt", *sys.argv[1:]]),
+    }
+
+
+def written(metrics: dict[str, Any], status: Status) -> dict[str, Any]:
+    """As metrics.json has it: with seconds, and without secrets."""
+    status.check_folder()
+    metrics = struck(plain_json(metrics | {"seconds": status.seconds, "attempts": status.attempts}))
+    text = json.dumps(metrics, indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomic(status.path.with_name("metrics.json"), text)
+    return metrics
+
+
+# The target test, which is opened after training and selection are over -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """What was read behind the seal: the chosen epoch's predictions on the target test, or every epoch's."""
+
+    records: tuple[Record, ...]
+    found: dict[int, Evaluation]
+    scores: dict[int, Scores]
+
+    def best(self, headline: str) -> int:
+        """The oracle's epoch; the earlier one wins a tie."""
+        return max(self.scores, key=lambda epoch: (self.scores[epoch][headline], -epoch))
+
+
+def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Tested:
+    """Open the target test. The chosen epoch comes last, so that its weights stay."""
+    records = session.task.usable(sealed.open(), session.domains.warnings)
+    examples = session.examples(records, "target test", session.parses_at_prediction, labelled=True)
+    tested = Tested(records, {}, {})
+    others = [line["epoch"] for line in epochs.curve if line["epoch"] != epoch] if epochs.tests_all else []
+    for one in (*others, epoch):
+        epochs.restore(one)
+        tested.found[one] = evaluate(examples, session, epochs.batch_size, f"target test, epoch {one}")
+        tested.scores[one] = session.task.score(records, tested.found[one].predictions)
+    return tested
+
+
+def final_scores(
+    session: Session, tested: Tested | None, epochs: Epochs, epoch: int, dev: Evaluation, folder: Path
+) -> dict[str, Any]:
+    """What metrics.json says of the chosen epoch, whose weights are in place, and of what others would have chosen.
+
+    ``tested`` is None where there are no target labels; ``dev`` are predictions on source dev.
+    """
+    headline, scores = session.task.headline, tested.scores if tested else {}
+    picked = {v.name: epochs.best(v) for v in epochs.validators if epochs.rated(v)}
+    if epochs.tests_all and tested:
+        picked["oracle"] = tested.best(headline)
+    result: dict[str, Any] = {
+        "selection": {
+            "validator": epochs.chosen.name,
+            "epoch": epoch,
+            "gap": scores[picked["oracle"]][headline] - scores[epoch][headline] if "oracle" in picked else None,
+            "choices": {name: {"epoch": e, "target_test": scores.get(e)} for name, e in picked.items()},
+        },
+        "source_dev": next(line["source_dev"] for line in epochs.curve if line["epoch"] == epoch),
+    }
+    result["calibration"] = calibration_under_shift(dev.rows, tested.found[epoch].rows if tested else None)
+    if any(r.domain != session.domains.target for r in session.domains.source_dev):  # not of the ceiling
+        target = evaluate(session.validation, session, epochs.batch_size, "target validation")
+        result["expected"] = expected_score(dev.rows, target.rows, session.task)
+    if len(scores) == len(epochs.curve):
+        result["selection"]["target_curve"] = [scores[line["epoch"]][headline] for line in epochs.curve]
+    if session.domains.source_test:
+        records = session.domains.source_test
+        examples = session.examples(records, "source test", session.parses_at_prediction, labelled=True)
+        source = evaluate(examples, session, epochs.batch_size, "source test")
+        result["source_test"] = session.task.score(records, source.predictions)
+    if tested is None:
+        return {**result, "target_test": None}
+    predictions = tested.found[epoch].predictions
+    for warning in score_warnings(session.task, tested.records, predictions, epochs.curve, epoch):
+        log.warning("%s", warning)
+    return result | scores_on_test(session.task, session.domains, tested.records, predictions, scores[epoch], folder)
+
+
+def scores_on_test(
+    task: Task,
+    domains: Domains,
+    records: Sequence[Record],
+    predictions: Sequence[Prediction],
+    scores: Scores,
+    folder: Path,
+) -> dict[str, Any]:
+    """What metrics.json says of the target test; the predictions go into ``folder``."""
+    texts = [r.text for r in domains.unlabelled.texts] + [r.text for r in domains.source_train]
+    seen = {identity(text) for text in texts}  # as the audit knows copies: without case, spaces and marks
+    clean = [(r, p) for r, p in zip(records, predictions, strict=True) if identity(r.text) not in seen]
+    rows = (_row(r, p) for r, p in zip(records, predictions, strict=True))
+    write_atomic(folder / "predictions.jsonl", "".join(json_lines(rows)))
+    fair = task.score([r for r, _ in clean], [p for _, p in clean]) if clean else None
+    sizes = {"all": len(records), "clean": len(clean)}
+    return {"target_test": scores, "target_test_clean": fair, "target_test_sizes": sizes}
+
+
+def _row(record: Record, prediction: Prediction) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "text": record.text,
+        "words": record.words,
+        "gold": {"label": record.label, "spans": [*map(span_row, record.spans or ())]},
+        "predicted": {"label": prediction.label, "spans": [*map(span_row, prediction.spans)]},
+        "confidence": round(prediction.confidence, 4),
+    }
+
+
+def run_rules(rules: PathRules, problem: build.Problem, parser: Parser, folder: Path, status: Status) -> dict[str, Any]:
+    """Without a network: learn rules from the source, apply them to the target, and score them as any model is."""
+    domains, task, texts = problem.domains, problem.task, problem.domains.unlabelled.texts
+    if task.kind != "token":
+        raise ValueError("floor=path_rules: extracts spans, and here texts are classified; leave it out")
+
+    def parsed(texts: Sequence[Text], title: str) -> list[Parse]:
+        return [*progress(parser.parse(texts), f"parse {title}", len(texts), "text")]
+
+    def predicted(texts: Sequence[Text], parses: Sequence[Parse]) -> list[Prediction]:
+        return [rules.predict(text, parse) for text, parse in zip(texts, parses, strict=True)]
+
+    def scored(records: tuple[Record, ...], title: str) -> dict[str, float]:
+        task.check(records)
+        return task.score(records, predicted(records, parsed(records, title)))
+
+    with status.during("prepare"):
+        parses = {"source": parsed(domains.source_train, "source train"), "target": parsed(texts, "target unlabelled")}
+    with status.during("fit"):
+        learnt = rules.learn(domains.source_train, parses["source"])
+        for name, value in learnt.items():
+            log.info("%s: %s", name, "\n  ".join(["", *value]) if isinstance(value, list) else value)
+    with status.during("evaluate"):
+        result: dict[str, Any] = {"stages": learnt, "source_dev": scored(domains.source_dev, "source dev"), "curve": []}
+        if domains.source_test:
+            result["source_test"] = scored(domains.source_test, "source test")
+        if problem.sealed is not None:
+            records = task.usable(problem.sealed.open(), domains.warnings)
+            predictions = predicted(records, parsed(records, "target test"))
+            scores = task.score(records, predictions)
+            return result | scores_on_test(task, domains, records, predictions, scores, folder)
+        found = predicted(texts, parses["target"])
+        write_predictions(texts, found, task.kind, folder / "predictions.jsonl")
+    return {**result, "target_test": None}
+
+
+def _warn(warnings: Mapping[str, int]) -> None:
+    for message, count in sorted(warnings.items()):
+        log.warning("%s (%d times)", message, count)

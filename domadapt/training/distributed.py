@@ -107,7 +107,6 @@ def settings_of_torch() -> Iterator[None]:
 
 
 def trainer_options(options: TrainerOptions, device: torch.device) -> dict[str, Any]:
-    """Lightning's accelerator, devices, strategy and plugins."""
     spawned = options.devices > 1 and options.strategy == "auto"
     return {
         "accelerator": "cpu" if device.type == "cpu" else "auto",
@@ -120,12 +119,10 @@ def trainer_options(options: TrainerOptions, device: torch.device) -> dict[str, 
 
 
 def check_devices(options: TrainerOptions, device: torch.device) -> None:
-    """Refuse what can't be started."""
     found = torch.cuda.device_count() if device.type == "cuda" else None
     if type(options.devices) is not int or options.devices < 1 or (found and options.devices > found):
-        raise ValueError(
-            f"trainer.devices={options.devices!r}: expected a whole number from 1{f' to {found}' * bool(found)}"
-        )
+        expected = f"expected a whole number from 1{f' to {found}' if found else ''}"
+        raise ValueError(f"trainer.devices={options.devices!r}: {expected}")
     known = options.strategy == "auto" or any(word in str(options.strategy) for word in ("spawn", "fork"))
     if options.devices > 1 and not known:
         why = "starts the command line again in every process, and so a whole sweep"

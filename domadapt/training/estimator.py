@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from domadapt.config.compose import compose
-from domadapt.config.overrides import quote
+from domadapt.config.overrides import quoted
 from domadapt.data.files import saved
 from domadapt.data.records import Record, Span
 from domadapt.inference.model import Model, load
@@ -65,7 +65,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             paths = {"data.source.path": saved([*pairs], Path(scratch, "source"))}
             paths["data.target.path"] = saved([*target], Path(scratch, "target"))
             paths["paths.runs"] = Path(self.folder) if self.folder else Path(scratch, "runs")
-            written = [f"{name}={quote(f'input={path}').removeprefix('input=')}" for name, path in paths.items()]
+            written = [f"{name}={quoted(str(path))}" for name, path in paths.items()]
             settings = ["data=my_files", f"task={self.task}", f"seed={self.seed}", *written, *self.overrides]
             cfg = compose("train", settings)
             self.metrics_: dict[str, Any] = train(cfg)

@@ -76,7 +76,6 @@ class RunConfig:
     composed: Any  # what :mod:`domadapt.training.build` makes the parts of
 
     def with_task(self, task: dict[str, Any]) -> "RunConfig":
-        """With the task as the source has told it."""
         return replace(self, values=self.values | {"task": task})
 
     @property

@@ -1,7 +1,9 @@
-"""Text that is safe to print, and random numbers that disturb nobody's."""
+"""Text that is safe to print, and values as JSON."""
 
+import json
 import math
 import unicodedata
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 JOINERS = "\u200c\u200d"  # shape letters in Persian and join emoji; they reorder nothing
@@ -57,6 +59,11 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def json_lines(rows: Iterable[object]) -> Iterator[str]:
+    """One JSON object a line."""
+    return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def plain_json(value: Any, place: str = "") -> Any:

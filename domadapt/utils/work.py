@@ -1,5 +1,6 @@
 """Long work: a bar with rate and end, and worker processes that hand back results in order. Loads no torch."""
 
+import logging
 import os
 import signal
 import sys
@@ -72,6 +73,19 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def quieter(loggers: Iterable[str], level: int) -> Iterator[None]:
+    """Within it, these loggers tell nothing below a level."""
+    before = {logger: logger.level for logger in map(logging.getLogger, loggers)}
+    for logger in before:
+        logger.setLevel(level)
+    try:
+        yield
+    finally:
+        for logger, was in before.items():
+            logger.setLevel(was)
 
 
 def quiet() -> bool:

@@ -13,43 +13,16 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.config.compose import compose, make
-from domadapt.data.corpora import (
-    IN_TEST,
-    IN_TRAIN,
-    LAYOUTS,
-    amazon_reviews,
-    amazon_reviews_fdu,
-    aspect_opinion,
-    cross_ner,
-    joined,
-    joint_absa,
-    memd,
-    my_files,
-    prefixes,
-    several,
-    xabsa,
-)
+from domadapt.data import corpora as known
+from domadapt.data.corpora import amazon_reviews, amazon_reviews_fdu, aspect_opinion, joint_absa, my_files, several
 from domadapt.data.domains import MOST, Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.readers import read
 from domadapt.data.records import Record
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
 from domadapt.utils.files import shipped
-from tests.support import (
-    Command,
-    amazon_corpus,
-    aspect_corpus,
-    corpora,
-    fdu_corpus,
-    joint_corpus,
-    parted_corpus,
-    read_jsonl,
-    records,
-    trained,
-    write_csv,
-    write_jsonl,
-    write_texts,
-)
+from tests import support
+from tests.support import aspect_corpus, corpora, fdu_corpus, joint_corpus, parted_corpus, records, write_jsonl
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -92,9 +65,9 @@ def test_copies_in_the_test_and_across_sources_are_kept_and_counted() -> None:
     bars = problem("bars", "Bad beer.", "Good beer.", "No beer.")
     bars.warnings["an oddity"] += 2
     both = several({"a": hotels, "b": bars})
-    assert both.warnings == {IN_TRAIN: 1, "an oddity": 2}  # the test has not been looked at
+    assert both.warnings == {known.IN_TRAIN: 1, "an oddity": 2}  # the test has not been looked at
     assert len(both.test.open()) == 2
-    assert both.warnings[IN_TEST] == 1
+    assert both.warnings[known.IN_TEST] == 1
     assert len(both.source_train) == len(both.source_dev) == 2
 
 
@@ -117,7 +90,7 @@ def test_other_targets_and_no_problems_are_told() -> None:
 @given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True).map(tuple), max_size=4))
 def test_ids_stay_unless_two_parts_share_one_and_are_unique_then(parts: list[tuple[str, ...]]) -> None:
     given_records = [tuple(Record(name, f"domain {i}", "text") for name in part) for i, part in enumerate(parts)]
-    result = joined(given_records, prefixes(given_records))
+    result = known.joined(given_records, known.prefixes(given_records))
     flat = [record for part in given_records for record in part]
     assert [r.domain for r in result] == [r.domain for r in flat]
     assert len({r.id for r in result}) == len(flat)
@@ -160,10 +133,10 @@ def test_files_of_one_name_or_none_are_told(tmp_path: Path) -> None:
         my_files({"name": None, "path": [here, "gone.jsonl"]}, target, 0.25)
 
 
-def test_the_example_in_the_yaml_trains(tmp_path: Path, command: Command) -> None:
+def test_the_example_in_the_yaml_trains(tmp_path: Path, command: support.Command) -> None:
     for name in ("hotels", "bars", "test"):
-        write_csv(tmp_path / f"{name}.csv", records(name, 12, len(name)))
-    write_texts(tmp_path / "spas.txt", records("spas", 9, 8))
+        support.write_csv(tmp_path / f"{name}.csv", records(name, 12, len(name)))
+    support.write_texts(tmp_path / "spas.txt", records("spas", 9, 8))
     (tmp_path / "own" / "data").mkdir(parents=True)
     lines = (CONF / "data" / "several.yaml").read_text(encoding="utf-8").splitlines(keepends=True)
     example = "".join(line.removeprefix("#   ") for line in lines if line.startswith("#   "))  # in its comment
@@ -201,7 +174,7 @@ def test_a_few_are_repeated_to_make_their_share(tmp_path: Path, share: float, ti
 
 def test_the_run_says_so(tmp_path: Path) -> None:
     """And that the others change nothing, tests/test_label_lock.py."""
-    metrics = trained(tmp_path, "run", "target_labels=all", "trainer.epochs=1")
+    metrics = support.trained(tmp_path, "run", "target_labels=all", "trainer.epochs=1")
     assert metrics["counts"]["target_labels"] == 14
     assert len(metrics["counts"]["target_labels_checksum"]) == 16
     assert (metrics["method"], metrics["role"]) == ("source_only+all_labels", "adapted")
@@ -210,7 +183,7 @@ def test_the_run_says_so(tmp_path: Path) -> None:
 
 def test_they_are_never_of_the_test(tmp_path: Path) -> None:
     """Where the published test is all that is labelled, the test is what the ceiling leaves of it."""
-    data = ["data=amazon_reviews", "data.pair=books_to_dvd", f"data.root={amazon_corpus(tmp_path)}"]
+    data = ["data=amazon_reviews", "data.pair=books_to_dvd", f"data.root={support.amazon_corpus(tmp_path)}"]
     session, sealed = build(domadapt.compose("train", [*data, "backbone=tiny_random", "target_labels=all"]))
     learnt = {r.text for r in session.domains.source_train if r.domain == "dvd"}
     assert learnt and not learnt & {record.text for record in sealed.open()}
@@ -228,7 +201,7 @@ def labelled(domains: Domains) -> set[str]:
 
 
 def parted(path: Path, name: str) -> str:
-    return str(parted_corpus(path, name, LAYOUTS[name].domains))
+    return str(parted_corpus(path, name, known.LAYOUTS[name].domains))
 
 
 def aspects(root: str, *more: Any, **settings: Any) -> Domains:
@@ -242,11 +215,11 @@ PARTS: dict[str, tuple[Callable[[Path], Domains], tuple[set[str], ...]]] = {
         (ids("rest", train=12), ids("rest", test=6), ids("device", train=12), ids("device", test=6)),
     ),
     "memd": (
-        lambda path: memd(parted(path, "memd"), "hotel_to_laptop"),
+        lambda path: known.memd(parted(path, "memd"), "hotel_to_laptop"),
         (ids("hotel", train=12, dev=4), ids("hotel", test=6), ids("laptop", train=12), ids("laptop", test=6)),
     ),
     "cross_ner": (
-        lambda path: cross_ner(parted(path, "cross_ner"), "conll2003_to_science", 0.25),
+        lambda path: known.cross_ner(parted(path, "cross_ner"), "conll2003_to_science", 0.25),
         tuple(
             ids(name, **part) for name in ("conll2003", "science") for part in ({"train": 12, "dev": 4}, {"test": 6})
         ),
@@ -274,13 +247,13 @@ def test_terms_only_keeps_spans_and_drops_polarity(tmp_path: Path) -> None:
 
 
 def test_xabsa_reads_terms_or_terms_with_polarity(tmp_path: Path) -> None:
-    root = parted_corpus(tmp_path, "xabsa", LAYOUTS["xabsa"].domains)
+    root = parted_corpus(tmp_path, "xabsa", known.LAYOUTS["xabsa"].domains)
     for path in (root / "xabsa").iterdir():  # as published: tags of both kinds, and the review's kind in the domain
-        lines = read_jsonl(path)
+        lines = support.read_jsonl(path)
         polar = ["O", "B-POS", "I-POS", "O", "O", "O", "O"]
         write_jsonl(path, [{**r, "domain": f"restaurants_{r['domain']}", "tags_with_polarity": polar} for r in lines])
     for tags, types in (("terms", {"aspect", "opinion"}), ("with_polarity", {"POS"})):
-        domains = xabsa(str(root), "en_to_es", tags)
+        domains = known.xabsa(str(root), "en_to_es", tags)
         assert (domains.source, domains.target) == ("restaurants_en", "restaurants_es") and not domains.warnings
         assert {r.domain for r in domains.source_train} == {domains.source}
         assert {span.type for r in domains.source_dev for span in r.spans or ()} == types
@@ -291,7 +264,7 @@ def test_xabsa_reads_terms_or_terms_with_polarity(tmp_path: Path) -> None:
 
 def test_the_reviews_ceiling_is_tested_on_what_it_did_not_learn(tmp_path: Path) -> None:
     def problem(test: str = "all") -> Domains:
-        return amazon_reviews(str(amazon_corpus(tmp_path)), "books_to_dvd", 0.2, test, dev_share=0.2)
+        return amazon_reviews(str(support.amazon_corpus(tmp_path)), "books_to_dvd", 0.2, test, dev_share=0.2)
 
     domains, every = problem(), ids("dvd", labeled=20)
     assert (len(domains.source_train), len(domains.source_dev)) == (16, 4)
@@ -369,10 +342,10 @@ def test_lower_case_keeps_spans_on_their_words(tmp_path: Path) -> None:
         (lambda root: joint_absa(root, "rest_to_device", "no"), "data.terms_only='no': expected true or false"),
         (lambda root: aspects(root, "some"), "data.empty='some': expected keep or drop"),
         (lambda root: aspects(root, source_texts=13), "source_texts=13: expected a whole number from 2 to 12, or null"),
-        (lambda root: memd(root, "books_to_dvd"), "two of books, clothing, hotel, laptop, restaurant"),
-        (lambda root: cross_ner(root, "politics"), "two of conll2003, politics, science"),
-        (lambda root: xabsa(root, "en_to_de"), "two of en, es, fr, nl, ru, tr"),
-        (lambda root: xabsa(root, "en_to_es", "polarity"), "expected terms or with_polarity"),
+        (lambda root: known.memd(root, "books_to_dvd"), "two of books, clothing, hotel, laptop, restaurant"),
+        (lambda root: known.cross_ner(root, "politics"), "two of conll2003, politics, science"),
+        (lambda root: known.xabsa(root, "en_to_de"), "two of en, es, fr, nl, ru, tr"),
+        (lambda root: known.xabsa(root, "en_to_es", "polarity"), "expected terms or with_polarity"),
         (lambda root: amazon_reviews(root, "books", 0.2, "all"), "two of books, dvd, electronics, kitchen"),
         (lambda root: amazon_reviews(root, "books_to_dvd", 0.2, "half"), "data.test='half': expected all or"),
         (lambda root: amazon_reviews_fdu(root, "dvd_to_books", True), "two of camera_photo, electronics, softw"),

@@ -9,18 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domadapt.data.records import (
-    MISSING,
-    NO_PROBABILITY,
-    DataError,
-    Location,
-    Record,
-    Span,
-    bio_tags,
-    from_tokens,
-    parse_record,
-    quoted,
-)
+from domadapt.data import records
+from domadapt.data.records import MISSING, DataError, Location, Span, bio_tags, from_tokens, parse_record, quoted
 from domadapt.utils.pairs import BOUNDARY
 
 HERE = Location("some.jsonl", 7)
@@ -102,7 +92,7 @@ def test_spans_that_bio_cannot_say_are_counted() -> None:
 def test_the_three_forms_of_a_record() -> None:
     base = {"id": "a", "domain": "camera"}
     document = parse_record({**base, "text": "sharp", "label": "positive"}, HERE)
-    assert document == Record("a", "camera", "sharp", label="positive")
+    assert document == records.Record("a", "camera", "sharp", label="positive")
     tokens = parse_record({**base, "tokens": ["sharp", "lens"], "tags": ["B-OP", "B-ASP"]}, HERE)
     spans = [{"start": 0, "end": 5, "type": "OP"}, {"start": 6, "end": 10, "type": "ASP"}]
     characters = parse_record({**base, "text": "sharp lens", "label": None, "spans": spans}, HERE)
@@ -191,7 +181,7 @@ def test_what_a_file_is_sure_of_is_a_probability_or_counted(said: object, read: 
     assert [record.confidence, *(span.confidence for span in record.spans or ())] == [read] * 3
     assert record.spans == (Span(0, 2, "ASP"), Span(3, 4, "ASP")) and record == replace(record, confidence=None)
     assert parse_record({**TOKENISED, "label": "good", "confidence": said}, HERE).confidence == read
-    assert warnings == ({NO_PROBABILITY: 3} if read is None and said not in (None, "") else {})
+    assert warnings == ({records.NO_PROBABILITY: 3} if read is None and said not in (None, "") else {})
 
 
 @given(st.text() | st.binary() | st.recursive(st.integers() | st.text(), st.lists))

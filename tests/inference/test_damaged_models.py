@@ -250,7 +250,7 @@ def test_every_field_of_every_wrong_type_or_missing(models: Path, tmp_path: Path
 
 FOREIGN = [
     lambda d, mark: d["task"].update(_target_="os.system"),
-    lambda d, mark: d["task"].update(_target_="domadapt.training.run.os.makedirs", name=mark),
+    lambda d, mark: d["task"].update(_target_="domadapt.training.distributed.os.makedirs", name=mark),
     lambda d, mark: d["task"].update(_target_="domadapt.inference.model.Path.touch", self=mark),
     lambda d, mark: d["task"].update(types={"_target_": "os.makedirs", "name": mark}),
     lambda d, mark: d["parser"].update(name=[{"_target_": "domadapt.inference.model.Path", "_args_": [mark]}]),

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 import domadapt
 from domadapt.data.records import Record, Span
-from domadapt.inference.cut_vocabulary import cost, cut, encoded, pieces_needed
+from domadapt.inference import smaller
 from domadapt.inference.description import Description, read_description
 from domadapt.inference.export import export, pipeline_like, refuse_own
 from domadapt.inference.model_card import model_card
@@ -315,13 +315,13 @@ def wordpiece(pieces: list[str], _: list[float]) -> dict[str, Any]:
 @given(PIECES, st.lists(st.floats(-20, -1), min_size=60, max_size=60), CORPORA, CORPORA)
 def test_the_corpus_is_read_as_before(kind: Any, pieces: Any, scores: Any, texts: list[str], others: list[str]) -> None:
     whole = kind(pieces, scores[: len(pieces)] + scores[: len(pieces)])
-    kept = pieces_needed(whole, texts)
-    less = cut(whole, kept)
-    for old, new in zip(encoded(whole, texts), encoded(less, texts), strict=True):
+    kept = smaller.pieces_needed(whole, texts)
+    less = smaller.cut(whole, kept)
+    for old, new in zip(smaller.encoded(whole, texts), smaller.encoded(less, texts), strict=True):
         assert old.ids == [kept[number] for number in new.ids]
         assert old.offsets == new.offsets
     if kind is unigram:  # single characters stay: what was known is known
-        for old, new in zip(encoded(whole, others), encoded(less, others), strict=True):
+        for old, new in zip(smaller.encoded(whole, others), smaller.encoded(less, others), strict=True):
             assert new.tokens.count("<unk>") <= old.tokens.count("<unk>") or "d" in "".join(others)
 
 
@@ -329,12 +329,13 @@ def test_the_real_wordpiece_tokenizer() -> None:
     """With its normalizer, special pieces and fixed padding."""
     whole = json.loads(load_tokenizer("minilm").backend_tokenizer.to_str())
     texts = [f"The naïve café, room {i}, wasn't great!! ☃ 你好 {'x' * 120}" for i in range(40)]
-    kept = pieces_needed(whole, texts)
+    kept = smaller.pieces_needed(whole, texts)
     assert len(kept) < 6000 and kept[0] == 0
-    for old, new in zip(encoded(whole, texts), encoded(cut(whole, kept), texts), strict=True):
+    for old, new in zip(smaller.encoded(whole, texts), smaller.encoded(smaller.cut(whole, kept), texts), strict=True):
         assert old.ids == [kept[number] for number in new.ids]
-    assert cost(whole, texts).startswith("Text that was not met, of the same kind: cut to nine tenths of these texts, ")
-    assert "is not known" in cost(whole, ["The same."] * 20)
+    told = "Text that was not met, of the same kind: cut to nine tenths of these texts, "
+    assert smaller.cost(whole, texts).startswith(told)
+    assert "is not known" in smaller.cost(whole, ["The same."] * 20)
 
 
 def test_an_exported_folder_is_cut_and_says_so(tiny_run: Path, tmp_path: Path, command: Command) -> None:

@@ -24,18 +24,8 @@ from domadapt.models.attention import AttentionCall
 from domadapt.models.graph_network import CONVOLUTIONS
 from domadapt.syntax.controls import Control
 from domadapt.syntax.parser import SpacyParser
-from tests.support import (
-    CONF,
-    INJECTIONS,
-    made_of,
-    of_yaml,
-    setting_of,
-    small_encoder,
-    tiny_encoder,
-    tiny_step,
-    trained,
-    without_checksums,
-)
+from tests import support
+from tests.support import CONF, INJECTIONS, made_of, of_yaml, setting_of, small_encoder, tiny_encoder, tiny_step
 
 READING = [c for c in INJECTIONS if any({"parses", "parses_at_prediction"} <= m.reads for m in made_of(c).values())]
 CONTROLS = [path.stem for path in sorted((CONF / "control").glob("*.yaml")) if path.stem != "none"]
@@ -143,9 +133,11 @@ def test_texts_without_words_and_cut_ones_are_read(choice: str, texts: Sequence[
 
 @pytest.mark.parametrize("choice", READING)
 def test_its_model_names_its_parser_and_refuses_another(tmp_path: Path, choice: str) -> None:
-    trained(tmp_path, "run", *of_yaml(choice), "trainer.epochs=1", "task=classification")  # needs no words of its own
+    support.trained(
+        tmp_path, "run", *of_yaml(choice), "trainer.epochs=1", "task=classification"
+    )  # needs no words of its own
     model = tmp_path / "run" / "model"
-    path = without_checksums(model) / "domadapt.json"
+    path = support.without_checksums(model) / "domadapt.json"
     told = json.loads(path.read_text(encoding="utf-8"))
     assert told["parses_at_prediction"] and told["parser_name"] == SpacyParser().name
     assert [*told["methods"]] == [choice.partition("=")[2]]

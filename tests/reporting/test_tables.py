@@ -10,20 +10,11 @@ import pytest
 
 from domadapt.auditing.audit import Audit, write_audit
 from domadapt.auditing.finding import Finding
+from domadapt.reporting import tables
 from domadapt.reporting.blocks import Prose, Table, written
 from domadapt.reporting.frames import best_adapted, rows
-from domadapt.reporting.plots import pooled
+from domadapt.reporting.plots import palette, pooled
 from domadapt.reporting.sections import Audits, calibration, cost, data, expected, read_audits
-from domadapt.reporting.svg import palette
-from domadapt.reporting.tables import (
-    heatmap,
-    label_curves,
-    label_table,
-    regret,
-    target_label_sections,
-    text_table,
-    worth,
-)
 from domadapt.reporting.words import claim, mistakes, verdict, verdict_card
 from domadapt.runs.groups import group, read_runs, reference
 from domadapt.statistics.compare import compare
@@ -43,7 +34,7 @@ def met(scores: dict[str, Any], **changes: Any) -> list[Any]:
 
 def test_numbers_by_hand() -> None:
     scores = {"source_only": (0.40, 0.42, 0.44), "lisa": (0.50, 0.52, 0.54), "in_domain": (0.80, 0.82, 0.84)}
-    text = text_table([*met(scores), make_metrics("rnn_from_scratch", 1, 0.1)])
+    text = tables.text_table([*met(scores), make_metrics("rnn_from_scratch", 1, 0.1)])
     # Student's t with two degrees of freedom: 4.3027 × 0.02 / √3 = 0.0497. Gap: (0.52 − 0.42) / (0.82 − 0.42) = 0.25.
     assert _cells(text, "lisa")[1:] == ["52.0", "47.0–57.0 (s)", "42.0", "62.0", "60.0", "25 %", "3"]
     assert _cells(text, "source_only")[6] == "0 %" and _cells(text, "in_domain")[-2] == "100 %"
@@ -80,17 +71,17 @@ CLEAN = {"target_test_sizes": {"all": 4, "clean": 3}, "target_test_clean": {"spa
     ],
 )
 def test_columns_and_notes(methods: Any, score: Any, changes: Any, there: str, absent: str) -> None:
-    text = text_table([make_metrics(method, 1, score, **changes) for method in methods])
+    text = tables.text_table([make_metrics(method, 1, score, **changes) for method in methods])
     assert re.search(there, text, re.DOTALL), text
     assert not re.search(absent, text, re.DOTALL), text
-    assert text_table([]) == "no finished runs"
+    assert tables.text_table([]) == "no finished runs"
 
 
 def test_settings_data_tasks_and_headlines_are_never_averaged_together() -> None:
     run = make_metrics("lisa", 1, 0.5)
     longer = make_metrics("lisa", 1, 0.6, config={**run["config"], "trainer": {"epochs": 9}})
     split = make_metrics("lisa", 1, 0.7, config={**run["config"], "data": {"source": "camera", "split": 2}})
-    text = text_table([run, longer, split])
+    text = tables.text_table([run, longer, split])
     for name in ("lisa (trainer.epochs=2)", "lisa (trainer.epochs=9)", "camera → laptop (data.split=2)"):
         assert name in text
     classes = {"task": "classification", "target_test": {"macro_f1": 0.7, "accuracy": 0.8}}
@@ -131,7 +122,7 @@ def test_a_reference_shares_the_backbone_whatever_the_threads() -> None:
     mine, _, lisa = pair.methods
     assert lisa.name == "lisa" and reference(pair, lisa, "source_only") is mine
     runs = [run("source_only", "small", 0.25), run("lisa", "small"), run("source_only", "large", 0.4)]
-    assert _cells(text_table([*runs, run("in_domain", "small", 0.75)]), "lisa")[-2] == "50 % [2]"
+    assert _cells(tables.text_table([*runs, run("in_domain", "small", 0.75)]), "lisa")[-2] == "50 % [2]"
 
 
 def test_no_gap_between_unlike_test_sets() -> None:
@@ -160,10 +151,10 @@ def test_regret_by_hand() -> None:
         })
         for seed, gap in ((1, 0.25), (2, 0.0))
     ]  # fmt: skip
-    _, table = regret(grouped([*runs, make_metrics("source_only", 1, 0.5)])).blocks
+    _, table = tables.regret(grouped([*runs, make_metrics("source_only", 1, 0.5)])).blocks
     assert table.header == ["method", "entropy", "source_dev", "oracle (a bound)", "regret"]
     assert table.rows == [["lisa", "50.0 (1.5)*", "25.0 (1.0)", "62.5 (3.0)", "12.5"]]
-    (block,) = regret(grouped([make_metrics("lisa", 1, 0.5)])).blocks
+    (block,) = tables.regret(grouped([make_metrics("lisa", 1, 0.5)])).blocks
     assert isinstance(block, Prose) and "No run recorded" in block.text
 
 
@@ -203,7 +194,7 @@ def test_cost_by_hand() -> None:
 def test_heatmap_by_hand() -> None:
     scores = {"source_only": (0.48, 0.50, 0.52), "lisa": (0.58, 0.60, 0.62), "in_domain": (0.88, 0.9, 0.9)}
     pairs = grouped([*met(scores), make_metrics("lisa", 1, 0.5, target="phone")])
-    values, gaps = [b for b in heatmap(pairs, compare(pairs)) if isinstance(b, Table)]
+    values, gaps = [b for b in tables.heatmap(pairs, compare(pairs)) if isinstance(b, Table)]
     assert gaps.header == ["method", "mean", "camera → laptop", "camera → phone"]
     cells, notes = written(gaps)
     assert cells == [["lisa", "25", "25", "- [1]"]] and "no comparable run" in notes[0]
@@ -262,12 +253,12 @@ def test_methods_that_differ_in_target_labels_are_one_curve() -> None:
     # The ceiling; and a name that says labels, of a run that was given none: neither is one of best's.
     runs += [make_metrics("in_domain", 1, 0.7), make_metrics("best+8_labels", 2, 0.5)]
     (pair,) = grouped(runs)
-    table = label_table(pair, label_curves(pair))
+    table = tables.label_table(pair, tables.label_curves(pair))
     assert [line[0] for line in table.rows] == ["0", "8", "32", "128", "200 (all)"]
     assert (table.header, written(table)[0][1][1:]) == (["labels", "source_only", "best"], ["44.0 [1]", "54.0 [1]"])
     assert "fewer than 3 seeds" in written(table)[1][0]
     (none,) = grouped([run for way in ("source_only", "best") for run in labelled(way, {0: 0.5})])
-    assert label_curves(none) == {} and target_label_sections([none], compare([none])) == []
+    assert tables.label_curves(none) == {} and tables.target_label_sections([none], compare([none])) == []
 
 
 @pytest.mark.parametrize(
@@ -286,7 +277,7 @@ def test_methods_that_differ_in_target_labels_are_one_curve() -> None:
 def test_how_many_labels_adaptation_is_worth(plain: Any, best: Any, said: str) -> None:
     runs = [*labelled("source_only", plain), *labelled("best", best)]
     (pair,) = grouped(runs)
-    assert said in worth(pair, label_curves(pair))
+    assert said in tables.worth(pair, tables.label_curves(pair))
 
 
 SEEDS = 8
@@ -386,4 +377,4 @@ def test_the_card_says_what_came_out(levels: dict[str, Any], sentence: str) -> N
 def test_a_single_run_with_a_labelled_test_gets_its_interval() -> None:
     run = finished("classification")
     metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
-    assert "95 % interval over test texts" in text_table([{**metrics, "folder": str(run)}])
+    assert "95 % interval over test texts" in tables.text_table([{**metrics, "folder": str(run)}])

@@ -12,22 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from domadapt.runs.groups import Pair, typed
+from domadapt.statistics import resampling
 from domadapt.statistics.compare import compare
 from domadapt.statistics.items import ItemCounts, f1, read_items
-from domadapt.statistics.resampling import (
-    connected,
-    correction,
-    holm,
-    interval,
-    items_test,
-    mean_of,
-    mean_over_pairs,
-    reachable,
-    replicability,
-    resampled_scores,
-    runs_test,
-    sign_flip,
-)
+from domadapt.statistics.resampling import interval, items_test, mean_of, mean_over_pairs, resampled_scores, sign_flip
 from domadapt.statistics.results import Significance
 from domadapt.tasks.task import class_scores
 from tests.statistics.made import class_rows, f1_slow, run, span_rows, span_scores
@@ -117,7 +105,7 @@ TARGETS = tuple("abcde")
 @given(st.lists(st.sets(st.integers(0, 8), min_size=1, max_size=3), min_size=1, max_size=10))
 @settings(max_examples=50, deadline=None)
 def test_connected_is_what_walking_finds(keys: list[set[int]]) -> None:
-    found = connected(keys)
+    found = resampling.connected(keys)
     for start in range(len(keys)):
         reached = {start}
         while more := {i for i in range(len(keys)) if any(keys[i] & keys[j] for j in reached)} - reached:
@@ -200,13 +188,13 @@ def test_sign_flip_is_full_enumeration_in_any_order(rows: list[tuple[int, int]],
 
 def test_too_few_say_so_in_words_and_six_are_enough() -> None:
     for count in range(1, 6):
-        found = runs_test([0.1] * count, [1 / count] * count, "seeds")
+        found = resampling.runs_test([0.1] * count, [1 / count] * count, "seeds")
         assert (found.p, found.p_holm, found.unit, found.count) == (None, None, "seeds", count)
         assert found.reason.startswith(f"too few seeds ({count})") and "6 are needed" in found.reason
-    found = runs_test([0.1, 0.2, 0.3, 0.1, 0.1, 0.2], [1 / 6] * 6, "pairs")
+    found = resampling.runs_test([0.1, 0.2, 0.3, 0.1, 0.1, 0.2], [1 / 6] * 6, "pairs")
     assert (found.p, found.reason) == (2 / 64, "")
     for count in (2, 6, 13):
-        assert sign_flip([1.0] * count, [1.0] * count) == reachable(count)
+        assert sign_flip([1.0] * count, [1.0] * count) == resampling.reachable(count)
 
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
@@ -241,29 +229,29 @@ def test_identical_models_have_p_one_and_neighbours_and_chunks_do_not_matter(mon
 def test_holland_and_copenhaver() -> None:
     """Demšar (2006), section 3.2.2: p-values 0.016, 0.018 and 0.607 of three comparisons with a control against
     0.05 / 3 = 0.017, 0.025, 0.05: Holm rejects the first two."""
-    assert [p <= 0.05 for p in holm([0.607, 0.016, 0.018])] == [False, True, True]
+    assert [p <= 0.05 for p in resampling.holm([0.607, 0.016, 0.018])] == [False, True, True]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 @settings(max_examples=30, deadline=None)
 def test_in_any_order_between_p_and_holm(p_values: list[float]) -> None:
-    found = holm(p_values)
+    found = resampling.holm(p_values)
     assert all(p <= q <= min(1, p * len(p_values)) * (1 + 1e-12) for p, q in zip(p_values, found, strict=True))
-    assert holm(p_values[::-1]) == pytest.approx(found[::-1])
+    assert resampling.holm(p_values[::-1]) == pytest.approx(found[::-1])
 
 
 def test_only_what_was_tested_is_counted_and_a_table_too_large_for_its_seeds_says_so() -> None:
     words = Significance(None, None, "seeds", 3, "too few seeds")
     table = [Significance(0.001, None, "seeds", 12), words, Significance(0.02, None, "seeds", 12)]
-    correct = correction(table)
+    correct = resampling.correction(table)
     found = [correct(test) for test in table]
     assert [t.p_holm for t in found] == [0.002, None, 0.02]
     assert found[1] is words
     test = Significance(1 / 32, None, "seeds", 6)
-    twice = correction([test, test])(test)
+    twice = resampling.correction([test, test])(test)
     assert twice.p_holm == 1 / 16
     assert twice.reason == "too few seeds (6) to reach p below 0.062 after Holm over 2"
-    assert correction([test])(test).reason == ""
+    assert resampling.correction([test])(test).reason == ""
 
 
 NAMES = [f"dataset{i}" for i in range(1, 7)]
@@ -272,12 +260,12 @@ AUTHORS = [0.168, 0.297, 0.357, 0.019, 0.218, 0.001]
 
 def test_the_authors_example_and_too_few_seeds() -> None:
     """github.com/rtmdrr/replicability-analysis-NLP, README: Bonferroni 1, Holm rejects dataset 6."""
-    found = replicability(NAMES, AUTHORS, [1e-4] * 6, "test items")
+    found = resampling.replicability(NAMES, AUTHORS, [1e-4] * 6, "test items")
     assert (found.count, found.pairs, found.of) == (1, ("dataset6",), 6)
-    found = replicability(NAMES, [1 / 8] * 6, [1 / 8] * 6, "seeds")
+    found = resampling.replicability(NAMES, [1 / 8] * 6, [1 / 8] * 6, "seeds")
     assert (found.count, found.pairs) == (None, ())
     assert "no test over them could give p below 0.12, and 0.0083 is needed to count one of 6 pairs" in found.reason
-    assert replicability([], [], [], "seeds").reason == "no pair could be tested over seeds"
+    assert resampling.replicability([], [], [], "seeds").reason == "no pair could be tested over seeds"
 
 
 def test_it_says_too_many_at_most_once_in_twenty() -> None:
@@ -285,7 +273,7 @@ def test_it_says_too_many_at_most_once_in_twenty() -> None:
     rng, above = np.random.default_rng(0), 0
     for _ in range(300):
         p = [0.0001, 0.0001, *rng.random(4)]
-        found = replicability(NAMES, p, [1e-4] * 6, "test items")
+        found = resampling.replicability(NAMES, p, [1e-4] * 6, "test items")
         above += (found.count or 0) > 2
     assert above / 300 <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5
 

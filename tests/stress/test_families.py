@@ -23,7 +23,7 @@ from domadapt.training.build import build, source_only
 from domadapt.training.cell import train as train_cell
 from domadapt.training.epochs import final_weights
 from tests.adaptation.test_objectives import WITH
-from tests.injection import test_lisa, test_reading
+from tests.injection import test_reading, test_supervising
 from tests.support import (
     FAMILIES,
     UNREACHABLE,
@@ -99,7 +99,7 @@ def test_what_reads_trees_starts_as_the_plain_model(tmp_path: Path, choice: str,
 
 @pytest.mark.parametrize("kind", [kind for kind in REACHED if kind != "modernbert"])
 def test_syntax_heads_fold(tmp_path: Path, kind: str) -> None:
-    torch.testing.assert_close(*test_lisa.folded_and_hooked(tmp_path, kind), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(*test_supervising.folded_and_hooked(tmp_path, kind), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", [*REACHED, "deberta-v2", "mpnet"])

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from domadapt.benchmarking.launching import objective
 from domadapt.runs.groups import read_metrics
-from tests.benchmarking.test_launching import in_process, launched, problem, the_same  # noqa: F401
+from tests.benchmarking.test_loop import in_process, launched, problem, the_same  # noqa: F401
 from tests.support import corpora
 
 

@@ -14,8 +14,7 @@ import domadapt
 from domadapt.data.records import Record, Span, bio_tags
 from domadapt.models.output import Output
 from domadapt.tasks.classification import Classification
-from domadapt.tasks.decoding import marginals, transition_scores, viterbi
-from domadapt.tasks.extraction import Extraction
+from domadapt.tasks.extraction import Extraction, marginals, transition_scores, viterbi
 from domadapt.tasks.task import Prediction, set_scores
 from tests.support import setting_of, tiny_encoder, trained
 
