@@ -1,6 +1,6 @@
 """The two pictures of README.md: ``python -m benchmarks.pictures [REPORT.html]``.
 
-docs/method.svg shows a source sentence before and after it is rewritten, and what the target's own sentences are read for.
+docs/method.svg shows a source sentence before and after it is rewritten, and why the target is read.
 docs/report.png is the first screen of a report, taken by Chromium: written where a report is named.
 """
 
