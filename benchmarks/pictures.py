@@ -1,6 +1,6 @@
 """The two pictures of README.md: ``python -m benchmarks.pictures [REPORT.html]``.
 
-docs/method.svg shows a source sentence before and after it is rewritten, and why the target is read.
+docs/method.svg shows a source sentence before and after it is rewritten, and who labels the target's own sentences.
 docs/report.png is the first screen of a report, taken by Chromium: written where a report is named.
 """
 
@@ -25,7 +25,7 @@ SOURCE: Words = [
     ("for the", ""),
     ("price.", ""),
 ]
-REWRITTEN: Words = [("The", ""), ("front desk staff", "aspect"), ("is", ""), ("quiet", "opinion"), ("for the", ""),
+REWRITTEN: Words = [("The", ""), ("front desk staff", "aspect"), ("is", ""), ("great", "opinion"), ("for the", ""),
                     ("elevator.", "")]  # fmt: skip
 TARGET: Words = [("The", ""), ("elevator", "aspect"), ("was", ""), ("slow", "opinion"), ("all week.", "")]
 
@@ -35,7 +35,7 @@ def method_svg() -> str:
     rows = [
         (50, SOURCE, "labelled source (laptops)", "trains the source-only network"),
         (140, REWRITTEN, "rewritten with words of the target", "trains the adapted network; the labels stay"),
-        (230, TARGET, "the target's own text (hotels)", "read after each epoch: which words are terms here?"),
+        (230, TARGET, "the target's own text (hotels)", "labelled by both networks, learnt in the last two epochs"),
     ]
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '

@@ -36,8 +36,6 @@ PENN: Final = {
     for tag in tags.split()
 }
 PLURALS: Final = frozenset({"NNS", "NNPS", f"NOUN{PLURAL}", f"PROPN{PLURAL}"})
-NOUN_FORMS: Final = ("singular", "plural")
-DEGREES: Final = {"JJR": "comparative", "JJS": "superlative"}  # universal tags don't tell them
 LONGEST: Final = 3  # words of a phrase
 
 
@@ -46,7 +44,7 @@ class NounPhrase(NamedTuple):
 
     first: int  #: word
     end: int  #: of its words, exclusive
-    form: str  #: of its last word, see :func:`form`
+    plural: bool  #: whether its last word is one
 
 
 def universal(tag: str) -> str:
@@ -56,20 +54,6 @@ def universal(tag: str) -> str:
     ('NOUN', 'NOUN', 'ADJ')
     """
     return PENN.get(tag) or tag.removesuffix(PLURAL)
-
-
-def form(tag: str) -> str:
-    """What a noun or an adjective shares with one that can stand in its place: number or degree.
-
-    >>> form("NNS"), form("NOUN"), form("JJS"), form("ADJ")
-    ('plural', 'singular', 'superlative', 'adjective')
-    """
-    return DEGREES.get(tag, "adjective") if universal(tag) == "ADJ" else noun_number(tag)
-
-
-def noun_number(tag: str) -> str:
-    """The number of a noun; what is no noun counts as singular."""
-    return "plural" if tag in PLURALS else "singular"
 
 
 def is_noun(parse: Parse, word: int, text: str) -> bool:
@@ -90,7 +74,7 @@ def noun_phrases(parse: Parse, text: str) -> Iterator[NounPhrase]:
         while word < count and is_noun(parse, word, text):
             word += 1
         if 0 < word - first <= LONGEST:
-            yield NounPhrase(first, word, form(parse.tags[word - 1]))
+            yield NounPhrase(first, word, parse.tags[word - 1] in PLURALS)
         word += word == first
 
 

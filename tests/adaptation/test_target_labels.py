@@ -36,7 +36,7 @@ class Fixed(torch.nn.Module):
 
 
 def self_training(start: float = 0.0, average: bool = False) -> SelfTraining:
-    return SelfTraining(start_after=start, temperature=0.5, confidence=0.7, weight=1.0, average=average, spans=True)
+    return SelfTraining(start_after=start, temperature=0.5, confidence=0.7, weight=1.0, average=average)
 
 
 def setting_with(method: SelfTraining, epochs: int = 4) -> Session:
@@ -197,7 +197,7 @@ def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path)
     recipe = ["adaptation=recipe", "trainer.precision=32"]
     metrics = trained(tmp_path, "run", *recipe)
     assert metrics["method"] == "recipe" and metrics["selection"]["validator"] == "last"
-    assert len(metrics["curve"]) == 4 and "self_training" not in metrics["curve"][3]["losses"]  # it labels no spans
+    assert len(metrics["curve"]) == 4 and "self_training" in metrics["curve"][3]["losses"]
     model = predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
     assert not model.session.methods, "a stock model"
     trained(tmp_path, "card", *recipe, "data.target.test_path=null")

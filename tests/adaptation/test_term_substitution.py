@@ -61,37 +61,16 @@ def test_rewritten_sentences_keep_their_labels_and_those_of_other_methods_are_le
     assert all(a is b for a, b in zip(method.augment(changed, 0, np.random.default_rng(0)), changed, strict=True))
 
 
-def test_adjectives_take_the_place_of_adjectives_by_what_is_believed_of_them(tmp_path: Path) -> None:
-    method = made(tmp_path, *ALWAYS, "adaptation.term_substitution.adjectives=true")
-    known = {phrase.words for phrase in method.phrases if phrase.form == "adjective"}
-    changed = 0
-    records = method.session.domains.source_train
-    for before, after in zip(records, method.augment(records, 0, np.random.default_rng(0)), strict=True):
-        for one, other in zip(before.spans or (), after.spans or (), strict=True):
-            old, new = (r.text[s.start : s.end].lower() for r, s in ((before, one), (after, other)))
-            if one.type == "opinion" and old != new:
-                assert new in known
-                changed += 1
-    assert changed and method.described == {"opinion"}
-    method.after_epoch(0)
-    assert method.q is not None
-    opinion = [i for i, label in enumerate(method.session.task.labels) if label[2:] == "opinion"]
-    read = method.session.readings.now()
-    words = {t: dict(zip(r.words, r.rows[:, opinion].exp().sum(1).tolist(), strict=True)) for t, r in read.items()}
-    of = [i for i, phrase in enumerate(method.phrases) if phrase.form in ("adjective", "comparative", "superlative")]
-    assert torch.equal(method.q[of], believed([method.phrases[i] for i in of], method.uses, words))
-
-
 def test_how_often_a_phrase_is_drawn_is_the_formulas(tmp_path: Path) -> None:
     method = made(tmp_path)
     method.q = torch.linspace(0.0, 0.9, len(method.phrases), dtype=torch.float64)
     method._fill()
     for term in (True, False):
-        pool, q = method.pools[term, "singular"], method.q if term else 1 - method.q
+        pool, q = method.pools[term, False], method.q if term else 1 - method.q
         weights = {
             n: len(method.uses[p]) ** POWER * (LEAST_BELIEF + float(q[n]))
             for n, p in enumerate(method.phrases)
-            if p.form == "singular" and (term or " " not in p.words)
+            if not p.plural and (term or " " not in p.words)
         }
         random = np.random.default_rng(0)
         drawn = Counter(pool.draw(random) for _ in range(4000))
@@ -110,7 +89,7 @@ def test_it_asks_the_network_after_each_epoch_but_the_last(tmp_path: Path, monke
     assert len(asked) == 2 and method.q is not None and ((method.q >= 0) & (method.q <= 1)).all()
     again = made(tmp_path)
     again.recall(method.memory())
-    assert again.pools[True, "singular"].sums == method.pools[True, "singular"].sums
+    assert again.pools[True, False].sums == method.pools[True, False].sums
     without = made(tmp_path, "adaptation.term_substitution.belief=false")
     without.after_epoch(0)
     assert without.q is None and "target" not in without.reads
@@ -120,7 +99,7 @@ def test_it_asks_the_network_after_each_epoch_but_the_last(tmp_path: Path, monke
 @given(st.data())
 def test_beliefs_against_a_loop(data: Any) -> None:
     names = data.draw(st.lists(st.sampled_from(["life", "battery life", "zoom", "long life"]), min_size=1, unique=True))
-    known = [Phrase(name, "singular") for name in names]
+    known = [Phrase(name, False) for name in names]
     uses: dict[Phrase, list[Use]] = {}
     words: dict[int, dict[int, float]] = {}
     for text, phrase in enumerate(known * 2):
@@ -143,24 +122,19 @@ def test_places_are_whole_spans_and_nouns_outside() -> None:
     record = Record("1", "x", text, spans=(Span(4, 16, "aspect"), Span(31, 36, "opinion")))
     (parse,) = SpacyParser().parse([record])
     inside = Record("1", "x", text, spans=(Span(4, 14, "aspect"),))  # ends inside of a word
-    for one, described, telling, expected in (
-        (record, [], {"price"}, [("battery life", True), ("lens", False)]),
-        (inside, [], set(), [("lens", False), ("price", False)]),
-        (record, ["opinion"], {"price"}, [("battery life", True), ("lens", False), ("great", True)]),
-        (inside, ["opinion"], {"price"}, [("lens", False), ("great", False)]),
+    for one, telling, expected in (
+        (record, {"price"}, [("battery life", True), ("lens", False)]),
+        (inside, set(), [("lens", False), ("price", False)]),
     ):
-        found = places(one, parse, ["aspect"], described, frozenset(telling))
+        found = places(one, parse, ["aspect"], frozenset(telling))
         assert [(text[p.start : p.end], p.term) for p in found] == expected
 
 
-def test_phrases_are_counted_in_lower_case_with_their_form() -> None:
-    texts = [
-        UnlabelledText(str(i), "", t) for i, t in enumerate(["The Screens are sharp.", "A bigger screen. Screens."])
-    ]
-    parses, nouns = list(SpacyParser().parse(texts)), {("screens", "plural"): 2, ("screen", "singular"): 1}
-    adjectives = {("sharp", "adjective"): 1, ("bigger", "comparative"): 1}
-    for asked, expected in ((False, nouns), (True, nouns | adjectives)):
-        assert {phrase: len(uses) for phrase, uses in phrases(texts, parses, asked).items()} == expected
+def test_phrases_are_counted_in_lower_case_with_their_number() -> None:
+    texts = [UnlabelledText(str(i), "", t) for i, t in enumerate(["The Screens are sharp.", "A screen. The screens."])]
+    found = phrases(texts, list(SpacyParser().parse(texts)))
+    counts = {phrase: len(uses) for phrase, uses in found.items()}
+    assert counts == {Phrase("screens", True): 2, Phrase("screen", False): 1}
 
 
 def test_nouns_that_go_with_a_class_stay() -> None:

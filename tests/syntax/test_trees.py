@@ -162,7 +162,7 @@ def test_vocabulary_does_not_depend_on_order() -> None:
 
 Tags = list[str]
 TEXT = "Its two battery packs charge phones"
-PHRASES = [NounPhrase(2, 4, "plural"), NounPhrase(5, 6, "plural")]
+PHRASES = [NounPhrase(2, 4, True), NounPhrase(5, 6, True)]
 UPOS = ["PRON", "NUM", "NOUN", "NOUN", "VERB", "NOUN"]
 NUMBER = ["", "Number=Plur", "Number=Sing", "Number=Plur", "Number=Plur", "Number=Plur"]
 XPOS = ["PRP$", "CD", "NN", "NNS", "VBP", "NNS"]

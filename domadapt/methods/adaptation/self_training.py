@@ -42,18 +42,14 @@ RARE = 0.05  # share of the source that a class may have and yet be missed
 class SelfTraining(Method):
     """Pseudo-labels on the target."""
 
-    def __init__(
-        self, start_after: float, temperature: float, confidence: float, weight: float, average: bool, spans: bool
-    ) -> None:
+    def __init__(self, start_after: float, temperature: float, confidence: float, weight: float, average: bool) -> None:
         super().__init__({"self_training": weight})
         in_range("self_training.start_after", start_after, 0.0, 1.0)
         in_range("self_training.temperature", temperature, 0.01, 10.0)
         in_range("self_training.confidence", confidence, 0.0, 1.0)
         one_of("self_training.average", average, True, False)
-        one_of("self_training.spans", spans, True, False)
         self.start_after, self.average = start_after, average
         self.temperature, self.confidence = temperature, confidence
-        self.tasks = frozenset({"sequence", *(["token"] if spans else [])})
         self.reads = frozenset({"target", *(["source_only"] if average else [])})
         self.labels: dict[int, Tensor] = {}  # by number of the text: (rows, classes) log-probabilities
         self.counts = torch.ones(0)  # (classes,) what a label of each counts for
@@ -66,8 +62,6 @@ class SelfTraining(Method):
 
     def after_epoch(self, epoch: int) -> None:
         """Label the target, unless the labels have collapsed."""
-        if self.session.task.kind not in self.tasks:
-            return
         if epoch + 1 < self.first_epoch or epoch + 1 == self.session.epochs:  # nothing is learnt after the last
             return
         labels = {number: text.rows for number, text in self.session.readings.now().items()}

@@ -3,15 +3,14 @@ r"""Source sentences speak of the target's things, of other ones every epoch.
 The shift between reviews is mostly one of vocabulary: 7 to 12 % of aspect terms are shared. Each epoch a share of the
 source's sentences is rewritten: each annotated term is replaced, with probability ``term_probability``, by a noun
 phrase of the unlabelled target; each noun outside of spans, with probability ``noun_probability``, by one of its single
-nouns, plural for plural. With ``adjectives``, so are adjectives: those that are annotated, as opinions are, and all
-others. Labels stay where they are. The model learns that *where* a word stands makes it a term. Akin to CDRG (Yu et
-al. 2021), without a generator.
+nouns, plural for plural; labels stay where they are. The model learns that *where* a word stands makes it a term. Akin
+to CDRG (Yu et al. 2021), without a generator.
 
 A phrase x is drawn for a term by
 
 .. math:: \text{count}(x)^{.75} \, (.02 + q(x)),
 
-and for another word with 1 - q(x) in place of q(x). After each epoch, with ``belief``, the network reads the target:
+and for another noun with 1 - q(x) in place of q(x). After each epoch, with ``belief``, the network reads the target:
 q(x) is the mean over the uses of x of the probability that its words are in terms, shrunk by three uses towards the
 mean of phrases with the same last word, and that towards the mean of all. Until then, and without, q is constant.
 
@@ -37,7 +36,7 @@ from domadapt.data.records import Record
 from domadapt.data.texts import Edit, edited
 from domadapt.methods.method import Method, in_range, one_of
 from domadapt.methods.terms import term_kinds
-from domadapt.syntax.nouns import NOUN_FORMS, NounPhrase, form, is_noun, noun_number, noun_phrases, universal
+from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases, universal
 from domadapt.syntax.parser import Parse, Text
 from domadapt.utils.pairs import parts
 
@@ -50,18 +49,18 @@ TELLING, MET = 0.6, 5  # of the way from a class's own share to always: then a n
 
 
 class Phrase(NamedTuple):
-    """A noun phrase or an adjective in lower case, and its :func:`~domadapt.syntax.nouns.form`."""
+    """A noun phrase in lower case, and whether its last word is a plural."""
 
     words: str
-    form: str
+    plural: bool
 
 
 class Place(NamedTuple):
-    """Characters of a record where a phrase of a form can stand, and whether it is annotated there."""
+    """Characters of a record where a phrase can stand, whether that is a plural, and whether it is a term."""
 
     start: int
     end: int
-    form: str
+    plural: bool
     term: bool
 
 
@@ -79,26 +78,18 @@ class TermSubstitution(Method):
     augments = True
 
     def __init__(
-        self,
-        sentence_share: float,
-        term_probability: float,
-        noun_probability: float,
-        adjectives: bool,
-        belief: bool,
-        pairs: bool,
+        self, sentence_share: float, term_probability: float, noun_probability: float, belief: bool, pairs: bool
     ) -> None:
         super().__init__()
         in_range("term_substitution.sentence_share", sentence_share, 0.0, 1.0)
         in_range("term_substitution.term_probability", term_probability, 0.0, 1.0)
         in_range("term_substitution.noun_probability", noun_probability, 0.0, 1.0)
-        one_of("term_substitution.adjectives", adjectives, True, False)
         one_of("term_substitution.belief", belief, True, False)
         one_of("term_substitution.pairs", pairs, True, False)
-        self.sentence_share, self.adjectives, self.belief, self.pairs = sentence_share, adjectives, belief, pairs
+        self.sentence_share, self.belief, self.pairs = sentence_share, belief, pairs
         self.term_probability, self.noun_probability = term_probability, noun_probability
         self.reads = frozenset({"corpus_parses", *(["target"] if belief else [])})
-        self.kinds: frozenset[str] = frozenset()  # span types that are nouns
-        self.described: frozenset[str] = frozenset()  # span types of which single adjectives are replaced
+        self.kinds: frozenset[str] = frozenset()
         self.q: Tensor | None = None  # (phrases,) None before the target has been read
 
     def prepare(self) -> dict[str, Any]:
@@ -107,10 +98,7 @@ class TermSubstitution(Method):
         records, parses = session.domains.source_train, session.corpora.parses("source")
         self.kinds = term_kinds(session)
         source = len(session.domains.source_records)  # labelled target records that have joined stand behind
-        types = {span.type for record in records[:source] for span in record.spans or ()} if self.kinds else set()
-        others = types - self.kinds if self.adjectives else set()
-        self.described = frozenset() if told(records[:source], others) else frozenset(others)
-        told_apart = told(records[:source], self.kinds)
+        told_apart = len(self.kinds) > 1 and type_agreement(records[:source], self.kinds) >= TELLS
         spared = session.task.pairs and not self.pairs
         nothing = spared or (told_apart and not names(records[:source], parses[:source], self.kinds))
         if spared:
@@ -118,13 +106,13 @@ class TermSubstitution(Method):
         if told_apart:
             which = "nothing is" if nothing else "only other nouns are"
             log.info("term_substitution: nouns tell %s apart: %s rewritten", ", ".join(sorted(self.kinds)), which)
-            self.kinds = self.described = frozenset()
-        self.uses = phrases(texts, session.corpora.parses("target"), bool(self.described))
+            self.kinds = frozenset()
+        self.uses = phrases(texts, session.corpora.parses("target"))
         self.phrases = list(self.uses)
         self.spelled = [spelling(self.uses[phrase], texts, session.corpora.parses("target")) for phrase in self.phrases]
         telling = telling_nouns(records[:source], parses[:source])
         both = zip(records, parses, strict=True)
-        self.places = {r.id: [] if nothing else places(r, p, self.kinds, self.described, telling) for r, p in both}
+        self.places = {r.id: [] if nothing else places(r, p, self.kinds, telling) for r, p in both}
         self._fill()
         every = [place for some in self.places.values() for place in some]
         terms = sum(place.term for place in every)
@@ -135,11 +123,11 @@ class TermSubstitution(Method):
         """Pools to draw from, by what the network believes now."""
         counts = np.array([len(self.uses[phrase]) for phrase in self.phrases], dtype=np.float64) ** POWER
         q = None if self.q is None else self.q.numpy()
-        self.pools: dict[tuple[bool, str], Pool] = {}
-        for term, own in itertools.product((False, True), {phrase.form for phrase in self.phrases}):
+        self.pools: dict[tuple[bool, bool], Pool] = {}
+        for term, plural in itertools.product((False, True), (False, True)):
             believed = np.ones(len(counts)) if q is None else LEAST_BELIEF + (q if term else 1 - q)
-            fits = [p.form == own and (term or " " not in p.words) for p in self.phrases]
-            self.pools[term, own] = Pool(np.flatnonzero(fits), (counts * believed)[fits])
+            fits = [p.plural == plural and (term or " " not in p.words) for p in self.phrases]
+            self.pools[term, plural] = Pool(np.flatnonzero(fits), (counts * believed)[fits])
 
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
         """A share of the records, rewritten; one that another method has changed already is left alone."""
@@ -158,8 +146,7 @@ class TermSubstitution(Method):
             if pair and noun in alike:
                 drawn = alike[noun]
             elif random.random() < (self.term_probability if place.term else self.noun_probability):
-                pool = self.pools.get((place.term, place.form))
-                drawn = pool.draw(random) if pool else None
+                drawn = self.pools[place.term, place.plural].draw(random)
             else:
                 drawn = None
             alike[noun] = drawn
@@ -173,16 +160,10 @@ class TermSubstitution(Method):
         """Read the target: where does each phrase belong?"""
         if not (self.belief and self.kinds and self.phrases) or epoch + 1 == self.session.epochs:
             return
-        import torch
-
-        read, labels = self.session.readings.now(), self.session.task.labels
-        self.q = torch.zeros(len(self.phrases), dtype=torch.float64)
-        for types, nouns in ((self.kinds, True), (self.described, False)):
-            own = [i for i, label in enumerate(labels) if label[2:] in types]
-            sums = {text: one.rows[:, own].exp().sum(1).tolist() for text, one in read.items()}
-            words = {text: dict(zip(one.words, sums[text], strict=True)) for text, one in read.items()}
-            of = [i for i, phrase in enumerate(self.phrases) if (phrase.form in NOUN_FORMS) == nouns]
-            self.q[of] = believed([self.phrases[i] for i in of], self.uses, words)
+        own = [i for i, label in enumerate(self.session.task.labels) if label[2:] in self.kinds]
+        read = {text: (one.words, one.rows[:, own].exp().sum(1)) for text, one in self.session.readings.now().items()}
+        words = {text: dict(zip(numbers, sums.tolist(), strict=True)) for text, (numbers, sums) in read.items()}
+        self.q = believed(self.phrases, self.uses, words)
         self._fill()
 
     def memory(self) -> dict[str, Any]:
@@ -211,23 +192,14 @@ class Pool:
         return int(self.numbers[min(bisect(self.sums, random.random() * self.sums[-1]), len(self.numbers) - 1)])
 
 
-def phrases(texts: Sequence[Text], parses: Sequence[Parse], adjectives: bool) -> dict[Phrase, list[Use]]:
-    """Noun phrases of texts, and adjectives if asked, with all of their uses."""
+def phrases(texts: Sequence[Text], parses: Sequence[Parse]) -> dict[Phrase, list[Use]]:
+    """Noun phrases of texts, with all of their uses."""
     uses: dict[Phrase, list[Use]] = {}
     for number, (text, parse) in enumerate(zip(texts, parses, strict=True)):
-        found = list(noun_phrases(parse, text.text))
-        if adjectives:
-            own = (word for word in range(len(parse.tags)) if is_adjective(parse, word, text.text))
-            found += [NounPhrase(word, word + 1, form(parse.tags[word])) for word in own]
-        for phrase in found:
+        for phrase in noun_phrases(parse, text.text):
             use = Use(number, phrase.first, phrase.end)
-            uses.setdefault(Phrase(written(use, texts, parses).lower(), phrase.form), []).append(use)
+            uses.setdefault(Phrase(written(use, texts, parses).lower(), phrase.plural), []).append(use)
     return uses
-
-
-def is_adjective(parse: Parse, word: int, text: str) -> bool:
-    """Whether a word is tagged as an adjective and has letters alone."""
-    return universal(parse.tags[word]) == "ADJ" and text[slice(*parse.words[word])].isalpha()
 
 
 def written(use: Use, texts: Sequence[Text], parses: Sequence[Parse]) -> str:
@@ -247,7 +219,7 @@ def believed(
 ) -> Tensor:
     """(phrases,) mean probability of each phrase, shrunk; ``words``: of each word that was read, by number, by text.
 
-    >>> one, two = Phrase("battery life", "singular"), Phrase("life", "singular")
+    >>> one, two = Phrase("battery life", False), Phrase("life", False)
     >>> believed([one, two], {one: [Use(0, 0, 2)], two: []}, {0: {0: 1.0, 1: 0.5}}).tolist()
     [0.75, 0.75]
     """
@@ -261,16 +233,10 @@ def believed(
                 sums[number] += sum(own) / len(own)
                 counts[number] += 1
     heads: dict[str, int] = {}
-    ends = [heads.setdefault(phrase.words.split()[-1], len(heads)) for phrase in phrases]
-    head = np.array(ends, dtype=np.int64)
+    head = np.array([heads.setdefault(phrase.words.split()[-1], len(heads)) for phrase in phrases])
     mean = sums.sum() / max(1.0, counts.sum())
     of_head = (np.bincount(head, sums) + SHRINKAGE * mean) / (np.bincount(head, counts) + SHRINKAGE)
     return torch.from_numpy((sums + SHRINKAGE * of_head[head]) / (counts + SHRINKAGE))
-
-
-def told(records: Sequence[Record], types: Collection[str]) -> bool:
-    """Whether a term's last word mostly tells of which of several types it is."""
-    return len(types) > 1 and type_agreement(records, types) >= TELLS
 
 
 def type_agreement(records: Sequence[Record], kinds: Collection[str]) -> float:
@@ -337,13 +303,8 @@ def telling_nouns(records: Sequence[Record], parses: Sequence[Parse]) -> frozens
     return frozenset(noun for noun, counts in by_class.items() if counts.total() >= MET and tells(counts))
 
 
-def places(
-    record: Record, parse: Parse, kinds: Collection[str], described: Collection[str], telling: frozenset[str]
-) -> list[Place]:
-    """Where a record can take a phrase: spans of these types on whole words, and nouns outside of every span.
-
-    Where there are ``described`` types, also their spans of a single adjective, and adjectives outside of every span.
-    """
+def places(record: Record, parse: Parse, kinds: Collection[str], telling: frozenset[str]) -> list[Place]:
+    """Where a record can take a noun phrase: spans of these types on whole words, and nouns outside of every span."""
     starts = {int(start) for start in parse.words[:, 0]}
     ends = {int(end): word for word, end in enumerate(parse.words[:, 1])}
     spans = record.spans or ()
@@ -352,16 +313,12 @@ def places(
         return any(s is not but and s.start < end and start < s.end for s in spans)
 
     found = [
-        Place(s.start, s.end, noun_number(parse.tags[ends[s.end]]), True)
+        Place(s.start, s.end, parse.tags[ends[s.end]] in PLURALS, True)
         for s in spans
         if s.type in kinds and s.start in starts and s.end in ends and not overlapped(s.start, s.end, s)
     ]
     for word, (start, end) in enumerate(parse.words.tolist()):
-        own = None
-        if is_noun(parse, word, record.text):
-            fits = record.text[start:end].lower() not in telling
-        elif fits := bool(described) and is_adjective(parse, word, record.text):
-            own = next((s for s in spans if (s.start, s.end) == (start, end) and s.type in described), None)
-        if fits and not overlapped(start, end, own):
-            found.append(Place(start, end, form(parse.tags[word]), own is not None))
+        noun = is_noun(parse, word, record.text) and record.text[start:end].lower() not in telling
+        if noun and not overlapped(start, end):
+            found.append(Place(start, end, parse.tags[word] in PLURALS, False))
     return found
