@@ -41,7 +41,7 @@ TO_LABEL = 50
 SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
 FEW_STEPS, FEW_DEV, CUT = 100, FEW, 0.1  # below or above which a warning is due
-FEW_LABELLED, FEW_TARGET = 371, 430  # texts of the smallest domains that the recipe was measured on
+FEW_LABELLED, FEW_TARGET = 371, 100  # texts of the smallest domains that the recipe was measured on
 UNLIKE = ("vocabulary", "shift", "preparation")  # kinds of an audit's findings that set target and source apart
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 
