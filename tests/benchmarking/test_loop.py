@@ -50,7 +50,7 @@ def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: Any, capl
     said = capsys.readouterr().out
     assert [(m["method"], m["seed"]) for m in first] == [("source_only", 1), ("gnn", 1), ("source_only", 2), ("gnn", 2)]
     assert "4 cells: 1 pairs × 2 methods × 2 seeds; launcher in_process, 1 at once\n  4 to run" in said
-    assert "no estimate" in said and re.search(r"4 cells in \d+ s; their own times add up to \d+ s", said)
+    assert "no estimate" in said and re.search(r"4 cells in \d.*; their own times add up to \d", said)
     folders = [cell.folder for cell in todo(given)]
     before = [(folder / "metrics.json").stat().st_mtime_ns for folder in folders]
     (folders[0] / "metrics.json").unlink()
