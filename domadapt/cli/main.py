@@ -46,7 +46,7 @@ VERBS = {  # where the function of each stands, which is loaded when it is calle
     "predict": "domadapt.cli.verbs.predict",
     "score": "domadapt.cli.scoring.score",
     "compare": "domadapt.cli.scoring.compare",
-    "sample": "domadapt.cli.scoring.sample",
+    "sample": "domadapt.cli.sampling.sample",
     "serve": "domadapt.cli.verbs.serve",
     "export": "domadapt.cli.verbs.export",
     "parse": "domadapt.cli.verbs.parse",

@@ -123,9 +123,10 @@ def parse(cfg: DictConfig) -> None:
     files = [open_texts(str(path), cfg.format, warnings, column(cfg)) for path in paths]
     counts = [count for count, _ in files]
     total = None if None in counts else sum(filter(None, counts))  # how many come through a pipe nobody knows
-    from domadapt.syntax.cache import ParseCache, one_parser
+    from domadapt.syntax.cache import ParseCache
     from domadapt.syntax.conllu import conllu
     from domadapt.syntax.parser import warn_of_parses
+    from domadapt.syntax.two_parsers import one_parser
 
     parses = ParseCache(make(one_parser(cfg.parser)), folder_of(cfg, "cache"))
     started = time.perf_counter()
@@ -200,7 +201,7 @@ def analyze(cfg: DictConfig) -> str:
     output = named_file(cfg.output, "analysis", (".html", ".htm"))
     from domadapt.analysis.subject import subject
     from domadapt.reporting.analysis_page import analyse, html, lines, numbers
-    from domadapt.syntax.cache import make_parser
+    from domadapt.syntax.two_parsers import make_parser
 
     started = time.perf_counter()
     domains = make(cfg.data)

@@ -80,8 +80,10 @@ def choose(path: Path, head: str, format: str | None) -> str:
     extension = inner(path).suffix.lower()
     fitting = fitting or [name for name, known in FORMATS.items() if extension in known.extensions]
     if not fitting:
-        fix = "say format=plain_text if it is one text a line (to train, target.format=plain_text), or let it end in "
-        fix += ".txt or .csv; JSON is one object a line or a list of them"
+        fix = (
+            "say format=plain_text if it is one text a line (to train, target.format=plain_text), or let it end in "
+            ".txt or .csv; JSON is one object a line or a list of them"
+        )
         raise DataError(where, "start of the file", head, f"a format among {names}", fix)
     if len(fitting) > 1:
         fix = "name it: format={0}, and to train source.format={0} or target.format={0}".format(fitting[0])
@@ -180,8 +182,10 @@ def delimited(file: OpenedFile) -> Records:
     columns = {name: tuple(column.strip().lower() for column in wanted) for name, wanted in file.columns.items()}
     header = _header(header_line)
     if "text" not in header and not columns:
-        fix = "say which one holds the text: source.text=COLUMN, target.text=COLUMN (and source.label=COLUMN); to "
-        fix += "predict, score, compare or parse, column=COLUMN"
+        fix = (
+            "say which one holds the text: source.text=COLUMN, target.text=COLUMN (and source.label=COLUMN); to "
+            "predict, score, compare or parse, column=COLUMN"
+        )
         raise file.error(1, "header", header_line, "a column text", fix)
     if len(set(header)) < len(header):
         raise file.error(1, "header", header_line, "each column once", "rename one of the two")

@@ -23,10 +23,10 @@ from domadapt.methods.method import Method
 from domadapt.methods.session import ReadText, Session
 from domadapt.models.output import word_logits
 from domadapt.models.pretrained import refuse_non_finite
-from domadapt.syntax.cache import one_parser
 from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parser, SpacyParser
+from domadapt.syntax.two_parsers import one_parser
 from domadapt.tasks.rows import FloatArray
 from domadapt.tasks.task import Prediction, Task, tempered
 from domadapt.utils import checkpoint

@@ -27,10 +27,10 @@ from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
 from domadapt.runs.key import folder_of, run_folder
 from domadapt.selection.validators import NAMES, Validator
-from domadapt.syntax.cache import make_parser
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import foreign
 from domadapt.syntax.trees import relation_vocabulary
+from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Task
 from domadapt.training.distributed import check_devices
 from domadapt.training.options import read_options

@@ -28,8 +28,8 @@ from domadapt.methods.session import Session
 from domadapt.runs.key import cell_key, files_named, folder_of, hardware, run_folder, versions
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.status import Busy, Status, finished, read_results, run_lock, set_aside
-from domadapt.syntax.cache import make_parser
 from domadapt.syntax.parser import Parse, Parser, Text
+from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Prediction, Scores, Task
 from domadapt.tracking.tracker import tracking
 from domadapt.training import build

@@ -18,9 +18,10 @@ from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.data.records import Record
 from domadapt.inference.description import read_description
 from domadapt.runs.key import cell_key
-from domadapt.syntax.cache import ParseCache, TwoParsers, make_parser
+from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import ConlluParser, conllu, read_conllu
 from domadapt.syntax.parser import Parse, SpacyParser, Text, foreign, load_pipeline, parse_warning, warn_of_parses
+from domadapt.syntax.two_parsers import TwoParsers, make_parser
 from domadapt.training.build import build
 from domadapt.utils.files import shipped
 from tests.support import corpora, records, setting_of, tiny_encoder, write_jsonl
