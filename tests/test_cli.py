@@ -102,7 +102,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["parse", "input=[-,-]"], "expected - once: standard input can be read only once"),
         (["parse", "input=blank.txt"], "blank.txt: file is 'blank'; expected records"),
         (["predict", "model=nowhere", "input=blank.txt"], "nowhere: not a model folder"),
-        (["train", "data=my_files", "source.path=${oc.env:HOME}", "target.path=a"], "a path is taken as it is"),
+        (["train", "data=my_files", "source.path=${oc.env:HOME}", "target.path=a"], "a path is used unchanged"),
         (["predict", "model=nowhere"], 'or one text, text="One text."; got neither'),
         (["predict", "model=blank.txt", "text=a"], "blank.txt: not a model folder (it is a file)"),
         (["train", ""], "one argument is empty"),
@@ -265,7 +265,7 @@ def test_free_text_is_not_evaluated(value: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("value", PLAIN)
 def test_paths_of_corpora_are_not_evaluated(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if "${" in value:
-        with pytest.raises(ValueError, match=r"a path is taken as it is, and '\$\{' can't be in it; rename the file"):
+        with pytest.raises(ValueError, match=r"a path is used unchanged, and '\$\{' can't be in it; rename the file"):
             api.compose("train", ["data=my_files", f"source.path={value}"])
         return
     if value in ("'quoted'", '"quoted"', "???"):  # as Hydra has them, so that an override can be used twice

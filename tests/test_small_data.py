@@ -94,7 +94,7 @@ def test_a_run_without_target_labels_leaves_a_card(run: Run, monkeypatch: pytest
     words = as_lines(card)
     assert f"domadapt predict model={folder}/run/model" in words
     assert re.search(r"  Expect a \w+ F1 of about \d+ on \w+; nine times in ten it lies between", words)
-    assert "warnings, the weightiest first:\n  1 " in words and "by threshold=" in words
+    assert "warnings, the most important first:\n  1 " in words and "by threshold=" in words
     assert max(map(len, words.split("\n")[:9])) <= 110
     assert (folder / "run" / "audit.json").is_file()
     assert domadapt.load(folder / "run" / "model").predict(["The lens is sharp."])

@@ -101,9 +101,9 @@ def annotated(parts: Parts) -> tuple[Parts, list[Finding]]:
 def headline(result: Audit) -> str:
     """How many findings of what severity, in a sentence."""
     severe, warnings = (sum(f.severity == severity for f in result.findings) for severity in SEVERITIES[:2])
-    message = "nothing was found that would make a score mean something else than it says"
+    message = "no problem was found that would distort a score"
     if severe or warnings:
-        message = "scores can't be taken as they stand" if severe else "read scores with its findings in mind"
+        message = "scores may mislead" if severe else "read scores with its findings in mind"
         message += f" (severe findings: {severe}, warnings: {warnings})"
     return f"{result.source} → {result.target}: {message}."
 
@@ -123,7 +123,7 @@ def text_audit(result: Audit, width: int = 110) -> str:
             lines += wrap(f"{number}. [{f.kind}] {f.text}", width, initial_indent="  ", subsequent_indent="     ")
             lines += [f"       · {example}" for example in f.examples]
     if result.mended:
-        lines += ["", "Mended by the readers, or left out"]
+        lines += ["", "Corrected by the readers, or left out"]
         lines += [f"  {what} ({number} times)" for what, number in result.mended.items()]
     return "\n".join(visible(line) for line in lines)
 

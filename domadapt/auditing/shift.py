@@ -157,7 +157,7 @@ def _spans(parts: Parts) -> Iterator[Finding]:
         means = [float(np.mean(count)) for count in counts]
         without = [float(np.mean(np.array(count) == 0)) for count in counts]
         text = (
-            f"{shown(kind, 30)} spans a text: {means[0]:.2f} in {here}, {means[1]:.2f} in {there}; texts without one "
+            f"{shown(kind, 30)} spans per text: {means[0]:.2f} in {here}, {means[1]:.2f} in {there}; texts without one "
             f"{percent(without[0])} against {percent(without[1])} (Cliff's delta {effect:+.2f}, p {_p(p)})."
         )
         numbers = dict(zip((*SIDES, "without_source", "without_target"), (*means, *without), strict=True))
@@ -173,7 +173,7 @@ def _lengths(parts: Parts) -> Iterator[Finding]:
         least = SMALL_DELTA if a.side == b.side else MEDIUM_DELTA
         grade = "warning" if p < SURE and abs(effect) >= least else "note"
         both = f"{middle[0]} in the {a.name}, {middle[1]} in the {b.name}"
-        text = f"Words a text, median: {both} (Cliff's delta {effect:+.2f}, p {_p(p)})."
+        text = f"Words per text, median: {both} (Cliff's delta {effect:+.2f}, p {_p(p)})."
         numbers = {"first": middle[0], "second": middle[1], "cliffs_delta": effect, "p": p}
         yield Finding("length shift", grade, abs(effect), text, numbers)
 

@@ -16,27 +16,27 @@ from pathlib import Path
 from typing import Any
 
 USAGE = """\
-domadapt VERB [overrides]      labels in one domain, raw text in another: train, adapt, predict
+domadapt VERB [overrides]      train on labels of one domain, adapt to raw text of another, predict
 
-  adapt       your labelled file, your new texts, the recipe: domadapt adapt labelled.csv new_domain.txt
-              model=RUN goes on from a saved model, for newer texts
-  train       one run: fit on the source, adapt to the target, select, test
-  benchmark   every pair, method and seed of an experiment, then the table
-  predict     label your own text with a trained model
-  score       a trained model on labelled texts, with intervals
-  sample      texts worth labelling, as a file and as a prompt for a large model
-  compare     what two models label differently in the same texts
-  serve       a small page that labels what you type, on this machine
-  export      a trained model as a folder that works without domadapt
-  parse       fill the parse cache
-  cache       what the cache holds and how large it is; clear=all empties it
-  audit       what is wrong with the corpora, before you believe a score
-  analyze     what a model's heads and layers know, before and after fine-tuning
-  report      one HTML file from run folders: domadapt report runs/mine
+  adapt       train on a labelled file, adapt to new texts: domadapt adapt labelled.csv new_domain.txt
+              model=RUN continues from a saved model, for newer texts
+  train       one run: train on the source, adapt to the target, choose an epoch, test
+  benchmark   run every pair, method and seed of an experiment, then print the table
+  predict     label your own texts with a trained model
+  score       score a trained model on labelled texts, with intervals
+  sample      choose texts worth labelling: a file, and a prompt for a large language model
+  compare     show the texts that two models label differently
+  serve       open a web page on this machine that labels what you type
+  export      write a trained model to a folder that works without domadapt
+  parse       parse texts into the cache ahead of training
+  cache       show what the cache holds, and its size; clear=all empties it
+  audit       find problems in corpora, before you trust a score
+  analyze     probe a model's heads and layers, before and after fine-tuning
+  report      write one HTML file from run folders: domadapt report runs/mine
 
-Overrides are Hydra's: domadapt train source.path=a.csv target.path=b.txt injection=[lisa,gnn]
-  domadapt VERB --help      the verb's settings and what can be chosen
-  domadapt VERB --cfg job   the configuration as composed
+Overrides are NAME=VALUE: domadapt train source.path=a.csv target.path=b.txt injection=[lisa,gnn]
+  domadapt VERB --help      the verb's settings and choices
+  domadapt VERB --cfg job   the composed configuration
   domadapt train -m seed=1,2,3      a sweep
 """
 VERBS = {  # where the function of each stands, which is loaded when it is called; what it says is printed

@@ -49,7 +49,7 @@ def score(cfg: DictConfig) -> str:
     lines += [f"  {message} ({count} times)" for message, count in sorted(warnings.items())]
     if model.truncated:
         limit = model.session.max_pieces
-        lines.append(f"  {model.truncated} texts are longer than {limit} pieces; their rest is not read")
+        lines.append(f"  {model.truncated} texts are longer than {limit} subwords; the rest is not read")
     if len(records) < FEW:
         lines.append(f"  {len(records)} texts are few: read the range, not the number")
     card = read_card(folder.parent)

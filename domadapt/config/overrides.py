@@ -55,14 +55,14 @@ def lengthen(argument: str) -> str:
     99
     >>> lengthen("data.source.path=${oc.env:HOME}/a.csv")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: data.source.path=${oc.env:HOME}/a.csv: a path is taken as it is, and '${' can't be in it; rename...
+    ValueError: data.source.path=${oc.env:HOME}/a.csv: a path is used unchanged, and '${' can't be in it; rename...
     """
     name, sign, value = re.sub(r"^(source|target)\.", r"data.\1.", argument).partition("=")
     if not CORPUS.fullmatch(name):
         return name + sign + value
     if "${" in value:  # OmegaConf would evaluate it, now or when it reads the run's settings again
         fix = "rename the file, or let the shell fill in what stands for it"
-        raise ValueError(f"{name}={value}: a path is taken as it is, and '${{' can't be in it; {fix}")
+        raise ValueError(f"{name}={value}: a path is used unchanged, and '${{' can't be in it; {fix}")
     # Several values for `train -m` are parted by commas, without a space, which people's sweeps don't have.
     sweep = "," in value and " " not in value and not _is_list(value) and not _exists(value)
     if value in ("", "null") or value.lstrip("[")[:1] in ("'", '"') or sweep:

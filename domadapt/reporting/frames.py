@@ -107,7 +107,7 @@ def over_runs(method: MethodRuns, read: Callable[[Metrics], float | None]) -> fl
 
 
 def seconds(method: MethodRuns) -> float | None:
-    """Mean seconds of a method's runs before the test; runs that took another's network say nothing of them."""
+    """Mean seconds of a method's runs before the test; runs that reused another run's network do not count."""
     stages = ("build", "prepare", "fit")
     return mean(sum(run.seconds.get(stage, 0) for stage in stages) for run in method.runs if "fit" in run.seconds)
 

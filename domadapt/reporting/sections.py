@@ -264,9 +264,9 @@ def data(audits: Audits) -> Section:
             blocks.append(Listing(f"Examples of the findings in {audit.source} → {audit.target}", examples))
         if audit.mended:
             mended = tuple(f"{what} ({counted(times, 'time')})" for what, times in audit.mended.items())
-            blocks.append(Listing("Mended by the readers, or left out", mended))
+            blocks.append(Listing("Corrected by the readers, or left out", mended))
     if not audits.audits:
-        none = "No audit lies here: `domadapt audit data=... output=audit.json` makes one, audit=PATH shows it."
+        none = "No audit was found: `domadapt audit data=... output=audit.json` makes one, audit=PATH shows it."
         blocks.append(Prose(none))
     return Section("Data", tuple(blocks))
 

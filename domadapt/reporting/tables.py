@@ -103,7 +103,7 @@ def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
         sizes = next(row.method.runs[0].target_test_sizes for row in lines if row.clean)
         remarks.append(f"clean: on {sizes.clean} of {sizes.all} texts, {CLEAN}" if sizes else f"clean: {CLEAN}")
     if any(row.source is not None and not row.method.runs[0].source_test for row in lines):
-        remarks.append("source: the score on the source's dev part, for want of a source test")
+        remarks.append("source: the score on the source's dev part if there is no source test")
     if any(row.regret is not None for row in lines):
         remarks.append("regret: points lost against the best checkpoint in hindsight, by target labels")
     if len({row.method.seeds for row in lines}) > 1:

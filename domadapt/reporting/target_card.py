@@ -23,6 +23,7 @@ FEW = 3  # texts below a heading on a terminal
 FEW_DEV = 30  # held-out texts below which thresholds tell nothing
 CHANGES = 8  # words that are shown of each kind of change
 SOURCE_ONLY = "source_only"
+USE = "They show whether a model works, not which of two models is better."  # expected scores
 MOST = 6  # models of a pair that are shown in full, one seed of each method
 
 
@@ -43,7 +44,7 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
         for text in texts:
             add(in_line(text), "  · ", "    ")
     if card.warnings:
-        ranked = ", the weightiest first" if len(card.warnings) > 1 else ""
+        ranked = ", the most important first" if len(card.warnings) > 1 else ""
         lines.extend(["", f"  {counted(len(card.warnings), 'warning')}{ranked}:"])
     for rank, warning in enumerate(card.warnings, 1):
         add(warning.text, f"  {rank} ", "    ")
@@ -88,7 +89,7 @@ def kinds_table(card: TargetCard, words: int = 10) -> Table:
     was = {kind.name: kind.count for kind in before.kinds} if before else {}
     about = f"Predicted of {counted(card.texts, 'target text')}"
     if spans:
-        about += f", {card.empty} of them without a span; spans a text"
+        about += f", {card.empty} of them without a span; spans per text"
 
     def often(count: int, texts: int) -> str:
         return f"{count / max(1, texts):.2f}" if spans else f"{100 * count / max(1, texts):.0f} %"
@@ -154,8 +155,8 @@ def _facts(card: TargetCard) -> Iterator[str]:
         yield _expect(card, one)
         if before is not None and before.expected is not None:
             yield f"Before adapting: {_and_before(before.expected, one)}"
-        error = "" if one.usual_error is None else f" are usually off by {100 * one.usual_error:.1f} points; they"
-        yield f"Such estimates, made without a label of the target,{error} are good for a level, not for choosing."
+        error = "" if one.usual_error is None else f" and are usually off by {100 * one.usual_error:.1f} points"
+        yield f"Such estimates use no target label{error}. {USE}"
     run = f"seed {card.seed}, {card.steps:,} steps on {counted(card.source_texts, 'text')}"
     score = f"{_score(card)} {100 * card.source_dev:.1f} by {card.method} on {card.backbone}"
     yield f"On {counted(card.dev_texts, 'held-out text')} of {card.source}: {score}, {run}."
@@ -216,7 +217,7 @@ def expectation(pairs: Sequence[Pair]) -> Facts | None:
     error = "" if one.usual_error is None else f"Usually off by {100 * one.usual_error:.1f} points. "
     items += [
         ("For a score", places.get("a score", "give labelled texts: target.test_path=FILE")),
-        ("Such estimates", f"{error}They are good for a level, not for choosing a model."),
+        ("Such estimates", f"{error}{USE}"),
         ("On held-out texts of the source", f"{100 * card.source_dev:.1f} of {counted(card.dev_texts, 'text')}"),
         ("The model, and how to use it", places["use it"]),
         ("Before you believe it", _told(card, card.warnings[0]) if card.warnings else "No warnings."),

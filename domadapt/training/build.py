@@ -148,7 +148,7 @@ def _refuse_misfits(cfg: DictConfig, encoder: Any, methods: Mapping[str, Method]
     if cfg.max_pieces > encoder.longest:
         raise ValueError(f"max_pieces={cfg.max_pieces}: expected 3 to {encoder.longest}, as {cfg.backbone.name} reads")
     if methods and not encoder.takes_methods:
-        raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is the bar without them")
+        raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is a baseline")
     if cfg.control and not any(TREES & m.reads for m in methods.values()):
         why = "no method of this run reads parses, so there is nothing to control"
         fix = "add one (injection=lisa, injection=gnn) or leave the control out"

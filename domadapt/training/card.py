@@ -62,7 +62,7 @@ def score_warnings(
     if task.kind == "sequence":
         held, predicted = Counter(r.label for r in records), Counter(p.label for p in predictions)
         if missing := [repr(name) for name in task.labels if not held[name]]:
-            yield f"the target test has no text labelled {', '.join(missing)}: its scores tell nothing of these"
+            yield f"the target test has no text labelled {', '.join(missing)}: scores say nothing about these"
         if len(held) > 1:
             yield from one_class(predicted, "texts of the target test")
     elif not any(prediction.spans for prediction in predictions):
@@ -267,7 +267,7 @@ def _warnings(
         few = f"{steps} steps in all, few to learn from"
         yield CardWarning(few, _again(metrics, "trainer.min_steps", 3 * FEW_STEPS))
     if (lost := session.truncation["target"].texts) > CUT * texts:
-        cut_off = f"{lost} of {texts} target texts are longer than {session.max_pieces} pieces; their rest is not read"
+        cut_off = f"{lost} of {texts} target texts are longer than {session.max_pieces} subwords; the rest is not read"
         more = min(2 * session.max_pieces, session.encoder.longest)
         yield CardWarning(cut_off, _again(metrics, "max_pieces", more) if more > session.max_pieces else "")
     for finding in audit.findings if audit else ():

@@ -24,7 +24,7 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     Args:
         task: ``classification``, where ``y`` holds a label a text, or ``extraction``, where it holds a list of
             ``(start, end, type)`` a text, in characters, end exclusive.
-        overrides: settings as on the command line, such as ``["adaptation=best", "trainer.epochs=5"]``.
+        overrides: settings as on the command line, such as ``["adaptation=recipe", "trainer.epochs=5"]``.
         seed: of everything random.
         folder: keeps the run: its metrics, and the model for :func:`domadapt.load`. None keeps both in memory alone.
 

@@ -108,7 +108,7 @@ def test_prints_and_writes(tmp_path: Path, command: Command) -> None:
     command("audit", *files(tmp_path))
     assert not Path("audit.json").exists()
     out, _ = command("audit", *files(tmp_path), "output=out/audit.json")
-    assert "source → target: scores can't be taken as they stand" in out
+    assert "source → target: scores may mislead" in out
     assert "12 of 12 texts of the target test (100 %) stand in the target unlabelled too" in out
     found = read_audit(tmp_path / "out")
     assert [*found.parts.values()] == [22, 2, 32, 12] and found.findings[0].severity == "severe"
@@ -328,7 +328,7 @@ TRAPS: list[tuple[Look, dict[str, Change], str, str, dict[str, float | tuple[flo
     (shift, ALIEN, "(neutral)", "severe", {"texts": 30}),
     (shift, ALIEN, "(brand)", "severe", {"types": 1}),
     (shift, DOUBLED, "source train/target unl", "warning", {"cliffs_delta": (0.9, 1)}),
-    (shift, {"test": each(spans=())}, "aspect spans a text", "warning", {}),
+    (shift, {"test": each(spans=())}, "aspect spans per text", "warning", {}),
     (preparation, RAW, f"{TWO}/are tokenised", "severe", {}),
     (preparation, RAW, f"{TWO}/upper-case", "severe", {}),
     (preparation, LOWER, "Source and target/upper-case", "warning", {}),

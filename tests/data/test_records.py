@@ -108,7 +108,7 @@ def test_unknown_fields_and_other_domains_are_counted() -> None:
     warnings = Counter[str]()
     given_object = {"id": "a", "domain": "rest", "text": "good", "lable": "positive", "rating": "5"}
     assert parse_record(given_object, HERE, domain="restaurants", warnings=warnings).domain == "restaurants"
-    assert warnings == {"unknown field 'lable', ignored": 1, "domain 'rest' read as 'restaurants', as asked for": 1}
+    assert warnings == {"unknown field 'lable', ignored": 1, "the file's domain 'rest' is read as 'restaurants'": 1}
 
 
 GOOD = {"id": "a", "domain": "camera", "text": "sharp"}
