@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 DOCS = Path(__file__).parents[1] / "docs"
-WIDTH, HEIGHT, SCREEN = 920, 300, (1100, 700)
+WIDTH, HEIGHT, SCREEN = 960, 300, (1100, 700)
 COLORS = {"aspect": "#0072b2", "opinion": "#c14f00"}
 Words = list[tuple[str, str]]  # each with its label, or none
 SOURCE: Words = [
@@ -35,7 +35,7 @@ def method_svg() -> str:
     rows = [
         (50, SOURCE, "labelled source (laptops)", "trains the source-only network"),
         (140, REWRITTEN, "rewritten with words of the target", "trains the adapted network; the labels stay"),
-        (230, TARGET, "the target's own text (hotels)", "labelled by both networks, learnt in the last two epochs"),
+        (230, TARGET, "the target's own text (hotels)", "both networks label it for the last two epochs"),
     ]
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '

@@ -218,7 +218,7 @@ def expectation(pairs: Sequence[Pair]) -> Facts | None:
     items += [
         ("For a score", places.get("a score", "give labelled texts: target.test_path=FILE")),
         ("Such estimates", f"{error}{USE}"),
-        ("On held-out texts of the source", f"{100 * card.source_dev:.1f} of {counted(card.dev_texts, 'text')}"),
+        ("On held-out texts of the source", f"{100 * card.source_dev:.1f} on {counted(card.dev_texts, 'text')}"),
         ("The model, and how to use it", places["use it"]),
         ("Before you believe it", _told(card, card.warnings[0]) if card.warnings else "No warnings."),
     ]

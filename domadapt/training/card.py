@@ -240,7 +240,7 @@ def _shown(text: UnlabelledText, prediction: Prediction) -> ShownText:
 def _warnings(
     session: Session, metrics: Metrics, kinds: Sequence[Kind], empty: int, audit: Audit | None
 ) -> Iterator[CardWarning]:
-    """The others, the weightiest first, each with what to type."""
+    """The others, the most important first, each with what to type."""
     total, texts = sum(kind.count for kind in kinds), len(session.domains.unlabelled.texts)
     look = COMPARE if session.source_only else ""
     if (dev := len(session.domains.source_dev)) < FEW_DEV:
