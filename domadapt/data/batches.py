@@ -13,7 +13,7 @@ from domadapt.syntax.parser import Parse
 from domadapt.syntax.trees import UNKNOWN, tree_edges
 from domadapt.utils.pairs import parts
 
-PIECE_MULTIPLE = 4  # pad to a multiple of it: 8 takes a tenth longer a step; 1 has many shapes, each with a set-up in bf16
+PIECE_MULTIPLE = 4  # pad to a multiple: 8 makes a step a tenth longer, 1 many shapes with a set-up each in bf16
 
 
 @dataclass(frozen=True, slots=True)
