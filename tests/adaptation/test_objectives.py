@@ -250,7 +250,7 @@ def test_files_are_averaged_as_a_loop_over_words_has_it(seed: int, files: int) -
         assert row == pytest.approx([t / said for t in total], abs=1e-5)
 
 
-def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> None:
+def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     overrides = [*corpora(tmp_path), f"paths.cache={tmp_path}/cache", f"paths.runs={tmp_path}/runs"]
     texts = [record.text for record in read(tmp_path / "target.jsonl", domain="laptop", labelled=False).records]
     lines = [{"text": text, "spans": [{"text": text.split()[-1].strip("."), "type": "aspect", "confidence": 0.5}]}
@@ -276,9 +276,10 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> No
     first, mended = json.dumps(lines[0]), []
     for change in ({}, {"text": f" {texts[0]}"}, {"spans": []}):
         other.write_text(f"{first}\n\n{json.dumps(lines[0] | change)}\n")
-        mended.append(labelled(str(other), "laptop", texts, session.task)[2])
+        mended.append(labelled(str(other), "laptop", texts, session.task)[1])
     twice = "different labels of one text, the last counts; first on lines 1 and 3"
     assert [warnings[twice] for warnings in mended] == [0, 0, 1]
+    both[1] = f"adaptation.external_labels.path=[{other},{path}]"
     for wrong, told in (
         (path.read_text().replace("0.5", "95"), "confidence is no number from 0 to 1 in 8 places; write a probability"),
         ('{"text": "None of theirs.", "spans": []}', "none of its 1 labelled texts is among"),
@@ -288,7 +289,9 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path) -> No
     ):
         path.write_text(f"{wrong}\n")
         with pytest.raises(ValueError, match=told):
-            domadapt.train([*overrides, *given], seed=2)
+            domadapt.train([*overrides, *both], seed=2)
+        assert twice in caplog.text
+        caplog.clear()
     assert not list(tmp_path.glob("runs/**/seed2-*/metrics.json"))  # told before source-only is trained
     with pytest.raises(ValueError, match=r"external_labels.path=None: expected a file"):
         domadapt.train([*overrides, given[0]], seed=2)

@@ -9,10 +9,6 @@ network's probability of class k of word (or text) i, F files, :math:`y_{fik}` 1
 is sharpened and learnt beside the source, with a cross entropy. No target label is read: what the files hold is an
 estimate like any other.
 
-Confusion matrices by expectation-maximisation (Dawid & Skene 1979, Applied Statistics 28), the network as prior, were
-worse: of 400 laptop texts with 40 % wrong spans the F1 of words was 67 to 71 (file and mean 75), and span F1 of the
-network that learnt them 62.2 (70.8; source-only 66.9). So was a tenth of the weight for what they differ on (70.0).
-
 Costs a pass of the source-only network over the target, and a step on ``batch_size`` texts beside each on the source.
 Fails where network and files err alike.
 """
@@ -60,10 +56,10 @@ class ExternalLabels(Method):
         self.soft: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: of words with a piece, or its own
 
     def refuse(self, domains: Domains, task: Task) -> None:
-        """Refuse what :meth:`prepare` would of the files."""
+        """Refuse what :meth:`prepare` would of the files, and warn as it does."""
         texts = {text.text.strip() for text in domains.unlabelled.texts}
         for path in self.paths:
-            labelled(path, domains.target, texts, task)
+            _warn(path, labelled(path, domains.target, texts, task)[1])
 
     def prepare(self) -> dict[str, Any]:
         """Read the files, and ask the network."""
@@ -99,14 +95,11 @@ class ExternalLabels(Method):
     def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, Tensor]:
         """Of each text that a file labels, by its number: (2, words) class ids and confidences, or (2, 1)."""
         session = self.session
-        known, other, warnings = labelled(path, session.domains.target, by_text, session.task)
-        if other:
-            log.warning("external_labels: %s: %d texts are none of the target's", path, other)
+        known, warnings = labelled(path, session.domains.target, by_text, session.task)
         examples = [by_text[record.text.strip()] for record in known]
         placed = [moved(record, example.text) for record, example in zip(known, examples, strict=True)]
         targets = session.task.targets(placed, [example.words for example in examples], warnings)
-        for message, count in sorted(warnings.items()):
-            log.warning("%s: %s (%d times)", path, message, count)
+        _warn(path, warnings)
         spans = session.task.kind == "token"
         classes = targets["word_tags"] if spans else targets["labels"]
         return {
@@ -141,8 +134,8 @@ class ExternalLabels(Method):
         return {"external_labels": -(wanted * F.log_softmax(logits, -1)).sum(-1).mean()}
 
 
-def labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple[list[Record], int, Counter[str]]:
-    """A file's labelled records of texts that are among the target's, how many others it has, and what was mended."""
+def labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple[list[Record], Counter[str]]:
+    """A file's labelled records of texts that are among the target's, and what was mended or is to be told."""
     corpus = read(path, domain=domain)
     annotated = [r for r in corpus.records if r.spans is not None or r.label is not None]
     known = [record for record in annotated if record.text.strip() in texts]
@@ -161,7 +154,14 @@ def labelled(path: str, domain: str, texts: Container[str], task: Task) -> tuple
     if pairs := contradictory(known, task.kind):
         lines = " and ".join(str(record.where and record.where.line) for record in pairs[0])
         corpus.warnings[f"different labels of one text, the last counts; first on lines {lines}"] = len(pairs)
-    return known, len(annotated) - len(known), corpus.warnings
+    if other := len(annotated) - len(known):
+        corpus.warnings["text that is none of the target's, left out"] = other
+    return known, corpus.warnings
+
+
+def _warn(path: str, warnings: Counter[str]) -> None:
+    for message, count in sorted(warnings.items()):
+        log.warning("%s: %s (%d times)", path, message, count)
 
 
 def contradictory(records: Iterable[Record], kind: str) -> list[tuple[Record, Record]]:
