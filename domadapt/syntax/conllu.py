@@ -30,14 +30,12 @@ def conllu(text: Identified, parse: Parse) -> str:
     >>> from domadapt.data.domains import UnlabelledText
     >>> words, heads = np.array([[0, 2], [4, 9], [9, 10]]), np.array([1, 1, 1])
     >>> parse = Parse(words, heads, ("nsubj", "ROOT", "punct"), ("", "", "."))
-    >>> print(conllu(UnlabelledText("a:1", "", "It  works."), parse).expandtabs(1))
+    >>> print(conllu(UnlabelledText("a:1", "", "It  works."), parse).expandtabs(1).rstrip())
     # sent_id = a:1
     # text = It works.
     1 It _ _ _ _ 2 nsubj _ _
     2 works _ _ _ _ 0 root _ SpaceAfter=No
     3 . _ PUNCT . _ 2 punct _ _
-    <BLANKLINE>
-    <BLANKLINE>
     """
     forms = [" ".join(text.text[start:end].split()) for start, end in parse.words]
     # spaCy makes words of whitespace runs, CoNLL-U can't: theirs go to the next head above that is written.

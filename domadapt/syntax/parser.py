@@ -7,7 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -50,17 +50,12 @@ class Plain(NamedTuple):
 
 
 class Parse(NamedTuple):
-    """A dependency parse of one text; several sentences in it mean several roots. A tuple is made fast by a warm cache.
-
-    Attributes:
-        tags: (words,) part-of-speech tag: Penn's of an English pipeline, else a universal one, with :data:`PLURAL`
-            behind that of a plural noun; empty where the parser gives none. See :mod:`~domadapt.syntax.nouns`.
-    """
+    """A dependency parse of one text; several sentences in it mean several roots. A warm cache makes tuples fast."""
 
     words: IntArray  #: (words, 2) character ranges, end exclusive
     heads: IntArray  #: (words,) index of each word's head; a root is its own head
     relations: tuple[str, ...]  #: (words,) name of the arc to the head
-    tags: tuple[str, ...]
+    tags: tuple[str, ...]  #: (words,) Penn's if English, else universal, :data:`PLURAL` behind plurals'; empty for none
 
     def within(self, start: int, end: int) -> tuple[int, int] | None:
         """First word and end of a range of characters; None where it covers no word.
@@ -76,7 +71,8 @@ class Parse(NamedTuple):
 class Parser(Protocol):
     """Turns texts into parses, in order. ``name`` identifies the parses: it is part of every cache key."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]: ...
 
@@ -94,11 +90,15 @@ class SpacyParser:
             raise ValueError(f"parser.batch_size={batch_size!r}: expected a whole number from 1")
         self.pipeline = name
         self.batch_size = batch_size
-        if name == SHIPPED:  # where the cache holds every text, a run never loads spaCy
-            folder = shipped() / "parser" / "model"
-            self.name = pipeline_name(json.loads((folder / "meta.json").read_text(encoding="utf-8")), folder)
-        else:
-            self.name = pipeline_name(self._nlp.meta, self._nlp.path)
+        if name != SHIPPED:
+            self._nlp  # noqa: B018  it may not be installed
+
+    @cached_property
+    def name(self) -> str:
+        if self.pipeline != SHIPPED:
+            return pipeline_name(self._nlp.meta, self._nlp.path)
+        folder = shipped() / "parser" / "model"  # where the cache holds every text, a run never loads spaCy
+        return pipeline_name(json.loads((folder / "meta.json").read_text(encoding="utf-8")), folder)
 
     @property
     def _nlp(self) -> "Language":
