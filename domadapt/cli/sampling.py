@@ -33,7 +33,7 @@ def sample(cfg: DictConfig) -> str:
         raise ValueError(f"count={cfg.count}: expected a whole number from 1")
     folder = model_folder(str(cfg.model))
     names = read_description(folder).names
-    examples = [] if cfg.examples is None else _examples(Path(str(cfg.examples)), cfg.format)
+    examples = [] if cfg.examples is None else _examples(Path(str(cfg.examples)))
     output = Path(str(cfg.output))
     for path in (output, output.with_suffix(".prompt.txt")):
         if path.exists():
@@ -62,8 +62,8 @@ def sample(cfg: DictConfig) -> str:
     )
 
 
-def _examples(path: Path, format: str | None) -> list[Record]:
-    labelled = [r for r in read(path, domain="source", format=format).records if r.label is not None or r.spans]
+def _examples(path: Path) -> list[Record]:
+    labelled = [r for r in read(path, domain="source").records if r.label is not None or r.spans]
     if not labelled:
         raise ValueError(f"examples={path}: none of its texts has a label or a span; expected your labelled source")
     return random.Random(1).sample(labelled, min(EXAMPLES, len(labelled)))

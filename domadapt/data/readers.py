@@ -184,7 +184,7 @@ def delimited(file: OpenedFile) -> Records:
     if "text" not in header and not columns:
         fix = (
             "say which one holds the text: source.text=COLUMN, target.text=COLUMN (and source.label=COLUMN); to "
-            "predict, score, compare or parse, column=COLUMN"
+            "predict, score, compare, sample or parse, column=COLUMN (of input=; in examples=, rename it to text)"
         )
         raise file.error(1, "header", header_line, "a column text", fix)
     if len(set(header)) < len(header):

@@ -50,6 +50,7 @@ def test_numpys_threads_do_not_wait_for_torchs(asked: str, monkeypatch: pytest.M
 def test_owner_tokens_are_kept_with_their_own_offsets() -> None:
     text = "battery  life isn't great"
     words = ((0, 7), (9, 13), (14, 19), (20, 25))
+    assert "name" not in vars(SpacyParser())  # its files are read for it, and a model of whole texts never asks
     (parse,) = SpacyParser().parse([UnlabelledText("1", "laptop", text, words)])
     assert tuple(map(tuple, parse.words.tolist())) == words
     (tokens,) = SpacyParser().tokenize([UnlabelledText("1", "laptop", text, words)])
