@@ -24,7 +24,7 @@ from domadapt.serving.serve import Answers, make_app
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
 from domadapt.utils.pairs import BOUNDARY, apart, paired, parts
-from tests.support import Command, client_of, in_parts, write_jsonl
+from tests.support import Command, client_of, in_parts, read_jsonl, write_jsonl
 
 NOUNS = ("lens", "screen", "fan", "room", "bed", "hinge")
 PAIRS = [
@@ -130,7 +130,9 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
     card = read_card(run)
     assert card is not None
     assert 'text="Type a sentence here." text_pair="And the other here."' in as_lines(card)
-    assert f"{len(PAIRS)} labelled texts" in command("score", f"model={run}", "input=labelled.jsonl")[0]
+    out, _ = command("score", f"model={run}", "input=labelled.jsonl", "output=out.jsonl")
+    assert f"{len(PAIRS)} labelled texts" in out
+    assert [(row["text"], row["text_pair"]) for row in read_jsonl(tmp_path / "out.jsonl")] == [p[:2] for p in PAIRS]
 
     pytest.importorskip("httpx")
     client = client_of(make_app(Answers(model, run / "model"), "a", ["127.0.0.1"]))

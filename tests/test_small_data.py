@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import domadapt
+from domadapt.cli.scoring import _table
 from domadapt.config.compose import compose
 from domadapt.config.overrides import adapting
 from domadapt.data.records import DataError, Record
@@ -197,6 +198,18 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder
 
 
+def test_a_score_counts_whatever_is_wrongly_predicted_and_is_compared_text_by_text() -> None:
+    task, gold = (
+        Classification(["bad", "good"], headline="accuracy"),
+        [Record(str(i), "", f"{i}", label="good") for i in range(40)],
+    )
+    found, worse = ([Prediction("bad" if i % 5 < wrong else "good", 0.9) for i in range(40)] for wrong in (1, 3))
+    [_, own, baseline, gain, *kinds] = _table(task, gold, found, worse)
+    assert (own.split()[:2], baseline.split(), gain.split()[3]) == (["accuracy", "80.0"], ["baseline", "40.0"], "+40.0")
+    low, high, p = map(float, re.search(r"\((.*) to (.*)\)  p = (.*), of", gain).groups())
+    assert 20 < low < 30 and 50 < high < 60 and p < 0.001 and len(kinds) == 1
+
+
 def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Command) -> None:
     [labelled] = folder.glob("labelled.*")
     out, _ = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL)
@@ -226,9 +239,13 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert "40 labelled texts of fifty_to_label" in out and "10 without a label are left out" in out
     assert "(95 % over texts)" in out and "the card expected" in out
     assert len(read_jsonl(folder / "scored.jsonl")) == 40
+    out, _ = command("score", f"model={run}", f"input={to_label}", f"baseline={run}")
+    assert re.search(r"\n  gain over it +\+0.0  \(\+0.0 to \+0.0\)  p = 1,", out)
+    out, _ = command("score", f"model={run}", f"input={run}/predictions.jsonl")
+    assert "the labels have confidences: a model wrote them" in out or to_label.suffix == ".jsonl"  # perhaps no span
 
     asked = ["sample", f"model={run}", f"input={folder}/new.txt", f"examples={labelled}", f"output={folder}/ask.jsonl"]
-    out, _ = command(*asked, "count=7")
+    out, _ = command(*asked, "count=7", "format=plain_text")
     texts = [row["text"] for row in read_jsonl(folder / "ask.jsonl")]
     prompt = (folder / "ask.prompt.txt").read_text(encoding="utf-8")
     assert len({*texts}) == 7 and all(text in prompt for text in texts) and "10 examples" in out
@@ -238,8 +255,10 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
 
     out, _ = command("compare", str(run / "source_only"), str(run), f"input={folder}/new.txt")
     assert "of 60 texts are labelled differently" in out
-    out, _ = command("compare", str(run), str(run), f"input={folder}/new.txt")
-    assert "0 of 60 texts are labelled differently" in out
+    (folder / "more.csv").write_text(f'text\nSharp.\n""\n{"so " * 200}\n', encoding="utf-8")
+    out, _ = command("compare", str(run), str(run), f"input={folder}/more.csv")
+    assert "0 of 2 texts are labelled differently" in out and "blank text, dropped (1 times)" in out
+    assert "1 texts are longer than" in out
 
 
 def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command) -> None:

@@ -39,22 +39,9 @@ Overrides are NAME=VALUE: domadapt train source.path=a.csv target.path=b.txt inj
   domadapt VERB --cfg job   the composed configuration
   domadapt train -m seed=1,2,3      a sweep
 """
-VERBS = {  # where the function of each stands, which is loaded when it is called; what it says is printed
-    "adapt": "domadapt.cli.verbs.train",
-    "train": "domadapt.cli.verbs.train",
-    "benchmark": "domadapt.benchmarking.loop.benchmark",
-    "predict": "domadapt.cli.verbs.predict",
-    "score": "domadapt.cli.scoring.score",
-    "compare": "domadapt.cli.scoring.compare",
-    "sample": "domadapt.cli.sampling.sample",
-    "serve": "domadapt.cli.verbs.serve",
-    "export": "domadapt.cli.verbs.export",
-    "parse": "domadapt.cli.verbs.parse",
-    "cache": "domadapt.cli.verbs.cache",
-    "audit": "domadapt.cli.verbs.audit",
-    "analyze": "domadapt.cli.verbs.analyze",
-    "report": "domadapt.cli.verbs.report",
-}
+VERBS = re.findall(r"^  ([a-z]+)  ", USAGE, re.MULTILINE)
+# The module of a verb's function, which is loaded when it is called, where it is not domadapt.cli.verbs.
+HOMES = {"score": "cli.scoring", "compare": "cli.scoring", "sample": "cli.sampling", "benchmark": "benchmarking.loop"}
 # Verbs whose paths and texts nothing evaluates.
 PLAIN = ("predict", "score", "compare", "sample", "parse", "serve", "export")
 
@@ -162,8 +149,7 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
 
 def call(verb: str, cfg: Any, overrides: list[str]) -> object:
     """Run a verb's function and print the text that it returns; another result is what a sweeper searches by."""
-    module, _, name = VERBS[verb].rpartition(".")
-    function = getattr(import_module(module), name)
+    function = getattr(import_module(f"domadapt.{HOMES.get(verb, 'cli.verbs')}"), verb)
     result: object = function(cfg, overrides) if verb in ("train", "benchmark") else function(cfg)
     if not isinstance(result, str):
         return result

@@ -14,9 +14,11 @@ from domadapt.data.records import Record
 from domadapt.inference.description import model_folder, read_description
 from domadapt.runs.target_card import read_card
 from domadapt.utils.files import refuse_overwriting, write_atomic
+from domadapt.utils.pairs import apart
 from domadapt.utils.text import cut, json_lines, visible
 
 if TYPE_CHECKING:
+    from domadapt.inference.model import Model
     from domadapt.tasks.task import Prediction, Task
 
 FEW = 30  # labelled texts below which an interval says little
@@ -25,9 +27,7 @@ SHOWN, LONGEST = 10, 160  # texts that compare prints, and their characters
 
 def score(cfg: DictConfig) -> str:
     """Scores of a model on a labelled file; ``output`` takes each text with its gold labels and the predicted ones."""
-    folder, path = model_folder(str(cfg.model)), Path(str(cfg.input))
-    read_description(folder)
-    refuse_overwriting(cfg.output, [path, *folder.rglob("*")])
+    (folder, *other), path = _folders(cfg, "model", "baseline"), Path(str(cfg.input))
     columns = {name: (one,) for name, one in zip(("text", "text_pair"), column(cfg), strict=False)}
     if cfg.label is not None:
         columns["label"] = (str(cfg.label),)
@@ -39,17 +39,22 @@ def score(cfg: DictConfig) -> str:
     task = model.session.task
     records = task.usable(tuple(labelled), warnings)
     task.check(records)
-    predictions = model.predict_texts(TargetUnlabelled.from_records("target", records).texts)
+    texts, baseline = TargetUnlabelled.from_records("target", records).texts, None
+    predictions = model.predict_texts(texts)
+    for one in other:
+        beside = loaded(cfg, one)
+        _refuse_other_task((folder, *other), (task.kind, beside.session.task.kind))
+        beside.session.task.check(records)
+        baseline = beside.predict_texts(texts)
     if cfg.output is not None:
         rows = [_row(record, one, task.kind) for record, one in zip(records, predictions, strict=True)]
         write_atomic(Path(str(cfg.output)), "".join(json_lines(rows)))
     left_out = len(corpus.records) - len(records)
-    beside = f"; {left_out} without a label are left out" if left_out else ""
-    lines = [f"{folder}: {len(records)} labelled texts of {path.name}{beside}", *_table(task, records, predictions)]
-    lines += [f"  {message} ({count} times)" for message, count in sorted(warnings.items())]
-    if model.truncated:
-        limit = model.session.max_pieces
-        lines.append(f"  {model.truncated} texts are longer than {limit} subwords; the rest is not read")
+    head = f"{folder}: {len(records)} labelled texts of {path.name}"
+    head += f"; {left_out} without a label are left out" if left_out else ""
+    lines = [head, *_table(task, records, predictions, baseline), *_notes(warnings, model)]
+    if any(r.confidence is not None or any(s.confidence is not None for s in r.spans or ()) for r in records):
+        lines.append("  the labels have confidences: a model wrote them, and the scores say how alike the two label")
     if len(records) < FEW:
         lines.append(f"  {len(records)} texts are few: read the range, not the number")
     card = read_card(folder.parent)
@@ -59,19 +64,39 @@ def score(cfg: DictConfig) -> str:
     return "\n".join(lines)
 
 
-def _table(task: "Task", records: Sequence[Record], predictions: Sequence["Prediction"]) -> Iterator[str]:
-    """Scores with their 95 % intervals over texts: of this model as it is, not of training again."""
-    from domadapt.statistics.items import Answer, counted
-    from domadapt.statistics.resampling import interval, mean_of, resampled_scores
+def _folders(cfg: DictConfig, *names: str) -> list[Path]:
+    """Of the models that are named, once their descriptions are read, and ``output`` would overwrite no file."""
+    folders = [model_folder(str(cfg[name])) for name in names if cfg[name] is not None]
+    for folder in folders:
+        read_description(folder)
+    refuse_overwriting(cfg.output, [Path(str(cfg.input)), *(file for folder in folders for file in folder.rglob("*"))])
+    return folders
 
-    pairs = zip(records, predictions, strict=True)
-    rows = [Answer(r.id, r.text, labels_of(r, task.kind), labels_of(p, task.kind)) for r, p in pairs]
+
+def _notes(warnings: Counter[str], model: "Model") -> Iterator[str]:
+    """What was mended in a file, and what a model did not read of it."""
+    yield from (f"  {message} ({count} times)" for message, count in sorted(warnings.items()))
+    if model.truncated:
+        yield f"  {model.truncated} texts are longer than {model.session.max_pieces} subwords; the rest is not read"
+
+
+def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: Any = None) -> Iterator[str]:
+    """Scores, and the gain over a baseline, with 95 % intervals over texts: of models as they are, not trained anew."""
+    from domadapt.statistics.items import Answer, counted
+    from domadapt.statistics.resampling import interval, items_test, mean_of, resampled_scores
+
+    gold = [labels_of(r, task.kind) for r in records]
     scores = task.score(records, predictions)
     kinds = sorted({str(r.label) for r in records}) if task.kind == "sequence" else list(getattr(task, "types", ()))
     average = "micro" if task.headline == "accuracy" else str(getattr(task, "average", "macro"))
+    every = list(task.names) if task.headline == "accuracy" else kinds  # what is wrongly predicted counts, too
+
+    def counts(found: Sequence["Prediction"], kinds: list[str], average: str) -> Any:
+        rows = zip(records, gold, found, strict=True)
+        return counted([Answer(r.id, r.text, own, labels_of(p, task.kind)) for r, own, p in rows], kinds, average)
 
     def line(name: str, kinds: list[str], average: str, more: str) -> str:
-        items = counted(rows, kinds, average)
+        items = counts(predictions, kinds, average)
         ends = interval(mean_of([items.score], resampled_scores([items])))
         low, high = max(0.0, ends.low or 0.0), min(1.0, 1.0 if ends.high is None else ends.high)
         concerned = int(items.counts.any(axis=(1, 2)).sum())  # texts that have, or are given, one of these kinds
@@ -81,13 +106,21 @@ def _table(task: "Task", records: Sequence[Record], predictions: Sequence["Predi
         return f"  {visible(name):20} {100 * items.score:5.1f}  ({100 * low:.1f} to {100 * high:.1f}){more}"
 
     yield f"  {'':20} {'F1':>5}  (95 % over texts)"
-    yield line(task.headline.replace("_f1", " F1"), kinds, average, "")
+    yield line(headline := task.headline.replace("_f1", " F1"), every, average, "")
+    if baseline is not None:
+        both = [counts(found, every, average) for found in (predictions, baseline)]
+        drawn = resampled_scores(both)
+        gain = interval(mean_of([both[0].score - both[1].score], drawn[:, :1] - drawn[:, 1:]))
+        [(p, _)] = items_test([(both[:1], both[1:])])
+        low, value, high = (100 * (number or 0) for number in (gain.low, gain.mean, gain.high))
+        yield f"  {'baseline':20} {100 * both[1].score:5.1f}"
+        yield f"  {'gain over it':20} {value:+5.1f}  ({low:+.1f} to {high:+.1f})  p = {p:.2g}, of swapping answers"
     for kind in kinds:
         extra = {name: scores.get(f"{kind}_{name}") for name in ("precision", "recall")}
         parts = [f"{name} {100 * value:.1f}" for name, value in extra.items() if value is not None]
         count = f"{scores.get(f'{kind}_support', 0):.0f} labelled"
         yield line(kind, [kind], "macro", f"  {', '.join([*parts, count])}")
-    if task.kind == "sequence":
+    if task.kind == "sequence" and headline != "accuracy":
         yield f"  {'accuracy':20} {100 * scores['accuracy']:5.1f}"
 
 
@@ -97,7 +130,7 @@ def labels_of(labelled: "Record | Prediction", kind: str) -> set[Any]:
 
 
 def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": record.id, "text": record.text}
+    row: dict[str, Any] = {"id": record.id, **apart(record.text)}
     if kind == "sequence":
         return {**row, "label": record.label, "predicted": prediction.label}
     for name, one in (("spans", record), ("predicted", prediction)):
@@ -107,26 +140,21 @@ def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:
 
 def compare(cfg: DictConfig) -> str:
     """What two models label differently in the same texts; ``output`` takes every such text."""
-    folders = [model_folder(str(cfg[name])) for name in ("model", "other")]
-    for folder in folders:
-        read_description(folder)
-    files = (file for folder in folders for file in folder.rglob("*"))
-    refuse_overwriting(cfg.output, [Path(str(cfg.input)), *files])
-    texts = list(open_texts(str(cfg.input), cfg.format, Counter(), column(cfg))[1])
+    folders, warnings = _folders(cfg, "model", "other"), Counter[str]()
+    texts = list(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1])
     kinds, predicted = [], []
     for folder in folders:
         model = loaded(cfg, folder)
         kinds.append(model.session.task.kind)
         predicted.append([labels_of(one, kinds[-1]) for one in model.predict_texts(texts)])
-    if kinds[0] != kinds[1]:
-        does = [f"{f} {'labels whole texts' if k == 'sequence' else 'finds spans'}" for f, k in zip(folders, kinds)]
-        raise ValueError(f"{' and '.join(does)}; expected two models of one task, such as RUN/source_only and RUN")
+    _refuse_other_task(folders, kinds)
     both = [(text, a, b) for text, a, b in zip(texts, *predicted, strict=True) if a != b]
     rows: list[dict[str, Any]] = [{"id": text.id, "text": text.text, "a": a, "b": b} for text, a, b in both]
     if cfg.output is not None:
-        written = json_lines({**row, "a": sorted(row["a"]), "b": sorted(row["b"])} for row in rows)
+        written = json_lines(row | apart(row["text"]) | {name: sorted(row[name]) for name in "ab"} for row in rows)
         write_atomic(Path(str(cfg.output)), "".join(written))
     lines = [f"a: {folders[0]}", f"b: {folders[1]}", f"{len(rows)} of {len(texts)} texts are labelled differently"]
+    lines += _notes(warnings, model)
     if kinds[0] == "sequence":
         moved = Counter((min(row["a"]), min(row["b"])) for row in rows)
         lines += [f"  {count:5}  {visible(a)} → {visible(b)}" for (a, b), count in moved.most_common()]
@@ -136,6 +164,12 @@ def compare(cfg: DictConfig) -> str:
         labels = [f"    {name}: {_in_words(row['text'], row[name], kinds[0])}" for name in ("a", "b")]
         lines += [f"\n  {visible(cut(row['text'], LONGEST)[0])}", *labels]
     return "\n".join(lines)
+
+
+def _refuse_other_task(folders: Sequence[Path], kinds: Sequence[str]) -> None:
+    if kinds[0] != kinds[1]:
+        does = [f"{f} {'labels whole texts' if k == 'sequence' else 'finds spans'}" for f, k in zip(folders, kinds)]
+        raise ValueError(f"{' and '.join(does)}; expected two models of one task, such as RUN/source_only and RUN")
 
 
 def _only(rows: Sequence[Mapping[str, Any]], name: str, other: str) -> str:

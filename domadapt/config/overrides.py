@@ -27,7 +27,7 @@ def import_from(arguments: Sequence[str]) -> None:
     sys.path += [folder for folder in map(str, config_dirs(arguments)) if folder not in sys.path]
 
 
-FREE_TEXT = ("input", "model", "other", "output", "text", "to")  # settings of some verbs that hold a path or a sentence
+FREE_TEXT = ("input", "model", "other", "baseline", "examples", "output", "text", "to")  # a path or a sentence
 CORPUS = re.compile(r"\+*data\.(?:\w+\.)*(?:root|(?:dev_|test_|train_)?path)")
 
 
