@@ -35,6 +35,9 @@ def test_help_and_loading_import_nothing_heavy() -> None:
     code = "import sys; sys.argv = ['domadapt', '--help']; from domadapt.cli.main import main; main()"
     assert "domadapt VERB" in light(code, "torch", "transformers", "spacy", "hydra", "numpy").stdout
     light("import domadapt; domadapt.load", "pytorch_lightning", "sklearn", "spacy")
+    predict = ["predict", f"model={finished('classification')}", "text=Sharp."]
+    code = f"import sys; sys.argv = ['domadapt', *{predict}]; from domadapt.cli.main import main; main()"
+    assert '"label"' in light(code, "pytorch_lightning", "sklearn", "spacy", "scipy", "accelerate").stdout
 
 
 NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"]
@@ -202,6 +205,9 @@ def test_predict_a_file(command: Command, tmp_path: Path) -> None:
     with Path("out.csv").open(encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
     assert [(row["id"], row["text"], row["type"], row["span"]) for row in table] == spans
+    assert {row["id"] for row in table if row["truncated"]} == {"input/my:4"}
+    _, err = command("predict", f"model={run_folder}", "input=my.txt", "output=new", code=2)
+    assert "output=new: is a folder; name a file in it" in err
 
 
 ASKED = ["It's small, isn't it? {a=b}: 'yes' [no] (maybe), 100% \\", "the key is ${oc.env:WANDB_API_KEY}", "???"]

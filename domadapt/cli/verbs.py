@@ -256,9 +256,19 @@ def cache(cfg: DictConfig) -> str:
 def loaded(cfg: DictConfig, folder: Path) -> "Model":
     """The model of a folder whose description has been read, once the settings can't be wrong."""
     check_choices(cfg)
+    _spare()
     from domadapt.inference.model import load
 
     return load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
+
+
+def _spare() -> None:
+    """In a process that only labels, transformers does without what it imports for other models: half a CPU second."""
+    if "transformers" not in sys.modules:
+        from transformers import utils
+
+        for name in ("is_accelerate_available", "is_scipy_available"):
+            vars(utils)[name] = vars(utils.import_utils)[name] = lambda *_: False
 
 
 def column(cfg: DictConfig) -> tuple[str, ...]:
@@ -283,24 +293,24 @@ def delimited(rows: Iterable[Mapping[str, Any]], delimiter: str) -> Iterator[str
     r"""A table with a header: a text a line; where spans were found, a span a line, and an empty one for none.
 
     >>> list(delimited([{"id": "1", "text": "So, so.", "label": "negative", "confidence": 0.9}], ","))
-    ['id,text,label,confidence\n', '1,"So, so.",negative,0.9\n']
+    ['id,text,label,confidence,truncated\n', '1,"So, so.",negative,0.9,\n']
     >>> span = {"start": 4, "end": 8, "type": "aspect", "text": "lens", "confidence": 0.8}
     >>> rows = [{"id": "1", "text": "The lens", "spans": [span]}, {"id": "2", "text": "Yes", "spans": []}]
-    >>> list(delimited(rows, "\t"))
-    ['id\ttext\tstart\tend\ttype\tspan\tconfidence\n', '1\tThe lens\t4\t8\taspect\tlens\t0.8\n', '2\tYes\t\t\t\t\t\n']
+    >>> list(delimited(rows, ";"))[1:]
+    ['1;The lens;4;8;aspect;lens;0.8;\n', '2;Yes;;;;;;\n']
     """
     header: list[str] = []
     for row in rows:
-        text = {name: value for name, value in row.items() if name != "spans"}
+        text = {name: value for name, value in row.items() if name not in ("spans", "truncated")}
         lines = [text]
         if "spans" in row:
             spans = [{**span, "span": span.get("text", "")} for span in row["spans"] or [{}]]
             lines = [{**text, **{name: span.get(name, "") for name in SPAN}} for span in spans]
         for line in lines:
             if not header:
-                header = [*line]
+                header = [*line, "truncated"]
                 yield _joined(header, delimiter)
-            yield _joined([line.get(name, "") for name in header], delimiter)
+            yield _joined([{**row, **line}.get(name, "") for name in header], delimiter)
 
 
 def _joined(values: Iterable[Any], delimiter: str) -> str:
