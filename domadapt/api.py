@@ -32,7 +32,10 @@ def train(overrides: Sequence[str] = (), source: Any = None, target: Any = None,
         given = ["data=my_files", *given]
         folder = Path(compose("train", given).paths.cache, "data")
         for side, data in sides.items():
-            paths[side] = data if isinstance(data, str | Path) else saved(data, folder)
+            try:
+                paths[side] = data if isinstance(data, str | Path) else saved(data, folder)
+            except ValueError as error:
+                raise ValueError(f"{side}: {error}") from None
             given.append(quote(f"input={paths[side]}").replace("input=", f"data.{side}.path=", 1))
     try:
         return run(compose("train", given))

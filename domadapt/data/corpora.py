@@ -55,12 +55,8 @@ LAYOUTS = {
 class Folder:
     """A corpus in files, each read once; ``warnings`` counts what was mended.
 
-    Args:
-        dev_share, dev_by: of what is held out as dev: see :func:`~domadapt.data.texts.hold_out`.
-        changes: what is done to each record.
-        columns: where they are not called as usual; of text, in labelled files alone.
-        name: of a file, by domain and part.
-        prefix: of domains' names, that files' names lack.
+    Dev is held out as by :func:`~domadapt.data.texts.hold_out`; ``columns`` are not called as usual (of text, in
+    labelled files alone). ``name`` is a file's, by domain and part, without the ``prefix`` of domains' names.
     """
 
     def __init__(
@@ -391,6 +387,8 @@ def _columns(source: dict[str, Any], target: dict[str, Any], group: dict[str, An
     """What a file's columns are called: as its side says, else as the source's, where it has such a column."""
     columns: dict[str, tuple[str, ...]] = {}
     for name in OURS:
+        if isinstance(group.get(name), list):
+            raise ValueError(f"{name}={group[name]}: expected one column; the second of a pair is source.text_pair=")
         if group.get(name):
             columns[name] = (str(group[name]),)
         elif group is target and source.get(name):

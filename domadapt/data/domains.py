@@ -46,6 +46,8 @@ def unlabelled(texts: Iterable[TextOrPair]) -> Iterator[UnlabelledText]:
     if isinstance(texts, str):
         raise ValueError(f"texts={texts[:40]!r}: expected a list of texts, got one; write [text]")
     for number, given in enumerate(texts):
+        if not isinstance(given, str | tuple | list):
+            raise ValueError(f"text {number} is {given!r}; expected a text, or the two of a pair")
         text = given if isinstance(given, str) else paired(*given)
         try:
             text.encode("utf-8")

@@ -24,7 +24,7 @@ SIGNATURES: Final = {
 Columns = Mapping[str, tuple[str, ...]]
 OURS: Final = ("id", "text", "text_pair", "label")
 NAMED: Final = {  # how a user names a column
-    "text": "name another with source.text= or target.text=, and to predict, score, compare or parse with column=",
+    "text": "name another with source.text= or target.text=; to predict, score, compare, sample or parse: column=",
     "text_pair": "name another with source.text_pair= or target.text_pair=, to predict, score with column=[ONE,OTHER]",
     "label": "name another with source.label= or target.label=, and to score with label=",
     "id": "name another with source.id= or target.id=",
@@ -271,7 +271,8 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
         elif isinstance(item, tuple | list) and len(item) == 2 and is_text(item[0]):
             text, label = item
             both = {"text": text} if isinstance(text, str) else dict(zip(("text", "text_pair"), text, strict=True))
-            yield {**both, "label": label.tolist() if hasattr(label, "tolist") else label}
+            label = label.tolist() if hasattr(label, "tolist") else label
+            yield {**both, "label": None if _missing(label) else label}
         else:
             expected = "expected a text, (text, label) or a dict with a text"
             raise ValueError(f"item {number} is {repr(item)[:60]}; {expected}")
@@ -289,7 +290,7 @@ def is_text(item: Any) -> bool:
 
 def _missing(value: Any) -> bool:
     """None, NaN, and pandas' own marks, which are equal to nothing."""
-    return value is None or (not hasattr(value, "__len__") and repr(value) in ("nan", "<NA>", "NaT"))
+    return value is None or (not hasattr(value, "__len__") and (repr(value) in ("<NA>", "NaT") or value != value))
 
 
 def renamed(fields: Mapping[str, Any], columns: Columns, where: Location) -> dict[str, Any]:

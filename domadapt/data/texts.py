@@ -141,13 +141,12 @@ def hold_out(
     Copies of a text, near copies included (:func:`groups`), are on one side, all of them: groups of them are drawn at
     random, each with the same chance, until the share is reached. Groups that are larger than what is missing are
     passed over, so the share is met wherever there are enough small ones. Without copies, the split is that by record.
-
-    Args:
-        by: ``text``, or ``record``: each by itself, whoever has its copies.
-        warnings: counts, by domain, the records that ``record`` would hold out and leave copies of.
+    ``by="record"`` draws each by itself, whoever has its copies; ``warnings`` counts those it would leave copies of.
     """
-    if not 0 < share < 1 or len(records) < 2:
-        raise ValueError(f"dev_share={share} of {len(records)} records: expected a share between 0 and 1, of 2 or more")
+    if not 0 < share < 1:
+        raise ValueError(f"data.dev_share={share}: expected a share between 0 and 1, both excluded")
+    if len(records) < 2:
+        raise ValueError(f"{len(records)} labelled texts: expected 2 or more, of which a part is held out; label some")
     if by not in ("text", "record"):
         raise ValueError(f"data.dev_by={by!r}: expected text or record")
     wanted = min(max(1, round(share * len(records))), len(records) - 1)

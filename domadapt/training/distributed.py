@@ -23,6 +23,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 
 from domadapt.training.options import TrainerOptions
 from domadapt.utils import checkpoint as files
+from domadapt.utils.runtime import undisturbed
 
 
 class SafeCheckpointIO(CheckpointIO):
@@ -93,17 +94,20 @@ def threads_of_a_job() -> int:
 
 @contextmanager
 def settings_of_torch() -> Iterator[None]:
-    """Afterwards threads, of BLAS too, and determinism are what they were: a run may be a call in a larger program."""
+    """Afterwards threads, BLAS's too, determinism, random numbers and variables are as before: a program may go on."""
+    new = [name for name in ("CUBLAS_WORKSPACE_CONFIG", "PL_GLOBAL_SEED") if name not in os.environ]
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     try:
-        with threadpool_limits():  # sets none, and puts back what was there
+        with threadpool_limits(), undisturbed():  # sets none, and puts back what was there
             yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
         torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
+        for name in new:
+            os.environ.pop(name, None)
 
 
 def trainer_options(options: TrainerOptions, device: torch.device) -> dict[str, Any]:

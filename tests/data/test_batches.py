@@ -81,7 +81,9 @@ def test_the_target_stream_goes_on_over_epochs_and_evaluation_sees_all_once() ->
     assert order.tolist() == [0, 2, 1]
 
 
-def test_half_a_surrogate_pair_is_refused_with_its_place() -> None:
+def test_what_is_no_text_is_refused_with_its_place() -> None:
+    with pytest.raises(ValueError, match="text 1 is None; expected a text, or the two of a pair"):
+        list(unlabelled(["fine", None]))  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"text 1: character 2 is '\\ud800', half a surrogate pair"):
         list(unlabelled(["fine", "no\ud800"]))
 

@@ -14,8 +14,10 @@ from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+import domadapt
 from domadapt.cli.main import pipe_to_file
 from domadapt.config.compose import compose
 from domadapt.data.corpora import my_files
@@ -221,6 +223,13 @@ def test_what_a_program_holds_becomes_a_file(tmp_path: Path, kind: str) -> None:
     assert [(r.text, r.label) for r in read(path, domain="laptop").records] == [(TEXT, "negative")]
 
 
+def test_what_is_no_number_is_no_label_and_an_error_names_the_side(tmp_path: Path) -> None:
+    for held in ({"text": [TEXT], "label": np.array([np.nan])}, [(TEXT, np.nan)]):
+        assert [r.label for r in read(saved(held, tmp_path), domain="a").records] == [None]
+    with pytest.raises(ValueError, match="^target: item 1 is None; expected a text"):
+        domadapt.train([f"paths.cache={tmp_path}"], source=[(TEXT, "a")], target=[TEXT, None])
+
+
 def test_real_frames_and_spans_and_what_is_none(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"review": [TEXT, "Fine."], "stars": [2, None]})
@@ -351,7 +360,7 @@ def test_the_column_of_the_text_can_be_named(tmp_path: Path) -> None:
         (tmp_path / name).write_text(content)
         _, texts = open_texts(tmp_path / name, None, Counter(), ["review"])
         assert [(text.id, text.text) for text in texts] == [("1", "Fast.")]
-    with pytest.raises(ValueError, match="compare or parse, column=COLUMN"):
+    with pytest.raises(ValueError, match="sample or parse, column=COLUMN"):
         open_texts(tmp_path / "a.csv", None, Counter())
 
 

@@ -176,8 +176,8 @@ def test_what_a_split_by_record_would_part_is_counted() -> None:
 @pytest.mark.parametrize(
     ("share", "by", "texts", "message"),
     [
-        (1.5, "text", ["a", "b"], "dev_share=1.5 of 2 records: expected a share between 0 and 1"),
-        (0.5, "text", ["a"], "of 1 records: expected a share between 0 and 1, of 2 or more"),
+        (1.5, "text", ["a", "b"], "data.dev_share=1.5: expected a share between 0 and 1"),
+        (0.5, "text", ["a"], "^1 labelled texts: expected 2 or more, of which a part is held out"),
         (0.5, "group", ["a", "b"], "data.dev_by='group': expected text or record"),
         (0.5, "text", ["Good!", "good"], "all 2 labelled texts are copies or near copies of one; give dev data"),
     ],
