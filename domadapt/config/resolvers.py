@@ -58,16 +58,11 @@ def method_name(
 ) -> str:
     """What a run is called in tables: its methods, target labels that it was given, and after an @ its control.
 
-    >>> method_name("source", {"_target_": "x.Encoder"}, {"lisa": {}}, {"masked_lm": {}}, {})
-    'lisa+masked_lm'
-    >>> method_name("source", {"_target_": "x.Encoder"}, {"gnn": {}}, {}, {"linear": {}})
-    'gnn@linear'
-    >>> method_name("source", {"_target_": "x.Encoder"}, {"gnn": {}}, dict.fromkeys([*RECIPE, "averaging"], {}), {})
-    'recipe+gnn+averaging'
-    >>> method_name("source", {"_target_": "x.Encoder"}, {}, {}, {}, 32)
-    'source_only+32_labels'
-    >>> method_name("source", {"_target_": "x.Encoder"}, {}, {}, {}, 0, {"path_rules": {}})
-    'path_rules'
+    >>> named = lambda *methods: method_name("source", {"_target_": "x.Encoder"}, *methods)
+    >>> named({"lisa": {}}, {"masked_lm": {}}, {}), named({"gnn": {}}, {}, {"linear": {}}), named({}, {}, {}, 32)
+    ('lisa+masked_lm', 'gnn@linear', 'source_only+32_labels')
+    >>> named({"gnn": {}}, dict.fromkeys([*RECIPE, "averaging"], {}), {}), named({}, {}, {}, 0, {"path_rules": {}})
+    ('recipe+gnn+averaging', 'path_rules')
     """
     added = [*(floor or {}), *(injection or {}), *(adaptation or {})]
     if set(RECIPE) <= {*added}:

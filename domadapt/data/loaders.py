@@ -73,11 +73,8 @@ class StepLoader:
 
     An epoch goes over the source once, or in several ``passes`` where it is small. The target stream goes on from where
     the last epoch left it, reshuffled at each of its own ends. Both follow from the number of the ``epoch`` that comes
-    next alone: a resumed run sees what it would have seen.
-
-    Args:
-        target: unlabelled examples; None when no method reads target text.
-        augment: gives a pass's source examples, counted from 0, in place of ``source``: as many, of other text.
+    next alone: a resumed run sees what it would have seen. ``target`` is None when no method reads target text;
+    ``augment`` gives a pass's source examples, counted from 0, in place of ``source``: as many, of other text.
     """
 
     def __init__(

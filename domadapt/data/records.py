@@ -56,12 +56,9 @@ def quoted(value: object) -> str:
 
 
 class DataError(ValueError):
-    """A file that cannot be used as it is.
+    """A file that cannot be used as it is, or a value that came from none (``where`` is None).
 
-    Args:
-        where: the file and line, or None when the value came from no file.
-        field: what is wrong: a field, a column, a byte.
-        value: what was found there; ``MISSING`` if nothing was.
+    ``field`` is what is wrong, a field, a column, a byte; ``value`` what was found there, ``MISSING`` for nothing.
 
     >>> print(DataError(Location("a.jsonl", 3), "label", 7, "a string or null", "write it in quotes"))
     a.jsonl:3: label is 7; expected a string or null; write it in quotes
@@ -216,13 +213,10 @@ def parse_record(
 ) -> Record:
     """A record from a decoded JSON object, with nothing guessed.
 
-    Args:
-        obj: ``{"id", "domain", "text"}`` or ``{"id", "domain", "tokens"}``, with ``label``; with ``text_pair``, the
-            second text of a pair, or ``spans`` (a list of ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO)
-            beside tokens.
-        domain: overrides the object's own domain, which may then be absent.
-        labelled: False leaves ``label``, ``spans`` and ``tags`` unread.
-        warnings: counts unknown fields, overridden domains, mended labels and repaired tags.
+    That is ``{"id", "domain", "text"}`` or ``{"id", "domain", "tokens"}``, with ``label``; with ``text_pair``, the
+    second text of a pair, or ``spans`` (a list of ``{"start", "end", "type"}``) beside a text, ``tags`` (BIO) beside
+    tokens. ``domain`` overrides its own. Unless ``labelled``, labels, spans and tags stay unread. ``warnings`` counts
+    unknown fields, overridden domains, mended labels and repaired tags.
     """
     if not isinstance(obj, Mapping):
         raise DataError(where, "record", obj, "a JSON object", 'write {"id": ..., "domain": ..., "text": ...}')

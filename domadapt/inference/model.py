@@ -156,9 +156,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
     """Load a model that :func:`domadapt.train` wrote, from the run's folder or the ``model/`` in it.
 
     ``trust_code`` lets it name classes outside domadapt: only for folders of your own.
-
-    Raises:
-        ValueError: not a model folder, from another version, damaged, or naming foreign classes; names the file.
+    A ValueError names the file of what is no model folder, from another version, damaged, or names foreign classes.
     """
     if not isinstance(trust_code, bool):  # trust_code=no is a word, and any word would be a yes
         raise ValueError(f"trust_code={trust_code}: expected true or false")

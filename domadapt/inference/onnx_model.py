@@ -19,11 +19,9 @@ from tokenizers import Encoding, Tokenizer
 
 
 class OnnxModel:
-    """Labels texts, or finds spans in them.
+    """Labels texts, or finds spans in them, with the model of a folder; None for the one that this file lies in.
 
-    Args:
-        folder: with ``model.onnx``, ``tokenizer.json`` and ``config.json``; None for the one that this file lies in.
-        threads: of the processor; 0 for all its cores.
+    It has ``model.onnx``, ``tokenizer.json`` and ``config.json``. ``threads`` of the processor; 0 for all its cores.
     """
 
     def __init__(self, folder: str | Path | None = None, threads: int = 0) -> None:

@@ -97,11 +97,9 @@ class Method(nn.Module):
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
         """Other labelled source records for an epoch: as many, in the same order, their labels kept.
 
-        Args:
-            records: as read, or as the methods before this one have changed them. A record that is given back as it is
-                costs nothing; another is tokenised, and parsed where parses are read.
-            epoch: the pass over the source, counted from 0; small data take several an epoch.
-            random: seeded by run and pass, so that a resumed run sees what it would have seen.
+        The methods before this one may have changed them. One that is given back as it is costs nothing; another is
+        tokenised, and parsed where parses are read. ``epoch`` is the pass over the source, counted from 0; small data
+        take several an epoch. ``random`` is seeded by run and pass: a resumed run sees what it would have seen.
         """
         return records
 

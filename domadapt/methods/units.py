@@ -25,13 +25,9 @@ def word_head_loss(
 ) -> Tensor:
     """Mean cross entropy of each word's head among the words of its own text (a root's head is itself); zero without.
 
-    Args:
-        dependent: (nodes, width) views of words that look for a head.
-        governor: (nodes, width) views of the same words as heads.
-        bilinear: (width, width) form that scores the two.
-        word_heads: (nodes,) each word's head, as a node.
-        words: (batch,) number of words of each text.
-        known: (nodes,) True where a word and its head both have pieces; only these count.
+    Of (nodes, width) views of words that look for a head, and as heads, which the (width, width) ``bilinear`` form
+    scores; (nodes,) heads, as nodes; (batch,) numbers of words of each text. Only (nodes,) ``known`` ones count, which,
+    like their heads, have pieces.
     """
     longest = int(words.max()) if len(words) else 0
     starts = words.cumsum(0) - words

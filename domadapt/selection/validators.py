@@ -33,18 +33,14 @@ class Evidence:
 class Validator:
     """Chooses the checkpoint with the largest value. Those of the package are functions of this file, by their names; a
     stranger's is a subclass of his own with a ``name`` and a ``__call__``, and one yaml.
-
-    Attributes:
-        name: in tables and in metrics.json.
-        uses_target_labels: of the oracle alone, a bound and never a way to select: target labels choose after training
-            is over, when the sealed test is open; what the others lose against it is the selection gap.
-        compares_epochs: its values are known when training is over, and all checkpoints are there to be compared.
-        reads: parts of the evidence that are made for it, ``target`` and ``train``; source dev always is.
     """
 
-    name: str
+    name: str  #: in tables and in metrics.json
+    #: Of the oracle alone, a bound and never a way to select: target labels choose after training is over, when the
+    #: sealed test is open; what the others lose against it is the selection gap.
     uses_target_labels = False
-    compares_epochs = False
+    compares_epochs = False  #: its values are known when training is over: all checkpoints are there to be compared
+    #: Parts of the evidence that are made for it; source dev always is.
     reads: frozenset[str] = frozenset({"target", "train"})
 
     def __init__(self, name: str) -> None:

@@ -48,23 +48,17 @@ class Replicability:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One method less another, on one pair or over those that have both, at the seeds that both were run with.
+    """One method less another, on one pair or over those that have both, at the seeds that both were run with."""
 
-    Attributes:
-        other: name of the baseline or control (several where it differs by pair); empty where there is none.
-        interval: positive where the method is better; over pairs each counts the same.
-        again: would training again show it? The test that a claim about a method needs. On one pair its unit is a
-            seed; over pairs a (pair, seed), those that share a network being one: a gain on at least one of the pairs.
-        elsewhere: on one pair, do these trained models differ on other texts of this kind? It says nothing about
-            training again. Over pairs, would other pairs of this kind show it? Those that share a network are one.
-        replicability: over pairs, by tests over seeds and by tests over test items.
-    """
-
-    other: str
-    interval: Interval | None
+    other: str  #: name of the baseline or control (several where it differs by pair); empty where there is none
+    interval: Interval | None  #: positive where the method is better; over pairs each counts the same
+    #: Would training again show it? The test that a claim about a method needs. On one pair its unit is a seed; over
+    #: pairs a (pair, seed), those that share a network being one: a gain on at least one of the pairs.
     again: Significance
+    #: On one pair, do these trained models differ on other texts of this kind? It says nothing about training again.
+    #: Over pairs, would other pairs of this kind show it? Those that share a network are one.
     elsewhere: Significance
-    replicability: tuple[Replicability, ...] = ()
+    replicability: tuple[Replicability, ...] = ()  #: over pairs, by tests over seeds and by tests over test items
     reason: str = ""
 
 

@@ -42,11 +42,8 @@ told = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no
 class Epochs(Callback):
     """What is known of the epochs so far: the curve, weights, and a checkpoint to resume from.
 
-    Args:
-        folder: for weights and checkpoint; the caller deletes it when the cell is finished.
-        validators: the chosen one first; only ``trainer.regret`` asks the others.
-        options: of evaluation's batches, and of seconds between checkpoints: a shorter run that is killed starts over.
-        all_weights: keep those of every epoch, not of the best so far alone; a validator may need them, too.
+    The caller deletes the ``folder`` when the cell is finished. Of the ``validators`` the chosen one comes first; only
+    ``trainer.regret`` asks the others. Shorter runs than the options' seconds between checkpoints start over if killed.
     """
 
     def __init__(
