@@ -26,7 +26,7 @@ SCORES = {
     "aspect_f1": "aspect terms", "opinion_f1": "opinion terms", "span_f1": "spans", "macro_f1": "whole texts, macro F1",
     "accuracy": "whole texts, accuracy",
 }  # fmt: skip
-ORDER = ("floor", "rnn_from_scratch", "source_only", "adapted", "control", "in_domain")
+ORDER = ("rule_baseline", "rnn_from_scratch", "source_only", "adapted", "control", "in_domain")
 Row = dict[str, str]
 
 

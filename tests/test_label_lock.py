@@ -1,4 +1,4 @@
-"""Target labels are out of reach of training, selection and floors of rules: shown by changing them."""
+"""Target labels are out of reach of training, selection and rules: shown by changing them."""
 
 from collections.abc import Callable, Sequence
 from inspect import isfunction
@@ -86,7 +86,7 @@ PROBLEMS: dict[str, Problem] = {
     "spans": small("task=extraction", *EVERY),
     "classes": small("task=classification", *EVERY),
     "few target labels": small("target_labels=all"),
-    "rules": small("floor=path_rules"),
+    "rules": small("rule_baseline=path_rules"),
     "several sources": of_several_sources,
     "joint_absa": of_research(
         "rest_to_device", joint_corpus, "joint_absa/device.*", "task=extraction", "task.types=[POS,NEG,NEU]"
@@ -187,23 +187,23 @@ def test_nothing_that_training_works_with_leads_to_target_labels(tmp_path: Path,
     assert {thing.domain for thing in found if isinstance(thing, Record)} == {*session.domains.source.split("+")}
 
 
-def floor_run(folder: Path, *overrides: str) -> dict[str, object]:
-    own = ["floor=path_rules", f"paths.run={folder}/path_rules"]
+def rules_run(folder: Path, *overrides: str) -> dict[str, object]:
+    own = ["rule_baseline=path_rules", f"paths.run={folder}/path_rules"]
     metrics: dict[str, object] = domadapt.train([*overrides, *own])
     return metrics
 
 
-def test_on_shipped_data_a_floor_finds_some_of_both_and_stands_below_the_bars(tmp_path: Path) -> None:
-    given = ["data=camera_laptop", "floor.path_rules.rules=8", f"paths.runs={tmp_path}"]
-    metrics = floor_run(tmp_path, *given)
+def test_on_shipped_data_rules_find_some_of_both_and_stand_below_the_bars(tmp_path: Path) -> None:
+    given = ["data=camera_laptop", "rule_baseline.path_rules.rules=8", f"paths.runs={tmp_path}"]
+    metrics = rules_run(tmp_path, *given)
     stages = metrics["stages"]
-    assert 2 < len(stages["floor/rules"]) <= 8
-    assert all(" are terms (" in rule and "as from '" in rule for rule in stages["floor/rules"])
-    assert (metrics["method"], metrics["role"], metrics["curve"]) == ("path_rules", "floor", [])
+    assert 2 < len(stages["rule_baseline/rules"]) <= 8
+    assert all(" are terms (" in rule and "as from '" in rule for rule in stages["rule_baseline/rules"])
+    assert (metrics["method"], metrics["role"], metrics["curve"]) == ("path_rules", "rule_baseline", [])
     for name in ("target_test", "target_test_clean"):
         scores = metrics[name]
         assert 0.05 < scores["aspect_f1"] < 0.6 and 0.2 < scores["opinion_f1"] < 0.8, (name, scores)
-    assert floor_run(tmp_path, *given) == metrics  # finished: read again
+    assert rules_run(tmp_path, *given) == metrics  # finished: read again
     other = {**metrics, "method": "rnn_from_scratch", "role": "rnn_from_scratch"}
     (pair,) = grouped([other, metrics])
     assert [row.method.name for row in rows_of(pair)] == ["path_rules", "rnn_from_scratch"]
@@ -211,7 +211,7 @@ def test_on_shipped_data_a_floor_finds_some_of_both_and_stands_below_the_bars(tm
 
 
 def test_without_target_labels_the_target_is_labelled(tmp_path: Path) -> None:
-    metrics = floor_run(tmp_path, *corpora(tmp_path), "data.target.test_path=null")
+    metrics = rules_run(tmp_path, *corpora(tmp_path), "data.target.test_path=null")
     assert metrics["target_test"] is None
     found = read_jsonl(tmp_path / "path_rules" / "predictions.jsonl")
     assert len(found) == 20 and {"id", "text", "spans"} == found[0].keys()
@@ -225,11 +225,11 @@ def test_where_terms_have_polarities_the_opinion_word_tells_which() -> None:
         text = f"The {part} is {opinion}."
         span = domadapt.data.records.Span(text.index(part), text.index(part) + len(part), kind)
         records.append(domadapt.data.records.Record(str(number), "a", text, spans=(span,)))
-    parser, floor = SpacyParser(), PathRules(rules=10, longest=3, min_uses=1, opinion_share=0.3)
+    parser, rules = SpacyParser(), PathRules(rules=10, longest=3, min_uses=1, opinion_share=0.3)
     texts = [domadapt.data.domains.UnlabelledText("0", "b", "The fan is dull and the hinge is sharp.")]
     trees = [*parser.parse(texts)]
-    floor.learn(records, [*parser.parse(records)])
-    found = {texts[0].text[s.start : s.end]: s.type for s in floor.predict(texts[0], trees[0]).spans}
+    rules.learn(records, [*parser.parse(records)])
+    found = {texts[0].text[s.start : s.end]: s.type for s in rules.predict(texts[0], trees[0]).spans}
     assert found == {"fan": "NEG", "hinge": "POS"}  # no opinion is annotated, and none is predicted
-    with pytest.raises(ValueError, match=r"^floor: expected spans that are mostly nouns[^\n]*leave it out$"):
-        floor.learn([], [])
+    with pytest.raises(ValueError, match=r"^rule_baseline: expected spans that are mostly nouns[^\n]*leave it out$"):
+        rules.learn([], [])

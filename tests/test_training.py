@@ -75,7 +75,7 @@ def test_a_key_follows_content_wherever_it_lies(tmp_path: Path) -> None:
     assert key("parser=conllu", f"parser.path={parses}") != before
 
 
-FLOOR, TWO = "floor=path_rules", "trainer.devices=2 trainer.device=cpu"
+RULES, TWO = "rule_baseline=path_rules", "trainer.devices=2 trainer.device=cpu"
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ FLOOR, TWO = "floor=path_rules", "trainer.devices=2 trainer.device=cpu"
             "control=linear adaptation=masked_lm",
             "control=linear: no method of this run reads parses, so there is nothing",
         ),
-        (f"{FLOOR} injection=gnn", r"^floor=path_rules: rules in place of a network[^\n]*leave out injection=gnn$"),
-        (f"{FLOOR} train_on=target", r"leave out train_on=target$"),
-        (f"{FLOOR} task=classification", r"^floor=path_rules: extracts spans, and here texts are classified; leave it"),
-        (f"{FLOOR} floor.path_rules.rules=0", r"^floor.path_rules.rules=0: expected a whole number from 1$"),
-        (f"{FLOOR} +floor.second={{}}", r"^floor=\['path_rules', 'second'\]: expected one; run them one by one$"),
+        (f"{RULES} injection=gnn", rf"^{RULES}: rules in place of a network[^\n]*leave out injection=gnn$"),
+        (f"{RULES} train_on=target", r"leave out train_on=target$"),
+        (f"{RULES} task=classification", rf"^{RULES}: extracts spans, and here texts are classified; leave it out$"),
+        (f"{RULES} rule_baseline.path_rules.rules=0", r"path_rules.rules=0: expected a whole number from 1$"),
+        (f"{RULES} +rule_baseline.second={{}}", r"^rule_baseline=\['path_rules', 'second'\]: expected one; run them"),
     ],
 )
 def test_settings_out_of_range_are_told_in_one_line(tmp_path: Path, setting: str, message: str) -> None:

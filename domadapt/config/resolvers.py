@@ -54,7 +54,7 @@ def method_name(
     adaptation: Any,
     control: Any,
     target_labels: int | str = 0,
-    floor: Any = None,
+    rule_baseline: Any = None,
 ) -> str:
     """What a run is called in tables: its methods, target labels that it was given, and after an @ its control.
 
@@ -64,7 +64,7 @@ def method_name(
     >>> named({"gnn": {}}, dict.fromkeys([*RECIPE, "averaging"], {}), {}), named({}, {}, {}, 0, {"path_rules": {}})
     ('recipe+gnn+averaging', 'path_rules')
     """
-    added = [*(floor or {}), *(injection or {}), *(adaptation or {})]
+    added = [*(rule_baseline or {}), *(injection or {}), *(adaptation or {})]
     if set(RECIPE) <= {*added}:
         added = ["recipe", *(name for name in added if name not in RECIPE)]
     if str(backbone.get("_target_", "")).endswith("BiLSTM"):
@@ -84,10 +84,10 @@ def role(config: dict[str, Any]) -> str:
     """Which bar of the report a run is: those that stand, or one between."""
     if config["train_on"] == "target":
         return "in_domain"
-    if config.get("target_labels"):  # no floor, whatever it is built of
+    if config.get("target_labels"):  # no baseline, whatever it is built of
         return "adapted"
-    if config.get("floor"):
-        return "floor"
+    if config.get("rule_baseline"):
+        return "rule_baseline"
     if config["backbone"].get("_target_", "").endswith("BiLSTM"):
         return "rnn_from_scratch"
     return "adapted" if config["injection"] or config["adaptation"] else "source_only"

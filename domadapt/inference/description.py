@@ -62,7 +62,7 @@ def read_description(folder: Path) -> Description:
     path = folder / NAME
     if not path.is_file():
         missing = "it is a file" if folder.is_file() else "there is no such folder"
-        why = f"no {NAME} in it; runs of floor=... have none" if folder.is_dir() else missing
+        why = f"no {NAME} in it; runs of rule_baseline=... have none" if folder.is_dir() else missing
         raise ValueError(f"{folder}: not a model folder ({why}); give a run's folder, or the model/ in it")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

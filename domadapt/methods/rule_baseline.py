@@ -28,13 +28,13 @@ class PathRules:
 
     def __init__(self, rules: int, longest: int, min_uses: int, opinion_share: float) -> None:
         for name, value in (("min_uses", min_uses), ("rules", rules), ("longest", longest)):
-            in_range(f"floor.path_rules.{name}", value, 1)
-        in_range("floor.path_rules.opinion_share", opinion_share, 0.0, 1.0)
+            in_range(f"rule_baseline.path_rules.{name}", value, 1)
+        in_range("rule_baseline.path_rules.opinion_share", opinion_share, 0.0, 1.0)
         self.min_uses, self.opinion_share, self.most, self.longest = min_uses, opinion_share, rules, longest
 
     def learn(self, records: Sequence[Record], parses: Sequence[Parse]) -> dict[str, Any]:
         """Read everything off the source; returns what to record of it."""
-        self.kinds = needed_kinds("floor", records, parses)
+        self.kinds = needed_kinds("rule_baseline", records, parses)
         met: dict[str, Counter[str]] = {}
         every = Counter(span.type for record in records for span in record.spans or ())
         for record, parse in zip(records, parses, strict=True):
@@ -55,7 +55,7 @@ class PathRules:
                 if path in self.rules and annotated.get(run) in self.kinds:
                     types.setdefault(words[opinion], Counter())[annotated[run]] += 1
         self.judged = {word: counts.most_common(1)[0][0] for word, counts in types.items()}
-        return {"floor/opinions": len(listed), "floor/rules": [str(rule) for rule in rules]}
+        return {"rule_baseline/opinions": len(listed), "rule_baseline/rules": [str(rule) for rule in rules]}
 
     def terms(self, text: Text, parse: Parse) -> Iterator[tuple[Words, str, float]]:
         """Each run of nouns by the rule of highest precision that leads to it: its words, its type, that precision."""

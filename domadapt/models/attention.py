@@ -68,7 +68,7 @@ class AttentionCall:
 
 
 AttentionHook = Callable[[AttentionCall], Tensor]  # (batch, pieces, heads, head width)
-OUTPUTS = ("out_lin", "Wo", "o_proj", "output.dense")  # output projections: of attention, or one floor above
+OUTPUTS = ("out_lin", "Wo", "o_proj", "output.dense")  # output projections: of attention, or one level above
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from domadapt.statistics.results import Difference, Interval, Share, Statistics
 from domadapt.utils.files import write_atomic
 from domadapt.utils.text import visible
 
-BELOW = ("floor", "rnn_from_scratch")  # no network, or another one: nowhere on the way
+BELOW = ("rule_baseline", "rnn_from_scratch")  # no network, or another one: nowhere on the way
 Paths = str | Path | Iterable[str | Path]
 Value = str | int | float | None
 Record = dict[str, Value]

@@ -24,7 +24,7 @@ from domadapt.utils.text import visible
 Colors = Mapping[str, str]  # by the methods' names
 Scored = tuple[TableRow, Interval]
 # Okabe and Ito's palette: told apart by colour-blind readers, visible on white and on black.
-STANDING = {"floor": "#bdbdbd", "rnn_from_scratch": "#8c8c8c", "source_only": "#0072b2", "in_domain": "#009e73"}
+STANDING = {"rule_baseline": "#bdbdbd", "rnn_from_scratch": "#8c8c8c", "source_only": "#0072b2", "in_domain": "#009e73"}
 # The rest of it, then Tol's muted one.
 ADAPTED = ("#e69f00", "#d55e00", "#cc79a7", "#56b4e9", "#aa4499", "#999933", "#6699cc", "#882255")
 LIGHTER = 0.5  # of a control: the share of what its method's colour lacks to white
@@ -239,7 +239,7 @@ def _lines(axes: Axes, group: Group, colors: Colors, top: int, end: int, alone: 
 
 
 def _limits(groups: Sequence[Group]) -> tuple[float, float]:
-    """Of the axis: below, no floor or network from scratch stretches it, unless there is nothing else."""
+    """Of the axis: below, no rule-based baseline or network from scratch stretches it, unless there is nothing else."""
     every = [one for group in groups for one in (*group.dots, *group.lines.values())]
     shown = [score for row, score in every if row.method.role not in BELOW] or [score for _, score in every]
     low, high = min(min(_ends(score)) for score in shown), max(max(_ends(score)) for _, score in every)

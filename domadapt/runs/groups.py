@@ -17,7 +17,7 @@ AGAIN = "run that cell again, or leave its folder out of `runs`"
 # Of the configuration, what a report looks into; each is settings by name, or null.
 SECTIONS = ("data", "task", "backbone", "trainer", "benchmark")
 # In the order of the report's bars; ``control`` is a name for runs beside others, which no run gives itself.
-ROLES = ("floor", "rnn_from_scratch", "source_only", "adapted", "control", "in_domain")
+ROLES = ("rule_baseline", "rnn_from_scratch", "source_only", "adapted", "control", "in_domain")
 TASKS = ("extraction", "classification")
 NAMES = ("seed", "paths", "tracking", "pair", "method", "benchmark", "data")  # say nothing of how a method is set
 

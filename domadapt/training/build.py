@@ -28,7 +28,7 @@ from domadapt.methods.session import READ, Corpora, Session
 from domadapt.runs.key import folder_of, run_folder
 from domadapt.selection.validators import NAMES, Validator
 from domadapt.syntax.controls import controlled
-from domadapt.syntax.parser import foreign
+from domadapt.syntax.parser import Parser, foreign
 from domadapt.syntax.trees import relation_vocabulary
 from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Task
@@ -192,17 +192,25 @@ def refuse_foreign_trees(readers: Sequence[str], domains: Domains, parser: str) 
 
 def make_rules(cfg: DictConfig) -> PathRules | None:
     """The rule baseline of a run; None where it trains a network."""
-    if not cfg.floor:
+    if not cfg.rule_baseline:
         return None
-    if len(names := [str(name) for name in cfg.floor]) > 1:
-        raise ValueError(f"floor={names}: expected one; run them one by one")
+    if len(names := [str(name) for name in cfg.rule_baseline]) > 1:
+        raise ValueError(f"rule_baseline={names}: expected one; run them one by one")
     groups = ("injection", "adaptation", "control")
     given = [f"{group}={'+'.join(map(str, cfg[group]))}" for group in groups if cfg[group]]
     given += [f"train_on={cfg.train_on}"] * (cfg.train_on != "source")
     if given:
-        raise ValueError(f"floor={names[0]}: rules in place of a network; leave out {' and '.join(given)}")
-    rules: PathRules = make(cfg.floor[names[0]])
+        raise ValueError(f"rule_baseline={names[0]}: rules in place of a network; leave out {' and '.join(given)}")
+    rules: PathRules = make(cfg.rule_baseline[names[0]])
     return rules
+
+
+def read_parsed(cfg: DictConfig) -> tuple[Problem, Parser]:
+    """The problem that rules are to solve, and the parser whose trees they read."""
+    problem = read_problem(cfg)
+    parser: Parser = make_parser(cfg.parser, problem.domains, folder_of(cfg, "cache"))
+    refuse_foreign_trees([f"rule_baseline={name}" for name in cfg.rule_baseline], problem.domains, parser.name)
+    return problem, parser
 
 
 def make_methods(cfg: DictConfig) -> dict[str, Method]:
@@ -222,9 +230,9 @@ def make_methods(cfg: DictConfig) -> dict[str, Method]:
     return methods
 
 
-def make_validators(selection: DictConfig) -> Iterator[Validator]:
+def make_validators(cfg: DictConfig) -> Iterator[Validator]:
     """The chosen validator, a stranger's perhaps, then every other: the others' choices are recorded."""
-    first: Validator = make(selection)
+    first: Validator = make(cfg.selection)
     yield first
     yield from (Validator(name) for name in NAMES if name != first.name)
 
@@ -236,7 +244,7 @@ def check_parts(cfg: DictConfig) -> None:
     read_options(cfg)
     make_rules(cfg)
     make_methods(cfg)
-    list(make_validators(cfg.selection))
+    list(make_validators(cfg))
     read_problem(cfg)
 
 

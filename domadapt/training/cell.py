@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.analysis.expected import calibration_under_shift, expected_score, temperature
@@ -25,11 +24,10 @@ from domadapt.inference.model import save_model, span_row
 from domadapt.inference.thresholds import counted
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import Session
-from domadapt.runs.key import cell_key, files_named, folder_of, hardware, run_folder, versions
+from domadapt.runs.key import cell_key, files_named, hardware, run_folder, versions
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.status import Busy, Status, finished, read_results, run_lock, set_aside
 from domadapt.syntax.parser import Parse, Parser, Text
-from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Prediction, Scores, Task
 from domadapt.tracking.tracker import tracking
 from domadapt.training import build
@@ -53,7 +51,7 @@ FOLDERS = {
 }
 
 
-def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
+def train(cfg: Any, wait: bool = True) -> dict[str, Any]:
     """Train, select and test a composed ``train.yaml``; go on from the last checkpoint of a run that was killed.
 
     What ``metrics.json`` holds; a finished run is not repeated. If another process runs this cell, ``wait`` for its
@@ -126,14 +124,12 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
     cfg = config.composed
     if (rules := build.make_rules(cfg)) is not None:
         with status.during("build"):
-            problem = build.read_problem(cfg)
-            parser = make_parser(cfg.parser, problem.domains, folder_of(cfg, "cache"))
-            build.refuse_foreign_trees([f"floor={name}" for name in cfg.floor], problem.domains, parser.name)
+            problem, parser = build.read_parsed(cfg)
         scores = run_rules(rules, problem, parser, config.folder, status)
         return written(summary(config.with_task(problem.task_config), problem.domains, problem.task) | scores, status)
     with status.during("build"):
         reproducible(config.values["seed"], config.options.threads)
-        validators = list(build.make_validators(cfg.selection))
+        validators = list(build.make_validators(cfg))
         session, sealed = build.build(cfg)
         _warn(session.domains.warnings)
     network, ceiling = SharedNetwork(config, session), SharedCeiling(config, session.domains, sealed)
@@ -342,7 +338,7 @@ def run_rules(rules: PathRules, problem: build.Problem, parser: Parser, folder: 
     """Without a network: learn rules from the source, apply them to the target, and score them as any model is."""
     domains, task, texts = problem.domains, problem.task, problem.domains.unlabelled.texts
     if task.kind != "token":
-        raise ValueError("floor=path_rules: extracts spans, and here texts are classified; leave it out")
+        raise ValueError("rule_baseline=path_rules: extracts spans, and here texts are classified; leave it out")
 
     def parsed(texts: Sequence[Text], title: str) -> list[Parse]:
         return [*progress(parser.parse(texts), f"parse {title}", len(texts), "text")]

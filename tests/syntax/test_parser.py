@@ -338,7 +338,7 @@ def test_methods_that_read_foreign_trees_are_refused_and_run_with_a_pipeline(tmp
         with pytest.raises(ValueError, match=fix):
             domadapt.train([*given, "task=extraction", method])
     with pytest.raises(ValueError, match=fix):
-        domadapt.train([*given, "task=extraction", "floor=path_rules"])
+        domadapt.train([*given, "task=extraction", "rule_baseline=path_rules"])
     domadapt.train([*given, "task=extraction", "adaptation=self_training"])  # which reads none
     run = [*given, "task=extraction", "injection=gnn_fusion", f"parser.target={spanish}", f"paths.run={tmp_path}/run"]
     domadapt.train(run)

@@ -30,7 +30,7 @@ from domadapt.syntax.alignment import pool_words
 from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.trees import Path, paths_from
 
-LEAST, SHARE = 1, 0.3  # uses of an opinion word in the source, and share of them in opinions: those of floor=path_rules
+LEAST, SHARE = 1, 0.3  # uses of an opinion word in the source, and share of them in opinions: those of path_rules
 
 
 class OpinionPaths(Method):
