@@ -12,9 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from domadapt.data.batches import Batch
+from domadapt.data.batches import Batch, Output
 from domadapt.methods.method import View
-from domadapt.models.output import Output
 from domadapt.syntax.alignment import IGNORED
 from domadapt.syntax.trees import UNKNOWN
 from domadapt.tasks.rows import MATTERS

@@ -262,7 +262,7 @@ FOREIGN = [
     lambda d, mark: d.update(control={"own": {"_target_": CACHE, "folder": mark}}),
     lambda d, mark: d["methods"].update(own={"_target_": CACHE, "parser": d["parser"], "folder": mark}),
     lambda d, mark: d["backbone"].update(_target_="domadapt.training.epochs.Epochs"),
-    lambda d, mark: d["backbone"].update(_target_="domadapt.models.output.Output"),
+    lambda d, mark: d["backbone"].update(_target_="domadapt.models.attention.AttentionCall"),
     lambda d, mark: d["task"].update(_target_="domadapt.tracking.tracker.LightningTracker", folder=mark),
 ]
 CACHE = "domadapt.syntax.cache.ParseCache"
