@@ -75,9 +75,9 @@ def audit(overrides: Sequence[str] = ()) -> Any:
 
     Gives the :class:`~domadapt.auditing.audit.Audit`; no file is written unless ``output=`` is given.
     """
-    from domadapt.auditing.audit import run
+    from domadapt.cli.verbs import audited
 
-    return run(compose("audit", overrides))
+    return audited(compose("audit", overrides))
 
 
 def parse(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from domadapt.analysis.expected import Array, Counts, counts, headline
+from domadapt.analysis.expected import Array, KindCounts, counts, headline
 from domadapt.analysis.subject import Side, Subject
 from domadapt.data.batches import Batch
 from domadapt.data.loaders import in_order
@@ -134,7 +134,7 @@ def skipped(stack: torch.nn.ModuleList, outputs: Sequence[Any]) -> Iterator[None
             layer.__dict__.pop("forward", None)
 
 
-def resampled(kinds: dict[str, Counts], name: str, average: str, seed: int) -> Array:
+def resampled(kinds: dict[str, KindCounts], name: str, average: str, seed: int) -> Array:
     """(1 + resamples,) headline of the texts as they are, and drawn again: in the same way each time, as pairs."""
     size = len(next(iter(kinds.values())).predicted)
     random, chances = np.random.default_rng(seed), np.full(size, 1 / max(size, 1))

@@ -33,7 +33,7 @@ Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class KindCounts:
     """(texts,) how many of a class or a span type are predicted, are right, are there to find.
 
     The latter two are expected where no labels are known.
@@ -49,8 +49,8 @@ class Counts:
         return np.stack([weights @ one for one in each], axis=-1)
 
 
-def counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, Counts]:
-    """Counts of a model's rows, by kind: of words with BIO tags where ``rows.o_class`` is 0, else of texts.
+def counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, KindCounts]:
+    """KindCounts of a model's rows, by kind: of words with BIO tags where ``rows.o_class`` is 0, else of texts.
 
     What is right is counted by ``rows.classes`` if these are labels, else expected.
     """
@@ -61,16 +61,16 @@ def counts(rows: Predicted, labels: Sequence[str], labelled: bool) -> dict[str, 
     return (_of_classes if rows.o_class < 0 else _of_spans)(sure, texts, labels, truth)
 
 
-def _of_classes(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, Counts]:
+def _of_classes(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, KindCounts]:
     result = {}
     for place, label in enumerate(labels):
         chosen = sure.argmax(1) == place
         there = sure[:, place] if truth is None else (truth == place).astype(float)
-        result[label] = Counts(chosen.astype(float), chosen * there, there)
+        result[label] = KindCounts(chosen.astype(float), chosen * there, there)
     return result
 
 
-def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, Counts]:
+def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places | None) -> dict[str, KindCounts]:
     """Of tags as :func:`domadapt.tasks.extraction.tag_names` names them."""
     begins = np.r_[True, texts[1:] != texts[:-1]][: len(texts)]
     tags, size = sure.argmax(1), int(texts.max(initial=-1)) + 1
@@ -86,7 +86,7 @@ def _of_spans(sure: Array, texts: Places, labels: Sequence[str], truth: Places |
         else:
             right = np.array([float(span in wanted) for span in spans])
             there = np.bincount(texts[[first for first, _, k in wanted if k == kind]], minlength=size).astype(float)
-        result[label.removeprefix("B-")] = Counts(
+        result[label.removeprefix("B-")] = KindCounts(
             np.bincount(places, minlength=size).astype(float), np.bincount(places, right, size).astype(float), there
         )
     return result
@@ -105,7 +105,7 @@ def _exactly(sure: Array, begins: NDArray[np.bool_], span: tuple[int, int, int])
 
 
 def headline(sums: Array, name: str, average: str) -> Array:
-    """(...) the score of a task from :meth:`Counts.sums` of (kinds, ..., 3); accuracy: the share that is right."""
+    """(...) the score of a task from :meth:`KindCounts.sums` of (kinds, ..., 3); accuracy: the share that is right."""
     if name == "accuracy":
         return np.asarray(sums[..., 0].sum(0) / np.maximum(sums[..., :2].sum((0, -1)), 1))
     return np.asarray(f1(np.moveaxis(sums, 0, -2), average), np.float64)
@@ -237,13 +237,13 @@ def interval(score: float, sampled: list[float], spread: float) -> tuple[float, 
 class Sides:
     """What the estimate is made from, by kind."""
 
-    counted: Mapping[str, Counts]  #: of source dev, with its labels
-    dev: Mapping[str, Counts]  #: the same expected from calibrated probabilities
-    target: Mapping[str, Counts]
+    counted: Mapping[str, KindCounts]  #: of source dev, with its labels
+    dev: Mapping[str, KindCounts]  #: the same expected from calibrated probabilities
+    target: Mapping[str, KindCounts]
     headline: str
     average: str
 
-    def scores(self, kinds: Mapping[str, Counts], weights: Array) -> Scores:
+    def scores(self, kinds: Mapping[str, KindCounts], weights: Array) -> Scores:
         """Of counts, each text as often as its weight says."""
         return scores({kind: one.sums(weights) for kind, one in kinds.items()}, self.headline, self.average)
 

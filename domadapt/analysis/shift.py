@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.spatial import distance
 
 from domadapt.analysis.subject import Subject, every_layer, layer_names, of_texts
 from domadapt.auditing.shift import cliffs_delta, overlap
@@ -66,14 +67,7 @@ def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> C
 def jensen_shannon(one: Counter[str], other: Counter[str]) -> float:
     """Divergence of two distributions in bits (Lin 1991): their entropy mixed, less the mean of their own."""
     items = sorted(one.keys() | other.keys())
-    shares = np.array([[count[item] / count.total() for item in items] for count in (one, other)])
-    result = _entropy(shares.mean(0)) - (_entropy(shares[0]) + _entropy(shares[1])) / 2
-    return min(1.0, max(0.0, result))
-
-
-def _entropy(shares: NDArray[np.float64]) -> float:
-    some = shares[shares > 0]
-    return float(-(some * np.log2(some)).sum())
+    return float(distance.jensenshannon(*([count[item] for item in items] for count in (one, other)), base=2) ** 2)
 
 
 def proxy_a_distance(source: NDArray[Any], target: NDArray[Any], seed: int = 1) -> float | None:

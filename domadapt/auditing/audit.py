@@ -9,17 +9,13 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
-
 from domadapt.auditing.copies import annotation, conflicts, duplicates, near_duplicates, spelling
 from domadapt.auditing.finding import EXAMPLES, SEVERITIES, Finding, Part, Parts, gather, ordered, percent, shown
 from domadapt.auditing.shift import gap, shift, vocabulary
 from domadapt.auditing.surface import artefacts, encoding, one_text, preparation, surface
-from domadapt.config.compose import make, to_builtin
-from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import Domains
-from domadapt.runs.key import files_named, installed
-from domadapt.utils.files import refuse_overwriting, write_atomic
+from domadapt.runs.key import installed
+from domadapt.utils.files import write_atomic
 from domadapt.utils.text import visible
 from domadapt.utils.work import progress
 
@@ -152,17 +148,3 @@ def read_audit(path: Path | str) -> Audit:
     except (ValueError, KeyError, TypeError) as error:
         why = ", ".join(str(e["loc"][0]) for e in error.errors()) if isinstance(error, ValidationError) else str(error)
         raise ValueError(f"{file}: no audit ({why}); write one: `domadapt audit data=... output=audit.json`") from None
-
-
-def run(cfg: DictConfig) -> Audit:
-    """Audit the corpora of a configuration, and write ``audit.json`` if a file is named."""
-    if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
-        raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
-    domains: Domains = make(cfg.data)
-    refuse_overwriting(cfg.output, files_named(to_builtin(cfg.data)))
-    task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
-    kind = None if task is None or task.get("_target_") == AUTO else make(task).kind
-    found = audit(domains, kind, cfg.seed)
-    if cfg.output is not None:
-        write_audit(found, str(cfg.output), to_builtin(cfg))
-    return found

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from domadapt.config.compose import make, to_builtin
+from domadapt.config.resolvers import AUTO
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import SPAN, STDIN, open_texts
 from domadapt.inference.description import FORMATS, free_folder, model_folder, read_description
@@ -27,6 +28,7 @@ from domadapt.utils.text import json_lines
 from domadapt.utils.work import progress
 
 if TYPE_CHECKING:
+    from domadapt.auditing.audit import Audit
     from domadapt.inference.model import Model
 
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
@@ -151,12 +153,13 @@ def parse(cfg: DictConfig) -> None:
 
 
 def serve(cfg: DictConfig) -> None:
-    least(cfg.threshold, read_description(model_folder(str(cfg.model))).names)
+    folder = model_folder(str(cfg.model))
+    least(cfg.threshold, read_description(folder).names)
     if type(cfg.port) is not int or not 0 <= cfg.port < 2**16:
         raise ValueError(f"port={cfg.port!r}: expected a whole number from 0 (any that is free) to {2**16 - 1}")
     from domadapt.serving.serve import serve as run
 
-    run(cfg)
+    run(folder, str(cfg.host), cfg.port, cfg.threshold, cfg.trust_code)
 
 
 def export(cfg: DictConfig) -> str:
@@ -182,10 +185,25 @@ def export(cfg: DictConfig) -> str:
 
 def audit(cfg: DictConfig) -> str:
     check_data(cfg.data)
-    from domadapt.auditing.audit import run, text_audit
+    from domadapt.auditing.audit import text_audit
 
-    text = text_audit(run(cfg))
+    text = text_audit(audited(cfg))
     return text if cfg.output is None else f"{text}\n\nwritten to {cfg.output}"
+
+
+def audited(cfg: DictConfig) -> "Audit":
+    """Audit the corpora of a configuration, and write ``audit.json`` if a file is named."""
+    from domadapt.auditing.audit import audit, write_audit
+
+    if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
+        raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
+    domains = make(cfg.data)
+    refuse_overwriting(cfg.output, files_named(to_builtin(cfg.data)))
+    task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
+    found = audit(domains, None if task is None or task.get("_target_") == AUTO else make(task).kind, cfg.seed)
+    if cfg.output is not None:
+        write_audit(found, str(cfg.output), to_builtin(cfg))
+    return found
 
 
 def analyze(cfg: DictConfig) -> str:

@@ -334,10 +334,7 @@ def _spans_of_records(
         field = f"spans[{position}]"
         match item:
             # A bool is an int to Python, not to whoever wrote the file.
-            case {"start": int(start), "end": int(end), "type": str(kind)} if kind and bool not in (
-                type(start),
-                type(end),
-            ):
+            case {"start": int(start), "end": int(end), "type": str(kind)} if kind and type(start) is type(end) is int:
                 if not 0 <= start < end <= len(text):
                     expected = f"0 <= start < end <= {len(text)}, the length of the text"
                     raise DataError(where, field, item, expected, "count characters from 0, end exclusive")
@@ -347,9 +344,7 @@ def _spans_of_records(
                     fix = "count characters from 0, end exclusive, in this very text"
                     raise DataError(where, field, item, f"the text of its characters, {quoted(text[start:end])}", fix)
                 spans.append(Span(start, end, kind, _confidence(item, counted)))
-            case {"text": str(quote), "type": str(kind), **others} if (
-                kind and quote and not others.keys() - {"confidence"}
-            ):
+            case {"text": str(quote), "type": str(kind), **more} if kind and quote and not more.keys() - {"confidence"}:
                 _check_name(kind, f"{field} type", where)
                 taken, whole = {span.start for span in spans}, rf"(?<!\w){re.escape(quote)}(?!\w)"
                 at = next((m.start() for m in re.finditer(whole, text) if m.start() not in taken), -1)

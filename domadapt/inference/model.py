@@ -61,15 +61,16 @@ METHODS = "methods.safetensors"
 LISTED = f"{ConlluParser.__module__}.{ConlluParser.__qualname__}"
 
 
-def save_model(session: Session, config: dict[str, Any], folder: Path) -> None:
+def save_model(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
     """Write a model folder: a stock encoder, the few parameters that prediction needs on top, a description, checksums.
 
-    Nothing in it is pickled. ``encoder/`` alone is a stock Hugging Face model that any pipeline loads.
+    ``dev`` is what :func:`thresholds.counted` gives of source dev. Nothing is pickled. ``encoder/`` alone is a stock
+    Hugging Face model that any pipeline loads.
     """
-    replace_folder(folder, lambda part: _write(session, config, part))
+    replace_folder(folder, lambda part: _write(session, config, dev, part))
 
 
-def _write(session: Session, config: dict[str, Any], folder: Path) -> None:
+def _write(session: Session, config: dict[str, Any], dev: dict[str, Any], folder: Path) -> None:
     session.encoder.save(folder / "encoder")
     configs = {**(config["injection"] or {}), **(config["adaptation"] or {})}
     used = {name: method for name, method in session.methods.items() if method.used_at_prediction}
@@ -92,8 +93,8 @@ def _write(session: Session, config: dict[str, Any], folder: Path) -> None:
         lowercase=lowercased(config["data"]),
         checksums=CHECKSUMS,
     ).write(folder)
-    about = {"source": session.domains.source, "texts": len(session.dev), "kinds": session.found_on_dev}
-    if session.found_on_dev:
+    about = {"source": session.domains.source, "texts": len(session.dev), "kinds": dev}
+    if dev:
         write_atomic(folder / thresholds.FILE, json.dumps(about))
     write_checksums(folder)
 
@@ -135,12 +136,12 @@ class Model:
             texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
         return self.session.examples(texts, "prediction", self.parses, labelled=False)
 
-    def probabilities(self, texts: Iterable[TextOrPair], batch_size: int = 64) -> FloatArray:
+    def probabilities(self, texts: Iterable[TextOrPair]) -> FloatArray:
         """(texts, classes) of classification, the classes in the order of ``session.task.labels``."""
         task = self.session.task
         if task.kind != "sequence":
             raise ValueError("this model finds spans: each has its own confidence; probabilities are of whole texts")
-        rows = evaluate(self.examples(list(unlabelled(texts))), self.session, batch_size, "predict").rows
+        rows = evaluate(self.examples(list(unlabelled(texts))), self.session, 64, "predict").rows
         logs = torch.from_numpy(rows.probabilities[rows.texts.argsort()]).clamp(min=1e-12).log()
         return tempered(logs, self.session.task.temperature).numpy()
 

@@ -130,7 +130,6 @@ class Session:
     saved_runs: Any = None  #: :class:`domadapt.inference.model.SavedRuns`; None where nothing is trained
     source_only: Path | None = None  #: folder of the run on the source alone, where a method reads it
     epochs: int = 0  #: of training; 0 where nothing is trained
-    found_on_dev: dict[str, Any] = field(default_factory=dict)  #: see :mod:`domadapt.inference.thresholds`
     corpora: Corpora = None  # type: ignore[assignment]
     readings: TargetReadings = field(init=False)
 

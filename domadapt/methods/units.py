@@ -19,25 +19,21 @@ from domadapt.syntax.trees import UNKNOWN
 from domadapt.tasks.rows import MATTERS
 
 
-def word_head_loss(
-    dependent: Tensor, governor: Tensor, bilinear: Tensor, word_heads: Tensor, words: Tensor, known: Tensor
-) -> Tensor:
+def word_head_loss(dependent: Tensor, governor: Tensor, bilinear: Tensor, batch: Batch, known: Tensor) -> Tensor:
     """Mean cross entropy of each word's head among the words of its own text (a root's head is itself); zero without.
 
     Of (nodes, width) views of words that look for a head, and as heads, which the (width, width) ``bilinear`` form
-    scores; (nodes,) heads, as nodes; (batch,) numbers of words of each text. Only (nodes,) ``known`` ones count, which,
-    like their heads, have pieces.
+    scores; only (nodes,) ``known`` ones count, which, like their heads, have pieces.
     """
-    longest = int(words.max()) if len(words) else 0
-    starts = words.cumsum(0) - words
-    text = torch.repeat_interleave(torch.arange(len(words), device=words.device), words)
-    place = torch.arange(len(text), device=words.device) - starts[text]
+    assert batch.word_heads is not None
+    words, (text, place) = batch.words, batch.node_places()
+    longest, starts = int(words.max()) if len(words) else 0, words.cumsum(0) - words
     keys = governor.new_zeros(len(words), longest, governor.shape[-1]).index_put((text, place), governor)
     queries = governor.new_zeros(len(words), longest, governor.shape[-1]).index_put((text, place), dependent @ bilinear)
     scores = queries @ keys.transpose(1, 2)  # (batch, words, words)
     beyond = torch.arange(longest, device=words.device) >= words.unsqueeze(1)
     scores = scores.masked_fill(beyond.unsqueeze(1), torch.finfo(scores.dtype).min)[text, place]
-    heads = torch.where(known, word_heads - starts[text], IGNORED)
+    heads = torch.where(known, batch.word_heads - starts[text], IGNORED)
     total = F.cross_entropy(scores, heads, ignore_index=IGNORED, reduction="sum")
     return total / known.sum().clamp(min=1)
 

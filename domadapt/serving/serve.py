@@ -15,7 +15,6 @@ from urllib.parse import parse_qs
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
-from omegaconf import DictConfig
 from spacy.displacy.render import DependencyRenderer
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -31,7 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from domadapt.analysis.attention import as_parse, read_attention, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.data.files import is_text
-from domadapt.inference.description import model_folder, read_description
+from domadapt.inference.description import read_description
 from domadapt.inference.model import Model, row
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.syntax.parser import SILENT, Parse, Parser, SpacyParser
@@ -323,28 +322,26 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 AT_ONCE = 16  # requests; more are told to come back later
 
 
-def serve(cfg: DictConfig) -> None:
-    """Answer as a composed ``serve.yaml`` says, until stopped."""
+def serve(folder: Path, host: str, port: int, threshold: Any, trust_code: bool) -> None:
+    """Answer with the model of a folder, until stopped; ``conf/serve.yaml`` says what the settings are."""
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise ValueError(f"serve needs {' and '.join(missing)}: pip install 'domadapt[serve]'")
-    folder = model_folder(str(cfg.model))
     about = read_description(folder)
-    host = str(cfg.host)
-    with listening(host, cfg.port) as port:  # before the model: a port that is taken is told at once
+    with listening(host, port) as taken:  # before the model: a port that is taken is told at once
         import uvicorn
 
         from domadapt.inference.model import load
 
-        answers = Answers(load(folder, "cpu", "32", cfg.trust_code), folder, cfg.threshold)
+        answers = Answers(load(folder, "cpu", "32", trust_code), folder, threshold)
         task = "spans" if answers.kind == "token" else "labels"
         line = f"{visible(about.source)} to {visible(about.target)}, {task} of a text"
         app = make_app(answers, line, LOOPBACK if host in LOOPBACK else ["*"])
         settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
         name = f"[{host}]" if ":" in host else host
-        print(f"http://{name}:{port.getsockname()[1]} shows {folder}; Ctrl-C ends it", flush=True)
+        print(f"http://{name}:{taken.getsockname()[1]} shows {folder}; Ctrl-C ends it", flush=True)
         if host not in LOOPBACK:
             log.warning("host=%s: whoever reaches this machine can use the model; there is no password", host)
-        uvicorn.Server(settings).run(sockets=[port])
+        uvicorn.Server(settings).run(sockets=[taken])
 
 
 def listening(host: str, port: int) -> socket.socket:

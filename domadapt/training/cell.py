@@ -192,8 +192,8 @@ def settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
     wrong = (rows.probabilities.argmax(-1) != rows.classes).any()  # else nothing tells how sure it may be
     session.task.temperature = temperature(rows) if wrong else 1.0
     dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
-    session.found_on_dev = counted(session.domains.source_dev, dev.predictions, session.task.names)
-    save_model(session, config.values, config.folder / "model")
+    found = counted(session.domains.source_dev, dev.predictions, session.task.names)
+    save_model(session, config.values, found, config.folder / "model")
     return dev
 
 

@@ -85,7 +85,7 @@ class GraphSupervision(Method):
             relation_logits = self.relation(torch.cat([dependent, governor[batch.word_heads]], dim=-1))
             return {
                 "gnn/agreement": agreement_loss(self.project(words)[masked], graph[masked], self.temperature),
-                "gnn/head": word_head_loss(dependent, governor, self.bilinear, batch.word_heads, batch.words, known),
+                "gnn/head": word_head_loss(dependent, governor, self.bilinear, batch, known),
                 "gnn/relation": name_loss(relation_logits, batch.relations, known),
             }
 

@@ -76,7 +76,7 @@ class Relations(Method):
             arcs, heads, dependents, governors = F.gelu(self.project(words)).split(self.sizes, dim=-1)
             relation_logits = biaffine(with_one(dependents), self.relation, with_one(governors)[batch.word_heads])
             return {
-                "relations/head": word_head_loss(with_one(arcs), heads, self.arc, batch.word_heads, batch.words, known),
+                "relations/head": word_head_loss(with_one(arcs), heads, self.arc, batch, known),
                 "relations/relation": name_loss(relation_logits, batch.relations, known),
                 "relations/tag": name_loss(self.tag(words), self.own(batch, "tags"), seen),
             }
