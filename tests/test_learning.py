@@ -28,14 +28,14 @@ WORDS = ["lens", "strap", "zoom", "flash", "menu", "case", "dial", "sound", "pri
 
 def planted_structure(folder: Path, name: str, count: int, seed: int) -> list[str]:
     """Words in random order under random trees: a word is an aspect where its head is ``zoom``: only a tree tells."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     rows, blocks = [], []
     for i in range(count):
-        words = dice.sample(WORDS, 6)
+        words = rng.sample(WORDS, 6)
         if "zoom" not in words:
             words[0] = "zoom"
-        dice.shuffle(words)
-        heads = planted_tree(dice, len(words))
+        rng.shuffle(words)
+        heads = planted_tree(rng, len(words))
         text = " ".join(words)
         parse = Parse(word_ranges(text), np.array(heads), ("dep",) * len(words), ("NN",) * len(words))
         of_zoom = [k for k, head in enumerate(heads) if head != k and words[head] == "zoom"]
@@ -46,12 +46,12 @@ def planted_structure(folder: Path, name: str, count: int, seed: int) -> list[st
     return blocks
 
 
-def planted_tree(dice: random.Random, words: int) -> list[int]:
+def planted_tree(rng: random.Random, words: int) -> list[int]:
     """Head of each word, a root's being itself: words are hung on those before them in a random order."""
-    order = dice.sample(range(words), words)
+    order = rng.sample(range(words), words)
     heads = list(range(words))
     for place, word in enumerate(order[1:], 1):
-        heads[word] = order[dice.randrange(place)]
+        heads[word] = order[rng.randrange(place)]
     return heads
 
 
@@ -83,13 +83,13 @@ OPINIONS = ["great", "dull", "superb", "weak", "lovely", "awful"]
 
 def planted_shift(folder: Path, name: str, nouns: list[str], count: int, seed: int) -> None:
     """The aspect is the noun that is judged. In the source its words would do, for no other noun is ever judged."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     rows = []
     for i in range(count):
-        aspect, other = (dice.choice(half) for half in (nouns[:4], nouns[4:]))
-        opinion = dice.choice(OPINIONS)
+        aspect, other = (rng.choice(half) for half in (nouns[:4], nouns[4:]))
+        opinion = rng.choice(OPINIONS)
         texts = f"The {aspect} is {opinion} beside the {other}.", f"With a {other}, the {aspect} is {opinion}."
-        text = dice.choice(texts)
+        text = rng.choice(texts)
         start = text.index(f" {aspect} is") + 1
         spans = [{"start": start, "end": start + len(aspect), "type": "aspect"}]
         rows.append({"id": f"{name}-{i}", "domain": name, "text": text, "spans": spans})

@@ -1,4 +1,4 @@
-"""Runs that were killed, stopped or robbed end with the weights they would have had; full disks, strangers, twins."""
+"""Runs that were killed, stopped or robbed end with the weights they would have had; full disks, strangers, copies."""
 
 import json
 import os

@@ -175,9 +175,9 @@ def spelling(parts: Parts) -> Iterator[Finding]:
         for name, _ in count.most_common():
             alike[name.casefold()].append(name)
         for most, *rare in (same for same in alike.values() if len(same) > 1):
-            told = ", ".join(f"{shown(name, 30)!r} ({count[name]} times)" for name in (most, *rare))
+            forms = ", ".join(f"{shown(name, 30)!r} ({count[name]} times)" for name in (most, *rare))
             fix = f"write {shown(most, 30)!r} everywhere in your files, if they mean the same"
-            text = f"{what.capitalize()} differ in case alone: {told}. They are learnt and scored as different: {fix}."
+            text = f"{what.capitalize()} differ in case alone: {forms}. They are learnt and scored as different: {fix}."
             number = sum(count[name] for name in rare)
             yield Finding("spelling", "severe", number / count.total(), text, {"rare": number, "of": count.total()})
 

@@ -54,10 +54,10 @@ def trial(metrics: Metrics, overrides: Sequence[str], given: Sequence[str]) -> s
     'max_pieces=32: entropy -0.2500'
     """
     value = objective(metrics)
-    told = "no value" if value is None else f"{value:.4f}"
+    shown = "no value" if value is None else f"{value:.4f}"
     known = {lengthen(argument) for argument in given}
     chosen = [override for override in overrides if override not in known]
-    return f"{', '.join(chosen) or metrics.method}: {metrics.selection.validator} {told}"
+    return f"{', '.join(chosen) or metrics.method}: {metrics.selection.validator} {shown}"
 
 
 def check_search(cfg: DictConfig, verb: str) -> None:

@@ -160,7 +160,7 @@ def plan(todo: Sequence[PlannedCell], at_once: int | None, launcher: str) -> str
         STARTED: "started: go on from their last checkpoint",
         WAITING: "to run",
     }
-    lines += [f"  {count[state]} {told}" for state, told in words.items() if count[state]]
+    lines += [f"  {count[state]} {text}" for state, text in words.items() if count[state]]
     seconds = estimate(todo)
     unknown = len(todo) - count[FINISHED] - len(seconds)
     if seconds:
@@ -188,18 +188,18 @@ def shared(cache: Path) -> str:
 def check(todo: Sequence[PlannedCell]) -> None:
     """Make of each kind of cell what is made quickly; refuse them if all fail of one and the same thing."""
     kinds = {(cell.pair, cell.method): cell.config for cell in todo if cell.state() != FINISHED}
-    said = set[str]()
+    messages = set[str]()
     for config in kinds.values():
         try:
             check_parts(OmegaConf.create(config))
             return
         except Exception as error:
-            told = user_error(error, "train")
-            if told is None:
+            message = user_error(error, "train")
+            if message is None:
                 return  # running it shows where
-            said.add(told)
-    if len(said) == 1:
-        raise ValueError(said.pop())
+            messages.add(message)
+    if len(messages) == 1:
+        raise ValueError(messages.pop())
 
 
 def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -224,7 +224,7 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
     check(todo)
     at_once, launcher = jobs_at_once(todo[0].overrides)
     print(plan(todo, at_once, launcher), flush=True)
-    with Watch(todo) as watch:
+    with Progress(todo) as watch:
         errors = run(todo)
     done = [metrics for cell in todo if (metrics := cell.metrics()) is not None]
     if done:
@@ -236,12 +236,12 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
         return done, None
     failed = [f"{len(errors)} of {len(todo)} cells failed; the same command runs these again, and no other:"]
     for cell, error in errors:  # one line for a user's error, the kind of it before any other
-        told = redact(user_error(error, "train") or f"{type(error).__name__}: {error}")
-        failed.append(f"{cell.name} [{cell.key}]: {told}")
+        message = redact(user_error(error, "train") or f"{type(error).__name__}: {error}")
+        failed.append(f"{cell.name} [{cell.key}]: {message}")
     return done, RuntimeError("\n".join(failed))
 
 
-class Watch:
+class Progress:
     """While the block runs, tell of each cell how it ended, and how many are left; read from the cells' folders."""
 
     def __init__(self, todo: Sequence[PlannedCell]) -> None:
@@ -251,7 +251,7 @@ class Watch:
         self.failed: set[Path] = set()
         self._stop = threading.Event()
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "Progress":
         self._thread = threading.Thread(target=self._tell, daemon=True)
         self._thread.start()
         return self

@@ -145,8 +145,8 @@ def user_error(error: BaseException, verb: str) -> str | None:
         hint = "close every bracket; put text with special characters into quotes: \"setting='a=b, c'\""
         return f"{error.override}: {_flat(error)}; {hint}"
     if isinstance(error, HydraException) and isinstance(error.__cause__, OmegaConfBaseException):
-        told = f"{_flat(error)}: {_flat(error.__cause__)}"
-        return _unknown_key(str(error.__cause__.full_key), verb, "not in struct" in told) or told
+        message = f"{_flat(error)}: {_flat(error.__cause__)}"
+        return _unknown_key(str(error.__cause__.full_key), verb, "not in struct" in message) or message
     if isinstance(error, InstantiationException) and str(error).startswith("Error locating target"):
         cause, key = error.__cause__ or error, str(error).rpartition("full_key: ")[2]
         where = "its file is looked for in the folder of --config-dir and on PYTHONPATH"

@@ -151,8 +151,8 @@ def refuse_unlike(encoder: str, kind: str, names: Sequence[str], lowercase: bool
     about = read_description(folder)
     theirs, here = ("types" in about.task, about.names), (kind == "token", [*names])
     if theirs != here:
-        what, said = (f"{'spans' if spans else 'whole texts'} ({', '.join(of)})" for spans, of in (theirs, here))
-        raise ValueError(f"model={folder}: it labels {what}, the source {said}; give labels as it was trained on")
+        what, ours = (f"{'spans' if spans else 'whole texts'} ({', '.join(of)})" for spans, of in (theirs, here))
+        raise ValueError(f"model={folder}: it labels {what}, the source {ours}; give labels as it was trained on")
     if about.lowercase != lowercase:
         raise ValueError(f"model={folder}: add data.lowercase={str(about.lowercase).lower()}, as it was trained")
 

@@ -190,8 +190,8 @@ def export(
         network = None  # where it is the folder's; without some heads it has no folder
         if less:
             learnt = [text for place, text in enumerate(texts or ()) if place % HELD_OUT]
-            network, said = smaller(stock, learnt, layers, prune_heads, distil_epochs)
-            measured.extend([*said, f"It is compared on {len(compared)} others:"])
+            network, done = smaller(stock, learnt, layers, prune_heads, distil_epochs)
+            measured.extend([*done, f"It is compared on {len(compared)} others:"])
         if onnx:
             with quietly():
                 write_onnx(stock, network or stock_model(stock), session, part, format == "onnx-int8")

@@ -206,8 +206,8 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         session.attach()
     restore(methods, folder / METHODS)
     if session.parses_at_prediction != description.parses_at_prediction:
-        said = description.parses_at_prediction
-        raise ValueError(f"{path}: damaged: parses_at_prediction={said}, but its methods say otherwise; {AGAIN}")
+        stored = description.parses_at_prediction
+        raise ValueError(f"{path}: damaged: parses_at_prediction={stored}, but its methods say otherwise; {AGAIN}")
     for method in methods.values():
         method.to(target_device).eval()
     return Model(session, session.parses_at_prediction, description.lowercase)
@@ -276,8 +276,8 @@ def blamed(path: Path, place: str = "", own: Path | None = None) -> Iterator[Non
         reason = next((line for line in str(cause).splitlines() if line.strip()), "")
         reason = reason if isinstance(cause, ValueError | OSError) else f"{type(cause).__name__}: {reason}"
         reason = reason.removeprefix(f"{path}: ").removesuffix("; delete it")  # as is said of a checkpoint
-        said = place == "parser" or "again" in reason  # it may be a parser that is not installed
-        fix = "" if said else f"; {AGAIN}"
+        complete = place == "parser" or "again" in reason  # it may be a parser that is not installed
+        fix = "" if complete else f"; {AGAIN}"
         raise ValueError(f"{path}: {f'{place}: ' if place else ''}{reason}{fix}") from error
 
 
@@ -308,14 +308,14 @@ class SavedRuns:
         model.session.precision = precision
         return model
 
-    def told(self, run: str) -> dict[str, object]:
+    def provenance(self, run: str) -> dict[str, object]:
         """What the run's metrics.json says of whose labels it has read; ``checksum`` is of the ``target_labels``."""
         path = Path(run) / "metrics.json"
         try:
             metrics = json.loads(path.read_text(encoding="utf-8"))
-            told = {name: metrics[name] for name in ("role", "source")}
-            told["target_labels"] = metrics["counts"].get("target_labels") or 0
-            told["checksum"] = metrics["counts"].get("target_labels_checksum")
-            return {**told, "validator": metrics["selection"]["validator"]}
+            provenance = {name: metrics[name] for name in ("role", "source")}
+            provenance["target_labels"] = metrics["counts"].get("target_labels") or 0
+            provenance["checksum"] = metrics["counts"].get("target_labels_checksum")
+            return {**provenance, "validator": metrics["selection"]["validator"]}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path}: expected a finished run's ({type(error).__name__}: {error})") from error

@@ -48,7 +48,7 @@ def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float
     depth = whole.config.num_hidden_layers
     if layers is not None and not 0 < layers < depth:
         raise ValueError(f"layers={layers}: expected 1 to {depth - 1}; {folder.name} has {depth}")
-    tokenizer, less, said = transformers.AutoTokenizer.from_pretrained(folder), copy.deepcopy(whole), list[str]()
+    tokenizer, less, done = transformers.AutoTokenizer.from_pretrained(folder), copy.deepcopy(whole), list[str]()
     inputs = [*batches(tokenizer, texts)]
     with undisturbed():
         torch.manual_seed(0)
@@ -56,13 +56,13 @@ def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float
         sample = [taught[i] for i in torch.randperm(len(taught))[:SAMPLE]]
         if layers is not None:
             kept = drop_layers(less, layers, sample)
-            said.append(f"{layers} of {depth} layers stay: {', '.join(str(layer + 1) for layer in kept)}.")
+            done.append(f"{layers} of {depth} layers stay: {', '.join(str(layer + 1) for layer in kept)}.")
         if heads:
             gone, count = prune_heads(less, heads, sample)
-            said.append(f"{gone} of {count} attention heads are gone.")
+            done.append(f"{gone} of {count} attention heads are gone.")
         distil(less, taught, epochs)
-    said.append(f"The rest learnt, in {epochs} epochs, the whole model's answers on {len(texts)} unlabelled texts.")
-    return less, said
+    done.append(f"The rest learnt, in {epochs} epochs, the whole model's answers on {len(texts)} unlabelled texts.")
+    return less, done
 
 
 def stock_model(folder: Path) -> Any:

@@ -298,24 +298,24 @@ def _shift_table(shift: DomainShift, domains: Domains) -> Table:
 
 def _shared(shift: DomainShift, domains: Domains) -> str:
     named = {n: one for n, one in shift.compared.items() if n == "words" or n.endswith(" terms")}
-    shares = listed([f"{name} {percent(one.tokens)} %" for name, one in named.items()])
-    told = [f"Of what is met in {domains['target']}, {domains['source']} has shown this share of occurrences: {shares}"]
-    told += [f"commonest {n} that it lacks: {', '.join(one.new)}" for n, one in named.items() if one.new]
+    known = listed([f"{name} {percent(one.tokens)} %" for name, one in named.items()])
+    parts = [f"Of what is met in {domains['target']}, {domains['source']} has shown this share of occurrences: {known}"]
+    parts += [f"commonest {n} that it lacks: {', '.join(one.new)}" for n, one in named.items() if one.new]
     for kind in ("labels", "parts of speech", "relations"):
         if kind in shift.compared and shift.compared[kind].moved:
             item, before, after = shift.compared[kind].moved[0]
-            told.append(f"of {kind} “{item}” moves most, from {percent(before)} to {percent(after)} %")
-    return f"{'; '.join(told)}."
+            parts.append(f"of {kind} “{item}” moves most, from {percent(before)} to {percent(after)} %")
+    return f"{'; '.join(parts)}."
 
 
 def shift_sentence(shift: DomainShift) -> str:
     """The least that A-distances say, of those that there are."""
-    told = []
+    both = []
     for model, values in shift.a_distances.items():
         low, high = int(np.argmin(values)), int(np.argmax(values))
         ends = [f"{values[place]:.2f} ({shift.layers[place]})" for place in (low, high)]
-        told.append(f"in the {NAMED[model]} model from {ends[0]} to {ends[1]}")
-    return f"A linear classifier tells the domains apart at a proxy A-distance {listed(told)}; 0 is chance, 2 no fault."
+        both.append(f"in the {NAMED[model]} model from {ends[0]} to {ends[1]}")
+    return f"A linear classifier tells the domains apart at a proxy A-distance {listed(both)}; 0 is chance, 2 no fault."
 
 
 def answer(found: Analysis, subject: Subject) -> str:
@@ -384,12 +384,12 @@ def lines(found: Analysis, subject: Subject) -> list[str]:
     domains = {side: one.domain for side, one in subject.sides().items()}
     texts = " and ".join(f"{counted(len(one.examples), 'text')} of {one.domain}" for one in subject.sides().values())
     if found.heads is not None:
-        told = [f"{answer(found, subject)}.", f"{texts}; {subject.backbone}'s heads on source text:"]
+        result = [f"{answer(found, subject)}.", f"{texts}; {subject.backbone}'s heads on source text:"]
         for r in (r for r in found.heads if r.name in (*WORTH_NAMING, ALL)):
             head, share = r.best["before"], percent(r.best["before"].accuracy["source"])
             offset = percent(r.offset_accuracy["source"])
-            told.append(f"{r.name}: head {head.layer}-{head.head}, {share} % (best offset {offset} %)")
-        return [*told, *lacking(found, subject)]
-    told = [] if found.structural_probe.reason else [probes_sentence(found.structural_probe, domains)]
-    told += [shift_sentence(found.domain_shift)] if found.domain_shift.a_distances else []
-    return [f"{texts}, read by {subject.backbone}:", *told, *lacking(found, subject)]
+            result.append(f"{r.name}: head {head.layer}-{head.head}, {share} % (best offset {offset} %)")
+        return [*result, *lacking(found, subject)]
+    result = [] if found.structural_probe.reason else [probes_sentence(found.structural_probe, domains)]
+    result += [shift_sentence(found.domain_shift)] if found.domain_shift.a_distances else []
+    return [f"{texts}, read by {subject.backbone}:", *result, *lacking(found, subject)]

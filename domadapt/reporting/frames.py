@@ -225,14 +225,14 @@ def given(runs: Paths | None) -> Paths:
 
 def named_file(output: str | Path | None, name: str, suffixes: Sequence[str]) -> Path:
     """The file that other formats go beside, under its name with their own endings; the usual suffix is the first."""
-    told = f"output={'null' if output is None else output}"
+    setting = f"output={'null' if output is None else output}"
     if not isinstance(output, str | Path) or not str(output):
-        raise ValueError(f"{told}: expected a file's name, such as output={name}{suffixes[0]}")
+        raise ValueError(f"{setting}: expected a file's name, such as output={name}{suffixes[0]}")
     path = Path(output)
     if path.is_dir():
-        raise ValueError(f"{told}: is a folder; expected a file's name, such as {path / name}{suffixes[0]}")
+        raise ValueError(f"{setting}: is a folder; expected a file's name, such as {path / name}{suffixes[0]}")
     if path.suffix.lower() not in suffixes:
         usual = path.with_suffix(suffixes[0])
         ends = " or ".join(suffixes)
-        raise ValueError(f"{told}: expected a name that ends in {ends}, such as {usual}; other formats go beside it")
+        raise ValueError(f"{setting}: expected a name that ends in {ends}, such as {usual}; other formats go beside it")
     return path

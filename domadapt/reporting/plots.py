@@ -191,8 +191,8 @@ def _dots(figure: Canvas, groups: Sequence[Group], colors: Colors, headline: str
         for row, score in group.dots:
             _dot(axes, y, score, colors[row.name], left)
             three = (group.lines.get("source_only"), (row, score), group.lines.get("in_domain"))
-            told = [f"{100 * one[1].mean:.1f}" for one in (three if alone else three[1:2]) if one]
-            beside(axes, " → ".join(told), (1, y), 6, xycoords=("axes fraction", "data"))
+            scores = [f"{100 * one[1].mean:.1f}" for one in (three if alone else three[1:2]) if one]
+            beside(axes, " → ".join(scores), (1, y), 6, xycoords=("axes fraction", "data"))
             names, y = [*names, (group.pair if alone else row.name, False)], y + 1
         _lines(axes, group, colors, top, y, alone)
     axes.set_yticks(range(y), [wrapped(name, 30, 1) for name, _ in names])

@@ -205,9 +205,9 @@ def _block(block: Block) -> Iterable[str]:
         case blocks.Figure():  # a table says the same
             return []
         case blocks.Facts(sentence, items):  # a line that can be typed is code as a whole
-            told = [(name, code(fact) if fact.startswith("domadapt ") else harmless(fact)) for name, fact in items]
+            facts = [(name, code(fact) if fact.startswith("domadapt ") else harmless(fact)) for name, fact in items]
             title = [f"**{harmless(sentence)}**", ""] if sentence else []
-            return [*title, *(f"- {harmless(name)}: {fact}" for name, fact in told)]
+            return [*title, *(f"- {harmless(name)}: {fact}" for name, fact in facts)]
         case blocks.Folded(title, inner):
             return _folded(title, [part for one in inner for part in (*_block(one), "")])
         case blocks.Listing(title, items, is_code):

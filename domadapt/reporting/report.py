@@ -46,8 +46,8 @@ class Finished:
 
 def answer(finished: Finished) -> Facts:
     """What the page is called, and the facts beside it: without target labels what is expected, with its range."""
-    told = None if finished.scored else expectation(finished.pairs)
-    return told or verdict_card(finished.pairs, finished.statistics)
+    facts = None if finished.scored else expectation(finished.pairs)
+    return facts or verdict_card(finished.pairs, finished.statistics)
 
 
 def opening(finished: Finished) -> list[Section]:
@@ -80,17 +80,17 @@ def scores(finished: Finished) -> list[Section]:
 
 def _pair(pair: Pair, statistics: Statistics) -> tuple[Block, ...]:
     best = best_adapted(pair)
-    told = verdict([pair], statistics.cell(pair.name, best.name) if best else None)
-    return Prose(told), table(pair, statistics)
+    sentence = verdict([pair], statistics.cell(pair.name, best.name) if best else None)
+    return Prose(sentence), table(pair, statistics)
 
 
 def on_the_target(finished: Finished) -> list[Section]:
     """What is known of models where the target test has no labels."""
-    told = [Section("On the target", ())]
+    result = [Section("On the target", ())]
     unseen = Prose("No scores are drawn: the target test has no labels.")
     for pair in finished.pairs:
-        told += unlabelled(pair) or [Section(pair.name, (*_pair(pair, finished.statistics), unseen), 3)]
-    return told
+        result += unlabelled(pair) or [Section(pair.name, (*_pair(pair, finished.statistics), unseen), 3)]
+    return result
 
 
 def details(finished: Finished) -> list[Section]:
@@ -100,7 +100,7 @@ def details(finished: Finished) -> list[Section]:
     if count > len(shown):
         left = f"{count - len(shown)} of {counted(count, 'pair')} have no details, so that the file stays small"
         intro.append(Prose(f"{left}: report on their folders alone to see them.", "warning"))
-    told = [Section("Pair by pair", tuple(intro))]
+    result = [Section("Pair by pair", tuple(intro))]
     for pair in shown:
         parts = [("learning curves", sections.learning(pair, finished.colors))]
         if any(run.target_test for method in pair.methods for run in method.runs):
@@ -111,11 +111,11 @@ def details(finished: Finished) -> list[Section]:
             parts += [("what adaptation fixed, and what it broke", fixed)]
         parts = [(title, blocks) for title, blocks in parts if blocks]
         if len(shown) == 1:  # its name would be that of the only part
-            told += [Section(f"{pair.name}: {t}", tuple(b), 3, t == "calibration") for t, b in parts]
+            result += [Section(f"{pair.name}: {t}", tuple(b), 3, t == "calibration") for t, b in parts]
         else:
             every = [block for title, blocks in parts for block in (Prose(title, "lead"), *blocks)]
-            told.append(Section(pair.name, tuple(every), 3, folded=True))
-    return told
+            result.append(Section(pair.name, tuple(every), 3, folded=True))
+    return result
 
 
 def _errors(pair: Pair) -> list[Block]:

@@ -37,14 +37,14 @@ def significance(pairs: Sequence[Pair], statistics: Statistics) -> Section:
     several, baseline = len(pairs) > 1, statistics.baseline
     own = [one for one in statistics.overall if one.role == "adapted" and one.controls]
     blocks: list[Block] = [*(Prose(claim(one, statistics)) for one in own), Prose(TESTED, "soft")]
-    told = len(blocks)
+    before = len(blocks)
     if several and (over := _differences(statistics.overall, "Over pairs, against", baseline, over_pairs=True)):
         blocks += [*over, Prose(OVER_PAIRS, "soft")]
     by_pair = _differences(statistics.cells, "Against", baseline, named_pair=several)
     blocks += [Folded("Pair by pair", tuple(by_pair))] if several and by_pair else by_pair
     if (shares := shares_table(statistics.overall)) is not None:
         blocks.append(shares)
-    if len(blocks) == told:
+    if len(blocks) == before:
         blocks.append(Prose("Nothing was tested: there is nothing to compare with."))
     return Section("Significance", tuple(blocks))
 
@@ -283,8 +283,8 @@ def reproduce(runs: Sequence[Metrics], pairs: Sequence[Pair]) -> Section:
             warned.update({(method.name, text): times for text, times in run.counts.warnings.items()})
         blocks.append(Listing(f"{pair.name}: {counted(len(lines), 'command')}", tuple(lines), code=True))
         if warned:
-            told = (f"{name}: {counted(times, 'time')}: {text}" for (name, text), times in sorted(warned.items()))
-            blocks.append(Listing(f"{pair.name}: warnings", tuple(told)))
+            messages = (f"{name}: {counted(times, 'time')}: {text}" for (name, text), times in sorted(warned.items()))
+            blocks.append(Listing(f"{pair.name}: warnings", tuple(messages)))
     for name in ("versions", "hardware"):
         texts = Counter(", ".join(f"{k} {v}" for k, v in flat(getattr(run, name)).items()).strip() for run in runs)
         first, *more = (f"{counted(n, 'run')}: {redact(text) or 'not recorded'}" for text, n in texts.most_common())

@@ -26,8 +26,8 @@ CLEAN = "without test texts that are copies of training or unlabelled texts"
 def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
     """Aligned tables for a terminal, from contents of ``metrics.json``: one a pair, then the gap closed over pairs."""
     pairs = group([typed(content) for content in metrics])
-    told = all(run.folder for pair in pairs for method in pair.methods for run in method.runs)  # where predictions are
-    tables = [table(pair, compare([pair]) if told else None) for pair in pairs]
+    there = all(run.folder for pair in pairs for method in pair.methods for run in method.runs)  # where predictions are
+    tables = [table(pair, compare([pair]) if there else None) for pair in pairs]
     roles = {method.role for pair in pairs for method in pair.methods}
     if {"source_only", "adapted", "in_domain"} <= roles:
         shares = shares_table(compare(pairs, predictions=False).overall)
@@ -170,10 +170,10 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
 
     adapted = [name for name in methods if roles[name] == "adapted"]
     notes = ["mean: mean gain over mean gap, of methods that were run on all pairs"] if comparable else []
-    told = "100 is the ceiling, 0 is source_only, green above it. A colour is no test: the next section has tests."
+    legend = "100 is the ceiling, 0 is source_only, green above it. A colour is no test: the next section has tests."
     return [
         *part("Headline score on the target test, percent", methods, score, mean_score),
-        Prose(told, "soft"),
+        Prose(legend, "soft"),
         *part("Gap closed, percent of the way from source_only to in_domain", adapted, gap, mean_gap, notes),
     ]
 

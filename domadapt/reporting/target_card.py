@@ -145,8 +145,8 @@ def _expect(card: TargetCard, one: Expected) -> str:
 
 def _and_before(was: Expected, now: Expected) -> str:
     apart = was.high < now.low or now.high < was.low
-    told = "The ranges do not overlap." if apart else "The ranges overlap: this does not show that adapting helped."
-    return f"{_range(was)}. {told}"
+    verdict = "The ranges do not overlap." if apart else "The ranges overlap: this does not show that adapting helped."
+    return f"{_range(was)}. {verdict}"
 
 
 def _facts(card: TargetCard) -> Iterator[str]:

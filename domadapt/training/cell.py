@@ -138,8 +138,8 @@ def run(config: RunConfig, status: Status, logger: Logger | None) -> dict[str, A
     epochs = Epochs(config.folder / "checkpoint", config.key, session, validators, options, status, network.shared)
     with ceiling.once():
         if (found := ceiling.take(config.folder, session.domains.source)) is not None:
-            told = summary(config, session.domains, session.task)
-            return written(found | {name: told[name] for name in ("key", "source", "config", "command")}, status)
+            here = summary(config, session.domains, session.task)
+            return written(found | {name: here[name] for name in ("key", "source", "config", "command")}, status)
         metrics = learn(config, epochs, sealed, network, logger)
         metrics = written(metrics | ({"ceiling": ceiling.key} if ceiling.key else {}), status)
         ceiling.made(config.folder)

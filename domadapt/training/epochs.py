@@ -36,7 +36,7 @@ from domadapt.utils.work import quiet
 
 log = logging.getLogger(__name__)
 SAMPLE = 128  # training texts that validators see
-told = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
+epoch_log = logging.getLogger("domadapt.epochs")  # a line an epoch where there is no terminal to show a bar on
 
 
 class Epochs(Callback):
@@ -136,7 +136,7 @@ class Epochs(Callback):
                     since, before = self.began
                     epochs = trainer.max_epochs or epoch
                     left = (time.monotonic() - since) / (epoch - before) * (epochs - epoch)
-                    told.info("%s", epoch_line(self.curve[-1], headline, epochs, left))
+                    epoch_log.info("%s", epoch_line(self.curve[-1], headline, epochs, left))
         trainer.train_dataloader.epoch = epoch  # type: ignore[union-attr]
         if time.monotonic() - self.written >= self.every:
             with self.status.during("checkpoint"):

@@ -91,9 +91,9 @@ class AdaptationModule(pl.LightningModule):
         self.seen += 1
         self.shown["loss"] = f"{values['total']:.3f}"
         if self.logger:
-            told = {STEP_LOSSES + name: value for name, value in values.items()}
+            numbers = {STEP_LOSSES + name: value for name, value in values.items()}
             now = time.monotonic()
-            told[f"{STEP}texts_per_second"] = self.texts / max(1e-9, now - self.clock)
-            told[f"{STEP}learning_rate"] = self.trainer.optimizers[0].param_groups[0]["lr"]
+            numbers[f"{STEP}texts_per_second"] = self.texts / max(1e-9, now - self.clock)
+            numbers[f"{STEP}learning_rate"] = self.trainer.optimizers[0].param_groups[0]["lr"]
             self.clock, self.texts = now, 0
-            self.logger.log_metrics(told, self.global_step + 1)
+            self.logger.log_metrics(numbers, self.global_step + 1)

@@ -175,7 +175,9 @@ def test_a_teacher_that_says_other_things_or_has_seen_target_labels_is_refused(t
         method = session.methods["distil"]
         if told:
             runs = session.saved_runs
-            session.saved_runs = SimpleNamespace(told=lambda run: {**runs.told(run), **told}, label=runs.label)
+            session.saved_runs = SimpleNamespace(
+                provenance=lambda run: {**runs.provenance(run), **told}, label=runs.label
+            )
         stage: dict[str, object] = method.prepare()
         assert all(torch.allclose(rows.sum(-1), torch.ones(len(rows))) for rows in method.labels.values())
         return stage

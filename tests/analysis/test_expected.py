@@ -37,14 +37,14 @@ WORDS = 6  # a text
 
 def drawn(kind: str, texts: int, spread: float, seed: int, sharp: float = 1.0) -> Predicted:
     """Predicted whose probabilities are honest at ``sharp`` 1: true classes are drawn from them."""
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     size = texts * WORDS if kind == "token" else texts
-    logits = dice.normal(0, spread, (size, 3))
+    logits = rng.normal(0, spread, (size, 3))
     logits[:, 0] += 2 * (kind == "token")
     if kind == "token":
         logits[:, 2] = -20  # no I: spans of one word, so that words are independent
     sure = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    classes = np.array([dice.choice(3, p=row) for row in sure])
+    classes = np.array([rng.choice(3, p=row) for row in sure])
     places, o_class = np.repeat(np.arange(texts), WORDS if kind == "token" else 1), 0 if kind == "token" else -1
     words = np.tile(np.arange(WORDS), texts) if kind == "token" else np.zeros(texts, np.int64)
     rows = Predicted(sure.astype(np.float32), np.zeros((size, 1), np.float16), places, words, classes, o_class)
@@ -122,8 +122,8 @@ def typed_calibration(content: dict[str, Any]) -> Calibration:
 
 def test_counts_agree_with_the_task_s_own_scores() -> None:
     """Random tags: what is counted from rows is what the task scores from spans."""
-    dice, own = np.random.default_rng(0), Extraction(["aspect", "opinion"])
-    tags, gold = (dice.choice(5, size=(40, WORDS), p=[0.4, 0.2, 0.2, 0.1, 0.1]) for _ in range(2))
+    rng, own = np.random.default_rng(0), Extraction(["aspect", "opinion"])
+    tags, gold = (rng.choice(5, size=(40, WORDS), p=[0.4, 0.2, 0.2, 0.1, 0.1]) for _ in range(2))
     sure = torch.nn.functional.one_hot(torch.tensor(tags.ravel()), 5).numpy().astype(np.float32)
     places, words = np.repeat(np.arange(40), WORDS), np.tile(np.arange(WORDS), 40)
     rows = Predicted(sure, np.zeros((len(sure), 1), np.float16), places, words, gold.ravel(), 0)

@@ -16,7 +16,15 @@ from safetensors.torch import load_file
 
 import domadapt
 from domadapt.benchmarking.launching import Sweep, check_search, jobs_at_once, launch, portable
-from domadapt.benchmarking.loop import PlannedCell, Watch, benchmark, cells, plan, tell_of_other_hardware, told_apart
+from domadapt.benchmarking.loop import (
+    PlannedCell,
+    Progress,
+    benchmark,
+    cells,
+    plan,
+    tell_of_other_hardware,
+    told_apart,
+)
 from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen
 from domadapt.data.records import DataError, Location
@@ -107,14 +115,14 @@ def test_matrices_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"benchmark.only=\['lisaa'\]: no such method in the matrix; expected some of"):
         todo(overrides(tmp_path, "benchmark.only=[lisaa]"))
     with pytest.raises(ValueError, match=r"are one and the same run"):
-        todo(overrides(tmp_path, '+benchmark.methods.twin=["injection=none"]', "benchmark.only=[twin,source_only]"))
+        todo(overrides(tmp_path, '+benchmark.methods.again=["injection=none"]', "benchmark.only=[again,source_only]"))
     with pytest.raises(ValueError, match=r"write benchmark.seeds=\[1\] in place of seed=1"):
         todo(overrides(tmp_path, "seed=1"))
 
 
 def test_it_is_told_which_cells_have_ended(tmp_path: Path) -> None:
     found = todo(overrides(tmp_path))
-    watch = Watch(found)
+    watch = Progress(found)
     status = Status(found[1].folder, found[1].key)
     with status.during("fit"):
         status.note(0.0, epoch=1, epochs=3, step=20, steps=60)

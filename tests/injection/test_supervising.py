@@ -260,7 +260,7 @@ def test_nsubj_means_its_subtypes_too() -> None:
 
 
 @pytest.mark.parametrize("control", ["linear", "self_loops", "shuffled", "random"])
-def test_a_control_is_a_twin_of_as_many_heads(tmp_path: Path, control: str) -> None:
+def test_a_control_supervises_as_many_heads(tmp_path: Path, control: str) -> None:
     own = [*of_yaml("injection=attention_supervision"), "injection.attention_supervision.relations=[nsubj,det,case]"]
     counts = []
     for more in ([], [f"control={control}"]):
@@ -272,7 +272,7 @@ def test_a_control_is_a_twin_of_as_many_heads(tmp_path: Path, control: str) -> N
     assert counts == [3, 3]
 
 
-def test_a_twin_without_the_last_relation_s_name_supervises_it_all_the_same(tmp_path: Path) -> None:
+def test_a_control_without_the_last_relation_s_name_supervises_it_all_the_same(tmp_path: Path) -> None:
     """A control's own relation takes the place of one of the names, so that the network is as large."""
     own = of_yaml("injection=attention_supervision")
     real = built(tmp_path, *own)

@@ -21,11 +21,11 @@ KILLS = 10
 
 def test_killed_at_ten_random_moments(problem: Path, tmp_path: Path) -> None:
     """Five of them drawn from the run's time, five while a file that matters is being put in its place."""
-    dice = random.Random(20)
+    rng = random.Random(20)
     files = [name for name in renamed(problem / "log") if name != "status.json"]
     assert {"epoch=1.safetensors", "last.safetensors", "model", "predictions.jsonl", "metrics.json"} <= set(files)
-    writes = dice.sample([(name, files[: i + 1].count(name)) for i, name in enumerate(files)], KILLS // 2)
-    moments: list[Any] = [*writes, *(dice.uniform(0.05, 0.9) for _ in range(KILLS - len(writes)))]
+    writes = rng.sample([(name, files[: i + 1].count(name)) for i, name in enumerate(files)], KILLS // 2)
+    moments: list[Any] = [*writes, *(rng.uniform(0.05, 0.9) for _ in range(KILLS - len(writes)))]
     total = 0.0
     killed = 0
     for number, moment in enumerate(moments):

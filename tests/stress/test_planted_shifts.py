@@ -38,14 +38,14 @@ def made(name: str, **settings: object) -> Method:
     return method
 
 
-def moved(rows: Tensor, dice: torch.Generator) -> Tensor:
+def moved(rows: Tensor, rng: torch.Generator) -> Tensor:
     """The first number of every target row is larger by three: most of one class look like the other."""
     return rows + torch.tensor([3.0, 0.0])
 
 
-def stretched(rows: Tensor, dice: torch.Generator) -> Tensor:
+def stretched(rows: Tensor, rng: torch.Generator) -> Tensor:
     """The first number is four times as large, and of a random sign: its mean stays, its variance does not."""
-    signs = torch.randint(0, 2, (len(rows), 1), generator=dice) * 2 - 1
+    signs = torch.randint(0, 2, (len(rows), 1), generator=rng) * 2 - 1
     return rows * torch.cat([4.0 * signs, torch.ones_like(signs)], dim=1)
 
 
@@ -54,13 +54,13 @@ def accuracy_in_a_small_world(method: Method | None, shift: Callable[..., Tensor
 
     A linear encoder of both, a linear head; the method's losses beside the task's, as training adds them.
     """
-    dice = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
 
     def sample(count: int) -> tuple[Tensor, Tensor]:
-        classes = torch.randint(0, 2, (count,), generator=dice)
+        classes = torch.randint(0, 2, (count,), generator=rng)
         signs = (2.0 * classes - 1).unsqueeze(1)
-        return signs * torch.tensor([2.0, 1.0]) + 0.4 * torch.randn(count, 2, generator=dice), classes
+        return signs * torch.tensor([2.0, 1.0]) + 0.4 * torch.randn(count, 2, generator=rng), classes
 
     encoder, head = nn.Linear(2, 4), nn.Linear(4, 2)
     session = SimpleNamespace(task=Classification(["bad", "good"]), encoder=SimpleNamespace(width=4))
@@ -76,7 +76,7 @@ def accuracy_in_a_small_world(method: Method | None, shift: Callable[..., Tensor
 
     for number in range(steps):
         (rows, classes), (others, _) = sample(64), sample(64)
-        step = Step(view(rows), view(shift(others, dice)), 0, number / steps)
+        step = Step(view(rows), view(shift(others, rng)), 0, number / steps)
         loss = F.cross_entropy(step.source.output.logits, classes)
         for name, value in (method.losses(step) if method is not None else {}).items():
             loss = loss + method.weights[name] * value  # type: ignore[union-attr]
@@ -84,7 +84,7 @@ def accuracy_in_a_small_world(method: Method | None, shift: Callable[..., Tensor
         loss.backward()
         optimizer.step()
     rows, classes = sample(500)
-    return float((head(encoder(shift(rows, dice))).argmax(-1) == classes).float().mean())
+    return float((head(encoder(shift(rows, rng))).argmax(-1) == classes).float().mean())
 
 
 WORLDS = [
@@ -126,12 +126,12 @@ PLACES = {"source": (2, 0), "target": (2, 2), "test": (0, 2)}  # words of old, a
 def planted_company(folder: Path) -> None:
     """Words that tell the class: old ones in the source, old beside new in the target, new in the test."""
     for seed, (name, places) in enumerate(PLACES.items()):
-        dice = random.Random(seed)
+        rng = random.Random(seed)
         rows = []
         for i in range(60 if name == "test" else 200):
-            side = dice.randrange(2)
-            words = [word for kind, n in zip((OLD, NEW), places, strict=True) for word in dice.choices(kind[side], k=n)]
-            text = f"The {dice.choice(SOURCE_NOUNS)} is {' and '.join(words)}."
+            side = rng.randrange(2)
+            words = [word for kind, n in zip((OLD, NEW), places, strict=True) for word in rng.choices(kind[side], k=n)]
+            text = f"The {rng.choice(SOURCE_NOUNS)} is {' and '.join(words)}."
             rows.append({"id": f"{name}-{i}", "text": text, "label": ("positive", "negative")[side]})
         write_jsonl(folder / f"{name}.jsonl", rows)
 
@@ -139,11 +139,11 @@ def planted_company(folder: Path) -> None:
 def planted_guideline(folder: Path) -> None:
     """The product itself is annotated in the source and not in the target."""
     for seed, name in enumerate(PLACES):
-        dice = random.Random(seed)
+        rng = random.Random(seed)
         rows = []
         for i in range(60 if name == "test" else 150):
-            part, own = dice.choice(SOURCE_NOUNS), dice.choice(["this", "my"])
-            text = f"On {own} device the {part} is {dice.choice(OPINIONS)}."
+            part, own = rng.choice(SOURCE_NOUNS), rng.choice(["this", "my"])
+            text = f"On {own} device the {part} is {rng.choice(OPINIONS)}."
             aspects = [part, "device"] if name == "source" else [part]
             spans = [{"start": text.index(w), "end": text.index(w) + len(w), "type": "aspect"} for w in aspects]
             rows.append({"id": f"{name}-{i}", "text": text, "spans": spans})

@@ -361,7 +361,7 @@ def test_a_control_stands_around_the_cache(name: str, tmp_path: Path) -> None:
     assert controlled(cache, {}) is cache
 
 
-def test_a_twin_has_the_same_parameters_and_the_same_work(tmp_path: Path) -> None:
+def test_a_control_has_the_same_parameters_and_the_same_work(tmp_path: Path) -> None:
     """Of all injections, under every control: nothing differs but the trees."""
 
     def made(control: str) -> tuple[dict[str, object], Batch]:
@@ -373,8 +373,8 @@ def test_a_twin_has_the_same_parameters_and_the_same_work(tmp_path: Path) -> Non
 
     plain, batch = made("none")
     for control in NAMES:
-        twin, other = made(control)
-        assert twin == plain, control
+        same, other = made(control)
+        assert same == plain, control
         assert torch.equal(other.input_ids, batch.input_ids)
         assert other.extra.keys() == batch.extra.keys()
         if control != "self_loops":  # the sentences have one root each, as the controls' trees do

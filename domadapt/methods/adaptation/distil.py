@@ -54,8 +54,8 @@ class Distillation(Method):
             with undisturbed():
                 task, logits = session.saved_runs.label(run, texts, self.batch_size, *where)
             if (task.kind, sorted(task.labels)) != (session.task.kind, sorted(session.task.labels)):
-                told, wanted = (", ".join(one.labels) for one in (task, session.task))
-                raise ValueError(f"distil.teachers: {run} tells {told}; expected the labels of this run, {wanted}")
+                theirs, wanted = (", ".join(one.labels) for one in (task, session.task))
+                raise ValueError(f"distil.teachers: {run} tells {theirs}; expected the labels of this run, {wanted}")
             order = [task.labels.index(label) for label in session.task.labels]
             shares = [(rows[:, order] / self.temperature).softmax(-1) / len(self.teachers) for rows in logits]
             total = [a + b for a, b in zip(total, shares, strict=True)] if total else shares
@@ -63,7 +63,7 @@ class Distillation(Method):
         return {"distil/teachers": len(self.teachers), "distil/texts": len(examples)}
 
     def _check(self, run: str) -> None:
-        run_of, domains = self.session.saved_runs.told(run), self.session.domains
+        run_of, domains = self.session.saved_runs.provenance(run), self.session.domains
         target, given = domains.target, run_of["target_labels"]
         # The same draw, or its beginning: of another split they may be among the texts that this run is tested on.
         among = given <= domains.target_labels and run_of["checksum"] == domains.labels_checksum(given)

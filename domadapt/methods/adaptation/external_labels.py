@@ -71,14 +71,14 @@ class ExternalLabels(Method):
         by_number = {example.index: example for example in session.target}
         self.examples = [by_number[number] for number in numbers]
         rows = [network[number] for number in numbers]
-        said = torch.stack([
+        given = torch.stack([
             torch.cat([
                 labels[n][:, r.words] if n in labels else NOTHING.expand(2, len(r.words))
                 for n, r in zip(numbers, rows, strict=True)
             ], dim=1)
             for labels in files
         ])  # fmt: skip
-        answers, sure = said[:, 0].long(), said[:, 1]
+        answers, sure = given[:, 0].long(), given[:, 1]
         probabilities = torch.cat([text.rows for text in rows]).float().exp()
         soft = averaged(probabilities, answers, sure)
         self.soft = list(soft.clamp(min=1e-9).log().split([len(text.rows) for text in rows]))
@@ -189,9 +189,9 @@ def confidences(record: Record, words: Iterable[Sequence[int]] | None) -> Tensor
     """
     if words is None:
         return torch.tensor([1.0 if record.confidence is None else record.confidence])
-    said = [span for span in record.spans or () if span.confidence is not None]
+    sure = [span for span in record.spans or () if span.confidence is not None]
     return torch.tensor([
-        next((span.confidence for span in said if start < span.end and span.start < end), 1.0) for start, end in words
+        next((span.confidence for span in sure if start < span.end and span.start < end), 1.0) for start, end in words
     ])  # fmt: skip
 
 
@@ -206,6 +206,6 @@ def averaged(probabilities: Tensor, answers: Tensor, sure: Tensor) -> Tensor:
     [[0.6333333253860474, 0.36666667461395264], [0.4000000059604645, 0.6000000238418579]]
     """
     given = (answers >= 0).unsqueeze(-1)
-    said = F.one_hot(answers.clamp(min=0), probabilities.shape[1]).float()
-    votes = torch.lerp(probabilities.expand_as(said), said, sure.unsqueeze(-1)) * given
+    labels = F.one_hot(answers.clamp(min=0), probabilities.shape[1]).float()
+    votes = torch.lerp(probabilities.expand_as(labels), labels, sure.unsqueeze(-1)) * given
     return (probabilities + votes.sum(0)) / (1 + given.sum(0))

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 ANY = (PREVIOUS, SELF)  # the one relation of a control's trees
 MEASURED, BATCH = 512, 8  # source texts in which heads are compared; a batch, of which all heads' scores are held
 KEYS = ("layer", "head", "relation", "direction")
-Row = dict[str, Any]  # of these
+HeadChoice = dict[str, Any]  # of these
 
 
 class AttentionSupervision(Method):
@@ -56,7 +56,7 @@ class AttentionSupervision(Method):
         if self.auto:
             if not (isinstance(relations, list) and relations and all(isinstance(r, str) for r in relations)):
                 raise ValueError(f"{name}.relations={relations!r}: expected a list of relation names, [nsubj, amod]")
-            self.heads: list[Row] = []  #: supervised; with ``auto``, known from :meth:`prepare` on
+            self.heads: list[HeadChoice] = []  #: supervised; with ``auto``, known from :meth:`prepare` on
             self.kinds = [*product(dict.fromkeys(relations), DIRECTIONS)]
         else:
             self.heads = read_heads(f"{name}.heads", heads)
@@ -151,7 +151,7 @@ class AttentionSupervision(Method):
         return {"attention_supervision/heads": torch.stack(losses).mean()}
 
 
-def read_heads(name: str, rows: Any) -> list[Row]:
+def read_heads(name: str, rows: Any) -> list[HeadChoice]:
     """The setting that lists heads.
 
     >>> read_heads("heads", [{"layer": 3, "head": 0, "relation": "obj", "direction": "on"}])
