@@ -16,7 +16,7 @@ from domadapt.auditing.surface import artefacts, encoding, one_text, preparation
 from domadapt.data.domains import Domains
 from domadapt.runs.key import installed
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import visible
+from domadapt.utils.text import escape_controls
 from domadapt.utils.work import progress
 
 FORMAT, FILE = 1, "audit.json"
@@ -121,7 +121,7 @@ def text_audit(result: Audit, width: int = 110) -> str:
     if result.mended:
         lines += ["", "Corrected by the readers, or left out"]
         lines += [f"  {what} ({number} times)" for what, number in result.mended.items()]
-    return "\n".join(visible(line) for line in lines)
+    return "\n".join(escape_controls(line) for line in lines)
 
 
 def write_audit(audit: Audit, path: Path | str, config: dict[str, Any] | None = None) -> None:

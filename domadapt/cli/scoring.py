@@ -15,7 +15,7 @@ from domadapt.inference.description import model_folder, read_description
 from domadapt.runs.target_card import read_card
 from domadapt.utils.files import refuse_overwriting, write_atomic
 from domadapt.utils.pairs import apart
-from domadapt.utils.text import cut, json_lines, visible
+from domadapt.utils.text import cut, escape_controls, json_lines
 
 if TYPE_CHECKING:
     from domadapt.inference.model import Model
@@ -103,7 +103,7 @@ def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: 
         if low == high and concerned:  # drawn again, all are right again: what so few allow (Clopper & Pearson 1934)
             chance = 0.025 ** (1 / concerned)
             low, high = (chance if low == 1 else low), (1 - chance if high == 0 else high)
-        return f"  {visible(name):20} {100 * items.score:5.1f}  ({100 * low:.1f} to {100 * high:.1f}){more}"
+        return f"  {escape_controls(name):20} {100 * items.score:5.1f}  ({100 * low:.1f} to {100 * high:.1f}){more}"
 
     yield f"  {'':20} {'F1':>5}  (95 % over texts)"
     yield line(headline := task.headline.replace("_f1", " F1"), every, average, "")
@@ -157,12 +157,12 @@ def compare(cfg: DictConfig) -> str:
     lines += _notes(warnings, model)
     if kinds[0] == "sequence":
         moved = Counter((min(row["a"]), min(row["b"])) for row in rows)
-        lines += [f"  {count:5}  {visible(a)} → {visible(b)}" for (a, b), count in moved.most_common()]
+        lines += [f"  {count:5}  {escape_controls(a)} → {escape_controls(b)}" for (a, b), count in moved.most_common()]
     else:
         lines += [_only(rows, "a", "b"), _only(rows, "b", "a")]
     for row in rows[:SHOWN]:
         labels = [f"    {name}: {_in_words(row['text'], row[name], kinds[0])}" for name in ("a", "b")]
-        lines += [f"\n  {visible(cut(row['text'], LONGEST)[0])}", *labels]
+        lines += [f"\n  {escape_controls(cut(row['text'], LONGEST)[0])}", *labels]
     return "\n".join(lines)
 
 
@@ -176,11 +176,11 @@ def _only(rows: Sequence[Mapping[str, Any]], name: str, other: str) -> str:
     """Of spans, what one model finds and the other does not, most frequent first."""
     found = [row["text"][start:end] for row in rows for start, end, _ in sorted(row[name] - row[other])]
     counts = Counter(" ".join(words.lower().split()) for words in found)
-    common = ", ".join(f"{visible(words)} ({count})" for words, count in counts.most_common(SHOWN))
+    common = ", ".join(f"{escape_controls(words)} ({count})" for words, count in counts.most_common(SHOWN))
     return f"  found by {name} alone: {counts.total()} spans{': ' if common else ''}{common}"
 
 
 def _in_words(text: str, labels: set[Any], kind: str) -> str:
     if kind == "sequence":
-        return visible(str(min(labels)))
-    return ", ".join(f"{visible(text[s:e])} [{visible(t)}]" for s, e, t in sorted(labels)) or "nothing"
+        return escape_controls(str(min(labels)))
+    return ", ".join(f"{escape_controls(text[s:e])} [{escape_controls(t)}]" for s, e, t in sorted(labels)) or "nothing"

@@ -8,7 +8,7 @@ from typing import Any
 from domadapt.inference.description import Description
 from domadapt.inference.thresholds import SHOWN, rates
 from domadapt.runs.metrics import Metrics
-from domadapt.utils.text import visible
+from domadapt.utils.text import escape_controls
 
 
 def model_card(
@@ -21,8 +21,8 @@ def model_card(
     """Markdown with the hub's front matter; ``measured`` compares the model with the one it was made from, and ``dev``
     is as :func:`~domadapt.inference.thresholds.source_dev` gives it."""
     token = "types" in description.task
-    names = ", ".join(f"`{visible(str(name))}`" for name in description.task["types" if token else "labels"])
-    source, target = visible(description.source), visible(description.target)
+    names = ", ".join(f"`{escape_controls(str(name))}`" for name in description.task["types" if token else "labels"])
+    source, target = escape_controls(description.source), escape_controls(description.target)
     beside = ["## Beside the model it was made from", "", *(f"- {line}" for line in measured), ""] if measured else []
     lines = [
         "---",
@@ -48,7 +48,7 @@ def model_card(
 
 
 def _trained(description: Description, metrics: Metrics | None, source: str, target: str) -> str:
-    backbone = visible(Path(str(description.backbone.get("name", ""))).name)
+    backbone = escape_controls(Path(str(description.backbone.get("name", ""))).name)
     methods = [*description.methods, *description.left_behind]
     with_ = f", with {', '.join(methods)}" if methods else ""
     if metrics is None:
@@ -92,7 +92,7 @@ def _thresholds(dev: Mapping[str, Any], source: str) -> Iterator[str]:
         yield from ("## Thresholds", "", f"| | {' | '.join(f'from {limit:g}' for limit in SHOWN)} |")
         yield f"|---|{'---|' * len(SHOWN)}"
         for name, kind in dev["kinds"].items():
-            yield f"| {visible(name)} | {' | '.join(', '.join(rates(kind, limit)) for limit in SHOWN)} |"
+            yield f"| {escape_controls(name)} | {' | '.join(', '.join(rates(kind, limit)) for limit in SHOWN)} |"
         where = f"{dev['texts']} held-out texts of {source}"
         yield from ("", f"Precision and recall on {where}, of predictions with this confidence in domadapt.", "")
 

@@ -12,7 +12,7 @@ from domadapt.statistics.compare import parts, score_names, scored, share
 from domadapt.statistics.resampling import interval, mean_of
 from domadapt.statistics.results import Difference, Interval, Share, Statistics
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import visible
+from domadapt.utils.text import escape_controls
 
 BELOW = ("rule_baseline", "rnn_from_scratch")  # no network, or another one: nowhere on the way
 Paths = str | Path | Iterable[str | Path]
@@ -209,7 +209,7 @@ def inert(text: str) -> str:
     >>> inert("=cmd()"), inert("lisa"), inert("\\t=1")
     ("'=cmd()", 'lisa', "' =1")
     """
-    shown = visible(text)
+    shown = escape_controls(text)
     return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
 
 

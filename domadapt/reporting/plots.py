@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from domadapt.reporting.frames import BELOW, TableRow, owner, rows
 from domadapt.runs.groups import MethodRuns, Pair
 from domadapt.statistics.results import Interval, Statistics
-from domadapt.utils.text import visible
+from domadapt.utils.text import escape_controls
 
 Colors = Mapping[str, str]  # by the methods' names
 Scored = tuple[TableRow, Interval]
@@ -92,7 +92,8 @@ def plain(axes: Axes, grid: Literal["x", "y", "both"] = "y") -> None:
 
 
 def wrapped(name: str, width: int, lines: int = 3) -> str:
-    return "\n".join(textwrap.wrap(visible(name), width, max_lines=lines, placeholder="…", break_on_hyphens=False))
+    name = escape_controls(name)
+    return "\n".join(textwrap.wrap(name, width, max_lines=lines, placeholder="…", break_on_hyphens=False))
 
 
 def element(figure: Canvas, alt: str) -> str:
@@ -111,7 +112,7 @@ def element(figure: Canvas, alt: str) -> str:
     for size in ("width", "height"):
         root.attrib.pop(size)
     _shrink(root)
-    root.attrib |= {"role": "img", "aria-label": visible(alt), "class": "figure"}
+    root.attrib |= {"role": "img", "aria-label": escape_controls(alt), "class": "figure"}
     return ElementTree.tostring(root, encoding="unicode").replace(INK, "currentColor")
 
 
@@ -200,7 +201,7 @@ def _dots(figure: Canvas, groups: Sequence[Group], colors: Colors, headline: str
         label.set_fontweight("bold" if bold else "normal")
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(y - 0.4, -0.6)
-    axes.set_xlabel(f"{visible(headline)}, target test, %")
+    axes.set_xlabel(f"{escape_controls(headline)}, target test, %")
     plain(axes, "x")
     holders = {role: next((group for group in groups if role in group.lines), None) for role in LINES}
     handles = [key(LINES[r], color=colors[holder.lines[r][0].name]) for r, holder in holders.items() if holder]
@@ -271,7 +272,7 @@ def curve_svg(pair: Pair, shown: Sequence[str], colors: Colors, alt: str) -> str
     methods = [row.method for row in rows(pair) if any(mean_curve(row.method, p, pair.headline) for p in shown)]
     names = [wrapped(method.name, 60).replace("\n", " ") for method in methods]
     columns = 2 if max(map(len, names), default=0) <= 24 else 1
-    depth = (len(shown) + 1) // 2
+    depth, headline = (len(shown) + 1) // 2, escape_controls(pair.headline)
     styles = ["--" if method.role == "control" else "-" for method in methods]
     looks: Any = [{"color": colors[m.name], "linestyle": style} for m, style in zip(methods, styles, strict=True)]
 
@@ -282,7 +283,7 @@ def curve_svg(pair: Pair, shown: Sequence[str], colors: Colors, alt: str) -> str
                 if points := mean_curve(method, panel, pair.headline):
                     # One point is no line; and clipping paths would be as large as the lines.
                     axes.plot(*zip(*points, strict=True), **look, marker="." if len(points) == 1 else "", clip_on=False)
-            title = f"{visible(pair.headline)}, source dev, %" if panel == DEV else f"loss: {wrapped(panel, 30)}"
+            title = f"{headline}, source dev, %" if panel == DEV else f"loss: {wrapped(panel, 30)}"
             axes.set_title(title, fontsize=9, color=INK)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             plain(axes)

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from domadapt.reporting import blocks
 from domadapt.reporting.blocks import Block, Marked, Section, Table, TableCell, select_columns, text_of, written
-from domadapt.utils.text import visible
+from domadapt.utils.text import escape_controls
 
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
 SAFE = re.compile(r"(?!_|www\.|~)(?:(?!://|//)[\w.,;:%()–→↑↓±×−/'’?!+=-])+(?<!_)|\[\d{1,3}\]|n<\d|&", re.IGNORECASE)
@@ -99,7 +99,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "visible": lambda value: visible(str(value)),
+        "escape_controls": lambda value: escape_controls(str(value)),
         "written": written,
         "shade": lambda cell: getattr(cell, "shade", None),
         "kind": lambda block: type(block).__name__,
@@ -161,7 +161,7 @@ def harmless(text: str) -> str:
     'gnn is above `gnn@linear`.'
     """
     parts: list[tuple[bool, list[str]]] = []
-    for word in visible(text).split():
+    for word in escape_controls(text).split():
         plain = (SAFE.fullmatch(word) is not None and word.strip("-=+") != "") or word == "-"
         plain = plain or (word == "=" and bool(parts))  # alone in a line it would make a heading of the one above
         if not parts or parts[-1][0] != plain:
@@ -181,7 +181,7 @@ def code(text: str) -> str:
     >>> code("a`b"), code("``")
     ('``a`b``', '``` `` ```')
     """
-    text = visible(text)
+    text = escape_controls(text)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     space = " " if text[:1] == "`" or text[-1:] == "`" or not text.strip() else ""
     return f"{fence}{space}{text}{space}{fence}"
@@ -217,7 +217,7 @@ def _block(block: Block) -> Iterable[str]:
 
 
 def _folded(title: str, lines: Sequence[str]) -> list[str]:
-    escaped = re.sub(r"[^\w ,.:()-]", lambda found: f"&#{ord(found[0])};", visible(title))
+    escaped = re.sub(r"[^\w ,.:()-]", lambda found: f"&#{ord(found[0])};", escape_controls(title))
     return [f"<details><summary>{escaped}</summary>", "", *lines, "</details>"]
 
 

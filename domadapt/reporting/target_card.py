@@ -15,7 +15,7 @@ from domadapt.reporting.render import as_text, counted, in_line, markdown
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
 from domadapt.runs.target_card import CardWarning, Kind, ShownText, TargetCard, read_card
-from domadapt.utils.text import visible
+from domadapt.utils.text import escape_controls
 
 WIDTH = 110
 SHOWN = 6  # words of a kind on a terminal
@@ -50,7 +50,7 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
         add(warning.text, f"  {rank} ", "    ")
         lines.extend([f"      {_command(card, warning)}"] if warning.command else [])
     lines.extend(["", *(f"  {name:<12} {value}" for name, value in _places(card))])
-    return "\n".join(visible(line) for line in lines)
+    return "\n".join(escape_controls(line) for line in lines)
 
 
 def as_markdown(card: TargetCard) -> str:

@@ -35,7 +35,7 @@ from domadapt.inference.model import Model, row
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.syntax.parser import SILENT, Parse, Parser, SpacyParser
 from domadapt.utils.pairs import apart, paired, parts
-from domadapt.utils.text import shortened, visible
+from domadapt.utils.text import escape_controls, shortened
 
 DRAWN = 80  # words of a text whose tree is drawn
 
@@ -93,15 +93,15 @@ class Answers:
             unsure.append((str(every.label), every.confidence))
         if unsure:
             below = "; ".join(f"{what}, {100 * (sure or 0):.0f} %" for what, sure in unsure)
-            notes.append(visible(f"Below the least confidence: {below}."))
-        notes += map(visible, costs(self.folder, limits))
+            notes.append(escape_controls(f"Below the least confidence: {below}."))
+        notes += map(escape_controls, costs(self.folder, limits))
         classes: list[tuple[str, float]] = []
         if self.kind == "sequence":
             shares = self.model.probabilities([text])[0].tolist()
             named = zip(self.model.session.task.labels, (100 * share for share in shares), strict=True)
-            classes = sorted(((visible(name), share) for name, share in named), key=lambda pair: -pair[1])
+            classes = sorted(((escape_controls(name), share) for name, share in named), key=lambda pair: -pair[1])
         tree, attention = self._drawn(text, notes)
-        label = None if kept.label is None else visible(kept.label)
+        label = None if kept.label is None else escape_controls(kept.label)
         return Shown(pieces(text, found.get("spans", [])), label, tuple(classes), tree, attention, tuple(notes), limits)
 
     def _drawn(self, text: str, notes: list[str]) -> tuple[str, str]:
@@ -129,8 +129,8 @@ def tree_svg(text: str, parse: Parse, alt: str) -> str:
     for place, (head, name) in enumerate(zip(parse.heads.tolist(), parse.relations, strict=True)):
         if head != place and name != SILENT:
             way, (start, end) = "left" if place < head else "right", sorted((place, head))
-            arcs.append({"start": start, "end": end, "label": escape(visible(name)), "dir": way})
-    words = [{"text": name, "tag": escape(visible(tag))} for name, tag in zip(names, parse.tags, strict=True)]
+            arcs.append({"start": start, "end": end, "label": escape(escape_controls(name)), "dir": way})
+    words = [{"text": name, "tag": escape(escape_controls(tag))} for name, tag in zip(names, parse.tags, strict=True)]
     apart = 24 + 7 * max(map(len, names), default=0)
     drawing = DependencyRenderer({"compact": True, "distance": apart, "offset_x": apart // 2, "word_spacing": 22})
     svg = re.sub(' style="[^"]*"', "", drawing.render_svg(re.sub(r"\W+", "-", alt), words, arcs))
@@ -151,9 +151,10 @@ def pieces(text: str, spans: list[dict[str, Any]]) -> tuple[Stretch, ...]:
     parts, at = [], 0
     for span in spans:
         start, end, percent = span["start"], span["end"], round(100 * span["confidence"])
-        parts += [Stretch(visible(text[at:start])), Stretch(visible(text[start:end]), visible(span["type"]), percent)]
+        before, words, kind = map(escape_controls, (text[at:start], text[start:end], span["type"]))
+        parts += [Stretch(before), Stretch(words, kind, percent)]
         at = end
-    return tuple(part for part in (*parts, Stretch(visible(text[at:]))) if part.text)
+    return tuple(part for part in (*parts, Stretch(escape_controls(text[at:]))) if part.text)
 
 
 log = logging.getLogger(__name__)
@@ -221,7 +222,7 @@ def make_app(answers: Answers, about: str, hosts: Sequence[str]) -> Starlette:
 
     def page(status: int = 200, text: str = "", **content: Any) -> Response:
         shown: Shown | None = content.get("shown")
-        limits = {visible(name): limit for name, limit in (shown.limits if shown else answers.limits).items()}
+        limits = {escape_controls(name): limit for name, limit in (shown.limits if shown else answers.limits).items()}
         both = [text[start:end] for start, end in parts(text)] + [""]
         return HTMLResponse(template.render(texts=both[: 1 + answers.pairs], limits=limits, **content), status)
 
@@ -334,7 +335,7 @@ def serve(folder: Path, host: str, port: int, threshold: Any, trust_code: bool) 
 
         answers = Answers(load(folder, "cpu", "32", trust_code), folder, threshold)
         task = "spans" if answers.kind == "token" else "labels"
-        line = f"{visible(about.source)} to {visible(about.target)}, {task} of a text"
+        line = f"{escape_controls(about.source)} to {escape_controls(about.target)}, {task} of a text"
         app = make_app(answers, line, LOOPBACK if host in LOOPBACK else ["*"])
         settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
         name = f"[{host}]" if ":" in host else host

@@ -9,13 +9,13 @@ from typing import Any
 JOINERS = "\u200c\u200d"  # shape letters in Persian and join emoji; they reorder nothing
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Control, direction-changing and unpaired characters written out as their code points; whitespace as one space.
 
-    >>> visible("a\\u202eb\\x07\\tc")
+    >>> escape_controls("a\\u202eb\\x07\\tc")
     'a⟨U+202E⟩b⟨U+0007⟩ c'
     """
-    return "".join(_visible(character) for character in text)
+    return "".join(_escaped(character) for character in text)
 
 
 def cut(text: str, limit: int) -> tuple[str, int]:
@@ -37,11 +37,11 @@ def shortened(text: str, limit: int) -> str:
     >>> shortened("extraordinary", 5)
     'extra…'
     """
-    label = visible(text[: limit + 1])
+    label = escape_controls(text[: limit + 1])
     return label if len(label) <= limit else label[:limit] + "…"
 
 
-def _visible(character: str) -> str:
+def _escaped(character: str) -> str:
     if character in "\t\n\r" or unicodedata.category(character) == "Zs":
         return " "
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") and character not in JOINERS:
