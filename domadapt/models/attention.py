@@ -145,7 +145,7 @@ def attention_modules(base: Any) -> list[nn.Module]:
 
 def output_projection(base: Any, module: nn.Module) -> nn.Linear | None:
     """The layer that makes one state of a piece's heads; None where there is none of the model's own width."""
-    home = next(name for name, found in base.named_modules() if found is module)
+    home = next(name for name, inner in base.named_modules() if inner is module)
     for place in (module, base.get_submodule(home.rpartition(".")[0])):
         for name in OUTPUTS:
             part = dict(place.named_modules()).get(name)

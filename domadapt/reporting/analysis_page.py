@@ -318,11 +318,11 @@ def shift_sentence(shift: DomainShift) -> str:
     return f"A linear classifier tells the domains apart at a proxy A-distance {listed(both)}; 0 is chance, 2 no fault."
 
 
-def answer(found: Analysis, subject: Subject) -> str:
+def answer(analysis: Analysis, subject: Subject) -> str:
     """What the page is called: how much of the parser's trees one head sees, and what fine-tuning did to it."""
-    if found.heads is None:
+    if analysis.heads is None:
         return f"The heads of {subject.backbone} can't be read"
-    every = next((relation for relation in found.heads if relation.name == ALL), None)
+    every = next((relation for relation in analysis.heads if relation.name == ALL), None)
     if every is None:
         return "No relation occurs often enough to name a head for"
     before, after = (every.best[model].accuracy for model in NAMED)
@@ -334,14 +334,14 @@ def answer(found: Analysis, subject: Subject) -> str:
     )
 
 
-def lacking(found: Analysis, subject: Subject) -> list[str]:
+def lacking(analysis: Analysis, subject: Subject) -> list[str]:
     """Sentences on the parts that the models do not let be had, and why."""
     maps, states = [ABLATION_TITLE, HEADS_TITLE.lower()], ["Structural probes", "A-distances"]
     parts = (maps, subject.unreachable), (states, subject.unreadable)
     return [f"{listed(some)} can't be had: {why}." for some, why in parts if why]
 
 
-def html(found: Analysis, subject: Subject) -> str:
+def html(analysis: Analysis, subject: Subject) -> str:
     sides = subject.sides()
     domains = {side: one.domain for side, one in sides.items()}
     texts = [f"{counted(len(o.examples), 'text')} ({len(o.scored):,} scored) of {o.domain}" for o in sides.values()]
@@ -350,16 +350,16 @@ def html(found: Analysis, subject: Subject) -> str:
         f"{listed(texts)}; trees by {subject.parser.name}."
     )
     sections = [
-        Section("In short", (Prose(about, "soft"), *(Prose(text, "warning") for text in lacking(found, subject)))),
-        heads_section(found.heads, domains),
-        ablation_section(found.ablation, domains) if not subject.unreachable else None,
-        probes_section(found.structural_probe, domains),
-        shift_section(found.domain_shift, domains),
+        Section("In short", (Prose(about, "soft"), *(Prose(text, "warning") for text in lacking(analysis, subject)))),
+        heads_section(analysis.heads, domains),
+        ablation_section(analysis.ablation, domains) if not subject.unreachable else None,
+        probes_section(analysis.structural_probe, domains),
+        shift_section(analysis.domain_shift, domains),
     ]
-    return page(answer(found, subject), [section for section in sections if section is not None])
+    return page(answer(analysis, subject), [section for section in sections if section is not None])
 
 
-def numbers(found: Analysis, subject: Subject) -> str:
+def numbers(analysis: Analysis, subject: Subject) -> str:
     """The content of ``analysis.json``: ASCII, without NaN."""
     sides = {
         side: {"domain": one.domain, "texts": len(one.examples), "scored": len(one.scored)}
@@ -376,20 +376,20 @@ def numbers(found: Analysis, subject: Subject) -> str:
         "unreachable": subject.unreachable or None,
         "unreadable": subject.unreadable or None,
     }
-    return json.dumps(plain_json({**about, **asdict(found)}), indent=1, allow_nan=False) + "\n"
+    return json.dumps(plain_json({**about, **asdict(analysis)}), indent=1, allow_nan=False) + "\n"
 
 
-def lines(found: Analysis, subject: Subject) -> list[str]:
+def lines(analysis: Analysis, subject: Subject) -> list[str]:
     """The least that a terminal should say."""
     domains = {side: one.domain for side, one in subject.sides().items()}
     texts = " and ".join(f"{counted(len(one.examples), 'text')} of {one.domain}" for one in subject.sides().values())
-    if found.heads is not None:
-        result = [f"{answer(found, subject)}.", f"{texts}; {subject.backbone}'s heads on source text:"]
-        for r in (r for r in found.heads if r.name in (*WORTH_NAMING, ALL)):
+    if analysis.heads is not None:
+        result = [f"{answer(analysis, subject)}.", f"{texts}; {subject.backbone}'s heads on source text:"]
+        for r in (r for r in analysis.heads if r.name in (*WORTH_NAMING, ALL)):
             head, share = r.best["before"], percent(r.best["before"].accuracy["source"])
             offset = percent(r.offset_accuracy["source"])
             result.append(f"{r.name}: head {head.layer}-{head.head}, {share} % (best offset {offset} %)")
-        return [*result, *lacking(found, subject)]
-    result = [] if found.structural_probe.reason else [probes_sentence(found.structural_probe, domains)]
-    result += [shift_sentence(found.domain_shift)] if found.domain_shift.a_distances else []
-    return [f"{texts}, read by {subject.backbone}:", *result, *lacking(found, subject)]
+        return [*result, *lacking(analysis, subject)]
+    result = [] if analysis.structural_probe.reason else [probes_sentence(analysis.structural_probe, domains)]
+    result += [shift_sentence(analysis.domain_shift)] if analysis.domain_shift.a_distances else []
+    return [f"{texts}, read by {subject.backbone}:", *result, *lacking(analysis, subject)]

@@ -187,10 +187,10 @@ def _ends(name: str, value: Interval | None) -> Record:
     return {name: value.mean if value else None, f"{name}_low": low, f"{name}_high": high, f"{name}_over": over}
 
 
-def _difference(name: str, found: Difference) -> Record:
-    tests = {"seeds": found.again, "items": found.elsewhere}
+def _difference(name: str, difference: Difference) -> Record:
+    tests = {"seeds": difference.again, "items": difference.elsewhere}
     p = {f"{name}_p_{unit}{end}": v for unit, t in tests.items() for end, v in (("", t.p), ("_holm", t.p_holm))}
-    return {name: found.other or None, **_ends(f"{name}_difference", found.interval), **p}
+    return {name: difference.other or None, **_ends(f"{name}_difference", difference.interval), **p}
 
 
 def write_csv(records: Sequence[Record], path: Path) -> None:

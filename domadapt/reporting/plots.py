@@ -126,7 +126,7 @@ def _shrink(root: ElementTree.Element) -> None:
             item.attrib.pop("id", None)
         for name in ("d", "x", "y", "transform", "points"):
             if name in item.attrib:
-                short = NUMBER.sub(lambda found: f"{float(found[0]):.1f}", item.get(name, ""))
+                short = NUMBER.sub(lambda match: f"{float(match[0]):.1f}", item.get(name, ""))
                 item.set(name, " ".join(short.split()))
         if item.get("transform", "").startswith("rotate(-0"):
             del item.attrib["transform"]

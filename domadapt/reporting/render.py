@@ -217,7 +217,7 @@ def _block(block: Block) -> Iterable[str]:
 
 
 def _folded(title: str, lines: Sequence[str]) -> list[str]:
-    escaped = re.sub(r"[^\w ,.:()-]", lambda found: f"&#{ord(found[0])};", escape_controls(title))
+    escaped = re.sub(r"[^\w ,.:()-]", lambda match: f"&#{ord(match[0])};", escape_controls(title))
     return [f"<details><summary>{escaped}</summary>", "", *lines, "</details>"]
 
 

@@ -54,8 +54,8 @@ def _differences(
 ) -> list[Table]:
     """Of what is tested, a table of differences to the baseline and one of those to controls, where there are any."""
 
-    def difference(found: Difference) -> str | TableCell:
-        return TableCell("-", found.reason) if found.interval is None else points(found.interval.mean)
+    def difference(one: Difference) -> str | TableCell:
+        return TableCell("-", one.reason) if one.interval is None else points(one.interval.mean)
 
     tests: list[tuple[str, Any]] = [("p over seeds", lambda line: _p(line[1].again))]
     tests.append(("p over texts", lambda line: _p(line[1].elsewhere)))
@@ -84,12 +84,12 @@ def _differences(
     return tables
 
 
-def _interval(found: Difference) -> TableCell:
+def _interval(difference: Difference) -> TableCell:
     """Coloured where the test over seeds shows a gain or a loss."""
-    value = found.interval
+    value = difference.interval
     if value is None or value.low is None or value.high is None:
         return TableCell("-", value.reason if value else "")
-    p = found.again.p_holm if found.again.unit == "seeds" else None
+    p = difference.again.p_holm if difference.again.unit == "seeds" else None
     shade = None if p is None or p > ALPHA else 0.5 if value.mean > 0 else -0.5
     note = "" if value.over == "seeds and test items" else f"interval over {value.over}"
     note += f" alone: {value.reason}" if note and value.reason else ""
@@ -102,8 +102,8 @@ def _p(test: Significance) -> str | TableCell:
     return "<0.001" if test.p_holm < 0.001 else f"{test.p_holm:.3f}"
 
 
-def _replicated(found: Replicability) -> str | TableCell:
-    return TableCell("-", found.reason) if found.count is None else f"{found.count} of {found.of}"
+def _replicated(counts: Replicability) -> str | TableCell:
+    return TableCell("-", counts.reason) if counts.count is None else f"{counts.count} of {counts.of}"
 
 
 def cost(pairs: Sequence[Pair]) -> Section:

@@ -59,9 +59,9 @@ def claim(one: Cell, statistics: Statistics) -> str:
     return f"{listed(sentences)}. It is not shown that syntax helps: {'; '.join(lacking)}."
 
 
-def _real(found: Difference) -> bool:
+def _real(difference: Difference) -> bool:
     """Whether training again would show a difference, after Holm's correction."""
-    return found.again.p_holm is not None and found.again.p_holm <= ALPHA
+    return difference.again.p_holm is not None and difference.again.p_holm <= ALPHA
 
 
 def distance(value: Interval) -> str:
@@ -112,19 +112,19 @@ def run_time(pairs: Sequence[Pair]) -> float:
     return sum(sum(run.seconds.values()) for run in _runs(pairs) if run.copied_from is None)
 
 
-def verdict(pairs: Sequence[Pair], found: Cell | None) -> str:
+def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
     """What may be said of the best adapted method, on one pair or over several."""
     if not any(run.target_test for run in _runs(pairs)):
         return "The target test has no labels, so no score is known; below is what can be said without one."
-    if found is None:
+    if cell is None:
         return "No adapted method was run, so nothing is compared."
-    difference = found.baseline
+    difference = cell.baseline
     if difference.interval is None:
-        return f"{found.method}, best on source dev, can't be compared: {difference.reason}."
-    several = len(found.pairs) > 1
-    text = f"{found.method}, best on source dev, is {distance(difference.interval)} {difference.other} on the target"
-    text += f", in the mean over {counted(len(found.pairs), 'pair')}" if several else ""
-    controls = [(control.interval, control.other) for control in found.controls if control.interval is not None]
+        return f"{cell.method}, best on source dev, can't be compared: {difference.reason}."
+    several = len(cell.pairs) > 1
+    text = f"{cell.method}, best on source dev, is {distance(difference.interval)} {difference.other} on the target"
+    text += f", in the mean over {counted(len(cell.pairs), 'pair')}" if several else ""
+    controls = [(control.interval, control.other) for control in cell.controls if control.interval is not None]
     text += "".join(f" and {distance(interval)} {other}, its control" for interval, other in controls)
     if _real(difference):
         where = "on at least one of these pairs " if several else ""

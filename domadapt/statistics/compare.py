@@ -47,8 +47,8 @@ def _corrected(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     every = [difference for cell in cells for difference in cell.differences]
     again, elsewhere = correction([d.again for d in every]), correction([d.elsewhere for d in every])
 
-    def corrected(found: Difference) -> Difference:
-        return replace(found, again=again(found.again), elsewhere=elsewhere(found.elsewhere))
+    def corrected(difference: Difference) -> Difference:
+        return replace(difference, again=again(difference.again), elsewhere=elsewhere(difference.elsewhere))
 
     both = [(cell, corrected(cell.baseline), tuple(map(corrected, cell.controls))) for cell in cells]
     return tuple(replace(cell, baseline=baseline, controls=controls) for cell, baseline, controls in both)

@@ -86,7 +86,7 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
     """Put together what a person wants to see of a run without target labels; ``audit`` is of its texts, if any."""
     texts, spans = session.domains.unlabelled.texts, session.task.kind == "token"
     empty = sum(not p.spans for p in predictions) if spans else 0
-    now = [row(text, found, session.task.kind) for text, found in zip(texts, predictions, strict=True)]
+    now = [row(text, prediction, session.task.kind) for text, prediction in zip(texts, predictions, strict=True)]
     kinds = tuple(_kinds(session, now))
     before, was = _source_only(session), session.source_only and read_card(session.source_only)
     relabelled = sum(a.get("label") != b.get("label") for a, b in zip(before, now, strict=False))

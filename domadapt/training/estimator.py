@@ -74,11 +74,11 @@ class DomainAdapter(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def predict(self, X: Iterable[str]) -> Any:
         """(texts,) labels as ``y`` had them, or a list of spans a text, each a tuple like those of ``y``."""
-        found = self._fitted().predict(X)
+        predictions = self._fitted().predict(X)
         if self.task != "classification":
-            return [[(span.start, span.end, span.type) for span in prediction.spans] for prediction in found]
+            return [[(span.start, span.end, span.type) for span in prediction.spans] for prediction in predictions]
         known = {str(label): place for place, label in enumerate(self.classes_)}
-        return self.classes_[[known[str(prediction.label)] for prediction in found]]
+        return self.classes_[[known[str(prediction.label)] for prediction in predictions]]
 
     def predict_proba(self, X: Iterable[str]) -> Any:
         """(texts, classes) probabilities, the classes as in ``classes_``."""

@@ -70,10 +70,10 @@ class SharedNetwork:
         cache = self._files[0].parent
         log.info("%s: the network that it would train is in %s, taken from there", epochs.folder.parent, cache)
         with epochs.status.during("take"):
-            for epoch, found in enumerate(kept, start=1):
-                epochs.keep(epoch, found["weights"])
+            for epoch, saved in enumerate(kept, start=1):
+                epochs.keep(epoch, saved["weights"])
                 epochs.restore(epoch)
-                epochs.score(epoch, found["step"], found["losses"], [logger] if logger else [])
+                epochs.score(epoch, saved["step"], saved["losses"], [logger] if logger else [])
         return True
 
 

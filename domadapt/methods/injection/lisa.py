@@ -101,7 +101,7 @@ def query_projection(encoder: Any, layer: int) -> str | None:
     if any("rotary" in name for name, _ in encoder.base.named_modules()):
         return None
     module = encoder.attention_layers()[layer]
-    home = next(name for name, found in encoder.named_modules() if found is module)
+    home = next(name for name, inner in encoder.named_modules() if inner is module)
     for name in QUERIES:
         part = dict(module.named_modules()).get(name)
         if isinstance(part, nn.Linear) and part.bias is not None and part.out_features == encoder.width:
