@@ -137,7 +137,7 @@ def test_losses_that_weigh_nothing_change_nothing(tmp_path: Path, method: str) -
         encoder = session.encoder
         if session.methods and (encoder.attention_hooks or encoder.output_hooks or encoder.states_hooks):
             pytest.skip("it has hooks in the encoder")
-        validators = list(make_validators(cfg.selection))
+        validators = list(make_validators(cfg))
         options, status = read_options(cfg), Status(tmp_path / name, "key")
         fit(options, session, Epochs(tmp_path / name, "key", session, validators, options, status), None)
         ends.append(session.encoder.state_dict())

@@ -36,7 +36,7 @@ def fitted(
     for module in session.encoder.modules():
         if isinstance(module, torch.nn.Dropout) and not dropout:
             module.p = 0.0
-    validators = list(make_validators(cfg.selection))
+    validators = list(make_validators(cfg))
     options = read_options(cfg)
     epochs = Epochs(folder / "checkpoint", "key", session, validators, options, status(folder, "key"))
     fit(options, session, epochs, None)

@@ -91,7 +91,8 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
-    from domadapt.benchmarking.launching import Sweep, Swept, check_search, portable
+    from domadapt.benchmarking.launching import check_search, portable
+    from domadapt.benchmarking.sweep import Sweep, Swept
     from domadapt.config import overrides as words
     from domadapt.config.resolvers import register
     from domadapt.utils.redact import guard_logs, hidden

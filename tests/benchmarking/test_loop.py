@@ -15,7 +15,7 @@ from hydra.errors import MissingConfigException
 from safetensors.torch import load_file
 
 import domadapt
-from domadapt.benchmarking.launching import Sweep, check_search, jobs_at_once, launch, portable
+from domadapt.benchmarking.launching import check_search, jobs_at_once, launch, portable
 from domadapt.benchmarking.loop import (
     PlannedCell,
     Progress,
@@ -25,6 +25,7 @@ from domadapt.benchmarking.loop import (
     tell_of_other_hardware,
     told_apart,
 )
+from domadapt.benchmarking.sweep import Sweep
 from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen
 from domadapt.data.records import DataError, Location

@@ -1,8 +1,8 @@
 r"""Opinion words and what they are about are tied by the dependency path between them, on source and target text.
 
-The paths from opinions to aspects are nearly all shared between domains, the aspects are not. From the states of an
-opinion word i and of a word j near it in the tree, the encoder must tell by which of the source's K best paths, if any,
-i leads to j:
+The paths from opinions to aspects are nearly all shared between domains, the aspects are not (Klein et al. 2022). From
+the states of an opinion word i and of a word j near it in the tree, the encoder must tell by which of the source's K
+best paths, if any, i leads to j:
 
 .. math:: a_i = g(A h_i), \quad b_j = g(B h_j), \quad
           L = -\frac1{|P|} \sum_{(i,j) \in P} \log \mathrm{softmax}\big(W [a_i; b_j; a_i \circ b_j] + c\big)_{r_{ij}},
