@@ -16,7 +16,6 @@ from benchmarks.speed import paired, stepper
 from domadapt.config.compose import compose
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.loaders import StepBatches
-from domadapt.inference.evaluate import evaluate
 from domadapt.methods.session import Session
 from domadapt.runs.key import processor
 from domadapt.training.build import build
@@ -67,7 +66,7 @@ def predicting(session: Session) -> Callable[[], None]:
 
     def run() -> None:
         examples = session.examples(texts, "prediction", session.parses_at_prediction, labelled=False)
-        evaluate(examples, session, 64, "predict")
+        session.evaluate(examples, 64, "predict")
 
     return run
 

@@ -21,7 +21,6 @@ import torch
 from domadapt.config.compose import compose
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.loaders import BucketSampler, StepBatches
-from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import load
 from domadapt.methods.method import Method
 from domadapt.methods.session import Session
@@ -139,7 +138,7 @@ def trainer_run(cfg: Any, folder: Path) -> tuple[float, float]:
     )
     trainer.pop_callback(transformers.PrinterCallback)
     elapsed = seconds(trainer.train)
-    predictions = evaluate(session.dev, session, 64, "source dev").predictions
+    predictions = session.evaluate(session.dev, 64, "source dev").predictions
     score = session.task.score(session.domains.source_dev, predictions)["span_f1"]
     return len(training) * trainer.args.num_train_epochs / elapsed, score
 

@@ -22,7 +22,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from scipy.stats import norm
 
-from domadapt.inference.evaluate import calibration
 from domadapt.statistics.items import f1
 from domadapt.tasks.extraction import tag_names
 from domadapt.tasks.rows import Predicted, tagged
@@ -140,6 +139,29 @@ def tempered(rows: Predicted, temperature: float) -> Predicted:
 
 def _logs(rows: Predicted) -> Array:
     return np.asarray(np.log(np.clip(rows.probabilities.astype(float), 1e-12, None)))
+
+
+def calibration(rows: Predicted, bins: int = 10) -> dict[str, Any] | None:
+    """How often the model is right where it says how sure it is (Guo et al. 2017, https://arxiv.org/abs/1706.04599).
+
+    ``error`` is the expected calibration error; ``bins``, of equal width in confidence, have mean ``confidence``,
+    ``accuracy`` and ``count``, and empty ones are left out. None without labels.
+
+    >>> sure, none = np.array([[0.9, 0.1], [0.8, 0.2]], np.float32), np.zeros(2, np.int64)
+    >>> calibration(Predicted(sure, none, none, none, np.array([0, 1])), bins=1)["error"]  # right half of the time
+    0.35
+    """
+    if not rows.labelled:
+        return None
+    confidence = rows.probabilities.max(-1).astype(float)
+    right = rows.probabilities.argmax(-1) == rows.classes
+    place = np.minimum((confidence * bins).astype(int), bins - 1)
+    count = np.bincount(place, minlength=bins)
+    sums = np.bincount(place, confidence, bins), np.bincount(place, right, bins)
+    shares = [(round(sure / n, 6), round(hits / n, 6), int(n)) for sure, hits, n in zip(*sums, count, strict=True) if n]
+    found = [dict(zip(("confidence", "accuracy", "count"), one, strict=True)) for one in shares]
+    error = float(np.abs(sums[0] - sums[1]).sum() / len(right))
+    return {"error": round(error, 6), "bins": found}
 
 
 def calibration_under_shift(dev: Predicted, test: Predicted | None) -> dict[str, Any]:

@@ -41,9 +41,7 @@ def sample(cfg: DictConfig) -> str:
     stream = open_texts(str(cfg.input), cfg.format, Counter(), column(cfg))[1]
     texts = list({identity(text.text): text for text in islice(stream, MOST)}.values())  # copies once
     model = loaded(cfg, folder)
-    from domadapt.inference.evaluate import evaluate
-
-    rows = evaluate(model.examples(texts), model.session, 64, "sample").rows
+    rows = model.session.evaluate(model.examples(texts), 64, "sample").rows
     unsure, features = np.zeros(len(texts)), np.zeros((len(texts), rows.features.shape[1]))
     np.add.at(features, rows.texts, rows.features.astype(float))
     doubt = 1 - rows.probabilities.max(-1)

@@ -1,1 +1,1 @@
-"""A trained model at work: evaluate, save, load, predict."""
+"""A trained model at work: save, load, predict, export."""

@@ -18,7 +18,6 @@ from domadapt.data.records import Span
 from domadapt.data.texts import lower_in_place
 from domadapt.inference import thresholds
 from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
-from domadapt.inference.evaluate import evaluate
 from domadapt.methods.method import Method
 from domadapt.methods.session import ReadText, Session
 from domadapt.models.pretrained import refuse_non_finite
@@ -127,7 +126,7 @@ class Model:
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
-        return evaluate(self.examples(texts), self.session, batch_size, "predict").predictions
+        return self.session.evaluate(self.examples(texts), batch_size, "predict").predictions
 
     def examples(self, texts: Sequence[UnlabelledText]) -> list[Example]:
         """Texts as the model reads them: lower-cased if it was trained so, in place, and spans stay where they are."""
@@ -141,7 +140,7 @@ class Model:
         task = self.session.task
         if task.kind != "sequence":
             raise ValueError("this model finds spans: each has its own confidence; probabilities are of whole texts")
-        rows = evaluate(self.examples(list(unlabelled(texts))), self.session, 64, "predict").rows
+        rows = self.session.evaluate(self.examples(list(unlabelled(texts))), 64, "predict").rows
         logs = torch.from_numpy(rows.probabilities[rows.texts.argsort()]).clamp(min=1e-12).log()
         return tempered(logs, self.session.task.temperature).numpy()
 

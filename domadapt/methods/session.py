@@ -17,7 +17,8 @@ from domadapt.data.records import Record
 from domadapt.models.attention import UnreachableAttention
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text, warn_of_parses, word_ranges
-from domadapt.tasks.task import Task
+from domadapt.tasks.rows import Predicted, joined
+from domadapt.tasks.task import Prediction, Task
 from domadapt.utils.runtime import undisturbed
 from domadapt.utils.work import progress
 
@@ -42,6 +43,14 @@ class ReadText(NamedTuple):
 
     words: list[int]  #: numbers of the words that have a piece; [0] where texts are classified
     rows: torch.Tensor  #: (words, classes) or (1, classes) log-probabilities, as decoding has them
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One pass over examples."""
+
+    predictions: list[Prediction]  #: one a text, in the order of the examples
+    rows: Predicted  #: what is classified, texts or words
 
 
 class Corpora:
@@ -208,6 +217,22 @@ class Session:
             for place, row, own in zip(batch.index.tolist(), rows.split(counts), numbers, strict=True):
                 result[place] = ReadText(own.tolist(), row)
         return [result[place] for place in range(len(examples))]
+
+    def evaluate(self, examples: Sequence[Example], batch_size: int, title: str) -> Evaluation:
+        """Predict texts in length order, and return predictions in the order of ``examples``, indexed from 0."""
+        results: list[Prediction | None] = [None] * len(examples)
+        found: list[Predicted] = []
+        for batch, output in self.outputs(examples, batch_size, title):
+            places = batch.index.tolist()
+            decoded = self.task.decode(output, batch, [examples[i].words for i in places])
+            for place, prediction in zip(places, decoded, strict=True):
+                results[place] = replace(prediction, truncated=True) if examples[place].cut else prediction
+            found.append(self.task.rows(output, batch))
+            if not np.isfinite(found[-1].probabilities).all():  # a NaN would be the largest of them, and a label
+                why = "its weights are damaged, or its training diverged"
+                fix = "copy its folder again, or train with a lower trainer.learning_rate"
+                raise ValueError(f"{title}: the model's outputs are NaN: {why}; {fix}")
+        return Evaluation([r for r in results if r is not None], joined(found, len(self.task.labels)))
 
     def real_relations(self) -> set[str]:
         """Relations in all texts that are read, whatever control the batches' trees are under: one may hide some."""

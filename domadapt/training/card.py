@@ -21,7 +21,6 @@ from domadapt.data.batches import Truncation
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Record
 from domadapt.data.texts import words
-from domadapt.inference.evaluate import evaluate
 from domadapt.inference.model import row
 from domadapt.methods.session import Session
 from domadapt.reporting.target_card import as_markdown
@@ -306,7 +305,7 @@ def label_target(session: Session, batch_size: int, path: Path) -> list[Predicti
         examples = session.examples(chunk, "target", session.parses_at_prediction, labelled=False)
         cut_off = session.truncation["target"]
         lost = Truncation(lost.texts + cut_off.texts, lost.words + cut_off.words)
-        predictions += evaluate(examples, session, batch_size, "label target").predictions
+        predictions += session.evaluate(examples, batch_size, "label target").predictions
     session.truncation["target"] = lost
     write_predictions(texts, predictions, session.task.kind, path)
     return predictions

@@ -19,11 +19,10 @@ from domadapt.config.resolvers import role
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
-from domadapt.inference.evaluate import Evaluation, evaluate
 from domadapt.inference.model import save_model, span_row
 from domadapt.inference.thresholds import counted
 from domadapt.methods.rule_baseline import PathRules
-from domadapt.methods.session import Session
+from domadapt.methods.session import Evaluation, Session
 from domadapt.runs.key import cell_key, files_named, hardware, run_folder, versions
 from domadapt.runs.metrics import FORMAT
 from domadapt.runs.status import Busy, Status, finished, read_results, run_lock, set_aside
@@ -188,10 +187,10 @@ def settle(epochs: Epochs, epoch: int, config: RunConfig) -> Evaluation:
     """Put back an epoch's weights, calibrate confidences on source dev, save the model; what it predicts there."""
     session = epochs.session
     epochs.restore(epoch)
-    rows = evaluate(session.dev, session, epochs.batch_size, "source dev").rows
+    rows = session.evaluate(session.dev, epochs.batch_size, "source dev").rows
     wrong = (rows.probabilities.argmax(-1) != rows.classes).any()  # else nothing tells how sure it may be
     session.task.temperature = temperature(rows) if wrong else 1.0
-    dev = evaluate(session.dev, session, epochs.batch_size, "source dev")
+    dev = session.evaluate(session.dev, epochs.batch_size, "source dev")
     found = counted(session.domains.source_dev, dev.predictions, session.task.names)
     save_model(session, config.values, found, config.folder / "model")
     return dev
@@ -260,7 +259,7 @@ def test(session: Session, sealed: SealedTest, epochs: Epochs, epoch: int) -> Te
     others = [line["epoch"] for line in epochs.curve if line["epoch"] != epoch] if epochs.tests_all else []
     for one in (*others, epoch):
         epochs.restore(one)
-        tested.found[one] = evaluate(examples, session, epochs.batch_size, f"target test, epoch {one}")
+        tested.found[one] = session.evaluate(examples, epochs.batch_size, f"target test, epoch {one}")
         tested.scores[one] = session.task.score(records, tested.found[one].predictions)
     return tested
 
@@ -287,14 +286,14 @@ def final_scores(
     }
     result["calibration"] = calibration_under_shift(dev.rows, tested.found[epoch].rows if tested else None)
     if any(r.domain != session.domains.target for r in session.domains.source_dev):  # not of the ceiling
-        target = evaluate(session.validation, session, epochs.batch_size, "target validation")
+        target = session.evaluate(session.validation, epochs.batch_size, "target validation")
         result["expected"] = expected_score(dev.rows, target.rows, session.task)
     if len(scores) == len(epochs.curve):
         result["selection"]["target_curve"] = [scores[line["epoch"]][headline] for line in epochs.curve]
     if session.domains.source_test:
         records = session.domains.source_test
         examples = session.examples(records, "source test", session.parses_at_prediction, labelled=True)
-        source = evaluate(examples, session, epochs.batch_size, "source test")
+        source = session.evaluate(examples, epochs.batch_size, "source test")
         result["source_test"] = session.task.score(records, source.predictions)
     if tested is None:
         return {**result, "target_test": None}

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from domadapt.data.batches import Example
 from domadapt.data.loaders import StepLoader
-from domadapt.inference.evaluate import evaluate
 from domadapt.methods.session import Session, drawn
 from domadapt.models.vocabulary import only_met_rows
 from domadapt.runs.status import Status
@@ -162,7 +161,7 @@ class Epochs(Callback):
             return
         for epoch in (line["epoch"] for line in self.curve if line["epoch"] not in self.seen):
             self.restore(epoch)
-            self.seen[epoch] = evaluate(self.session.validation, self.session, self.batch_size, f"epoch {epoch}").rows
+            self.seen[epoch] = self.session.evaluate(self.session.validation, self.batch_size, f"epoch {epoch}").rows
         rows = [self.seen[line["epoch"]] for line in self.curve]
         for validator in (validator for validator in self.validators if validator.compares_epochs):
             for line, value in zip(self.curve, validator.compare(rows), strict=True):
@@ -173,12 +172,12 @@ class Epochs(Callback):
     def evidence(self, epoch: int) -> Evidence:
         """What validators see of the present weights, after an epoch counted from 1."""
         session, task = self.session, self.session.task
-        dev = evaluate(session.dev, session, self.batch_size, "source dev")
+        dev = session.evaluate(session.dev, self.batch_size, "source dev")
         scores = task.score(session.domains.source_dev, dev.predictions)
 
         def rows(part: str, examples: list[Example]) -> Predicted:
             if part in self.reads:
-                return evaluate(examples, session, self.batch_size, part).rows
+                return session.evaluate(examples, self.batch_size, part).rows
             if examples:  # what a loader draws, so that weights are the same whether a part is read or not
                 torch.empty((), dtype=torch.int64).random_()
             return joined([], len(task.labels))
