@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from domadapt.runs.metrics import Truncation
 from domadapt.syntax.alignment import IGNORED, Alignment, IntArray, align, first_words
 from domadapt.syntax.parser import Parse
 from domadapt.syntax.trees import UNKNOWN, tree_edges
@@ -115,14 +116,6 @@ def layer_name(layer: int) -> str:
 def scores_name(layer: int, head: int) -> str:
     """What a head's scores are called among what a pass keeps."""
     return f"scores/{layer}/{head}"
-
-
-@dataclass(slots=True)
-class Truncation:
-    """What did not fit into ``max_pieces``: counted, never silent."""
-
-    texts: int = 0
-    words: int = 0
 
 
 def encode(

@@ -81,16 +81,13 @@ def batches(tokenizer: Any, texts: Sequence[str]) -> Iterator[Inputs]:
         yield dict(tokenizer(*map(list, columns), truncation=True, padding=True, return_tensors="pt"))
 
 
-@torch.no_grad()
-def answers(model: Any, inputs: Inputs) -> Tensor:
-    """(rows, classes) log-probabilities: of each text, or of each of its pieces."""
-    return log_shares(model, inputs)
-
-
 def log_shares(model: Any, inputs: Inputs) -> Tensor:
-    """:func:`answers` with their gradient."""
+    """(rows, classes) log-probabilities: of each text, or of each of its pieces."""
     logits: Tensor = model(**inputs).logits
     return (logits if logits.ndim == 2 else logits[inputs["attention_mask"].bool()]).log_softmax(-1)
+
+
+answers = torch.no_grad()(log_shares)  # what is learnt
 
 
 def divergence(model: Any, taught: Sequence[tuple[Inputs, Tensor]]) -> float:

@@ -93,12 +93,12 @@ class Expected:
     estimates: dict[str, Scores] = field(default_factory=dict)  #: name → scores by name, uncorrected
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """How many texts were cut off, and how many of their words were lost."""
+@dataclass(slots=True)
+class Truncation:
+    """How many texts did not fit into ``max_pieces``, and how many of their words were lost: never in silence."""
 
-    texts: Whole
-    words: Whole
+    texts: Whole = 0
+    words: Whole = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Counts:
     target_labels: Whole | None = None
     target_labels_checksum: str | None = None
     parameters: Whole | None = None
-    truncated: dict[str, Cut] = field(default_factory=dict)
+    truncated: dict[str, Truncation] = field(default_factory=dict)
     warnings: dict[str, Whole] = field(default_factory=dict)
 
 

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
-from domadapt.data.batches import Collator, Truncation
+from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
 from domadapt.inference.description import refuse_unlike
 from domadapt.inference.model import SavedRuns, lowercased
@@ -26,6 +26,7 @@ from domadapt.methods.method import TREES, Method
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
 from domadapt.runs.key import folder_of, run_folder
+from domadapt.runs.metrics import Truncation
 from domadapt.selection.validators import NAMES, Validator
 from domadapt.syntax.controls import controlled
 from domadapt.syntax.parser import Parser, foreign

@@ -17,7 +17,6 @@ from domadapt.analysis.expected import FEW
 from domadapt.auditing.audit import Audit, audit, write_audit
 from domadapt.config.overrides import adapting
 from domadapt.config.resolvers import own_files
-from domadapt.data.batches import Truncation
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Record
 from domadapt.data.texts import words
@@ -25,7 +24,7 @@ from domadapt.inference.model import row
 from domadapt.methods.session import Session
 from domadapt.reporting.target_card import as_markdown
 from domadapt.runs.groups import typed
-from domadapt.runs.metrics import Expected, Metrics
+from domadapt.runs.metrics import Expected, Metrics, Truncation
 from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText, TargetCard, read_card, write_card
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.options import RunConfig
