@@ -40,6 +40,20 @@ def test_help_and_loading_import_nothing_heavy() -> None:
     assert '"label"' in light(code, "pytorch_lightning", "sklearn", "spacy", "scipy", "accelerate").stdout
 
 
+def test_a_run_that_is_there_is_told_without_what_trains(tmp_path: Path) -> None:
+    texts = {
+        "a.csv": "text,label\nSharp.,good\nDull.,bad\nFine.,good\n",
+        "b.txt": "Loud.\n",
+        "metrics.json": '{"key": "another"}',
+    }
+    for name, content in texts.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    code = "import sys; sys.argv = ['domadapt', 'adapt', 'a.csv', 'b.txt', 'paths.run=.']\n"
+    code += "from domadapt.cli.main import main\ntry: main()\nexcept SystemExit as end: assert end.code == 2\n"
+    done = light(code, "transformers", "spacy", "scipy", "sklearn", "pytorch_lightning", cwd=tmp_path)
+    assert "holds the results of another run" in done.stderr
+
+
 NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"]
 
 

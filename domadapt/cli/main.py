@@ -42,8 +42,7 @@ Overrides are NAME=VALUE: domadapt train source.path=a.csv target.path=b.txt inj
 VERBS = re.findall(r"^  ([a-z]+)  ", USAGE, re.MULTILINE)
 # The module of a verb's function, which is loaded when it is called, where it is not domadapt.cli.verbs.
 HOMES = {"score": "cli.scoring", "compare": "cli.scoring", "sample": "cli.sampling", "benchmark": "benchmarking.loop"}
-# Verbs whose paths and texts nothing evaluates.
-PLAIN = ("predict", "score", "compare", "sample", "parse", "serve", "export")
+PLAIN = ("predict", "score", "compare", "sample", "parse", "serve", "export")  # their paths and texts nothing evaluates
 
 
 def main() -> None:

@@ -29,8 +29,7 @@ def score(cfg: DictConfig) -> str:
     """Scores of a model on a labelled file; ``output`` takes each text with its gold labels and the predicted ones."""
     (folder, *other), path = _folders(cfg, "model", "baseline"), Path(str(cfg.input))
     columns = {name: (one,) for name, one in zip(("text", "text_pair"), column(cfg), strict=False)}
-    if cfg.label is not None:
-        columns["label"] = (str(cfg.label),)
+    columns |= {} if cfg.label is None else {"label": (str(cfg.label),)}
     corpus = read(path, domain="target", format=cfg.format, columns=columns or None)
     labelled = [r for r in corpus.records if r.label is not None or r.spans is not None]
     if not labelled:

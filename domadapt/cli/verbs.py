@@ -48,7 +48,6 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
     """One run; prints its scores, or without target labels its card; returns what a sweeper may search by."""
     check(cfg)
     from domadapt.benchmarking.launching import objective, searching, trial
-    from domadapt.reporting.tables import text_table
     from domadapt.reporting.target_card import as_lines
     from domadapt.runs.groups import typed
     from domadapt.runs.key import cell_key, run_folder
@@ -62,9 +61,12 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
         metrics = run(cfg)
     if searching():  # a target score on the screen would lead the next choice of settings
         print(trial(typed(metrics), overrides, sys.argv[1:]), flush=True)
+    elif metrics["target_test"] is None and (card := read_card(folder, metrics["key"])) is not None:
+        print(as_lines(card), flush=True)
     else:
-        card = read_card(folder, metrics["key"]) if metrics["target_test"] is None else None
-        print(text_table([{**metrics, "folder": str(folder)}]) if card is None else as_lines(card), flush=True)
+        from domadapt.reporting.tables import text_table  # loads SciPy
+
+        print(text_table([{**metrics, "folder": str(folder)}]), flush=True)
     return objective(typed(metrics))
 
 
