@@ -175,9 +175,10 @@ def bio_tags(words: Words, spans: Iterable[Span], warnings: Counter[str] | None 
 
 
 FIELDS: Final = frozenset({"id", "domain", "text", "text_pair", "tokens", "label", "tags", "spans", "confidence"})
-# Met in published corpora, not needed here. Any other field is counted: it may be a misspelt one of ours.
+# Met in published corpora, or written by predict, and not needed here. Any other is counted: it may be a misspelt one.
 KNOWN_EXTRAS: Final = frozenset(
     {"product", "rating", "text_detok", "dup_in_file", "perl_dev_splits", "pos", "title", "source", "date", "split"}
+    | {"truncated"}
 )
 NO_PROBABILITY: Final = "confidence that is no number from 0 to 1, ignored"
 # What programs write for nothing, letter by letter: NONE and none are classes of published corpora.

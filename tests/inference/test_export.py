@@ -102,7 +102,7 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     run = read_metrics(tiny_run / "metrics.json")
     card = model_card(read_description(folder), run, "use()", ["Measured."])
     trained = f"{run.counts.source_train} labelled texts"
-    for told in (trained, f"{100 * (run.score() or 0):.1f}", "the first 24 pieces", "use()", "Measured."):
+    for told in (trained, f"{100 * (run.score() or 0):.1f}", "the first 24 subwords", "use()", "Measured."):
         assert told in card
     assert "not been measured" not in card.split("## Limits")[0]
     estimate = replace(run, target_test={}, expected=Expected(0.9, 0.76, 1.0))
