@@ -301,6 +301,8 @@ def main() -> None:
             for title, part in parts.items()
             if len(sys.argv) < 2 or title.split()[0].strip(",") in sys.argv[1:]
         }
+        if not wanted:
+            sys.exit(f"none of {sys.argv[1:]} begins a title; the titles are:\n" + "\n".join(parts))
         for title, measure in progress(wanted.items(), "bench", len(wanted), "part"):
             found = measure()
             print(json.dumps({title: found}, indent=1), flush=True)

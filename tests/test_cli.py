@@ -37,7 +37,7 @@ def test_help_and_loading_import_nothing_heavy() -> None:
     light("import domadapt; domadapt.load", "pytorch_lightning", "sklearn", "spacy")
     predict = ["predict", f"model={finished('classification')}", "text=Sharp."]
     code = f"import sys; sys.argv = ['domadapt', *{predict}]; from domadapt.cli.main import main; main()"
-    assert '"label"' in light(code, "pytorch_lightning", "sklearn", "spacy", "scipy", "accelerate").stdout
+    assert '"label"' in light(code, "pytorch_lightning", "sklearn", "spacy").stdout
 
 
 def test_a_run_that_is_there_is_told_without_what_trains(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ import transformers
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from domadapt.data.batches import scores_name
 from domadapt.methods.injection.attention_supervision import AttentionSupervision, mass_loss
 from domadapt.methods.injection.extra_head import ExtraHead
 from domadapt.methods.injection.lisa import Lisa
@@ -23,6 +22,7 @@ from domadapt.methods.injection.tree_bias import TreeBias
 from domadapt.methods.method import Method
 from domadapt.models import attention, pretrained
 from domadapt.models.encoder import Encoder, freeze
+from domadapt.models.output import scores_name
 from domadapt.models.pretrained import as_scores, load_tokenizer, verify
 from domadapt.models.vocabulary import only_met_rows
 from domadapt.training.module import AdaptationModule

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.spatial import distance
+from scipy.stats import entropy
 
 from domadapt.analysis.subject import Subject, every_layer, layer_names, of_texts
 from domadapt.auditing.shift import cliffs_delta, overlap
@@ -67,7 +67,9 @@ def compare(source: Sequence[Counter[str]], target: Sequence[Counter[str]]) -> C
 def jensen_shannon(one: Counter[str], other: Counter[str]) -> float:
     """Divergence of two distributions in bits (Lin 1991): their entropy mixed, less the mean of their own."""
     items = sorted(one.keys() | other.keys())
-    return float(distance.jensenshannon(*([count[item] for item in items] for count in (one, other)), base=2) ** 2)
+    shares = np.array([[count[item] / count.total() for item in items] for count in (one, other)])
+    mixed, *own = entropy([shares.mean(0), *shares], base=2, axis=1)
+    return min(1.0, max(0.0, float(mixed - sum(own) / 2)))  # rounded, the least may fall below 0
 
 
 def proxy_a_distance(source: NDArray[Any], target: NDArray[Any], seed: int = 1) -> float | None:

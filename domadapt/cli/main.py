@@ -39,9 +39,13 @@ Overrides are NAME=VALUE: domadapt train source.path=a.csv target.path=b.txt inj
   domadapt VERB --cfg job   the composed configuration
   domadapt train -m seed=1,2,3      a sweep
 """
-VERBS = re.findall(r"^  ([a-z]+)  ", USAGE, re.MULTILINE)
-# The module of a verb's function, which is loaded when it is called, where it is not domadapt.cli.verbs.
-HOMES = {"score": "cli.scoring", "compare": "cli.scoring", "sample": "cli.sampling", "benchmark": "benchmarking.loop"}
+HERE = ("adapt", "train", "predict", "serve", "export", "parse", "cache", "audit", "analyze", "report")
+VERBS = {  # the module of each one's function, which is loaded when it is called
+    **dict.fromkeys(HERE, "domadapt.cli.verbs"),
+    **dict.fromkeys(("score", "compare"), "domadapt.cli.scoring"),
+    "sample": "domadapt.cli.sampling",
+    "benchmark": "domadapt.benchmarking.loop",
+}
 PLAIN = ("predict", "score", "compare", "sample", "parse", "serve", "export")  # their paths and texts nothing evaluates
 
 
@@ -148,7 +152,7 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
 
 def call(verb: str, cfg: Any, overrides: list[str]) -> object:
     """Run a verb's function and print the text that it returns; another result is what a sweeper searches by."""
-    function = getattr(import_module(f"domadapt.{HOMES.get(verb, 'cli.verbs')}"), verb)
+    function = getattr(import_module(VERBS[verb]), verb)
     result: object = function(cfg, overrides) if verb in ("train", "benchmark") else function(cfg)
     if not isinstance(result, str):
         return result

@@ -276,19 +276,9 @@ def cache(cfg: DictConfig) -> str:
 def loaded(cfg: DictConfig, folder: Path) -> "Model":
     """The model of a folder whose description has been read, once the settings can't be wrong."""
     check_choices(cfg)
-    _spare()
     from domadapt.inference.model import load
 
     return load(folder, cfg.device, str(cfg.precision), cfg.trust_code)
-
-
-def _spare() -> None:
-    """In a process that only labels, transformers does without what it imports for other models: half a CPU second."""
-    if "transformers" not in sys.modules:
-        from transformers import utils
-
-        for name in ("is_accelerate_available", "is_scipy_available"):
-            vars(utils)[name] = vars(utils.import_utils)[name] = lambda *_: False
 
 
 def column(cfg: DictConfig) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from domadapt.config.compose import make
-from domadapt.data.batches import Collator, Example, word_logits
+from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabelled, TextOrPair, UnlabelledText, unlabelled
 from domadapt.data.records import Span
 from domadapt.data.texts import lower_in_place
@@ -20,6 +20,7 @@ from domadapt.inference import thresholds
 from domadapt.inference.description import NAME, Description, model_folder, read_description, refuse_foreign
 from domadapt.methods.method import Method
 from domadapt.methods.session import ReadText, Session
+from domadapt.models.output import word_logits
 from domadapt.models.pretrained import refuse_non_finite
 from domadapt.syntax.conllu import ConlluParser
 from domadapt.syntax.controls import controlled

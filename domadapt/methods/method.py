@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from domadapt.data.batches import Batch, Example, Output
+from domadapt.data.batches import Batch, Example
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record
 from domadapt.methods.session import Session
+from domadapt.models.output import Output
 from domadapt.tasks.task import Task
 
 # Of what a method reads (:attr:`Method.reads`), what takes a parser's trees of the texts of batches.

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 
-from domadapt.data.batches import Batch, Collator, Example, Output, encode
+from domadapt.data.batches import Batch, Collator, Example, encode
 from domadapt.data.domains import Domains, UnlabelledText
 from domadapt.data.loaders import in_order
 from domadapt.data.records import Record
 from domadapt.models.attention import UnreachableAttention
+from domadapt.models.output import Output
 from domadapt.runs.metrics import Truncation
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.parser import Parse, Parser, Text, warn_of_parses, word_ranges

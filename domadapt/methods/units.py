@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from domadapt.data.batches import Batch, Output
+from domadapt.data.batches import Batch
 from domadapt.methods.method import View
+from domadapt.models.output import Output
 from domadapt.syntax.alignment import IGNORED
 from domadapt.syntax.trees import UNKNOWN
 from domadapt.tasks.rows import MATTERS

@@ -10,9 +10,10 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import AutoConfig
 
-from domadapt.data.batches import Batch, Output, layer_name, scores_name
+from domadapt.data.batches import Batch
 from domadapt.models import attention, pretrained
 from domadapt.models.attention import AttentionCall, AttentionHook, ForwardPass
+from domadapt.models.output import Output, layer_name, scores_name
 from domadapt.models.pretrained import AGAIN
 
 

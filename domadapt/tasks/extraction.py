@@ -20,8 +20,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from domadapt.data.batches import Batch, Example, Output, word_logits
+from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record, Span, bio_tags
+from domadapt.models.output import Output, word_logits
 from domadapt.syntax.alignment import IGNORED, IntArray
 from domadapt.tasks.rows import Predicted, rows_of, tagged
 from domadapt.tasks.task import Prediction, Scores, Targets, Task, check_annotated, check_known, set_scores, tempered

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from domadapt.data.batches import Batch, Example, Output
+from domadapt.data.batches import Batch, Example
 from domadapt.data.records import MISSING, DataError, Location, Record, Span
+from domadapt.models.output import Output
 from domadapt.syntax.alignment import IntArray
 from domadapt.tasks.rows import Predicted
 from domadapt.utils.pairs import parts

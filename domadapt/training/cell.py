@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from omegaconf import DictConfig
 from pytorch_lightning.loggers.logger import Logger
 
 from domadapt.analysis.expected import calibration_under_shift, expected_score, temperature
@@ -50,7 +51,7 @@ FOLDERS = {
 }
 
 
-def train(cfg: Any, wait: bool = True) -> dict[str, Any]:
+def train(cfg: DictConfig, wait: bool = True) -> dict[str, Any]:
     """Train, select and test a composed ``train.yaml``; go on from the last checkpoint of a run that was killed.
 
     What ``metrics.json`` holds; a finished run is not repeated. If another process runs this cell, ``wait`` for its

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import domadapt
-from domadapt.data.batches import Output
 from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.self_training import SelfTraining, mean, soft_cross_entropy
 from domadapt.methods.session import ReadText, Session, TargetReadings
+from domadapt.models.output import Output
 from domadapt.reporting.target_card import as_lines
 from domadapt.runs.target_card import read_card
 from tests.support import built, losses_while_training, setting_of, tiny_encoder, tiny_step, trained

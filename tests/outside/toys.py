@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.data.batches import Batch, Example, Output
+from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step
 from domadapt.methods.session import Session
+from domadapt.models.output import Output
 
 
 class Teacher(Method):

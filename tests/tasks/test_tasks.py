@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import domadapt
-from domadapt.data.batches import Output
 from domadapt.data.records import Record, Span, bio_tags
+from domadapt.models.output import Output
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction, marginals, transition_scores, viterbi
 from domadapt.tasks.task import Prediction, set_scores

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from domadapt.data.batches import Batch, Example, Output
+from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, one_of
 from domadapt.methods.terms import term_kinds
 from domadapt.methods.units import with_word_logits
+from domadapt.models.output import Output
 
 NEVER = -30.0  # added to logits
 

@@ -27,10 +27,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from domadapt.data.batches import Example, scores_name
+from domadapt.data.batches import Example
 from domadapt.methods.method import Method, Step, View, both_sides, in_range, one_of
 from domadapt.methods.session import Session, drawn
 from domadapt.methods.units import check_place, hidden_below, masked_mean
+from domadapt.models.output import scores_name
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import PREVIOUS, SELF
 from domadapt.syntax.trees import is_kind_of, relation_links

@@ -24,11 +24,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.data.batches import Batch, Output
+from domadapt.data.batches import Batch
 from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.units import name_loss, word_head_loss
 from domadapt.models.graph_network import GraphNetwork, refuse_graph_settings
+from domadapt.models.output import Output
 from domadapt.syntax.alignment import pool_words
 
 

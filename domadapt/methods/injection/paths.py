@@ -21,10 +21,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.data.batches import Batch, Example, Output
+from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.terms import frequent_paths, leaning_words, needed_kinds, opinion_words, path_rules
+from domadapt.models.output import Output
 from domadapt.syntax.alignment import pool_words
 from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.trees import Path, paths_from

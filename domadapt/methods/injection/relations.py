@@ -19,10 +19,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.data.batches import Batch, Example, Output
+from domadapt.data.batches import Batch, Example
 from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.units import name_loss, word_head_loss
+from domadapt.models.output import Output
 from domadapt.syntax.alignment import pool_words
 from domadapt.syntax.trees import UNKNOWN, relation_vocabulary
 
