@@ -281,6 +281,8 @@ def test_a_run_learns_from_a_file_and_takes_it_for_no_gold(tmp_path: Path, caplo
         mended.append(labelled(str(other), "laptop", texts, session.task)[1])
     twice = "different labels of one text, the last counts; first on lines 1 and 3"
     assert [warnings[twice] for warnings in mended] == [0, 0, 1]
+    method._read(str(other), {example.text.strip(): example for example in session.target})
+    assert twice not in caplog.text  # refuse tells it, once
     both[1] = f"adaptation.external_labels.path=[{other},{path}]"
     for wrong, told in (
         (path.read_text().replace("0.5", "95"), "confidence is no number from 0 to 1 in 8 places; write a probability"),

@@ -56,7 +56,7 @@ class ExternalLabels(Method):
         self.soft: list[Tensor] = []  #: of each, (rows, classes) log-probabilities: of words with a piece, or its own
 
     def refuse(self, domains: Domains, task: Task) -> None:
-        """Refuse what :meth:`prepare` would of the files, and warn as it does."""
+        """Refuse what :meth:`prepare` could not use, and tell what is odd in the files."""
         texts = {text.text.strip() for text in domains.unlabelled.texts}
         for path in self.paths:
             _warn(path, labelled(path, domains.target, texts, task)[1])
@@ -95,7 +95,7 @@ class ExternalLabels(Method):
     def _read(self, path: str, by_text: dict[str, Example]) -> dict[int, Tensor]:
         """Of each text that a file labels, by its number: (2, words) class ids and confidences, or (2, 1)."""
         session = self.session
-        known, warnings = labelled(path, session.domains.target, by_text, session.task)
+        known, warnings = labelled(path, session.domains.target, by_text, session.task)[0], Counter[str]()
         examples = [by_text[record.text.strip()] for record in known]
         placed = [moved(record, example.text) for record, example in zip(known, examples, strict=True)]
         targets = session.task.targets(placed, [example.words for example in examples], warnings)
