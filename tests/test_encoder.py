@@ -22,7 +22,6 @@ from domadapt.methods.injection.tree_bias import TreeBias
 from domadapt.methods.method import Method
 from domadapt.models import attention, pretrained
 from domadapt.models.encoder import Encoder, freeze
-from domadapt.models.output import scores_name
 from domadapt.models.pretrained import as_scores, load_tokenizer, verify
 from domadapt.models.vocabulary import only_met_rows
 from domadapt.training.module import AdaptationModule
@@ -187,9 +186,9 @@ def test_layers_and_heads_are_those_that_are_returned(tmp_path: Path, kind: str,
     encoder = small_encoder(tmp_path, kind).eval()
     batch, _ = parsed_batch(encoder)
     with encoder.keeping_scores([*product(*map(range, shape))]):
-        kept = encoder(batch).kept
+        kept = encoder(batch).scores
     assert encoder.attention_shape == shape and len(kept) == shape[0] * shape[1]
-    assert not encoder(batch).kept
+    assert not encoder(batch).scores
     pieces = batch.attention_mask.bool()
     for scores in kept.values():
         weights = scores.softmax(-1)[pieces]  # of pieces that are no padding
@@ -208,8 +207,8 @@ def test_scores_by_hook_and_of_returned_attention_are_the_same(tmp_path: Path) -
         method = AttentionSupervision([{**GIVEN[0], "layer": 1}, {**GIVEN[0], "relation": "nsubj"}], [], 1.0)
         session = setting_of(encoder, method)
         with encoder.keeping_scores(places):
-            kept = support.view_of(session, session.source).encoded.kept
-        weights = [kept[scores_name(*place)].softmax(-1) for place in places]
+            kept = support.view_of(session, session.source).encoded.scores
+        weights = [kept[place].softmax(-1) for place in places]
         (loss,) = method.losses(support.tiny_step(session)).values()
         loss.backward()
         assert returned.attention_shape == (2, 4)
@@ -250,9 +249,9 @@ def test_layers_that_can_not_be_told_apart(tmp_path: Path, kind: str, message: s
     frozen = Encoder(encoder.name, "token", ["a", "b"], "none")
     assert not any(p.requires_grad for p in frozen.base.parameters())
     batch, _ = parsed_batch(encoder)
-    name = encoder.keep_layer(-1)
+    number = encoder.keep_layer(-1)
     output = encoder(batch)
-    torch.testing.assert_close(output.kept[name], output.states)
+    torch.testing.assert_close(output.layers[number], output.states)
 
 
 def test_models_that_will_not_do(tmp_path: Path) -> None:

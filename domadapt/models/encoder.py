@@ -13,7 +13,7 @@ from transformers import AutoConfig
 from domadapt.data.batches import Batch
 from domadapt.models import attention, pretrained
 from domadapt.models.attention import AttentionCall, AttentionHook, ForwardPass
-from domadapt.models.output import Output, layer_name, scores_name
+from domadapt.models.output import Output
 from domadapt.models.pretrained import AGAIN
 
 
@@ -29,7 +29,7 @@ def freeze(encoder: Any, trainable: str) -> None:
         layer.requires_grad_(True)
 
 
-# Of states, the batch, and what this pass keeps: states, or what is added to them, (batch, pieces, width).
+# Of states, the batch, and what methods keep of this pass: states, or what is added to them, (batch, pieces, width).
 StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]
 Heads = Collection[tuple[int, int]]  # layer, head
 
@@ -96,17 +96,18 @@ class Encoder(nn.Module):
     def forward(self, batch: Batch, hooked: bool = True) -> Output:
         """Encode a batch and classify it with the stock head; not ``hooked``, as if nobody had injected anything."""
         kept: dict[str, Tensor] = {}
+        layers, scores = dict[int, Tensor](), dict[tuple[int, int], Tensor]()
         states: list[Tensor] = []  # not output_hidden_states: what that needs does not survive the way into a process
         last = self.depth - 1
         inner = sorted(self.kept_layers - {last}) if hooked else []
 
         def keep(module: Any, inputs: Any, output: Any, layer: int) -> None:
-            kept[layer_name(layer)] = pretrained.layer_states(output)
+            layers[layer] = pretrained.layer_states(output)
 
         def between(module: Any, inputs: Any, output: Any) -> Any:
             changed: Tensor = output[0]
             if hooked and last in self.kept_layers:  # some models normalise what their last layer gives
-                kept[layer_name(last)] = changed
+                layers[last] = changed
             for hook in self.states_hooks if hooked else ():
                 changed = hook(changed, batch, kept)
             states.append(changed)
@@ -116,23 +117,23 @@ class Encoder(nn.Module):
                     output["pooler_output"] = module.pooler(changed)
             return output
 
-        layers = self.layers() if inner else ()
+        stack = self.layers() if inner else ()
         wanted = self._scores_of() if hooked and self.unreachable else {}
         more = {"output_attentions": True} if wanted else {}
         with ExitStack() as hooks, self._added(batch, hooked, kept):
             hooks.callback(self.base.register_forward_hook(between).remove)
             for layer in inner:
-                hooks.callback(layers[layer].register_forward_hook(partial(keep, layer=layer)).remove)
-            out = self.model(**self._inputs(batch, hooked, kept), **more)
+                hooks.callback(stack[layer].register_forward_hook(partial(keep, layer=layer)).remove)
+            out = self.model(**self._inputs(batch, hooked, kept, scores), **more)
         for layer, heads in wanted.items():
-            kept |= {scores_name(layer, head): pretrained.as_scores(out.attentions[layer][:, head]) for head in heads}
-        return Output(states[0], out.logits, kept)
+            scores |= {(layer, head): pretrained.as_scores(out.attentions[layer][:, head]) for head in heads}
+        return Output(states[0], out.logits, kept, layers, scores)
 
     def states(self, batch: Batch, hooked: bool = True) -> Tensor:
         """(batch, pieces, width) last states alone, without the task head or the hooks before it."""
         kept: dict[str, Tensor] = {}
         with self._added(batch, hooked, kept):
-            states: Tensor = self.base(**self._inputs(batch, hooked, kept)).last_hidden_state
+            states: Tensor = self.base(**self._inputs(batch, hooked, kept, {})).last_hidden_state
         return states
 
     @contextmanager
@@ -145,13 +146,15 @@ class Encoder(nn.Module):
             for handle in handles:
                 handle.remove()
 
-    def _inputs(self, batch: Batch, hooked: bool, kept: dict[str, Tensor]) -> dict[str, Any]:
+    def _inputs(
+        self, batch: Batch, hooked: bool, kept: dict[str, Tensor], scores: dict[tuple[int, int], Tensor]
+    ) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None and "token_type_ids" in self.tokenizer.model_input_names:
             inputs["token_type_ids"] = batch.token_type_ids
         hooks = dict(self.attention_hooks) if hooked else {}
         for layer, heads in self._scores_of().items() if hooked and not self.unreachable else ():
-            hooks[layer] = [partial(_keep_scores, heads=heads), *hooks.get(layer, ())]  # after all that change them
+            hooks[layer] = [partial(_keep_scores, heads, scores), *hooks.get(layer, ())]  # after all that change them
         if hooks:
             inputs["forward_pass"] = ForwardPass(batch, hooks, kept)
         return inputs
@@ -228,7 +231,7 @@ class Encoder(nn.Module):
         """Let forward passes keep the scores, (batch, pieces, pieces), of heads that ``wanted`` names at each pass.
 
         They are what attention uses, after all hooks, but for heads in ``own_scores``; where attention can't be
-        replaced, they are made of the weights that the model returns. In ``Output.kept``, by :func:`scores_name`.
+        replaced, they are made of the weights that the model returns. In ``Output.scores``.
         """
         _ = self.attention_shape  # refused now, not in the first step
         self.wanted_scores.append(wanted)
@@ -249,16 +252,16 @@ class Encoder(nn.Module):
             heads[layer].add(head)
         return heads
 
-    def keep_layer(self, layer: int) -> str:
-        """Let every forward pass keep what a layer gives out, (batch, pieces, width), in ``Output.kept``; gives its
-        name there. -1 is the last layer, of which these are the last hidden states before any hook changes them."""
+    def keep_layer(self, layer: int) -> int:
+        """Let every forward pass keep what a layer gives out, in ``Output.layers``; gives its number there, from 0 on.
+        -1 is the last layer, of which these are the last hidden states before any hook changes them."""
         count = self.depth
         if not -count <= layer < count:
             raise ValueError(f"layer {layer}: {self.name} has layers 0 to {count - 1}, or from the last -1 to {-count}")
         if layer % count < count - 1:
             pretrained.refuse_turned(self.base, self.tokenizer, self.name, layer % count)
         self.kept_layers.add(layer % count)
-        return layer_name(layer % count)
+        return layer % count
 
     def save(self, folder: Path) -> None:
         """Write a stock Hugging Face folder: configuration, safetensors, tokenizer."""
@@ -281,7 +284,7 @@ class Encoder(nn.Module):
             raise ValueError(f"{folder / 'config.json'}: labels {stored}, expected {self.labels}; {AGAIN}")
 
 
-def _keep_scores(call: AttentionCall, heads: Collection[int]) -> Tensor:
+def _keep_scores(heads: Collection[int], scores: dict[tuple[int, int], Tensor], call: AttentionCall) -> Tensor:
     """A hook that leaves attention as it is."""
-    call.kept.update({scores_name(call.layer, head): call.scores(head) for head in heads})
+    scores.update({(call.layer, head): call.scores(head) for head in heads})
     return call.inner()

@@ -70,7 +70,7 @@ def test_losses_against_loops_over_words(layer: int, max_pieces: int) -> None:
     with torch.no_grad():
         method.arc.normal_()
     source = tiny_step(session, target=False).source
-    states = source.encoded.states if layer == -1 else source.encoded.kept["layer/0"]
+    states = source.encoded.states if layer == -1 else source.encoded.layers[0]
     one, slow = torch.ones(1), {"relations/head": [], "relations/relation": [], "relations/tag": []}
     for row, example in enumerate(session.source):
         parse, pairs = example.parse, [*zip(example.alignment.pair_pieces, example.alignment.pair_words, strict=True)]
@@ -207,7 +207,7 @@ def test_loss_and_affinity_against_loops_over_words(max_pieces: int) -> None:
     source = tiny_step(session, target=False).source
     affinity, losses = method.affinity(), []
     for number, row in enumerate(GIVEN):
-        scores = source.encoded.kept[f"scores/{row['layer']}/{row['head']}"]
+        scores = source.encoded.scores[row["layer"], row["head"]]
         masses = [
             scores[i, piece].softmax(-1)[others].sum()
             for i, example in enumerate(session.source)
@@ -229,7 +229,7 @@ def test_what_is_supervised_is_the_attention_that_there_is() -> None:
     assert torch.equal(source.encoded.logits, plain.logits)
     assert not [*method.parameters()]
     method.eval()
-    assert not encoder(source.batch).kept
+    assert not encoder(source.batch).scores
 
 
 def test_the_best_head_of_each_relation_is_taken_and_each_head_once() -> None:
@@ -245,9 +245,7 @@ def test_the_best_head_of_each_relation_is_taken_and_each_head_once() -> None:
     given = AttentionSupervision(method.heads, [], 1.0)  # what was told can be given
     setting_of(tiny_encoder(), given)
     assert given.prepare() == {}
-    assert {key for key in tiny_step(session).source.encoded.kept if key.startswith("scores/")} == {
-        f"scores/{row['layer']}/{row['head']}" for row in method.heads
-    }
+    assert {*tiny_step(session).source.encoded.scores} == {(row["layer"], row["head"]) for row in method.heads}
     only = torch.tensor([[[0.9, -1.0]], [[0.8, -1.0]]])
     assert best_heads(only, ["a", "b"]) == [(0, 0, 0)]  # no head is left for the other
 

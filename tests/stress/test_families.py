@@ -107,16 +107,16 @@ def test_what_a_layer_gives_out_is_kept(tmp_path: Path, kind: str) -> None:
     encoder = small_encoder(tmp_path, kind).eval()
     batch, _ = parsed_batch(encoder)
     encoder.hook_states(lambda states, batch, kept: states * 2)
-    names = [encoder.keep_layer(0), encoder.keep_layer(-1), encoder.keep_layer(1)]
-    assert names == ["layer/0", "layer/1", "layer/1"]
+    numbers = [encoder.keep_layer(0), encoder.keep_layer(-1), encoder.keep_layer(1)]
+    assert numbers == [0, 1, 1]
     stock = transformers.AutoModel.from_pretrained(tmp_path).eval()
     with torch.no_grad():
         output = encoder(batch)
         plain = stock(input_ids=batch.input_ids, attention_mask=batch.attention_mask, output_hidden_states=True)
-        assert not encoder(batch, hooked=False).kept
-    torch.testing.assert_close(output.kept["layer/0"], plain.hidden_states[1], atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(output.kept["layer/1"], plain.last_hidden_state, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(output.states, 2 * output.kept["layer/1"])
+        assert not encoder(batch, hooked=False).layers
+    torch.testing.assert_close(output.layers[0], plain.hidden_states[1], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(output.layers[1], plain.last_hidden_state, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(output.states, 2 * output.layers[1])
     with pytest.raises(ValueError, match="layer -3: .* has layers 0 to 1, or from the last -1 to -2"):
         encoder.keep_layer(-3)
 

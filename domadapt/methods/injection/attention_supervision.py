@@ -31,7 +31,6 @@ from domadapt.data.batches import Example
 from domadapt.methods.method import Method, Step, View, both_sides, in_range, one_of
 from domadapt.methods.session import Session, drawn
 from domadapt.methods.units import check_place, hidden_below, masked_mean
-from domadapt.models.output import scores_name
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import PREVIOUS, SELF
 from domadapt.syntax.trees import is_kind_of, relation_links
@@ -121,7 +120,7 @@ class AttentionSupervision(Method):
             for batch, output in session.outputs(drawn(session.source, MEASURED, 0), BATCH, "heads", alone=True):
                 kinds, *places = self.own(batch, "links")
                 for layer, head in every:
-                    mass = output.kept[scores_name(layer, head)].softmax(-1)[tuple(places)]
+                    mass = output.scores[layer, head].softmax(-1)[tuple(places)]
                     total[:, layer, head].index_add_(0, kinds.cpu(), mass.cpu().double())
                 looking = self.own(batch, "links")[:3].unique(dim=1)[0].cpu()
                 count += torch.bincount(looking, minlength=len(count))
@@ -147,7 +146,7 @@ class AttentionSupervision(Method):
         links, losses = self.own(view.batch, "links"), []
         for row in self.heads:
             of_kind = links[0] == self.kinds.index((row["relation"], row["direction"]))
-            scores = view.encoded.kept[scores_name(row["layer"], row["head"])]
+            scores = view.encoded.scores[row["layer"], row["head"]]
             losses.append(mass_loss(scores, links[1:, of_kind]))
         return {"attention_supervision/heads": torch.stack(losses).mean()}
 

@@ -47,7 +47,7 @@ class Relations(Method):
     def attach(self, session: Session) -> None:
         super().attach(session)
         encoder, width, kinds = session.encoder, self.width, len(session.relations) + 1
-        self.states = encoder.keep_layer(self.layer)
+        self.kept = encoder.keep_layer(self.layer)
         parses = [e.parse for e in (*session.source, *session.target) if e.parse is not None]
         self.tags = relation_vocabulary(tag for parse in parses for tag in parse.tags if tag)
         self.sizes = [width, width, self.relation_width, self.relation_width]
@@ -69,7 +69,7 @@ class Relations(Method):
 
     def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
         assert batch.word_heads is not None and batch.relations is not None
-        states = output.kept[self.states]
+        states = output.layers[self.kept]
         with torch.autocast(states.device.type, enabled=False):  # sums over pieces and softmaxes over words: float32
             words = pool_words(states.float(), batch.pair_pieces, batch.pair_nodes, len(batch.word_heads))
             seen = batch.node_first_piece >= 0
