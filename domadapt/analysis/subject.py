@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,7 @@ from domadapt.inference.description import NAME, model_folder, read_description
 from domadapt.inference.model import load
 from domadapt.methods.session import Session, drawn
 from domadapt.models.attention import UnreachableAttention
-from domadapt.models.pretrained import UnreadableLayer, refuse_turned
-from domadapt.syntax.alignment import pool_words
+from domadapt.models.pretrained import UnreadableLayer, layer_states, refuse_turned
 from domadapt.syntax.parser import SILENT, Parse, Parser, Text
 
 MODELS, SIDES = ("before", "after"), ("source", "target")
@@ -173,16 +173,13 @@ def every_layer(
     def before(module: Any, args: Any, kwargs: Any) -> None:
         states[0] = (args[0] if args else kwargs["hidden_states"]).float()
 
-    def after(place: int) -> Any:
-        def keep(module: Any, args: Any, output: Any) -> None:
-            states[place] = (output[0] if isinstance(output, tuple) else output).float()
-
-        return keep
+    def after(module: Any, args: Any, output: Any, place: int) -> None:
+        states[place] = layer_states(output).float()
 
     with ExitStack() as stack:
         stack.callback(layers[0].register_forward_pre_hook(before, with_kwargs=True).remove)
         for place, layer in enumerate(layers, start=1):
-            stack.callback(layer.register_forward_hook(after(place)).remove)
+            stack.callback(layer.register_forward_hook(partial(after, place=place)).remove)
         for batch, _ in session.outputs(examples, batch_size, title):
             yield batch, [states[place] for place in range(len(layers) + 1)]
 
@@ -194,7 +191,7 @@ def layer_names(count: int) -> tuple[str, ...]:
 
 def of_words(batch: Batch, states: Tensor) -> list[Tensor]:
     """Per text (words, width), the mean of each word's pieces of (batch, pieces, width); NaN for words cut off."""
-    nodes = pool_words(states, batch.pair_pieces, batch.pair_nodes, int(batch.words.sum()))
+    nodes = batch.word_states(states)
     nodes[batch.node_first_piece < 0] = torch.nan
     return list(nodes.split(batch.words.tolist()))
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from domadapt.runs.metrics import Truncation
-from domadapt.syntax.alignment import IGNORED, Alignment, IntArray, align, first_words
+from domadapt.syntax.alignment import IGNORED, Alignment, IntArray, align, first_words, pool_words
 from domadapt.syntax.parser import Parse
 from domadapt.syntax.trees import UNKNOWN, tree_edges
 from domadapt.utils.pairs import parts
@@ -76,6 +76,10 @@ class Batch:
         """(batch, pieces) number, in its text, of each piece's first word; -1 for special pieces and whitespace."""
         _, numbers = self.node_places()
         return first_words(self.pair_pieces, numbers[self.pair_nodes], self.input_ids.numel()).view_as(self.input_ids)
+
+    def word_states(self, states: Tensor) -> Tensor:
+        """(nodes, width) mean of each word's pieces of (batch, pieces, width) states; zeros for a word without one."""
+        return pool_words(states, self.pair_pieces, self.pair_nodes, len(self.node_first_piece))
 
     def tree(self) -> Tensor:
         """(batch, most words) number, in its text, of each word's head; padding words are roots: their own heads."""
@@ -159,11 +163,6 @@ class Collator:
         """Pad, flatten words into graph nodes, and build edges."""
         longest = max(len(e.input_ids) for e in examples)
         width = -(-longest // PIECE_MULTIPLE) * PIECE_MULTIPLE
-        ids = np.full((len(examples), width), self.pad_id, dtype=np.int64)
-        mask = np.zeros((len(examples), width), dtype=np.int64)
-        for row, e in enumerate(examples):
-            ids[row, : len(e.input_ids)] = e.input_ids
-            mask[row, : len(e.input_ids)] = 1
         words = np.array([e.alignment.words for e in examples], dtype=np.int64)
         starts = np.cumsum(words) - words  # first node of each text
         pair_pieces = [e.alignment.pair_pieces + row * width for row, e in enumerate(examples)]
@@ -173,8 +172,8 @@ class Collator:
             first = e.alignment.word_first_pieces()
             firsts.append(np.where(first >= 0, first + row * width, -1))
         arrays: dict[str, IntArray] = {
-            "input_ids": ids,
-            "attention_mask": mask,
+            "input_ids": padded([e.input_ids for e in examples], width, self.pad_id),
+            "attention_mask": padded([[1] * len(e.input_ids) for e in examples], width, 0),
             "index": np.array([e.index for e in examples], dtype=np.int64),
             "words": words,
             "pair_pieces": np.concatenate(pair_pieces),
@@ -182,10 +181,7 @@ class Collator:
             "node_first_piece": np.concatenate(firsts),
         }
         if any(e.segments is not None for e in examples):
-            segments = np.zeros_like(mask)
-            for row, e in enumerate(examples):
-                segments[row, : len(e.input_ids)] = e.segments or 0
-            arrays["token_type_ids"] = segments
+            arrays["token_type_ids"] = padded([e.segments or [] for e in examples], width, 0)
         if all(e.label is not None for e in examples):
             arrays["labels"] = np.array([e.label for e in examples], dtype=np.int64)
         if all(e.word_tags is not None for e in examples):  # a mixed batch is an unlabelled one
@@ -199,15 +195,21 @@ class Collator:
 
     def _syntax(self, examples: Sequence[Example], starts: IntArray, width: int) -> dict[str, IntArray]:
         parses = [e.parse for e in examples if e.parse is not None]
-        piece_heads = np.full((len(examples), width), IGNORED, dtype=np.int64)
-        for row, (e, parse) in enumerate(zip(examples, parses, strict=True)):
-            piece_heads[row, : len(e.input_ids)] = e.alignment.piece_heads(parse.heads)
+        piece_heads = [e.alignment.piece_heads(parse.heads) for e, parse in zip(examples, parses, strict=True)]
         ids = [np.array([self.relations.get(name, UNKNOWN) for name in p.relations], dtype=np.int64) for p in parses]
         edge_index, edge_type = tree_edges([p.heads for p in parses], ids, len(self.relations))
         return {
-            "piece_heads": piece_heads,
+            "piece_heads": padded(piece_heads, width, IGNORED),
             "word_heads": np.concatenate([p.heads + s for p, s in zip(parses, starts, strict=True)]),
             "relations": np.concatenate(ids),
             "edge_index": edge_index,
             "edge_type": edge_type,
         }
+
+
+def padded(rows: Sequence[Sequence[int] | IntArray], width: int, value: int) -> IntArray:
+    """(rows, width) of rows of numbers, with a value behind each."""
+    array = np.full((len(rows), width), value, dtype=np.int64)
+    for whole, row in zip(array, rows, strict=True):
+        whole[: len(row)] = row
+    return array

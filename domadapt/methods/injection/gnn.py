@@ -30,7 +30,6 @@ from domadapt.methods.session import Session
 from domadapt.methods.units import name_loss, word_head_loss
 from domadapt.models.graph_network import GraphNetwork, refuse_graph_settings
 from domadapt.models.output import Output
-from domadapt.syntax.alignment import pool_words
 
 
 class GraphSupervision(Method):
@@ -75,11 +74,10 @@ class GraphSupervision(Method):
     def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
         assert batch.word_heads is not None and batch.relations is not None
         assert batch.edge_index is not None and batch.edge_type is not None
-        nodes = len(batch.word_heads)
         with torch.autocast(output.states.device.type, enabled=False):  # scatters and softmaxes over nodes: float32
-            words = pool_words(output.states.float(), batch.pair_pieces, batch.pair_nodes, nodes)
+            words = batch.word_states(output.states.float())
             seen = batch.node_first_piece >= 0
-            masked = seen & (torch.rand(nodes, device=words.device) < self.masked)
+            masked = seen & (torch.rand(len(words), device=words.device) < self.masked)
             graph = self.graph(words, batch.edge_index, batch.edge_type, masked)
             dependent, governor = F.gelu(self.dependent(words)), F.gelu(self.governor(words))
             known = seen & seen[batch.word_heads]

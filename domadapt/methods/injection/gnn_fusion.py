@@ -46,7 +46,7 @@ class GraphFusion(Method):
         assert batch.edge_index is not None and batch.edge_type is not None
         nodes = len(batch.node_first_piece)
         with torch.autocast(states.device.type, enabled=False):  # scatters and softmaxes over nodes: float32
-            words = pool_words(states.float(), batch.pair_pieces, batch.pair_nodes, nodes)
+            words = batch.word_states(states.float())
             graph = self.graph(words, batch.edge_index, batch.edge_type)
             texts, _ = batch.node_places()
             every = torch.arange(nodes, device=states.device)

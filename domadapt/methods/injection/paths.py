@@ -26,7 +26,6 @@ from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.terms import frequent_paths, leaning_words, needed_kinds, opinion_words, path_rules
 from domadapt.models.output import Output
-from domadapt.syntax.alignment import pool_words
 from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.trees import Path, paths_from
 
@@ -102,7 +101,7 @@ class OpinionPaths(Method):
 
     def batch_loss(self, output: Output, batch: Batch) -> Tensor:
         with torch.autocast(output.states.device.type, enabled=False):
-            words = pool_words(output.states.float(), batch.pair_pieces, batch.pair_nodes, len(batch.node_first_piece))
+            words = batch.word_states(output.states.float())
             pairs = self.own(batch, "pairs")
             seen = (batch.node_first_piece[pairs[:2]] >= 0).all(0)
             return path_loss(F.gelu(self.start(words)), F.gelu(self.end(words)), pairs[:, seen], self.score)

@@ -24,7 +24,6 @@ from domadapt.methods.method import Method, Step, both_sides, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.units import name_loss, word_head_loss
 from domadapt.models.output import Output
-from domadapt.syntax.alignment import pool_words
 from domadapt.syntax.trees import UNKNOWN, relation_vocabulary
 
 
@@ -71,7 +70,7 @@ class Relations(Method):
         assert batch.word_heads is not None and batch.relations is not None
         states = output.layers[self.kept]
         with torch.autocast(states.device.type, enabled=False):  # sums over pieces and softmaxes over words: float32
-            words = pool_words(states.float(), batch.pair_pieces, batch.pair_nodes, len(batch.word_heads))
+            words = batch.word_states(states.float())
             seen = batch.node_first_piece >= 0
             known = seen & seen[batch.word_heads]
             arcs, heads, dependents, governors = F.gelu(self.project(words)).split(self.sizes, dim=-1)
