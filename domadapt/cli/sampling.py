@@ -12,6 +12,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from domadapt.cli.verbs import column, loaded
+from domadapt.config.overrides import in_range
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
@@ -29,8 +30,7 @@ LEAST = 1e-3  # of a text that the model is sure of, and of one that lies where 
 
 def sample(cfg: DictConfig) -> str:
     """Write the chosen texts, with places for labels, and a prompt with examples in the user's own style."""
-    if type(cfg.count) is not int or cfg.count < 1:
-        raise ValueError(f"count={cfg.count}: expected a whole number from 1")
+    in_range("count", cfg.count, 1)
     folder = model_folder(str(cfg.model))
     names = read_description(folder).names
     examples = [] if cfg.examples is None else _examples(Path(str(cfg.examples)))

@@ -1,4 +1,4 @@
-"""Overrides as users type them, and what a mistyped word was meant to be."""
+"""Overrides as users type them, what a mistyped word was meant to be, and settings that are out of their range."""
 
 import csv
 import os
@@ -245,3 +245,31 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
             model = verb != "parse" and os.path.isdir(word)  # noqa: PTH112 - of any length
             fix = f"a model is written model={word}" if model else f"a file of texts is written input={word}"
         raise ValueError(f"{word!r}: {fix}")
+
+
+def in_range(name: str, value: float, low: float, high: float = float("inf"), more: str = "") -> None:
+    """Refuse a setting out of its range, ends included; a whole ``low`` without ``high`` asks for a whole number.
+
+    ``more`` is said behind what was expected.
+
+    >>> in_range("gnn.depth", 2, 1)
+    >>> in_range("gnn.depth", 0, 1)
+    Traceback (most recent call last):
+    ValueError: gnn.depth=0: expected a whole number from 1
+    """
+    whole = isinstance(low, int) and high == float("inf")
+    if type(value) not in ((int,) if whole else (int, float)) or not low <= value <= high:
+        expected = f"a whole number from {low}" if whole else f"a number from {low} to {high}"
+        raise ValueError(f"{name}={value!r}: expected {expected}{more}")
+
+
+def one_of(name: str, value: object, *choices: object) -> None:
+    """Refuse a setting that is none of the choices.
+
+    >>> one_of("coral.means", 1, True, False)
+    Traceback (most recent call last):
+    ValueError: coral.means=1: expected true or false
+    """
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        *others, last = ("null" if choice is None else str(choice).lower() for choice in choices)
+        raise ValueError(f"{name}={value!r}: expected {', '.join(others)} or {last}")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from domadapt.config.overrides import one_of
 from domadapt.config.resolvers import side_name
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.files import OURS, Columns
@@ -159,9 +160,8 @@ def xabsa(root: str | None, pair: str, tags: str = "terms", folder: str = "xabsa
     Train, dev and test are as published; the target's dev chooses for the in-domain ceiling alone. With ``tags=terms``
     every span is an ``aspect``, with ``with_polarity`` POS, NEG or NEU.
     """
-    columns: Columns = {"terms": {"tags": ("tags",)}, "with_polarity": {"tags": ("tags_with_polarity",)}}.get(tags, {})
-    if not columns:
-        raise ValueError(f"data.tags={tags!r}: expected terms or with_polarity")
+    one_of("data.tags", tags, "terms", "with_polarity")
+    columns: Columns = {"tags": ("tags" if tags == "terms" else "tags_with_polarity",)}
     return research("xabsa", root, pair, folder=folder, columns=columns, prefix="restaurants_")
 
 
@@ -195,8 +195,7 @@ def amazon_reviews(
     """
     layout = LAYOUTS["amazon_reviews"]
     source, target = two_of(pair, layout.domains)
-    if test not in ("all", "ceiling"):
-        raise ValueError(f"data.test={test!r}: expected all or ceiling")
+    one_of("data.test", test, "all", "ceiling")
     corpus = Folder(benchmark_folder(root, folder), **more)
 
     def parts() -> tuple[Records, Records]:
@@ -238,9 +237,8 @@ def aspect_opinion(
     The published dev set is the first third of the target's labelled file; here dev is held out from the source.
     ``conf/data/aspect_opinion.yaml`` says what the settings are.
     """
-    for setting, choice in (("repeated", repeated), ("empty", empty)):
-        if choice not in ("keep", "drop"):
-            raise ValueError(f"data.{setting}={choice!r}: expected keep or drop")
+    one_of("data.repeated", repeated, "keep", "drop")
+    one_of("data.empty", empty, "keep", "drop")
     check_switches(lowercase=lowercase)
     home, name = benchmark_folder(root, folder), f"{pair}_{split}"
     splits = json.loads((home / "splits.json").read_text(encoding="utf-8"))
@@ -305,8 +303,7 @@ def benchmark_folder(root: str | None, name: str) -> Path:
 def check_switches(**settings: object) -> None:
     """Refuse what is neither true nor false: the text "no" would count as true."""
     for name, value in settings.items():
-        if not isinstance(value, bool):
-            raise ValueError(f"data.{name}={value!r}: expected true or false")
+        one_of(f"data.{name}", value, True, False)
 
 
 def two_of(pair: str, domains: Sequence[str]) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domadapt.config.overrides import one_of
 from domadapt.data.records import Record
 
 # What the Penn Treebank writes for brackets and quotation marks, and typographers for quotation marks. A double mark
@@ -147,8 +148,7 @@ def hold_out(
         raise ValueError(f"data.dev_share={share}: expected a share between 0 and 1, both excluded")
     if len(records) < 2:
         raise ValueError(f"{len(records)} labelled texts: expected 2 or more, of which a part is held out; label some")
-    if by not in ("text", "record"):
-        raise ValueError(f"data.dev_by={by!r}: expected text or record")
+    one_of("data.dev_by", by, "text", "record")
     wanted = min(max(1, round(share * len(records))), len(records) - 1)
     one_by_one = [[i] for i in range(len(records))]
     chosen = drawn(one_by_one, wanted, seed)

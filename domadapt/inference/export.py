@@ -16,13 +16,13 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from domadapt.config.overrides import in_range, one_of
 from domadapt.data.domains import unlabelled
 from domadapt.inference.description import FORMATS, Description, free_folder, model_folder, read_description
 from domadapt.inference.model import Model, load, row
 from domadapt.inference.model_card import PIPELINES, model_card, usage
 from domadapt.inference.smaller import HELD_OUT, cut_folder, smaller, stock_model
 from domadapt.inference.thresholds import source_dev
-from domadapt.methods.method import in_range, one_of
 from domadapt.methods.session import Session
 from domadapt.models import pretrained
 from domadapt.runs.groups import read_metrics

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+# By these a method refuses settings of its own, in our files and in others.
+from domadapt.config.overrides import in_range as in_range
+from domadapt.config.overrides import one_of as one_of
 from domadapt.data.batches import Batch, Example
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record
@@ -151,29 +154,3 @@ def both_sides(step: Step, losses: Any) -> dict[str, Tensor]:
         for name, value in losses(view).items():
             total[name] = total[name] + view.weight * value if name in total else view.weight * value
     return total
-
-
-def in_range(name: str, value: float, low: float, high: float = float("inf")) -> None:
-    """Refuse a setting out of its range, ends included; a whole ``low`` without ``high`` asks for a whole number.
-
-    >>> in_range("gnn.depth", 2, 1)
-    >>> in_range("gnn.depth", 0, 1)
-    Traceback (most recent call last):
-    ValueError: gnn.depth=0: expected a whole number from 1
-    """
-    whole = isinstance(low, int) and high == float("inf")
-    if type(value) not in ((int,) if whole else (int, float)) or not low <= value <= high:
-        expected = f"a whole number from {low}" if whole else f"a number from {low} to {high}"
-        raise ValueError(f"{name}={value!r}: expected {expected}")
-
-
-def one_of(name: str, value: object, *choices: object) -> None:
-    """Refuse a setting that is none of the choices.
-
-    >>> one_of("coral.means", 1, True, False)
-    Traceback (most recent call last):
-    ValueError: coral.means=1: expected true or false
-    """
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
-        *others, last = ("null" if choice is None else str(choice).lower() for choice in choices)
-        raise ValueError(f"{name}={value!r}: expected {', '.join(others)} or {last}")

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from domadapt.config.overrides import in_range
 from domadapt.data.records import Record, Span
-from domadapt.methods.method import in_range
 from domadapt.methods.terms import needed_kinds, opinion_words, path_rules, places, words_of
 from domadapt.syntax.nouns import Rule, Words, linked
 from domadapt.syntax.parser import Parse, Text

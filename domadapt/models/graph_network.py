@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from domadapt.config.overrides import in_range
 from domadapt.syntax.trees import edge_groups, edge_types
 
 CONVOLUTIONS = ("gatv2", "gcn", "relational")
@@ -77,5 +78,4 @@ def refuse_graph_settings(name: str, convolution: str, width: int, depth: int) -
         raise ValueError(f"{name}.convolution={convolution!r}: expected {', '.join(CONVOLUTIONS)}")
     if type(width) is not int or width < HEADS or width % HEADS:
         raise ValueError(f"{name}.width={width!r}: expected a whole multiple of {HEADS}, the number of attention heads")
-    if type(depth) is not int or depth < 1:
-        raise ValueError(f"{name}.depth={depth!r}: expected a whole number from 1")
+    in_range(f"{name}.depth", depth, 1)

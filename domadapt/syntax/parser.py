@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from domadapt.config.overrides import in_range
 from domadapt.syntax.alignment import IntArray
 from domadapt.utils.files import shipped
 from domadapt.utils.pairs import parts
@@ -86,8 +87,7 @@ class SpacyParser:
     """A spaCy pipeline with a dependency parser: ``shipped``, for English, or the name or folder of another."""
 
     def __init__(self, name: str = SHIPPED, batch_size: int = 256) -> None:
-        if type(batch_size) is not int or batch_size < 1:  # spaCy would give no parses, and no error
-            raise ValueError(f"parser.batch_size={batch_size!r}: expected a whole number from 1")
+        in_range("parser.batch_size", batch_size, 1)  # of 0, spaCy would give no parses, and no error
         self.pipeline = name
         self.batch_size = batch_size
         if name != SHIPPED:

@@ -7,6 +7,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from domadapt.config.overrides import one_of
 from domadapt.data.batches import Batch
 from domadapt.data.records import Record
 from domadapt.models.output import Output
@@ -31,8 +32,7 @@ class Classification(Task):
         self.pairs = pairs
         if isinstance(labels, str):
             raise ValueError(f"task.labels={labels!r}: expected a list, such as task.labels=[negative,positive]")
-        if headline not in ("macro_f1", "accuracy"):
-            raise ValueError(f"task.headline={headline!r}: expected macro_f1 or accuracy")
+        one_of("task.headline", headline, "macro_f1", "accuracy")
         self.headline = headline
         self.labels = [str(label) for label in labels or []]
 

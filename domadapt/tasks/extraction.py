@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from domadapt.config.overrides import in_range, one_of
 from domadapt.data.batches import Batch, Example
 from domadapt.data.records import Record, Span, bio_tags
 from domadapt.models.output import Output, word_logits
@@ -63,10 +64,8 @@ class Extraction(Task):
         super().__init__(temperature)
         if isinstance(types, str):
             raise ValueError(f"task.types={types!r}: expected a list, such as task.types=[aspect,opinion]")
-        if average not in ("macro", "micro"):
-            raise ValueError(f"task.average={average!r}: expected macro or micro")
-        if type(transition_weight) not in (int, float) or not 0 <= transition_weight <= 10:
-            raise ValueError(f"task.transition_weight={transition_weight!r}: expected a number from 0 to 10")
+        one_of("task.average", average, "macro", "micro")
+        in_range("task.transition_weight", transition_weight, 0, 10)
         self.average, self.transition_weight = average, float(transition_weight)
         self.types = [str(kind) for kind in types or []]
         if twice := [kind for kind in self.types if self.types.count(kind) > 1]:

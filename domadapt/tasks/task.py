@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from domadapt.config.overrides import in_range
 from domadapt.data.batches import Batch, Example
 from domadapt.data.records import MISSING, DataError, Location, Record, Span
 from domadapt.models.output import Output
@@ -41,8 +42,7 @@ class Task(ABC):
     pairs = False  #: whether a text is a pair of texts
 
     def __init__(self, temperature: float) -> None:
-        if type(temperature) not in (int, float) or not 0.01 <= temperature <= 100:
-            raise ValueError(f"task.temperature={temperature!r}: expected a number from 0.01 to 100")
+        in_range("task.temperature", temperature, 0.01, 100)
         self.temperature = float(temperature)  # of confidences; 1 until it is fitted to source dev
 
     @abstractmethod

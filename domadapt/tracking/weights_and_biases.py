@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from domadapt.config.overrides import one_of
 from domadapt.tracking.tracker import Content, Run, Tracker, final, reason
 from domadapt.utils.files import write_atomic
 
@@ -57,8 +58,7 @@ class WeightsAndBiases(Tracker):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.mode not in ("online", "offline"):
-            raise ValueError(f"tracking.mode={self.mode!r}: expected online or offline")
+        one_of("tracking.mode", self.mode, "online", "offline")
         try:
             import wandb
         except ImportError as error:

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from domadapt.config.overrides import in_range, one_of
 from domadapt.config.resolvers import own_files
 
 # Whole numbers and the least of each, then ranges of others.
@@ -45,17 +46,14 @@ class TrainerOptions:
 
     def __post_init__(self) -> None:
         for name, low in WHOLE.items():
-            _whole(f"trainer.{name}", getattr(self, name), low)
+            in_range(f"trainer.{name}", getattr(self, name), low)
         for name, (least, most) in RANGES.items():
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not least <= value <= most:
-                raise ValueError(f"trainer.{name}={value!r}: expected a number from {least} to {most}")
-        if not isinstance(self.regret, bool):
-            raise ValueError(f"trainer.regret={self.regret!r}: expected true or false")
+            in_range(f"trainer.{name}", getattr(self, name), least, most)
+        one_of("trainer.regret", self.regret, True, False)
         if type(self.threads) is not int or not 0 <= self.threads <= MOST_THREADS:
             expected = f"a whole number from 1 to {MOST_THREADS}, or 0 for torch's choice"
             raise ValueError(f"trainer.threads={self.threads!r}: expected {expected}")
-        _whole("trainer.min_steps", self.min_steps, 0, " (epochs as they are)")
+        in_range("trainer.min_steps", self.min_steps, 0, more=" (epochs as they are)")
 
     def passes(self, batches: int) -> int:
         """How often an epoch goes over the labelled texts, so that all epochs together make ``min_steps``.
@@ -93,13 +91,13 @@ def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
     """The options of a composed ``train.yaml``; settings beside them that training would fail on later are checked."""
     trainer = cfg["trainer"]
     given = {field.name: trainer[field.name] for field in fields(TrainerOptions)}
-    _whole("trainer.epochs", given["epochs"], 1)
-    _whole("trainer.extra_epochs", trainer["extra_epochs"], 0)
+    in_range("trainer.epochs", given["epochs"], 1)
+    in_range("trainer.extra_epochs", trainer["extra_epochs"], 0)
     given["epochs"] += trainer["extra_epochs"]
     if given["min_steps"] is None:
         given["min_steps"] = MIN_STEPS if own_files(cfg["data"]) else 0
     options = TrainerOptions(**given)
-    _whole("max_pieces", cfg["max_pieces"], 3, "; two pieces are special ones")
+    in_range("max_pieces", cfg["max_pieces"], 3, more="; two pieces are special ones")
     if type(seed := cfg["seed"]) is not int or not 0 <= seed < 2**32:
         raise ValueError(f"seed={seed!r}: expected a whole number from 0 to {2**32 - 1}")
     if (train_on := cfg["train_on"]) not in ("source", "target"):
@@ -144,8 +142,3 @@ def _lacks_something(data: Mapping[str, Any]) -> bool:
     takes = {*inspect.signature(getattr(corpora, name)).parameters}
     takes |= {*inspect.signature(corpora.research).parameters} if "more" in takes else set()
     return gone or (unnamed and name != "shipped") or any(key not in takes for key in data if key != "_target_")
-
-
-def _whole(name: str, value: Any, low: int, what: str = "") -> None:
-    if type(value) is not int or value < low:
-        raise ValueError(f"{name}={value!r}: expected a whole number from {low}{what}")
