@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,6 +53,7 @@ LAYOUTS = {
 }
 
 
+@dataclass
 class Folder:
     """A corpus in files, each read once; ``warnings`` counts what was mended.
 
@@ -60,20 +61,15 @@ class Folder:
     labelled files alone). ``name`` is a file's, by domain and part, without the ``prefix`` of domains' names.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        dev_share: float = 0,
-        dev_by: str = "text",
-        changes: Sequence[Callable[[Record], Record]] = (),
-        columns: Columns | None = None,
-        name: str = "{}.{}.jsonl",
-        prefix: str = "",
-    ) -> None:
-        self.home, self.dev_share, self.dev_by, self.changes = home, dev_share, dev_by, changes
-        self.columns, self.name, self.prefix = columns or {}, name, prefix
-        self.warnings: Counter[str] = Counter()
-        self._read: dict[tuple[str, str, bool], Records] = {}
+    home: Path
+    dev_share: float = 0
+    dev_by: str = "text"
+    changes: Sequence[Callable[[Record], Record]] = ()
+    columns: Columns = field(default_factory=dict)
+    name: str = "{}.{}.jsonl"
+    prefix: str = ""
+    warnings: Counter[str] = field(default_factory=Counter, init=False)
+    _read: dict[tuple[str, str, bool], Records] = field(default_factory=dict, init=False)
 
     def part(self, domain: str, *names: str, labelled: bool = True) -> Records:
         """Records of a domain's parts, one after the other."""

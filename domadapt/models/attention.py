@@ -94,26 +94,23 @@ def hooked_attention(
     """transformers' attention function: PyTorch's fused one, or in training a faster one, beneath a stack of hooks."""
     kwargs.pop("output_attentions", None)  # fused attention has no weights to give; passing it on breaks compilation
 
-    def layer_itself(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **how: Any) -> Tensor:
+    def itself(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, p: float) -> Tensor:
         if reaches(module, query, key, mask):
-            return plain_attention(query, key, value, mask, how["scaling"], how["dropout"])
-        result: Tensor = sdpa_attention_forward(module, query, key, value, mask, **how, **kwargs)[0]
+            return plain_attention(query, key, value, mask, scale, p)
+        how = {"dropout": p, "scaling": scale, **kwargs}
+        result: Tensor = sdpa_attention_forward(module, query, key, value, mask, **how)[0]
         return result
 
-    def fused(call: AttentionCall) -> Tensor:
-        return layer_itself(call.query, call.key, call.value, call.mask, dropout=call.dropout, scaling=call.scaling)
-
-    hooks = forward_pass.hooks.get(module.domadapt_layer, ()) if forward_pass else ()  # type: ignore[call-overload]
-    if forward_pass is None or not hooks:
-        return layer_itself(query, key, value, attention_mask, dropout=dropout, scaling=scaling), None
+    layer: Any = getattr(module, "domadapt_layer", None)
+    if forward_pass is None or not (hooks := forward_pass.hooks.get(layer, ())):
+        return itself(query, key, value, attention_mask, scaling, dropout), None
 
     def beneath(count: int) -> Callable[[AttentionCall], Tensor]:
         """The lowest ``count`` hooks; none of them is the layer itself."""
         if not count:
-            return fused
+            return lambda call: itself(call.query, call.key, call.value, call.mask, call.scaling, call.dropout)
         return lambda call: hooks[count - 1](replace(call, beneath=beneath(count - 1)))
 
-    layer: Any = module.domadapt_layer
     how = (scaling, dropout, forward_pass.batch, forward_pass.kept, beneath(len(hooks) - 1))
     return hooks[-1](AttentionCall(layer, query, key, value, attention_mask, *how)), None
 

