@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import entropy
 
 from domadapt.analysis.subject import Subject, every_layer, layer_names, of_texts
-from domadapt.auditing.shift import cliffs_delta, overlap
+from domadapt.auditing.shift import cliffs_delta, overlap, terms_of
 from domadapt.data.batches import Example
 from domadapt.data.records import Record
 from domadapt.data.texts import words
@@ -140,7 +140,7 @@ def domain_shift(subject: Subject) -> DomainShift:
     items["labels"] = [[labels_of(record) for record in side.labelled] for side in sides]
     kinds = sorted({span.type for side in sides for record in side.labelled for span in record.spans or ()})
     for kind in kinds:
-        items[f"{kind} terms"] = [[terms_of(record, kind) for record in side.labelled] for side in sides]
+        items[f"{kind} terms"] = [[Counter(terms_of(record, kind)) for record in side.labelled] for side in sides]
     compared = {name: one for name, both in items.items() if (one := compare(*both)) is not None}
     source, target = ([len(words(example.text)) for example in side.examples] for side in sides)
     lengths = None
@@ -167,11 +167,6 @@ def labels_of(record: Record) -> Counter[str]:
         kinds[span.type] += len(words(record.text[span.start : span.end]))
     kinds["no span"] = max(0, len(words(record.text)) - kinds.total())
     return +kinds
-
-
-def terms_of(record: Record, kind: str) -> Counter[str]:
-    spans = [span for span in record.spans or () if span.type == kind]
-    return Counter(" ".join(words(record.text[span.start : span.end])) for span in spans)
 
 
 def _distances(subject: Subject) -> dict[str, tuple[float, ...]]:

@@ -34,14 +34,10 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
     )
     numbers = {"types": types, "tokens": tokens, "jaccard": len(source.keys() & target.keys()) / len(source | target)}
     yield Finding("vocabulary", "note" if 1 - tokens < UNSEEN else "warning", 1 - tokens, text, numbers)
-    terms: dict[str, dict[str, Counter[str]]] = {side: {} for side in SIDES}
-    for side, of_kind in terms.items():
-        for record in parts.records(side):
-            for span in record.spans or ():
-                term = " ".join(words(record.text[span.start : span.end]))
-                of_kind.setdefault(span.type, Counter())[term] += 1
-    for kind in sorted(terms["source"].keys() & terms["target"].keys()):
-        known, new = terms["source"][kind], terms["target"][kind]
+    records = [parts.records(side) for side in SIDES]
+    kinds = [{span.type for record in side for span in record.spans or ()} for side in records]
+    for kind in sorted(kinds[0] & kinds[1]):
+        known, new = (Counter(term for record in side for term in terms_of(record, kind)) for side in records)
         types, tokens, missed = overlap(known, new)
         common = len(known.keys() & new.keys()) / len(known.keys() | new.keys())
         seen = sum(count for term, count in new.items() if all(w in source for w in term.split())) / new.total()
@@ -53,6 +49,12 @@ def vocabulary(parts: Parts) -> Iterator[Finding]:
         )
         numbers = {"types": types, "tokens": tokens, "jaccard": common, "words_seen": seen, "terms": len(new)}
         yield Finding("terms", "note", 1 - tokens, text, numbers)
+
+
+def terms_of(record: Record, kind: str) -> list[str]:
+    """Spans of a type, in lower-case words."""
+    spans = [span for span in record.spans or () if span.type == kind]
+    return [" ".join(words(record.text[span.start : span.end])) for span in spans]
 
 
 def overlap(source: Counter[Any], target: Counter[Any]) -> tuple[float, float, list[Any]]:

@@ -221,11 +221,10 @@ def check_words(verb: str, arguments: Sequence[str]) -> None:
     ValueError: --seed=3: settings are written without dashes: seed=3
     >>> check_words("train", ["-m", "seed=1,2", "--cfg", "job"])
     """
+    before = ""
     for word, following in pairwise([*arguments, ""]):
         if word in ("-c", "--cfg") and following not in SHOWN:
             raise ValueError(f"{word} {following}: expected one of {', '.join(SHOWN)}, such as {word} job")
-    before = ""
-    for word, following in pairwise([*arguments, ""]):
         flag = word.partition("=")[0] in (*SWITCHES, *VALUED)
         override = not word.startswith("-") and ("=" in word or word.startswith("~"))
         fits, before = flag or override or before in VALUED, word

@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from domadapt.runs.groups import ROLES, MethodRuns, Pair
 from domadapt.runs.metrics import Metrics
@@ -213,14 +214,14 @@ def inert(text: str) -> str:
     return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
 
 
-def given(runs: Paths | None) -> Paths:
+def given(runs: Paths | None) -> list[Path]:
     """Folders of runs; refused if there are none."""
     if isinstance(runs, Iterable) and not isinstance(runs, str):
         runs = [*runs]
-    several = runs if isinstance(runs, list) else [runs]
+    several: list[Any] = runs if isinstance(runs, list) else [runs]
     if runs is None or not several or not all(isinstance(one, str | Path) and str(one) for one in several):
         raise ValueError(f"runs={'null' if runs is None else runs}: expected a folder of runs, or some: runs=runs/mine")
-    return runs
+    return [Path(one) for one in several]
 
 
 def named_file(output: str | Path | None, name: str, suffixes: Sequence[str]) -> Path:

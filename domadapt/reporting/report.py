@@ -185,12 +185,11 @@ def report(
         baseline: role or name of the method that the others are compared with.
     """
     output = named_file(output, "report", (".html", ".htm"))
-    runs = given(runs)
+    chosen = given(runs)
     formats = FORMATS if formats is None else formats
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
         raise ValueError(f"formats={unknown or list(formats)}: expected some of {', '.join(FORMATS)}")
-    chosen = [Path(runs)] if isinstance(runs, str | Path) else [Path(path) for path in runs]
     run_set = read_runs(chosen)
     pairs = group(run_set.runs)
     there = {method.name for pair in pairs for method in pair.methods}

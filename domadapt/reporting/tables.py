@@ -109,8 +109,7 @@ def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
     if len({row.method.seeds for row in lines}) > 1:
         remarks.append("the methods were not all run with the same seeds")
     if pair.repeated:
-        runs = "run" if pair.repeated == 1 else "runs"
-        remarks.append(f"{pair.repeated} {runs} left out: a later run has the same settings and seed")
+        remarks.append(f"{counted(pair.repeated, 'run')} left out: a later run has the same settings and seed")
     return remarks
 
 
