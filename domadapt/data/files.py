@@ -38,16 +38,10 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The records of one file.
-
-    ``warnings`` says how often each oddity was met and what was done about it; ``lines`` holds each record's
-    first line in the file, so that whatever is found wrong later can still be located.
-    """
+    """The records of one file, and how often each oddity was met and what was done about it."""
 
     records: tuple[Record, ...]
     warnings: Counter[str]
-    path: Path
-    lines: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

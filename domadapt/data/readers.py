@@ -65,7 +65,7 @@ def read(
         raise DataError(Location(path), "number of records", 0, "at least one", "check how the file was written")
     if labelled and all(record.label is None and record.spans is None for record in records):
         file.warnings["labels asked for, record has none"] += len(records)
-    return Corpus(tuple(records), file.warnings, path, tuple(first_line.values()))
+    return Corpus(tuple(records), file.warnings)
 
 
 def choose(path: Path, head: str, format: str | None) -> str:

@@ -334,7 +334,7 @@ def answer(analysis: Analysis, subject: Subject) -> str:
     )
 
 
-def lacking(analysis: Analysis, subject: Subject) -> list[str]:
+def lacking(subject: Subject) -> list[str]:
     """Sentences on the parts that the models do not let be had, and why."""
     maps, states = [ABLATION_TITLE, HEADS_TITLE.lower()], ["Structural probes", "A-distances"]
     parts = (maps, subject.unreachable), (states, subject.unreadable)
@@ -350,7 +350,7 @@ def html(analysis: Analysis, subject: Subject) -> str:
         f"{listed(texts)}; trees by {subject.parser.name}."
     )
     sections = [
-        Section("In short", (Prose(about, "soft"), *(Prose(text, "warning") for text in lacking(analysis, subject)))),
+        Section("In short", (Prose(about, "soft"), *(Prose(text, "warning") for text in lacking(subject)))),
         heads_section(analysis.heads, domains),
         ablation_section(analysis.ablation, domains) if not subject.unreachable else None,
         probes_section(analysis.structural_probe, domains),
@@ -389,7 +389,7 @@ def lines(analysis: Analysis, subject: Subject) -> list[str]:
             head, share = r.best["before"], percent(r.best["before"].accuracy["source"])
             offset = percent(r.offset_accuracy["source"])
             result.append(f"{r.name}: head {head.layer}-{head.head}, {share} % (best offset {offset} %)")
-        return [*result, *lacking(analysis, subject)]
+        return [*result, *lacking(subject)]
     result = [] if analysis.structural_probe.reason else [probes_sentence(analysis.structural_probe, domains)]
     result += [shift_sentence(analysis.domain_shift)] if analysis.domain_shift.a_distances else []
-    return [f"{texts}, read by {subject.backbone}:", *result, *lacking(analysis, subject)]
+    return [f"{texts}, read by {subject.backbone}:", *result, *lacking(subject)]

@@ -141,7 +141,6 @@ def scored(pair: Pair, predictions: bool = True) -> tuple[ScoredPair, list[str]]
 class Contrast:
     """A method less another on one pair, before any words over pairs."""
 
-    pair: str
     other: MethodRuns | None  #: with whom the method is compared; None where there is nobody
     reason: str  #: why there is no ``mean``
     mean: Mean | None = None  #: of the difference over seeds
@@ -164,7 +163,7 @@ def _sides(one: ScoredPair, baseline: str) -> dict[str, dict[str, Contrast]]:
         base = reference(one.pair, method, baseline) if by_role else _named(one.pair, baseline)
         own = _side(one, method, base, f"no comparable run of {baseline}")
         if base is method or (by_role and method.role == baseline):
-            own = Contrast(one.pair.name, None, "is the baseline")
+            own = Contrast(None, "is the baseline")
         sides[method.name] = {"": own, **controls}
         for name, side in sides[method.name].items():
             if side.other is None or side.mean is None or UNTESTED.get(method.role, UNCLAIMED):
@@ -189,7 +188,7 @@ def _side(one: ScoredPair, method: MethodRuns, other: MethodRuns | None, reason:
     mean = None if other is None else one.mean(method, other)
     if other is not None:
         reason = "" if mean else f"no seed has a target score of both {method.name} and {other.name}"
-    return Contrast(one.pair.name, other, reason, mean)
+    return Contrast(other, reason, mean)
 
 
 def _cell(compared: Sequence[Compared], over_pairs: bool) -> Cell:
@@ -210,14 +209,14 @@ def _cell(compared: Sequence[Compared], over_pairs: bool) -> Cell:
 
 
 def _difference(method: MethodRuns, sides: Sequence[Contrast], over_pairs: bool) -> Difference:
-    known = [(side, side.mean) for side in sides if side.mean is not None]
-    means = [mean for _, mean in known]
-    reason = "" if known else "; ".join(dict.fromkeys(side.reason for side in sides))
+    means = [side.mean for side in sides if side.mean is not None]
+    items = [side.items[1] for side in sides if side.items]
+    reason = "" if means else "; ".join(dict.fromkeys(side.reason for side in sides))
     why = reason or UNTESTED.get(method.role, UNCLAIMED)
     named = [side.other.name for side in sides if side.other and (side.mean or not over_pairs)]
     tests = _tests_over_pairs(means, why) if over_pairs else _tests_on_a_pair(sides[0], why)
     ends = interval(mean_over_pairs(means)) if means else None
-    replicated = _replicated(known, why) if over_pairs else ()
+    replicated = _replicated(means, items, why) if over_pairs else ()
     return Difference(", ".join(dict.fromkeys(named)), ends, *tests, replicated, reason)
 
 
@@ -245,23 +244,17 @@ def _tests_over_pairs(means: Sequence[Mean], why: str) -> tuple[Significance, Si
     )
 
 
-def _replicated(known: Sequence[tuple[Contrast, Mean]], why: str) -> tuple[Replicability, Replicability]:
+def _replicated(means: Sequence[Mean], items: Sequence[float], why: str) -> tuple[Replicability, Replicability]:
+    """By tests over seeds, and over test items, whose one-sided p-values are given; of each pair that has them."""
     if why:
-        none = Replicability(None, (), len(known), "seeds", why)
-        return none, replace(none, unit="test items")
-    seeds = [mean.values.tolist() for _, mean in known]
-    items = [(side.pair, side.items[1]) for side, _ in known if side.items]
+        none = Replicability(None, len(means), why)
+        return none, none
+    seeds = [mean.values.tolist() for mean in means]
     least = 1 / (resampling.SWAPS + 1)
+    over_seeds = [resampling.sign_flip(values, [1 / len(values)] * len(values), "greater") for values in seeds]
     return (
-        resampling.replicability(
-            [side.pair for side, _ in known],
-            [resampling.sign_flip(values, [1 / len(values)] * len(values), "greater") for values in seeds],
-            [max(2.0 ** -len(values), least) for values in seeds],
-            "seeds",
-        ),
-        resampling.replicability(
-            [pair for pair, _ in items], [p for _, p in items], [least] * len(items), "test items"
-        ),
+        resampling.replicability(over_seeds, [max(2.0 ** -len(values), least) for values in seeds], "seeds"),
+        resampling.replicability(items, [least] * len(items), "test items"),
     )
 
 

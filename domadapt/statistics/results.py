@@ -33,16 +33,14 @@ class Significance:
 
 @dataclass(frozen=True, slots=True)
 class Replicability:
-    """On how many pairs a gain is real (Dror et al. 2017), by one-sided tests over a unit.
+    """On how many pairs a gain is real (Dror et al. 2017), by one-sided tests.
 
     ``count`` is a lower bound, right with 95 % confidence by Bonferroni's combination, which allows any dependence
-    between pairs; None where the tests could not have found any. ``pairs`` are as many, by Holm's correction.
+    between pairs; None where the tests could not have found any.
     """
 
     count: int | None
-    pairs: tuple[str, ...]
     of: int
-    unit: str
     reason: str = ""
 
 
