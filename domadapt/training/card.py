@@ -217,16 +217,16 @@ def typical_words(labelled: Sequence[tuple[str, str]]) -> dict[str, tuple[tuple[
     result = {}
     for name, size in sizes.items():
         own = Counter(word for found, label in held if label == name for word in found)
-        rest = len(held) - size
-
-        def odds(word: str, own: Counter[str] = own, size: int = size, rest: int = rest) -> float:
-            a, b = own[word] + 0.5, of_all[word] - own[word] + 0.5
-            c, d = size - own[word] + 0.5, rest - (of_all[word] - own[word]) + 0.5
-            return (math.log(a / c) - math.log(b / d)) / math.sqrt(1 / a + 1 / b + 1 / c + 1 / d)
-
-        ranked = sorted((-odds(word), word) for word, count in own.items() if count > 1)
+        often = [(word, count, of_all[word] - count) for word, count in own.items() if count > 1]
+        ranked = sorted((-log_odds(here, size, there, len(held) - size), word) for word, here, there in often)
         result[name] = tuple((word, own[word]) for score, word in ranked[:WORDS] if score < -1)
     return result
+
+
+def log_odds(here: int, size: int, there: int, rest: int) -> float:
+    """Log odds ratio, in standard errors, of ``here`` of ``size`` texts to ``there`` of the ``rest``."""
+    a, b, c, d = here + 0.5, there + 0.5, size - here + 0.5, rest - there + 0.5
+    return (math.log(a / c) - math.log(b / d)) / math.sqrt(1 / a + 1 / b + 1 / c + 1 / d)
 
 
 def _shown(text: UnlabelledText, prediction: Prediction) -> ShownText:
