@@ -96,13 +96,16 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
 
     from domadapt.benchmarking.launching import check_search, portable
     from domadapt.benchmarking.sweep import Sweep, Swept
-    from domadapt.config import overrides as words
+    from domadapt.config.overrides import import_from
     from domadapt.config.resolvers import register
-    from domadapt.utils.redact import guard_logs, hidden
+    from domadapt.utils.redact import guard_logs
+
+    called = verb
+    verb, arguments, words = in_words_of_hydra(verb, arguments)
 
     def job(cfg: Any) -> object:
         register()  # again: a launcher may run this in a process of its own
-        words.import_from(arguments)
+        import_from(arguments)
         guard_logs()
         sys.argv[1:] = arguments  # what metrics.json quotes
         settings = HydraConfig.get()
@@ -117,15 +120,29 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
         with _one_line(called):
             return call(verb, cfg, overrides)
 
+    register()
+    import_from(arguments)
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
+    # Hydra's other way of logging opens a file in the working folder, whatever else it is told.
+    sys.argv[1:] = [*words, "hydra/job_logging=stdout", "hydra.job.name=domadapt"]
+    Sweep.command = tuple(arguments)
+    try:
+        hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
+    except Swept as end:
+        if end.error:
+            raise end.error from None
+
+
+def in_words_of_hydra(verb: str, arguments: list[str]) -> tuple[str, list[str], list[str]]:
+    """The verb whose configuration is composed, the command that the results quote, and its words as Hydra has them."""
+    from domadapt.config import overrides as words
+    from domadapt.utils.redact import hidden
+
     words.check_utf8(arguments)
     free = [verb in PLAIN and one.partition("=")[0].lstrip("+") in words.FREE_TEXT for one in arguments]
     arguments = [one if as_is else hidden([one])[0] for one, as_is in zip(arguments, free, strict=True)]
-    called = verb
     if verb == "adapt":
         verb, arguments = "train", ["train", *words.adapting(arguments[1:])]
-    register()
-    words.import_from(arguments)
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra shall raise its errors, not print them: we do
     if "" in arguments:
         raise ValueError("one argument is empty: a variable of the shell that is not set?")
     tidy = words.quote if verb in PLAIN else words.lengthen
@@ -140,14 +157,7 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
     given = [tidy(argument) for argument in words.several_trackers(typed)]
     # Flags first: argparse takes the overrides in one run, so that no flag may stand between them.
     given.sort(key=lambda argument: not argument.startswith("-") and ("=" in argument or argument[0] == "~"))
-    # Hydra's other way of logging opens a file in the working folder, whatever else it is told.
-    sys.argv[1:] = [*given, "hydra/job_logging=stdout", "hydra.job.name=domadapt"]
-    Sweep.command = tuple(arguments)
-    try:
-        hydra.main(version_base="1.3", config_path="pkg://domadapt.conf", config_name=verb)(job)()
-    except Swept as end:
-        if end.error:
-            raise end.error from None
+    return verb, arguments, given
 
 
 def call(verb: str, cfg: Any, overrides: list[str]) -> object:
