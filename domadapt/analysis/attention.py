@@ -1,11 +1,11 @@
 """Attention: read from a model, and against trees."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from domadapt.analysis.subject import MODELS, Subject, arcs
 from domadapt.data.batches import Example, encode
 from domadapt.data.loaders import in_order
+from domadapt.methods.session import Session
 from domadapt.syntax.parser import SILENT, Parse
 from domadapt.utils.work import progress
-
-if TYPE_CHECKING:
-    from domadapt.inference.model import Model
 
 Maps = NDArray[np.float32]  # (heads, pieces or words, the same), attending one in rows
 Array = NDArray[np.float64]
@@ -30,28 +28,25 @@ LEAST = 0.1  # share of a word's attention that is drawn
 class Attention:
     """Attention of a layer's head that puts most of it on the words' syntactic heads; both are counted from 0.
 
-    Weights are (words, words) a text, attending word in rows; what a row lacks to 1 goes to special pieces.
+    Weights are (words, words), attending word in rows; what a row lacks to 1 goes to special pieces.
     """
 
     layer: int
     head: int
     heads: int
-    weights: tuple[Maps, ...]
+    weights: Maps
 
 
-def read_attention(loaded: "Model", layer: int | None, texts: Sequence[str], parses: Sequence[Parse]) -> Attention:
+def read_attention(session: Session, layer: int | None, text: str, parse: Parse) -> Attention:
     """Attention of a loaded model on the CPU, in a layer; with None in the last one with a hook, else the last."""
-    session, encoder = loaded.session, loaded.session.encoder
-    words = [parse.words for parse in parses]
-    trees = parses if loaded.parses else None
-    examples, _ = encode(texts, words, encoder.tokenizer, session.max_pieces, trees)
+    encoder, trees = session.encoder, [parse] if session.parses_at_prediction else None
+    [example], _ = encode([text], [parse.words], encoder.tokenizer, session.max_pieces, trees)
     at = max(encoder.attention_hooks, default=len(encoder.attention_layers()) - 1) if layer is None else layer
     with torch.no_grad(), recorded(encoder, [at]) as kept:
-        encoder(session.collator(examples))
-    pieces = kept[0].numpy()
-    every = [by_words(pieces[i], e.alignment.piece_words(), len(words[i])) for i, e in enumerate(examples)]
-    head = most_syntactic(every, parses)
-    return Attention(at, head, pieces.shape[1], tuple(weights[head] for weights in every))
+        encoder(session.collator([example]))
+    maps = by_words(kept[0][0].numpy(), example.alignment.piece_words(), len(parse.words))
+    head = most_syntactic(maps, parse)
+    return Attention(at, head, len(maps), maps[head])
 
 
 def syntax_layer(model: Path) -> int | None:
@@ -97,11 +92,10 @@ def by_words(pieces: Maps, piece_words: Places, words: int) -> Maps:
     return np.asarray(rows.T @ pieces[:, :count, :count] @ membership)
 
 
-def most_syntactic(weights: Sequence[Maps], parses: Sequence[Parse]) -> int:
+def most_syntactic(weights: Maps, parse: Parse) -> int:
     """The head with the highest mean attention from words to their syntactic heads."""
-    pairs = [arcs(parse) for parse in parses]
-    sums = [one[:, words, heads].sum(1) for one, (words, heads) in zip(weights, pairs, strict=True)]
-    return int(np.sum(sums, axis=0).argmax())
+    words, heads = arcs(parse)
+    return int(weights[:, words, heads].sum(1).argmax())
 
 
 def as_parse(weights: Maps, parse: Parse) -> tuple[Parse, int, int]:

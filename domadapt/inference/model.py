@@ -114,7 +114,6 @@ class Model:
     """A trained model. Made by :func:`load`."""
 
     session: Session
-    parses: bool
     lowercase: bool = False
 
     def predict(self, texts: Iterable[TextOrPair], batch_size: int = 64, threshold: Any = 0) -> list[Prediction]:
@@ -134,7 +133,7 @@ class Model:
         self.session.task.check_texts((text.text for text in texts), "prediction")
         if self.lowercase:
             texts = [replace(text, text=lower_in_place(text.text)) for text in texts]
-        return self.session.examples(texts, "prediction", self.parses, labelled=False)
+        return self.session.examples(texts, "prediction", self.session.parses_at_prediction, labelled=False)
 
     def probabilities(self, texts: Iterable[TextOrPair]) -> FloatArray:
         """(texts, classes) of classification, the classes in the order of ``session.task.labels``."""
@@ -210,7 +209,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         raise ValueError(f"{path}: damaged: parses_at_prediction={stored}, but its methods say otherwise; {AGAIN}")
     for method in methods.values():
         method.to(target_device).eval()
-    return Model(session, session.parses_at_prediction, description.lowercase)
+    return Model(session, description.lowercase)
 
 
 def restore(methods: Mapping[str, Method], stored: Path) -> None:

@@ -70,7 +70,7 @@ class Answers:
         self.limits = least(threshold, model.session.task.names)
         self.kind: str = model.session.task.kind
         self.pairs: bool = model.session.task.pairs
-        self.parser: Parser = model.session.parser if model.parses else SpacyParser()
+        self.parser: Parser = model.session.parser if model.session.parses_at_prediction else SpacyParser()
         self.layer = syntax_layer(folder)
 
     def rows(self, texts: list[str], threshold: Any = None) -> list[dict[str, Any]]:
@@ -113,8 +113,8 @@ class Answers:
         session = self.model.session
         if not session.encoder.takes_methods or session.encoder.unreachable or session.device.type != "cpu":
             return tree, ""
-        seen = read_attention(self.model, self.layer, [text], [parse])
-        arcs, agree, of = as_parse(seen.weights[0], parse)
+        seen = read_attention(session, self.layer, text, parse)
+        arcs, agree, of = as_parse(seen.weights, parse)
         notes.append(
             f"Attention is drawn from each word to the one that it looks at most, in percent: head {seen.head + 1} of "
             f"{seen.heads} in layer {seen.layer + 1}, which is most like the tree ({agree} of {of} words)."
