@@ -127,8 +127,8 @@ def in_line(text: Marked) -> str:
     return f"{text.lead}  {marked}".strip() + ("…" if text.left_out else "")
 
 
-def markdown(title: str, sections: Sequence[Section], longest: int = LONGEST) -> str:
-    """A whole report as GitHub reads it, of at most so many bytes.
+def markdown(title: str, sections: Sequence[Section]) -> str:
+    """A whole report as GitHub reads it, of at most :data:`LONGEST` bytes.
 
     The last of the smaller sections is left out first, and counted.
     """
@@ -139,13 +139,13 @@ def markdown(title: str, sections: Sequence[Section], longest: int = LONGEST) ->
         parts.append("".join(f"{text}\n\n" for text in (head, *inside)))
     left_out = 0
     for index in reversed(range(len(sections))):
-        if sum(len(part.encode()) for part in parts) <= longest - 400:
+        if sum(len(part.encode()) for part in parts) <= LONGEST - 400:
             break
         if sections[index].level > 2:
             parts[index], left_out = "", left_out + 1
     text = f"# {harmless(title)}\n\n" + "".join(parts)
-    if len(text.encode()) > longest - 300:
-        start = text.encode()[: longest - 300].decode(errors="ignore").rpartition("\n\n")[0]
+    if len(text.encode()) > LONGEST - 300:
+        start = text.encode()[: LONGEST - 300].decode(errors="ignore").rpartition("\n\n")[0]
         text = start + f"\n\nCut here: {len(text) - len(start)} more characters are in the HTML report.\n\n"
     if left_out:
         text += f"Left out to fit into a pull request: {left_out} sections; the HTML report has them.\n"

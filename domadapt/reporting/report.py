@@ -17,7 +17,6 @@ from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Statistics
 from domadapt.utils.files import write_atomic
 
-EXAMPLES = 10  # of each kind and pair
 FEW = 2  # warnings that are not folded away
 LONG = 12  # rows of a table that is, where it only tells how things went
 DETAILED = 24  # pairs with curves, calibration and examples
@@ -106,7 +105,7 @@ def details(finished: Finished) -> list[Section]:
         if any(run.target_test for method in pair.methods for run in method.runs):
             sure = sections.calibration(pair, finished.colors)
             sure = [sure[0], Folded("The numbers", tuple(sure[1:]))] if len(sure) > 1 else sure
-            fixed = fixed_and_broken(pair, EXAMPLES)
+            fixed = fixed_and_broken(pair)
             parts += [("calibration", sure), ("kinds of errors", _errors(pair))]
             parts += [("what adaptation fixed, and what it broke", fixed)]
         parts = [(title, blocks) for title, blocks in parts if blocks]

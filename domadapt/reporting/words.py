@@ -271,11 +271,11 @@ def _mistakes(method: MethodRuns, task: str) -> Counter[str] | None:
 
 
 LONGEST_TEXT = 300  # characters of a sentence that are shown
-FRONT = 4  # examples of each kind that are not folded away
+EXAMPLES, FRONT = 10, 4  # of each kind and pair: that are shown, and of these, that are not folded away
 
 
-def fixed_and_broken(pair: Pair, most: int) -> list[Block]:
-    """A pair's examples, at most so many of each kind."""
+def fixed_and_broken(pair: Pair) -> list[Block]:
+    """A pair's examples, so many of each kind at most."""
     try:
         compared = beside_source_only(pair)
     except ValueError as error:  # damaged predictions spoil the examples, not the report
@@ -291,7 +291,7 @@ def fixed_and_broken(pair: Pair, most: int) -> list[Block]:
     )
     blocks: list[Block] = [Prose(about)]
     for kind, worse, examples in (("Fixed", "fewer", compared.fixed), ("Broke", "more", compared.broken)):
-        shown, number = examples[:most], len(examples)
+        shown, number = examples[:EXAMPLES], len(examples)
         of = "" if not number else "; all of them" if number == len(shown) else f"; {len(shown)} of them"
         blocks.append(Prose(f"{kind}: {counted(number, 'text has', 'texts have')} {worse} errors{of}", "lead"))
         samples = [_sample(pair, example) for example in shown]
