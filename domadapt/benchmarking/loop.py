@@ -1,4 +1,4 @@
-"""All cells of a benchmark or of a sweep: plan, run, table."""
+"""All cells of a benchmark or of a sweep: plan, run, table. Loads no torch before there are cells to run."""
 
 import logging
 import sys
@@ -9,29 +9,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import configure_log
+from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from domadapt.benchmarking.launching import jobs_at_once, launch
 from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen, quoted
 from domadapt.config.resolvers import with_labels
-from domadapt.reporting.tables import text_table
 from domadapt.runs.groups import distinct, flat, read_metrics, settings, typed
 from domadapt.runs.key import cell_key, described, folder_of, run_folder
 from domadapt.runs.metrics import Metrics
 from domadapt.runs.status import Busy, read_results, read_status
-from domadapt.training.build import check_parts
-from domadapt.training.sharing import forget_networks
 from domadapt.utils.redact import guard_logs, redact, redacted
 from domadapt.utils.text import duration
 
@@ -187,6 +186,8 @@ def shared(cache: Path) -> str:
 
 def check(todo: Sequence[PlannedCell]) -> None:
     """Make of each kind of cell what is made quickly; refuse them if all fail of one and the same thing."""
+    from domadapt.training.build import check_parts
+
     kinds = {(cell.pair, cell.method): cell.config for cell in todo if cell.state() != FINISHED}
     messages = set[str]()
     for config in kinds.values():
@@ -211,6 +212,8 @@ def benchmark(cfg: DictConfig, overrides: Sequence[str] = ()) -> list[dict[str, 
     done, failure = sweep(todo)
     if failure:
         raise failure
+    from domadapt.training.sharing import forget_networks
+
     # What cells have shared is of no use to others, and large: the weights of each network's epochs.
     forget_networks(folder_of(cfg, "cache"), [metrics.get("training") for metrics in done])
     return done
@@ -228,6 +231,8 @@ def sweep(todo: Sequence[PlannedCell]) -> tuple[list[dict[str, Any]], RuntimeErr
         errors = run(todo)
     done = [metrics for cell in todo if (metrics := cell.metrics()) is not None]
     if done:
+        from domadapt.reporting.tables import text_table  # loads SciPy
+
         print(text_table(done))
     if watch.ended:
         wall, work = time.time() - watch.started, sum(sum(metrics.seconds.values()) for metrics in watch.ended.values())
@@ -312,6 +317,45 @@ def tell_of_other_hardware(cells: Sequence[PlannedCell], results: Sequence[dict[
     found = [result for cell, result in zip(cells, results) if isinstance(result, dict) and result["key"] != cell.key]
     for kind in sorted({described(result["hardware"]) for result in found}):
         log.warning("cells were run on other hardware than this machine's: add 'trainer.hardware=%s' to see them", kind)
+
+
+class Swept(BaseException):
+    """The grid has been run, and Hydra shall not run it again. It makes mere warnings of a callback's Exceptions."""
+
+    def __init__(self, error: Exception | None) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Sweep(Callback):
+    """What Hydra calls around `domadapt train -m`; set in ``train.yaml``."""
+
+    command: ClassVar[tuple[str, ...]] = ()
+
+    def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
+        """Run a grid with plan, a line a cell, result table and list of failures. Of a search say how long it is."""
+        if config.hydra.job.config_name != "train":
+            return
+        sweeper = config.hydra.sweeper
+        if config.hydra.runtime.choices["hydra/sweeper"] != "basic":
+            trials = sweeper.get("n_trials")
+            print(f"search: {trials or 'some'} runs, each chosen by the values of those before: no plan", flush=True)
+            for name in ("alembic", "optuna", "hydra", "hydra_plugins"):  # every trial has a line of ours
+                logging.getLogger(name).setLevel(logging.WARNING)
+            with suppress(ImportError):  # it sets its level itself, whatever it was
+                import_module("optuna.logging").set_verbosity(logging.WARNING)
+        elif not sweeper.max_batch_size:  # Hydra's own way to hand a grid to the launcher bit by bit
+            try:
+                run_grid(config, Sweep.command)
+            except Exception as error:
+                raise Swept(error) from None
+            raise Swept(None)
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        """Of a search say where its best settings are kept."""
+        best = Path(config.hydra.sweep.dir, "optimization_results.yaml")
+        if config.hydra.runtime.choices["hydra/sweeper"] != "basic" and best.is_file():
+            print(f"{best.read_text(encoding='utf-8').rstrip()}\nkept in {best}", flush=True)
 
 
 def run_grid(config: DictConfig, command: Sequence[str]) -> None:

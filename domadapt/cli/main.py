@@ -95,7 +95,7 @@ def _compose_and_run(verb: str, arguments: list[str]) -> None:
     from hydra.types import RunMode
 
     from domadapt.benchmarking.launching import check_search, portable
-    from domadapt.benchmarking.sweep import Sweep, Swept
+    from domadapt.benchmarking.loop import Sweep, Swept
     from domadapt.config.overrides import import_from
     from domadapt.config.resolvers import register
     from domadapt.utils.redact import guard_logs

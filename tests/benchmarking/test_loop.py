@@ -19,13 +19,13 @@ from domadapt.benchmarking.launching import check_search, jobs_at_once, launch, 
 from domadapt.benchmarking.loop import (
     PlannedCell,
     Progress,
+    Sweep,
     benchmark,
     cells,
     plan,
     tell_of_other_hardware,
     told_apart,
 )
-from domadapt.benchmarking.sweep import Sweep
 from domadapt.config.compose import compose, to_builtin, user_error
 from domadapt.config.overrides import lengthen
 from domadapt.data.records import DataError, Location
