@@ -11,10 +11,6 @@ from typing import Any
 from domadapt.config.overrides import in_range, one_of
 from domadapt.config.resolvers import own_files
 
-# Whole numbers and the least of each, then ranges of others.
-WHOLE = dict.fromkeys(("epochs", "batch_size", "target_batch_size", "evaluation_batch_size", "validation_texts"), 1)
-RANGES: dict[str, tuple[float, float]] = dict.fromkeys(("learning_rate", "weight_decay", "warmup"), (0, 1))
-RANGES |= {"gradient_clip": (1e-9, 1e9), "checkpoint_seconds": (0, 1e9)}
 CHOICES = {"device": ("auto", "cpu", "cuda"), "precision": ("auto", "32", "bf16-mixed")}
 MIN_STEPS = 300  # of training on a user's own files, unless told
 SMALL = 2**20  # bytes of a user's files
@@ -45,10 +41,12 @@ class TrainerOptions:
     regret: bool
 
     def __post_init__(self) -> None:
-        for name, low in WHOLE.items():
-            in_range(f"trainer.{name}", getattr(self, name), low)
-        for name, (least, most) in RANGES.items():
-            in_range(f"trainer.{name}", getattr(self, name), least, most)
+        for name in ("epochs", "batch_size", "target_batch_size", "evaluation_batch_size", "validation_texts"):
+            in_range(f"trainer.{name}", getattr(self, name), 1)
+        for name in ("learning_rate", "weight_decay", "warmup"):
+            in_range(f"trainer.{name}", getattr(self, name), 0, 1)
+        in_range("trainer.gradient_clip", self.gradient_clip, 1e-9, 1e9)
+        in_range("trainer.checkpoint_seconds", self.checkpoint_seconds, 0, 1e9)
         one_of("trainer.regret", self.regret, True, False)
         if type(self.threads) is not int or not 0 <= self.threads <= MOST_THREADS:
             expected = f"a whole number from 1 to {MOST_THREADS}, or 0 for torch's choice"
