@@ -17,7 +17,7 @@ from domadapt.analysis.subject import Subject
 from domadapt.reporting.blocks import Block, Column, Figure, Folded, Prose, Section, Table, TableCell, for_each, tabled
 from domadapt.reporting.plots import INK, drawn, legend, plain, wrapped
 from domadapt.reporting.render import counted, listed, number, page, percent, points
-from domadapt.utils.text import escape_controls, plain_json
+from domadapt.utils.text import plain_json
 
 FORMAT = 2
 WORTH_NAMING = ("det", "obj", "amod")
@@ -48,7 +48,7 @@ def analyse(subject: Subject, score: bool = True) -> Analysis:
 
 def short(name: str, width: int = 16) -> str:
     """A domain's name in a figure."""
-    return wrapped(escape_controls(name), width, 1)
+    return wrapped(name, width, 1)
 
 
 SHOWN = 14  # relations, the commonest

@@ -108,7 +108,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
 
 
 def as_text(table: Table) -> str:
-    """A table with its footnotes, aligned, for a terminal."""
+    """A table with its footnotes, aligned and harmless, for a terminal."""
     rows, notes = written(table)
     widths = [max(len(cell) for cell in column) for column in zip(table.header, *rows, strict=True)]
     lines = [table.title]
@@ -118,7 +118,7 @@ def as_text(table: Table) -> str:
             for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
         )
         lines.append("  ".join(padded).rstrip())
-    return "\n".join([*lines, *(f"  {note}" for note in notes)])
+    return "\n".join(map(escape_controls, [*lines, *(f"  {note}" for note in notes)]))
 
 
 def in_line(text: Marked) -> str:

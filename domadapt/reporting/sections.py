@@ -17,7 +17,7 @@ from domadapt.runs.metrics import Metrics
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Replicability, Significance, Statistics
 from domadapt.utils.redact import redact
-from domadapt.utils.text import duration, escape_controls
+from domadapt.utils.text import duration
 
 if TYPE_CHECKING:
     from domadapt.auditing.audit import Audit
@@ -212,7 +212,7 @@ def calibration(pair: Pair, colors: Colors) -> list[Block]:
             "temperature: above 1 where the model is too sure on source dev; of the ceiling, dev is of the target",
         ],
     )
-    alt = f"Share of right {unit} against confidence, {escape_controls(pair.name)}: {', '.join(m.name for m in shown)}"
+    alt = f"Share of right {unit} against confidence, {pair.name}: {', '.join(m.name for m in shown)}"
     caption = (
         f"Share of {unit} that are right, against the model's confidence, target test, seeds pooled. Below the dotted "
         f"line a model is too sure. Larger dots hold more {unit}."

@@ -12,7 +12,6 @@ from domadapt.runs.groups import Pair, distinct, group, reference, settings, typ
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import compare
 from domadapt.statistics.results import Cell, Interval, Share, Statistics
-from domadapt.utils.text import escape_controls
 
 OVER = {
     "seeds and test items": ("s, t", "over seeds and test texts"),
@@ -40,7 +39,7 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
     lines = rows(pair, statistics)
     clean = [row.clean for row in lines if row.clean]
     columns = [
-        ("method", lambda row: escape_controls(row.name) + (f" ({CEILING})" if row.method.role == "in_domain" else "")),
+        ("method", lambda row: row.name + (f" ({CEILING})" if row.method.role == "in_domain" else "")),
         ("score", lambda row: _mean(row.target)),
         ("interval", lambda row: _interval(row.target)),
         *([("clean", lambda row: _mean(row.clean))] if clean else []),
@@ -51,7 +50,7 @@ def table(pair: Pair, statistics: Statistics | None = None) -> Table:
         *([("regret", lambda row: percent(row.regret))] if any(row.regret is not None for row in lines) else []),
         ("seeds", lambda row: str(len(row.method.seeds))),
     ]
-    title = f"{escape_controls(pair.name)}: {escape_controls(pair.headline)} on the target test, percent"
+    title = f"{pair.name}: {pair.headline} on the target test, percent"
     return tabled(title, lines, columns, _remarks(pair, lines))
 
 
@@ -86,7 +85,7 @@ def shares_table(overall: Sequence[Cell]) -> Table | None:
         "Gap closed by each score, percent: mean gain over mean gap of the pairs, with 95 % intervals",
         lines,
         [
-            ("method", lambda one: escape_controls(one.method)),
+            ("method", lambda one: one.method),
             *for_each({share.score: score_name(share.score) for one in lines for share in one.shares}, cell),
             ("pairs", lambda one: str(max(share.pairs for share in one.shares))),
         ],
@@ -115,7 +114,7 @@ def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
 
 def score_name(name: str) -> str:
     """A score as columns are headed."""
-    return escape_controls(name.removesuffix("_f1") + " F1" if name.endswith("_f1") else name)
+    return name.removesuffix("_f1") + " F1" if name.endswith("_f1") else name
 
 
 def _interval(value: Interval | None) -> str | TableCell:
@@ -266,7 +265,7 @@ def worth(pair: Pair, curves: Mapping[str, LabelCurve]) -> str:
         return "How many labels adaptation is worth is not known: it takes source_only with and without labels."
     scores = {labels: own.target.mean for labels, own in plain.items() if own.target}
     labels, score = reached(scores, row.target.mean), percent(row.target.mean)
-    return f"Adaptation is worth {labels} here, by means over seeds: {escape_controls(name)} with none scores {score}."
+    return f"Adaptation is worth {labels} here, by means over seeds: {name} with none scores {score}."
 
 
 def target_label_sections(pairs: Sequence[Pair], statistics: Statistics) -> list[Section]:

@@ -17,7 +17,7 @@ from domadapt.runs.target_card import ShownText
 from domadapt.statistics.items import read_answers
 from domadapt.statistics.resampling import ALPHA
 from domadapt.statistics.results import Cell, Difference, Interval, Statistics
-from domadapt.utils.text import cut, duration, escape_controls
+from domadapt.utils.text import cut, duration
 
 
 def claim(one: Cell, statistics: Statistics) -> str:
@@ -25,13 +25,13 @@ def claim(one: Cell, statistics: Statistics) -> str:
 
     A control is the method with what it is about taken away. A gain over one that harms measures that harm as well.
     """
-    baseline = escape_controls(one.baseline.other or statistics.baseline)
+    baseline = one.baseline.other or statistics.baseline
     if one.baseline.interval is None:
-        return f"Of {escape_controls(one.method)} against its controls nothing can be said: {one.baseline.reason}."
-    sentences = [f"{escape_controls(one.method)} is {distance(one.baseline.interval)} {baseline}"]
+        return f"Of {one.method} against its controls nothing can be said: {one.baseline.reason}."
+    sentences = [f"{one.method} is {distance(one.baseline.interval)} {baseline}"]
     needed, lacking = [one.baseline], list[str]()
     for control in one.controls:
-        name = escape_controls(control.other)
+        name = control.other
         if control.interval is None:
             lacking.append(control.reason)
             continue
@@ -46,9 +46,9 @@ def claim(one: Cell, statistics: Statistics) -> str:
         else:
             needed.append(control)
         sentences.append(text)
-    names = [escape_controls(difference.other) for difference in needed]
+    names = [difference.other for difference in needed]
     # By its interval, and by the test over runs after Holm's correction.
-    unshown = [escape_controls(d.other) for d in needed if not ((v := d.interval) and (v.low or 0.0) > 0 and _real(d))]
+    unshown = [d.other for d in needed if not ((v := d.interval) and (v.low or 0.0) > 0 and _real(d))]
     if len(needed) == 1:
         lacking.append("no neutral control was run")
     elif not unshown and not lacking:  # nothing that it was to stand against may be missing
