@@ -32,6 +32,7 @@ def freeze(encoder: Any, trainable: str) -> None:
 # Of states, the batch, and what methods keep of this pass: states, or what is added to them, (batch, pieces, width).
 StatesHook = Callable[[Tensor, Batch, dict[str, Tensor]], Tensor]
 Heads = Collection[tuple[int, int]]  # layer, head
+HeadScores = dict[tuple[int, int], Tensor]  # by these
 
 
 class Encoder(nn.Module):
@@ -96,7 +97,8 @@ class Encoder(nn.Module):
     def forward(self, batch: Batch, hooked: bool = True) -> Output:
         """Encode a batch and classify it with the stock head; not ``hooked``, as if nobody had injected anything."""
         kept: dict[str, Tensor] = {}
-        layers, scores = dict[int, Tensor](), dict[tuple[int, int], Tensor]()
+        layers: dict[int, Tensor] = {}
+        scores: HeadScores = {}
         states: list[Tensor] = []  # not output_hidden_states: what that needs does not survive the way into a process
         last = self.depth - 1
         inner = sorted(self.kept_layers - {last}) if hooked else []
@@ -146,9 +148,7 @@ class Encoder(nn.Module):
             for handle in handles:
                 handle.remove()
 
-    def _inputs(
-        self, batch: Batch, hooked: bool, kept: dict[str, Tensor], scores: dict[tuple[int, int], Tensor]
-    ) -> dict[str, Any]:
+    def _inputs(self, batch: Batch, hooked: bool, kept: dict[str, Tensor], scores: HeadScores) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None and "token_type_ids" in self.tokenizer.model_input_names:
             inputs["token_type_ids"] = batch.token_type_ids
@@ -284,7 +284,7 @@ class Encoder(nn.Module):
             raise ValueError(f"{folder / 'config.json'}: labels {stored}, expected {self.labels}; {AGAIN}")
 
 
-def _keep_scores(heads: Collection[int], scores: dict[tuple[int, int], Tensor], call: AttentionCall) -> Tensor:
+def _keep_scores(heads: Collection[int], scores: HeadScores, call: AttentionCall) -> Tensor:
     """A hook that leaves attention as it is."""
     scores.update({(call.layer, head): call.scores(head) for head in heads})
     return call.inner()
