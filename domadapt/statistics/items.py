@@ -18,13 +18,12 @@ EXACT = 1e-9  # how near a recomputed score is to the one in metrics.json
 
 
 class Answer(NamedTuple):
-    """One text with its gold and predicted labels: (start, end, type) of spans, or a class; and its owner's words."""
+    """One text with its gold and predicted labels: (start, end, type) of spans, or a class."""
 
     name: str
     text: str
     gold: set[Any]
     predicted: set[Any]
-    words: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def counted(answers: Sequence[Answer], kinds: Sequence[str], average: str) -> It
     counts = np.zeros((len(answers), len(kinds), 3), dtype=np.float32)
     place = {kind: i for i, kind in enumerate(kinds)}
     digest = hashlib.sha256()
-    for item, (name, text, gold, predicted, _) in enumerate(answers):
+    for item, (name, text, gold, predicted) in enumerate(answers):
         digest.update(repr((name, text, sorted(gold, key=repr))).encode("utf-8", "surrogatepass"))
         for column, group in enumerate((gold & predicted, predicted - gold, gold - predicted)):
             for label in group:
@@ -129,8 +128,7 @@ def read_answers(path: Path, task: str) -> list[Answer]:
             try:
                 row = json.loads(line.decode("utf-8"))
                 gold, predicted = labels(row["gold"]), labels(row["predicted"])
-                words = None if row.get("words") is None else tuple((int(s), int(e)) for s, e in row["words"])
-                answers.append(Answer(str(row["id"]), str(row["text"]), gold, predicted, words))
+                answers.append(Answer(str(row["id"]), str(row["text"]), gold, predicted))
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ValueError(
                     f"{path}:{number}: not a prediction ({type(error).__name__}: {error}); run that cell again"
