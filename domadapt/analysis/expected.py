@@ -110,6 +110,12 @@ def headline(sums: Array, name: str, average: str) -> Array:
     return np.asarray(f1(np.moveaxis(sums, 0, -2), average), np.float64)
 
 
+def scores(sums: Mapping[str, Array], name: str, average: str) -> Scores:
+    """The headline and F1 of every kind, from kind → (3,) sums."""
+    each = {f"{kind}_f1": float(f1(one[None])) for kind, one in sums.items()}
+    return {name: float(headline(np.stack([*sums.values()]), name, average)), **each}
+
+
 RANGE = np.log(0.05), np.log(20.0)  # of the logarithm of a temperature
 
 
@@ -260,10 +266,8 @@ class Sides:
     average: str
 
     def scores(self, kinds: Mapping[str, KindCounts], weights: Array) -> Scores:
-        """The headline and F1 of every kind, each text counting as often as its weight says."""
-        sums = {kind: one.sums(weights) for kind, one in kinds.items()}
-        each = {f"{kind}_f1": float(f1(one[None])) for kind, one in sums.items()}
-        return {self.headline: float(headline(np.stack([*sums.values()]), self.headline, self.average)), **each}
+        """Of counts, each text as often as its weight says."""
+        return scores({kind: one.sums(weights) for kind, one in kinds.items()}, self.headline, self.average)
 
 
 def by_confidence(sides: Sides, dev: Array, target: Array) -> Scores:
