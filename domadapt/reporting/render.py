@@ -110,9 +110,10 @@ def page(title: str, sections: Sequence[Section]) -> str:
 def as_text(table: Table) -> str:
     """A table with its footnotes, aligned and harmless, for a terminal."""
     rows, notes = written(table)
-    widths = [max(len(cell) for cell in column) for column in zip(table.header, *rows, strict=True)]
+    shown = [[escape_controls(cell) for cell in cells] for cells in (table.header, *rows)]
+    widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
     lines = [table.title]
-    for cells in (table.header, *rows):
+    for cells in shown:
         padded = (
             cell.ljust(width) if column in {0, *table.left} else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
