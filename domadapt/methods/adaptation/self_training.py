@@ -12,6 +12,11 @@ finds much and some of it wrongly, it misses much and errs seldom. Beside ``aver
 weights' moving average: a mean teacher (Tarvainen & Valpola 2017, https://arxiv.org/abs/1703.01780). Where texts are
 classified, labels are weighted to be of the source's classes all together, lest the commonest grow each round.
 
+With ``bag_of_words``, a linear classifier of words is one more teacher of whole texts (co-training, Blum & Mitchell
+1998). It learns the source's labels and the other teachers' of the target, and labels texts that it has not learnt
+from. So it knows which words of the target go with which class over the whole corpus, which a network that reads text
+by text does not; and it errs in other places.
+
 Costs a pass over the target after each epoch, and a step on target text beside each on the source. It drives towards
 what it already believes, right or wrong. So labels that have collapsed are not learnt from, and the run counts it:
 where the share of words that are something is less than a quarter or more than four times the source's, or a class
@@ -26,6 +31,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from domadapt.data.batches import Example
@@ -34,21 +40,34 @@ from domadapt.methods.session import Session
 from domadapt.methods.units import logits_of, rows_of
 
 log = logging.getLogger(__name__)
+FloatArray = NDArray[np.float64]
 UNSURE = 0.1  # weight of words that the model is not sure of
 FACTOR = 4.0  # by which the labels' rate may be off the source's, and the most that a label may count for
+TOKEN = r"\w+|[^\w\s]"  # a word or a mark: of any text that is not empty
+TERMS = 20_000  # words and pairs of words, at most: the most frequent
+FOLDS = 5  # of target texts, each labelled by a bag of words that has learnt from the others
 RARE = 0.05  # share of the source that a class may have and yet be missed
 
 
 class SelfTraining(Method):
     """Pseudo-labels on the target."""
 
-    def __init__(self, start_after: float, temperature: float, confidence: float, weight: float, average: bool) -> None:
+    def __init__(
+        self,
+        start_after: float,
+        temperature: float,
+        confidence: float,
+        weight: float,
+        average: bool,
+        bag_of_words: bool = False,
+    ) -> None:
         super().__init__({"self_training": weight})
         in_range("self_training.start_after", start_after, 0.0, 1.0)
         in_range("self_training.temperature", temperature, 0.01, 10.0)
         in_range("self_training.confidence", confidence, 0.0, 1.0)
         one_of("self_training.average", average, True, False)
-        self.start_after, self.average = start_after, average
+        one_of("self_training.bag_of_words", bag_of_words, True, False)
+        self.start_after, self.average, self.bag_of_words = start_after, average, bag_of_words
         self.temperature, self.confidence = temperature, confidence
         self.reads = frozenset({"target", *(["source_only"] if average else [])})
         self.labels: dict[int, Tensor] = {}  # by number of the text: (rows, classes) log-probabilities
@@ -70,6 +89,8 @@ class SelfTraining(Method):
         if self.average:
             others = self.session.readings.source_only()
             labels = {number: mean(rows, others[number].rows) for number, rows in labels.items()}
+        if self.bag_of_words and not self.token and not self.session.task.pairs:
+            labels = self.with_words(labels)
         classes = torch.cat([*labels.values()]).argmax(-1)
         count = len(self.session.task.labels)
         shares = classes.bincount(minlength=count) / len(classes)
@@ -81,6 +102,16 @@ class SelfTraining(Method):
             return
         self.counts = torch.ones(count) if self.token else (wanted / shares.clamp(min=1e-8)).clamp(max=FACTOR)
         self.labels = labels
+
+    def with_words(self, labels: dict[int, Tensor]) -> dict[int, Tensor]:
+        """The mean of (1, classes) log-probabilities of texts and a bag of words', which counts as one teacher."""
+        texts = {example.index: example.text for example in self.session.target}
+        source = [(example.text, example.label) for example in self.session.source if example.label is not None]
+        rows = torch.cat([*labels.values()])
+        words = by_bag_of_words(source, [texts[number] for number in labels], rows.exp().double().numpy())
+        teachers = 1 + self.average
+        both = torch.log((teachers * rows.exp() + torch.from_numpy(words).to(rows)) / (teachers + 1))
+        return dict(zip(labels, both.split(1), strict=True))
 
     def collapsed(self, shares: Tensor, wanted: Tensor) -> str:
         """What is wrong with labels of these (classes,) shares, where the source has the wanted ones; or empty."""
@@ -137,6 +168,41 @@ def mean(one: Tensor, other: Tensor) -> Tensor:
     tensor([[0.7000, 0.3000]])
     """
     return torch.logaddexp(one, other) - math.log(2)
+
+
+def by_bag_of_words(source: Sequence[tuple[str, int]], texts: Sequence[str], labels: FloatArray) -> FloatArray:
+    """(texts, classes) probabilities of texts by logistic regression over TF-IDF of words and pairs of words.
+
+    ``source``: labelled texts. ``labels``: (texts, classes) probabilities by other teachers. The likeliest class of a
+    text is learnt from, weighted by its probability; each fifth of the texts is classified by what the others show.
+
+    >>> source = [("great", 1), ("great fun", 1), ("awful", 0), ("awful noise", 0)]
+    >>> texts = ["great, crisp"] * 5 + ["awful, blurred"] * 5 + ["crisp"]
+    >>> labels = np.array([[0.1, 0.9]] * 5 + [[0.9, 0.1]] * 5 + [[0.6, 0.4]])
+    >>> by_bag_of_words(source, texts, labels)[-1].round(1).tolist()
+    [0.3, 0.7]
+    """
+    from scipy.sparse import vstack
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    known, classes = zip(*source, strict=True)
+    vectorizer = TfidfVectorizer(token_pattern=TOKEN, ngram_range=(1, 2), max_features=TERMS, sublinear_tf=True).fit(
+        [*known, *texts]
+    )
+    of_source, of_target = vectorizer.transform(known), vectorizer.transform(texts)
+    answers, sure = labels.argmax(1), labels.max(1)
+    fold = np.random.default_rng(0).permutation(len(texts)) % FOLDS
+    result = np.full_like(labels, 1e-9)
+    for number in range(min(FOLDS, len(texts))):
+        own = fold == number
+        model = LogisticRegression(C=10.0, max_iter=1000).fit(
+            vstack([of_source, of_target[~own]]),
+            np.concatenate([classes, answers[~own]]),
+            sample_weight=np.concatenate([np.ones(len(known)), sure[~own]]),
+        )
+        result[np.ix_(own, model.classes_)] = model.predict_proba(of_target[own])
+    return result
 
 
 def source_shares(session: Session) -> Tensor:
