@@ -12,7 +12,7 @@ import torch
 
 import domadapt
 from domadapt.methods.adaptation.guidelines import Guidelines
-from domadapt.methods.adaptation.self_training import SelfTraining, mean, soft_cross_entropy
+from domadapt.methods.adaptation.self_training import SelfTraining, by_bag_of_words, mean, soft_cross_entropy
 from domadapt.methods.session import ReadText, Session, TargetReadings
 from domadapt.models.output import Output
 from domadapt.reporting.target_card import as_lines
@@ -118,6 +118,44 @@ def test_labels_are_the_mean_of_both_teachers(monkeypatch: pytest.MonkeyPatch) -
     for number, rows in method.labels.items():
         torch.testing.assert_close(rows.exp(), (own[number].rows.exp() + 0.2) / 2)
     torch.testing.assert_close(mean(torch.zeros(1), torch.full((1,), -torch.inf)).exp(), torch.full((1,), 0.5))
+
+
+def test_a_bag_of_words_is_one_more_teacher_of_whole_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each teacher counts the same; pairs of texts and spans have none."""
+    words = "adaptation.self_training.bag_of_words=true"
+    session = built(tmp_path, "task=classification", "adaptation=self_training", words, "trainer.epochs=3")
+    method = session.methods["self_training"]
+    own = {number: text.rows for number, text in session.readings.now().items()}
+    method.average = True
+    monkeypatch.setattr(TargetReadings, "source_only", lambda _: {n: ReadText([0], rows) for n, rows in own.items()})
+    monkeypatch.setattr(method, "collapsed", lambda *_: "")
+    method.after_epoch(1)
+    source = [(example.text, example.label) for example in session.source]
+    texts = [example.text for example in session.target]
+    given = torch.cat([own[example.index] for example in session.target]).exp().double().numpy()
+    expected = (2 * given + by_bag_of_words(source, texts, given)) / 3
+    found = torch.cat([method.labels[example.index] for example in session.target]).exp()
+    torch.testing.assert_close(found, torch.from_numpy(expected).float())
+    session.task.pairs = True
+    method.after_epoch(1)
+    assert all(torch.equal(rows, mean(own[number], own[number])) for number, rows in method.labels.items())
+    method.token, method.average, session.task.pairs = True, False, False
+    method.after_epoch(1)
+    assert all(torch.equal(rows, own[number]) for number, rows in method.labels.items())
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_a_bag_of_words_does_not_repeat_the_label_that_it_was_given(count: int) -> None:
+    """A text is judged by what other texts show; a class that nothing has is possible nowhere."""
+    source = [("great", 2), ("awful", 0)]
+    texts = [f"{'great' if i % 2 else 'awful'} 👍 {i}" for i in range(count)]
+    labels = np.array([[0.1, 0.0, 0.9] if i % 2 else [0.9, 0.0, 0.1] for i in range(count)])
+    found = by_bag_of_words(source, texts, labels)
+    assert np.allclose(found.sum(1), 1) and found[:, 1].max() < 1e-6
+    assert count < 40 or found.argmax(1).tolist() == labels.argmax(1).tolist()
+    changed = labels.copy()
+    changed[0] = labels[0][::-1]
+    assert np.array_equal(by_bag_of_words(source, texts, changed)[0], found[0])
 
 
 def test_soft_labels_against_a_loop() -> None:
