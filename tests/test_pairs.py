@@ -104,9 +104,6 @@ def test_a_noun_of_both_texts_is_replaced_alike(tmp_path: Path) -> None:
     method.prepare()
     before = session.domains.source_train
     after = method.augment(before, 0, np.random.default_rng(1))
-    method.pairs = False  # as in the recipe
-    method.prepare()
-    assert list(method.augment(before, 0, np.random.default_rng(1))) == list(before)
     for one in after:
         nouns = [text.rstrip(".").split()[place] for text, place in zip(apart(one.text).values(), (1, 3), strict=True)]
         assert {*nouns} <= {"pasta", "waiter", "soup"} and (one.label == "other" or len({*nouns}) == 1)

@@ -158,6 +158,16 @@ def test_a_bag_of_words_does_not_repeat_the_label_that_it_was_given(count: int) 
     assert np.array_equal(by_bag_of_words(source, texts, changed)[0], found[0])
 
 
+def test_the_recipe_does_not_rewrite_whole_texts_and_reads_no_trees(tmp_path: Path) -> None:
+    session = built(tmp_path, "task=classification", "adaptation=recipe", "trainer.epochs=3")
+    assert not session.augments and not session.reads("corpus_parses") and session.reads("source_only")
+    assert session.methods["term_substitution"].prepare() == {}
+    records = session.domains.source_train
+    assert session.methods["term_substitution"].augment(records, 0, np.random.default_rng(0)) is records
+    alone = built(tmp_path, "task=classification", "adaptation=term_substitution", "trainer.epochs=3")
+    assert alone.augments and alone.reads("corpus_parses")
+
+
 def test_soft_labels_against_a_loop() -> None:
     torch.manual_seed(0)
     logits, labels, counts = torch.randn(6, 3), torch.randn(6, 3).log_softmax(-1), torch.tensor([1.0, 0.5, 2.0])

@@ -35,6 +35,7 @@ from torch import Tensor
 from domadapt.data.records import Record
 from domadapt.data.texts import Edit, edited
 from domadapt.methods.method import Method, in_range, one_of
+from domadapt.methods.session import Session
 from domadapt.methods.terms import term_kinds
 from domadapt.syntax.nouns import PLURALS, is_noun, noun_phrases, universal
 from domadapt.syntax.parser import Parse, Text
@@ -78,31 +79,35 @@ class TermSubstitution(Method):
     augments = True
 
     def __init__(
-        self, sentence_share: float, term_probability: float, noun_probability: float, belief: bool, pairs: bool
+        self, sentence_share: float, term_probability: float, noun_probability: float, belief: bool, whole_texts: bool
     ) -> None:
         super().__init__()
         in_range("term_substitution.sentence_share", sentence_share, 0.0, 1.0)
         in_range("term_substitution.term_probability", term_probability, 0.0, 1.0)
         in_range("term_substitution.noun_probability", noun_probability, 0.0, 1.0)
         one_of("term_substitution.belief", belief, True, False)
-        one_of("term_substitution.pairs", pairs, True, False)
-        self.sentence_share, self.belief, self.pairs = sentence_share, belief, pairs
+        one_of("term_substitution.whole_texts", whole_texts, True, False)
+        self.sentence_share, self.belief = sentence_share, belief
         self.term_probability, self.noun_probability = term_probability, noun_probability
         self.reads = frozenset({"corpus_parses", *(["target"] if belief else [])})
+        self.tasks = frozenset({"token", *(["sequence"] if whole_texts else [])})
         self.kinds: frozenset[str] = frozenset()
         self.q: Tensor | None = None  # (phrases,) None before the target has been read
 
+    def attach(self, session: Session) -> None:
+        super().attach(session)
+        self.augments = session.task.kind in self.tasks
+
     def prepare(self) -> dict[str, Any]:
         """Count the target's noun phrases, and find the places of the source that can take one."""
+        if not self.augments:
+            return {}
         session, texts = self.session, self.session.domains.unlabelled.texts
         records, parses = session.domains.source_train, session.corpora.parses("source")
         self.kinds = term_kinds(session)
         source = len(session.domains.source_records)  # labelled target records that have joined stand behind
         told_apart = len(self.kinds) > 1 and type_agreement(records[:source], self.kinds) >= TELLS
-        spared = session.task.pairs and not self.pairs
-        nothing = spared or (told_apart and not names(records[:source], parses[:source], self.kinds))
-        if spared:
-            log.info("term_substitution: pairs of texts are left as they are (adaptation.term_substitution.pairs)")
+        nothing = told_apart and not names(records[:source], parses[:source], self.kinds)
         if told_apart:
             which = "nothing is" if nothing else "only other nouns are"
             log.info("term_substitution: nouns tell %s apart: %s rewritten", ", ".join(sorted(self.kinds)), which)
@@ -131,6 +136,8 @@ class TermSubstitution(Method):
 
     def augment(self, records: Sequence[Record], epoch: int, random: np.random.Generator) -> Sequence[Record]:
         """A share of the records, rewritten; one that another method has changed already is left alone."""
+        if not self.augments:
+            return records
         known = self.session.domains.source_train
         chosen = random.random(len(records)) < self.sentence_share
         return [
