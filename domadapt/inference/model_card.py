@@ -10,6 +10,8 @@ from domadapt.inference.thresholds import SHOWN, rates
 from domadapt.runs.metrics import Metrics
 from domadapt.utils.text import escape_controls
 
+MADE_FROM = "the model that this folder was made from, in domadapt"  # scores and rates are not measured again
+
 
 def model_card(
     description: Description,
@@ -54,7 +56,8 @@ def _trained(description: Description, metrics: Metrics | None, source: str, tar
     if metrics is None:
         return f"Trained by domadapt on labelled text of {source}{with_}, from the backbone `{backbone}`."
     counts, ceiling = metrics.counts, metrics.role == "in_domain"
-    seen = "" if ceiling else f" and {counts.target_unlabelled} texts of {target} without labels"
+    labels = f" and {target} ({counts.target_labels} of {target}, maybe repeated)" if counts.target_labels else ""
+    seen = "" if ceiling else f"{labels} and {counts.target_unlabelled} texts of {target} without labels"
     return (
         f"Trained by domadapt {metrics.versions.get('domadapt', '')} on {counts.source_train} labelled texts of "
         f"{target if ceiling else source}{seen} at hand{with_}, from the backbone `{backbone}`, seed {metrics.seed}, "
@@ -77,9 +80,9 @@ def _scores(metrics: Metrics | None, source: str, target: str) -> list[str]:
         if scores:
             numbers = (f"{100 * scores[n]:.1f}" if n in scores else "" for n in shown)
             lines.append(f"| {name} | {'' if count is None else count} | {' | '.join(numbers)} |")
-    lines += ["", f"`{headline}` is what models are compared by; all in percent, of one run.", ""]
+    lines += ["", f"`{headline}` is what models are compared by; all in percent, of one run: of {MADE_FROM}.", ""]
     if not metrics.target_test:
-        lines += [f"There were no labels of {target}: how good the model is there has not been measured.", ""]
+        lines += [f"There was no labelled test of {target}: how good the model is there has not been measured.", ""]
         if one := metrics.expected:
             shares = (f"{100 * share:.0f}" for share in (one.score, one.low, one.high))
             lines += ["Expected there, without a label: {} ({} to {}, nine times in ten).".format(*shares), ""]
@@ -94,7 +97,7 @@ def _thresholds(dev: Mapping[str, Any], source: str) -> Iterator[str]:
         for name, kind in dev["kinds"].items():
             yield f"| {escape_controls(name)} | {' | '.join(', '.join(rates(kind, limit)) for limit in SHOWN)} |"
         where = f"{dev['texts']} held-out texts of {source}"
-        yield from ("", f"Precision and recall on {where}, of predictions with this confidence in domadapt.", "")
+        yield from ("", f"Precision and recall on {where}, of predictions with this confidence: of {MADE_FROM}.", "")
 
 
 def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> Iterator[str]:

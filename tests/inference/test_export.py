@@ -78,6 +78,7 @@ def test_a_pipeline_says_the_same_called_as_we_say(tiny_run: Path, tmp_path: Pat
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert f"model = {call}\n" in card
     assert "| from 0 | from 0.5 |" in card and "held-out texts of" in card.split("## Thresholds")[1]
+    assert card.count("of the model that this folder was made from") == 2  # scores and rates: a smaller one has others
     code = f"""if True:
         import json, sys
         from transformers import pipeline
@@ -107,6 +108,8 @@ def test_a_card_is_written_from_the_run(tiny_run: Path, tmp_path: Path) -> None:
     assert "not been measured" not in card.split("## Limits")[0]
     estimate = replace(run, target_test={}, expected=Expected(0.9, 0.76, 1.0))
     assert "without a label: 90 (76 to 100, " in model_card(read_description(folder), estimate, "use()", [])
+    few = model_card(read_description(folder), replace(run, counts=replace(run.counts, target_labels=20)), "use()", [])
+    assert f"{trained} of {run.source} and {run.target} (20 of {run.target}, maybe repeated) and " in few
     apart = model_card(read_description(folder), None, "use()", [])
     assert "Not known" in apart and "Beside the model" not in apart
 
