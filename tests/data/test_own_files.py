@@ -331,7 +331,7 @@ NOTHING = [  # content, and what is said of it, at once or when the stream is us
     (b"\x1f\x8b\x08\0\0\0", "expected a whole gzip file; copy it again"),
     (b"\xfd7zXZ\0\0\0", "expected UTF-8 text"),
     (b"\xfd7zXZ\n", r":1: byte 0 of the (line|file) is b'\\xfd'; expected UTF-8; unpack it, or re-encode it"),
-    (b"fine\nsch\xf6n\n", r":2: byte 3 of the line is b'\\xf6'; expected UTF-8; .*iconv -f latin1"),
+    (b"fine\nsch\xf6n\n", r":2: byte 3 of the line is b'\\xf6'; expected UTF-8; .*iconv -f windows-1252"),
 ]
 
 

@@ -249,7 +249,7 @@ def test_a_stray_mark_makes_no_hu_liu(stray: str, write: Write) -> None:
 
 REFUSED = r"""
 a.txt b'sharp\ncaf\xe9 au lait\n'
-  -> 2: byte 9 of the file is b'\xe9'; expected UTF-8; unpack it, or re-encode it, for instance: iconv -f latin1
+  -> 2: byte 9 of the file is b'\xe9'; expected UTF-8; unpack it, or re-encode it, for instance: iconv -f windows-1252
 a.txt b'\xff\xfes\x00h\x00a\x00r\x00p\x00'
   -> -: file is 'UTF-16, or no text'; expected UTF-8 text; re-encode it: iconv -f utf-16 -t utf-8
 a.xlsx b'PK\x03\x04\x14\x00\x06\x00'
