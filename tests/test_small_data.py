@@ -278,6 +278,8 @@ def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command
     assert "it labels whole texts (negative, positive), the source whole texts (no, yes)" in err
     _, err = command("adapt", str(labelled), *go_on[:1], f"model={tmp_path}/nowhere", *plain, code=2)
     assert "not a model folder" in err
+    _, err = command("adapt", str(labelled), *go_on, "backbone=minilm", f"paths.run={tmp_path}/y", code=2)
+    assert f"model={tmp_path}/first goes on with that model's network; leave out backbone=minilm" in err
 
 
 def test_settings_of_the_user_go_before_those_of_adapt() -> None:

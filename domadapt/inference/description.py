@@ -129,10 +129,12 @@ def model_folder(folder: str | Path) -> Path:
 
 def starting_from(arguments: Iterable[str]) -> list[str]:
     """`model=RUN` of training: encoder and head to start from, in place of a backbone; refused if it is more."""
-    given = []
-    for word in arguments:
+    given, words = list[str](), [*arguments]
+    for word in words:
         name, _, value = word.partition("=")
         if name == "model":
+            if own := [other for other in words if other.startswith(("backbone=", "backbone.name="))]:
+                raise ValueError(f"{word} goes on with that model's network; leave out {own[0]}")
             folder = model_folder(value)
             about = read_description(folder)
             if about.methods or not str(about.backbone.get("_target_")).endswith(".Encoder"):
