@@ -71,7 +71,7 @@ NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"
         (["report", "nowhere"], "runs=nowhere: no such folder"),
         (["audit", *NOWHERE], "data.source.path=nowhere.csv: no such file"),
         (["train", "data=my_files", "source.path=no_text.csv", "target.path=no_text.csv"], "expected a column text"),
-        (["adapt", "no_label.csv", "no_label.csv"], "no record has a label or spans"),
+        (["adapt", "no_label.csv", "no_label.csv"], "no_label.csv: label is missing in every record"),
     ],
 )
 def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str], told: str, tmp_path: Path) -> None:

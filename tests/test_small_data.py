@@ -142,8 +142,14 @@ def test_a_dev_without_errors_makes_no_model_surer(tmp_path: Path) -> None:
 
 def test_an_unannotated_source_is_refused_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,mood\nGood.,good\nBad.,bad\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"a.csv: no record has a label or spans; .* source.label=sentiment"):
+    with pytest.raises(ValueError, match=r"a.csv: label is missing in every record; .* source.label=sentiment"):
         domadapt.train([f"paths.cache={tmp_path}"], source=tmp_path / "a.csv", target=["A text."], seed=3)
+    with pytest.raises(DataError, match=r"^source=list: label is missing in every record; "):  # no file of the cache
+        domadapt.train([f"paths.cache={tmp_path}"], source=[("Good.", None), ("Bad.", None)], target=["A text."])
+    rows = "text,label\nGood.,none\nBad.,null\nPoor.,null\n"
+    (tmp_path / "b.csv").write_text(rows, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"at least 2 are needed \(2 times: label 'null', read as no label\)"):
+        domadapt.train([f"paths.cache={tmp_path}"], source=tmp_path / "b.csv", target=["A text."])
     with pytest.raises(DataError, match=r"^source=list:2: label is 5.5; expected a string"):  # no file of the cache
         domadapt.train([f"paths.cache={tmp_path}"], source=[("Sharp.", "x"), ("Dull.", 5.5)], target=["A fan."])
 

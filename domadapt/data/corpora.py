@@ -15,7 +15,7 @@ from domadapt.config.resolvers import side_name
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.files import OURS, Columns
 from domadapt.data.readers import read
-from domadapt.data.records import Record
+from domadapt.data.records import DataError, Location, Record, Unquoted, labels_as_none
 from domadapt.data.texts import detokenised, hold_out, identity, lowercased
 from domadapt.utils import files
 
@@ -346,9 +346,10 @@ def my_files(
 
     train, dev = part(source, "path"), part(source, "dev_path")
     if all(record.label is None and record.spans is None for record in train):
-        what = f"{_paths(source, 'path')[0]}: no record has a label or spans; expected either on each"
         fix = "name the column of labels, such as source.label=sentiment, or write spans as JSON Lines"
-        raise ValueError(f"{what}; {fix}, or as rows of a table with columns start, end and type")
+        fix += ", or as rows of a table with columns start, end and type"
+        missing = Unquoted(f"missing in every record{labels_as_none(warnings)}")
+        raise DataError(Location(_paths(source, "path")[0]), "label", missing, "a label, or spans, of each", fix)
     return Domains(
         name,
         domain,

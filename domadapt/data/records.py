@@ -183,6 +183,7 @@ KNOWN_EXTRAS: Final = frozenset(
 NO_PROBABILITY: Final = "confidence that is no number from 0 to 1, ignored"
 # What programs write for nothing, letter by letter: NONE and none are classes of published corpora.
 NO_LABEL: Final = frozenset({"NaN", "nan", "None", "null", "NULL", "<NA>", "#N/A"})
+_AS_NONE: Final = ", read as no label"
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +268,21 @@ def _label(obj: Mapping[str, object], where: Location, counted: Counter[str]) ->
     if not label.strip():
         raise DataError(where, "label", label, "a string that is not blank, or null", "fill it in")
     if label in NO_LABEL:
-        counted[f"label {quoted(label)}, read as no label"] += 1
+        counted[f"label {quoted(label)}{_AS_NONE}"] += 1
         return None
     _check_name(label, "label", where)
     if label != label.strip():
         counted["spaces around a label, dropped"] += 1
     return label.strip()
+
+
+def labels_as_none(counted: Counter[str]) -> str:
+    """What to add where labels are missing: those that were read as none.
+
+    >>> labels_as_none(Counter({"label 'null', read as no label": 30, "blank text, dropped": 1}))
+    " (30 times: label 'null', read as no label)"
+    """
+    return "".join(f" ({count} times: {what})" for what, count in counted.items() if what.endswith(_AS_NONE))
 
 
 def _confidence(obj: object, counted: Counter[str]) -> float | None:

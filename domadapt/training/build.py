@@ -20,6 +20,7 @@ from domadapt.config.compose import make, to_builtin
 from domadapt.config.resolvers import AUTO
 from domadapt.data.batches import Collator
 from domadapt.data.domains import Domains, SealedTest
+from domadapt.data.records import labels_as_none
 from domadapt.inference.description import refuse_unlike
 from domadapt.inference.model import SavedRuns, lowercased
 from domadapt.methods.method import TREES, Method
@@ -86,7 +87,10 @@ def read_problem(cfg: DictConfig) -> Problem:
     names = ("source_train", "source_dev", "source_test")
     usable: dict[str, Any] = {name: task.usable(getattr(domains, name), domains.warnings) for name in names}
     domains = replace(domains, **usable, test=None, ceiling=None)
-    task.learn_labels([*domains.source_train, *domains.source_dev])
+    try:
+        task.learn_labels([*domains.source_train, *domains.source_dev])
+    except ValueError as error:
+        raise ValueError(f"{error}{labels_as_none(domains.warnings)}") from None
     task.check_texts((t.text for t in domains.unlabelled.texts), f"the target, {domains.target}")
     if sealed is not None:  # what is wrong with it is told before training, not after it
         judge = deepcopy(task)  # which is thrown away with all that it has seen
