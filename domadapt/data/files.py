@@ -135,6 +135,9 @@ def check_start(path: Path, raw: bytes) -> None:
     if 4 * head.count(0) > len(head):
         fix = f"re-encode it: iconv -f utf-16 -t utf-8 {_shell(path)} > NEW_FILE (utf-16le or -16be if it has no mark)"
         raise DataError(Location(path), "file", "UTF-16, or no text", "UTF-8 text", fix)
+    if raw.count(b"\r") > 1 and b"\n" not in raw:  # Excel's CSV (Macintosh)
+        fix = rf"convert it: tr '\r' '\n' < {_shell(path)} > NEW_FILE"
+        raise DataError(Location(path), "file", Unquoted("one line"), "lines that end in LF or CRLF, not CR alone", fix)
 
 
 def not_utf8(where: Location, field: str, error: UnicodeDecodeError) -> DataError:

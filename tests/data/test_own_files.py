@@ -328,6 +328,7 @@ NOTHING = [  # content, and what is said of it, at once or when the stream is us
     (b"\xef\xbb\xbf\n", "file is 'blank'; expected records"),
     ("sharp\n".encode("utf-16"), "file is 'UTF-16, or no text'; .*re-encode it: iconv -f utf-16 -t utf-8"),
     ("sharp lens\n".encode("utf-16-be"), "file is 'UTF-16, or no text'; .*utf-16le or -16be if it has no mark"),
+    (b"text,label\rSharp.,yes\rDull.,no\r", "file is one line; expected lines that end in LF or CRLF, not CR alone"),
     (b"\x1f\x8b\x08\0\0\0", "expected a whole gzip file; copy it again"),
     (b"\xfd7zXZ\0\0\0", "expected UTF-8 text"),
     (b"\xfd7zXZ\n", r":1: byte 0 of the (line|file) is b'\\xfd'; expected UTF-8; unpack it, or re-encode it"),
