@@ -243,7 +243,7 @@ def _is_delimited(head: str) -> bool:
 
 
 def _delimiter(header: str) -> str:
-    return max("\t,;", key=header.count)
+    return max("\t,;|", key=header.count)
 
 
 def _header(line: str) -> list[str]:

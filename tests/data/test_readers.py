@@ -166,7 +166,7 @@ def test_what_is_read(name: str, content: str, expected: list[Any], warnings: An
     assert corpus.warnings == warnings
 
 
-@pytest.mark.parametrize(("ending", "delimiter"), [("csv", ","), ("tsv", "\t")])
+@pytest.mark.parametrize(("ending", "delimiter"), [("csv", ","), ("tsv", "\t"), ("csv", ";"), ("csv", "|")])
 def test_spans_that_predict_writes_are_read_back(ending: str, delimiter: str, write: Write) -> None:
     text, found = 'A "big" lens,\nand a strap', (Span(8, 12, "aspect", 0.75), Span(20, 25, "aspect", 0.5))
     records = [Record(name, "camera", text, spans=spans) for name, spans in zip("abc", (found, (), found[:1]))]
