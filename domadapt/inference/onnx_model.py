@@ -47,6 +47,8 @@ class OnnxModel:
 
         Of pairs, texts are two strings each; those of about the same length are computed together.
         """
+        if isinstance(texts, str):
+            raise TypeError(f"expected a list of texts, got one: [{texts[:40]!r}]")
         encoded = self.tokenizer.encode_batch([tuple(text) if self.pairs else text for text in texts])
         order = sorted(range(len(encoded)), key=lambda i: len(encoded[i].ids))
         results: list[dict[str, Any]] = [{} for _ in encoded]

@@ -124,6 +124,12 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
         import json, sys
         from onnx_model import OnnxModel
         print(json.dumps(OnnxModel()(json.loads(sys.argv[1]), batch_size=3)))
+        try:
+            OnnxModel()("One text, which is no list of letters.")
+        except TypeError:
+            pass
+        else:
+            raise AssertionError("texts of one letter each")
         assert not {"torch", "transformers", "domadapt"} & set(sys.modules)
     """
     found = json.loads(ran(code, json.dumps(TEXTS), cwd=tmp_path / "out"))
