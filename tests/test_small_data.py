@@ -127,6 +127,13 @@ def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypat
     assert card is not None and metrics["counts"]["source_train"] > card.source_texts == len(seen)
     assert sum(kind.source for kind in card.kinds) == card.source_texts
     assert {record.domain for record in seen} == {"source"}
+    few = metrics["counts"]["target_labels"]
+    assert f"on {card.source_texts} texts and {few} labelled of target." in " ".join(as_lines(card).split())
+    (tmp_path / "few.csv").write_text("text,label\nThe fan whines.,\nIt is fast.,\n", encoding="utf-8")
+    with pytest.raises(
+        ValueError, match="target_labels=all: no text of data.target.train_path has a label; label some"
+    ):
+        domadapt.train([*run, f"paths.run={tmp_path}/other"])
 
 
 def test_a_dev_without_errors_makes_no_model_surer(tmp_path: Path) -> None:

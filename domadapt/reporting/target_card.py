@@ -157,7 +157,10 @@ def _facts(card: TargetCard) -> Iterator[str]:
             yield f"Before adapting: {_and_before(before.expected, one)}"
         error = "" if one.usual_error is None else f" and are usually off by {100 * one.usual_error:.1f} points"
         yield f"Such estimates use no target label{error}. {USE}"
-    run = f"seed {card.seed}, {card.steps:,} steps on {counted(card.source_texts, 'text')}"
+    texts = counted(card.source_texts, "text")
+    if card.target_labels:
+        texts += f" and {card.target_labels:,} labelled of {card.target}"
+    run = f"seed {card.seed}, {card.steps:,} steps on {texts}"
     score = f"{_score(card)} {100 * card.source_dev:.1f} by {card.method} on {card.backbone}"
     yield f"On {counted(card.dev_texts, 'held-out text')} of {card.source}: {score}, {run}."
     if card.relabelled is not None:  # what adapting has changed, so that nobody is harmed in silence

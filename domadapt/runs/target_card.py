@@ -78,6 +78,7 @@ class TargetCard:
     relabelled: int | None = None  #: texts with another label than by the source-only model
     pairs: bool = False  #: whether a text is two, as its predictions want it
     to_label: str = ""  #: file beside the card, for ``domadapt score``; empty where there is none
+    target_labels: int = 0  #: labelled texts of the target, trained on beside the source's
     folder: str = ""  #: the run's, where the card lies
 
     @property

@@ -116,6 +116,7 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
         changes=tuple(_changes(before, now)) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
         pairs=session.task.pairs,
+        target_labels=session.domains.target_labels,
     )
 
 
