@@ -142,7 +142,8 @@ def check_start(path: Path, raw: bytes) -> None:
 
 def not_utf8(where: Location, field: str, error: UnicodeDecodeError) -> DataError:
     """What to say of a byte that is not UTF-8."""
-    fix = f"unpack it, or re-encode it, for instance: iconv -f windows-1252 -t utf-8 {_shell(Path(where.path))} > NEW_FILE"
+    command = f"iconv -f windows-1252 -t utf-8 {_shell(Path(where.path))} > NEW_FILE"
+    fix = f"unpack it, or re-encode it, for instance: {command}"
     return DataError(where, field, error.object[error.start : error.end], "UTF-8", fix)
 
 
