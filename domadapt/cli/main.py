@@ -85,7 +85,8 @@ def _main(arguments: list[str]) -> None:
         with _one_line(verb):
             _compose_and_run(verb, arguments)
     except KeyboardInterrupt:
-        print(f"domadapt {verb}: stopped", file=sys.stderr)
+        how = "; the same command goes on from what is saved" if verb in ("adapt", "train", "benchmark") else ""
+        print(f"domadapt {verb}: stopped{how}", file=sys.stderr)
         raise SystemExit(130) from None
 
 

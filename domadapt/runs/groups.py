@@ -39,9 +39,14 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
     refuse_missing(chosen)
     places = {file for path in chosen for file in ([path] if path.is_file() else path.rglob("metrics.json"))}
     files = sorted(map(relative, {file.resolve() for file in places}))
+    begun = {file.parent for path in chosen if path.is_dir() for file in path.rglob("status.json")}
+    unfinished = sorted(str(relative(folder)) for folder in begun if not (folder / "metrics.json").exists())
     if not files:
         expected = "expected folders that `domadapt train` or `domadapt benchmark` has written"
+        expected = f"{unfinished[0]} is not finished: run its command again" if unfinished else expected
         raise ValueError(f"runs={[str(path) for path in chosen]}: no metrics.json there; {expected}")
+    if unfinished:
+        log.warning("left out, not finished: %s; the same command goes on with it", ", ".join(unfinished))
     runs, skipped = list[tuple[int, Metrics]](), list[str]()
     for file in files:
         try:

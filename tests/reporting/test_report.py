@@ -259,6 +259,18 @@ def test_found_at_any_depth_once(make_run: Any, tmp_path: Path) -> None:
             read_runs(tmp_path / name)
 
 
+def test_a_run_that_is_not_finished_is_named(make_run: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    finished = make_run("source_only", 1, 0.5)
+    (finished / "status.json").write_text("{}")  # of an attempt that was not needed
+    stopped = tmp_path / "stopped"
+    stopped.mkdir()
+    (stopped / "status.json").write_text("{}")
+    assert len(read_runs(tmp_path).runs) == 1
+    assert f"left out, not finished: {stopped}; the same command goes on with it" in caplog.text
+    with pytest.raises(ValueError, match="stopped is not finished: run its command again"):
+        read_runs(stopped)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
