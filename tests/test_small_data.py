@@ -23,6 +23,7 @@ from domadapt.runs.target_card import TargetCard, read_card
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
+from domadapt.training.build import build
 from domadapt.training.card import score_warnings
 from domadapt.training.options import MIN_STEPS, read_options
 from tests.support import Command, read_jsonl, records, write_csv, write_jsonl, write_texts
@@ -376,3 +377,17 @@ def test_what_will_be_refused_is_refused_before_anything_is_trained(folder: Path
     _, err = command("adapt", str(labelled), str(folder / "german.txt"), *given, *SMALL, code=2)
     assert f"{reader}: reads trees of german" in err and "backbone=multilingual" in err
     assert not (folder / "german_adapted").exists()
+
+
+@pytest.mark.parametrize("backbone", ["minilm", "tiny_random"])
+def test_an_english_backbone_is_told_of_another_language(tmp_path: Path, backbone: str, caplog: Any) -> None:
+    rows = [{"text": f"It is {word} {i}.", "label": word} for i in range(9) for word in ("good", "bad")]
+    write_csv(tmp_path / "labelled.csv", rows)
+    (tmp_path / "german.txt").write_text("Die Anmeldung funktioniert leider nicht mehr, der Dienst ist weg.\n" * 60)
+    files = [
+        f"source.path={tmp_path}/labelled.csv",
+        f"target.path={tmp_path}/german.txt",
+        f"paths.cache={tmp_path}/cache",
+    ]
+    build(compose("train", ["data=my_files", *files, f"backbone={backbone}"]))
+    assert ("minilm reads English alone; take backbone=multilingual" in caplog.text) == (backbone == "minilm")

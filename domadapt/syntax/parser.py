@@ -304,17 +304,26 @@ def foreign(texts: Iterable[str], parser: str) -> str | None:
     >>> foreign(["La comida estuvo muy sabrosa."] * 20, "spacy-3.8.18/en_domadapt_ewt-1.0.0")  # doctest: +ELLIPSIS
     'an English pipeline parses text of which 0.0 % are common English words...
     """
-    if f"/{ENGLISH}_" not in parser:
+    if f"/{ENGLISH}_" not in parser or not (share := not_english(texts)):
         return None
+    return (
+        f"an English pipeline parses text of which {share}: its trees mean nothing; take a spaCy pipeline of that "
+        f"language: parser.target=NAME or parser.source=NAME, for all texts parser=spacy parser.name=NAME"
+    )
+
+
+def not_english(texts: Iterable[str]) -> str | None:
+    """The share of common English words, in words, in texts that are plainly of another language.
+
+    >>> not_english(["La comida estuvo muy sabrosa."] * 20)
+    '0.0 % are common English words (of English 15 to 25 %)'
+    >>> not_english(["The food was good and it was not dear."] * 20)
+    """
     words = [word for text in texts for word in ANY_WORD.findall(text.lower())[:PER_TEXT]]
     share = sum(COMMON.fullmatch(word) is not None for word in words) / max(1, len(words))
     if len(words) < JUDGED or share >= LEAST_ENGLISH:
         return None
-    return (
-        f"an English pipeline parses text of which {100 * share:.1f} % are common English words (of English 15 "
-        f"to 25 %): its trees mean nothing; take a spaCy pipeline of that language: parser.target=NAME or "
-        f"parser.source=NAME, for all texts parser=spacy parser.name=NAME"
-    )
+    return f"{100 * share:.1f} % are common English words (of English 15 to 25 %)"
 
 
 def warn_of_parses(texts: Iterable[str], parses: Iterable[Parse], parser: str, warnings: Counter[str]) -> None:

@@ -26,11 +26,12 @@ from domadapt.inference.model import SavedRuns, lowercased
 from domadapt.methods.method import TREES, Method
 from domadapt.methods.rule_baseline import PathRules
 from domadapt.methods.session import READ, Corpora, Session
+from domadapt.models.pretrained import MINILM
 from domadapt.runs.key import folder_of, run_folder
 from domadapt.runs.metrics import Truncation
 from domadapt.selection.validators import NAMES, Validator
 from domadapt.syntax.controls import controlled
-from domadapt.syntax.parser import Parser, foreign
+from domadapt.syntax.parser import Parser, foreign, not_english
 from domadapt.syntax.trees import relation_vocabulary
 from domadapt.syntax.two_parsers import make_parser
 from domadapt.tasks.task import Task
@@ -119,6 +120,8 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
     cache = folder_of(cfg, "cache")
     cached, made = make_parser(cfg.parser, domains, cache), make_parser(cfg.parser, domains)
     refuse_foreign_trees(tree_readers(methods, task), domains, made.name)
+    if cfg.backbone.get("name") == MINILM and (share := not_english(t.text for t in domains.unlabelled.texts[:READ])):
+        log.warning("%s: %s, and minilm reads English alone; take backbone=multilingual", domains.target, share)
     session = Session(
         domains=domains,
         task=task,

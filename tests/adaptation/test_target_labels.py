@@ -36,7 +36,9 @@ class Fixed(torch.nn.Module):
 
 
 def self_training(start: float = 0.0, average: bool = False) -> SelfTraining:
-    return SelfTraining(start_after=start, temperature=0.5, confidence=0.7, weight=1.0, average=average)
+    return SelfTraining(
+        start_after=start, temperature=0.5, confidence=0.7, weight=1.0, average=average, bag_of_words=False
+    )
 
 
 def setting_with(method: SelfTraining, epochs: int = 4) -> Session:

@@ -59,7 +59,7 @@ class SelfTraining(Method):
         confidence: float,
         weight: float,
         average: bool,
-        bag_of_words: bool = False,
+        bag_of_words: bool,
     ) -> None:
         super().__init__({"self_training": weight})
         in_range("self_training.start_after", start_after, 0.0, 1.0)
