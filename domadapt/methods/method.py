@@ -119,7 +119,18 @@ class Method(nn.Module):
         return output
 
     def losses(self, step: Step) -> dict[str, Tensor]:
-        """Named losses of a step. Asking for ``step.target.output`` is what makes the target's forward pass happen."""
+        """Named losses of a step: unless overridden, those of each side added up.
+
+        Asking for ``step.target.output`` is what makes the target's forward pass happen.
+        """
+        total: dict[str, Tensor] = {}
+        for view in step.views:
+            for name, value in self.side_losses(view).items():
+                total[name] = total.get(name, 0.0) + view.weight * value
+        return total
+
+    def side_losses(self, view: View) -> dict[str, Tensor]:
+        """Named losses of one side of a step, of a method that treats both alike."""
         return {}
 
     def after_step(self, step: Step) -> None:
@@ -145,12 +156,3 @@ class Method(nn.Module):
 
     def recall(self, memory: dict[str, Any]) -> None:
         """Take back what :meth:`memory` gave: when a run is resumed, an epoch put back, a model loaded."""
-
-
-def both_sides(step: Step, losses: Any) -> dict[str, Tensor]:
-    """Named losses, a function of one :class:`View`, summed over both sides of a step."""
-    total: dict[str, Tensor] = {}
-    for view in step.views:
-        for name, value in losses(view).items():
-            total[name] = total[name] + view.weight * value if name in total else view.weight * value
-    return total

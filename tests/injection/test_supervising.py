@@ -90,7 +90,7 @@ def test_losses_against_loops_over_words(layer: int, max_pieces: int) -> None:
                 kind = session.relations[parse.relations[word]]
                 slow["relations/relation"].append(-kinds.log_softmax(-1)[kind])
     assert len(slow["relations/tag"]) > len(slow["relations/head"]) > 3 or max_pieces == 64
-    found = method.batch_losses(source.encoded, source.batch)
+    found = method.side_losses(source)
     for name, values in slow.items():
         torch.testing.assert_close(found[name], torch.stack(values).mean(), atol=1e-4, rtol=1e-4)
         session.encoder.zero_grad()
@@ -330,7 +330,7 @@ def test_the_loss_against_a_loop_over_pieces() -> None:
         for piece, word in enumerate(example.alignment.piece_words().tolist()):
             if word >= 0:
                 losses.append(-weights[piece, first[example.parse.heads[word]]].log())
-    torch.testing.assert_close(method.head_loss(source)["lisa/head"], torch.stack(losses).mean())
+    torch.testing.assert_close(method.side_losses(source)["lisa/head"], torch.stack(losses).mean())
     assert head_loss(torch.randn(2, 4, 4), torch.full((2, 4), IGNORED)) == 0
 
 
@@ -338,7 +338,7 @@ def test_losses_of_source_and_target_come_from_their_own_passes() -> None:
     method = lisa()
     session = setting_of(tiny_encoder(), method)
     other = session.target[1:]  # a batch of another shape
-    apart = [method.head_loss(view_of(session, part))["lisa/head"] for part in (session.source, other)]
+    apart = [method.side_losses(view_of(session, part))["lisa/head"] for part in (session.source, other)]
     source, target = view_of(session, session.source), view_of(session, other)
     target.weight = 0.5
     _ = target.output, source.output

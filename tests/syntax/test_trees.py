@@ -16,6 +16,7 @@ from domadapt.config.compose import compose
 from domadapt.data.batches import Batch, Collator, encode
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.methods.injection.tree_bias import distance_kinds
+from domadapt.methods.method import View
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import ConlluParser, conllu
@@ -389,8 +390,7 @@ def test_without_arcs_the_graph_tells_the_encoder_nothing(tmp_path: Path) -> Non
         session = built(tmp_path, "injection=gnn", f"control={control}")
         [method] = session.methods.values()
         batch = session.collator(session.source[:4])
-        output = session.encoder(batch)
-        method.batch_losses(output, batch)["gnn/agreement"].backward()
+        method.side_losses(View(batch, session))["gnn/agreement"].backward()
         pulls[control] = sum(float(p.grad.abs().sum()) for p in session.encoder.parameters() if p.grad is not None)
         assert torch.isfinite(torch.tensor(pulls[control]))
     assert pulls["self_loops"] < 1e-4 * pulls["none"]

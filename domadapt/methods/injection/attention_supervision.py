@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Example
-from domadapt.methods.method import Method, Step, View, both_sides, in_range, one_of
+from domadapt.methods.method import Method, View, in_range, one_of
 from domadapt.methods.session import Session, drawn
 from domadapt.methods.units import check_place, hidden_below, masked_mean
 from domadapt.syntax.alignment import IntArray
@@ -139,10 +139,7 @@ class AttentionSupervision(Method):
         links = [kind_links(example, row, self.kinds) for row, example in enumerate(examples)]
         return {"links": torch.from_numpy(np.concatenate(links).T)}
 
-    def losses(self, step: Step) -> dict[str, Tensor]:
-        return both_sides(step, self.head_losses)
-
-    def head_losses(self, view: View) -> dict[str, Tensor]:
+    def side_losses(self, view: View) -> dict[str, Tensor]:
         links, losses = self.own(view.batch, "links"), []
         for row in self.heads:
             of_kind = links[0] == self.kinds.index((row["relation"], row["direction"]))

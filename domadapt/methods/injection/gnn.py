@@ -24,12 +24,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.data.batches import Batch
-from domadapt.methods.method import Method, Step, both_sides, in_range
+from domadapt.methods.method import Method, View, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.units import name_loss, word_head_loss
 from domadapt.models.graph_network import GraphNetwork, refuse_graph_settings
-from domadapt.models.output import Output
 
 
 class GraphSupervision(Method):
@@ -68,14 +66,12 @@ class GraphSupervision(Method):
         self.bilinear = nn.Parameter(torch.eye(self.width) / self.width**0.5)
         self.relation = nn.Linear(2 * self.width, relations + 1)
 
-    def losses(self, step: Step) -> dict[str, Tensor]:
-        return both_sides(step, lambda view: self.batch_losses(view.encoded, view.batch))
-
-    def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
+    def side_losses(self, view: View) -> dict[str, Tensor]:
+        states, batch = view.encoded.states, view.batch
         assert batch.word_heads is not None and batch.relations is not None
         assert batch.edge_index is not None and batch.edge_type is not None
-        with torch.autocast(output.states.device.type, enabled=False):  # scatters and softmaxes over nodes: float32
-            words = batch.word_states(output.states.float())
+        with torch.autocast(states.device.type, enabled=False):  # scatters and softmaxes over nodes: float32
+            words = batch.word_states(states.float())
             seen = batch.node_first_piece >= 0
             masked = seen & (torch.rand(len(words), device=words.device) < self.masked)
             graph = self.graph(words, batch.edge_index, batch.edge_type, masked)

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.methods.method import Method, Step, View, both_sides, in_range, one_of
+from domadapt.methods.method import Method, View, in_range, one_of
 from domadapt.methods.session import Session
 from domadapt.methods.units import check_place, hidden_below
 from domadapt.models.attention import AttentionCall
@@ -72,11 +72,8 @@ class Lisa(Method):
         # Not in place: the inner result is needed as it is for its own gradient.
         return torch.cat([result[:, :, :head], attended.unsqueeze(2), result[:, :, head + 1 :]], dim=2)
 
-    def losses(self, step: Step) -> dict[str, Tensor]:
+    def side_losses(self, view: View) -> dict[str, Tensor]:
         """How little of the head's attention, before dropout, falls where the tree says."""
-        return both_sides(step, self.head_loss)
-
-    def head_loss(self, view: View) -> dict[str, Tensor]:
         assert view.batch.piece_heads is not None
         return {"lisa/head": head_loss(view.encoded.kept[SCORES], view.batch.piece_heads)}
 

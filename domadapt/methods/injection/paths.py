@@ -21,11 +21,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.data.batches import Batch, Example
-from domadapt.methods.method import Method, Step, both_sides, in_range
+from domadapt.data.batches import Example
+from domadapt.methods.method import Method, View, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.terms import frequent_paths, leaning_words, needed_kinds, opinion_words, path_rules
-from domadapt.models.output import Output
 from domadapt.syntax.nouns import is_noun
 from domadapt.syntax.trees import Path, paths_from
 
@@ -96,15 +95,14 @@ class OpinionPaths(Method):
             first += example.alignment.words
         return {"pairs": torch.from_numpy(np.array(pairs, dtype=np.int64).reshape(-1, 3).T.copy())}
 
-    def losses(self, step: Step) -> dict[str, Tensor]:
-        return both_sides(step, lambda view: {"paths": self.batch_loss(view.encoded, view.batch)})
-
-    def batch_loss(self, output: Output, batch: Batch) -> Tensor:
-        with torch.autocast(output.states.device.type, enabled=False):
-            words = batch.word_states(output.states.float())
+    def side_losses(self, view: View) -> dict[str, Tensor]:
+        states, batch = view.encoded.states, view.batch
+        with torch.autocast(states.device.type, enabled=False):
+            words = batch.word_states(states.float())
             pairs = self.own(batch, "pairs")
             seen = (batch.node_first_piece[pairs[:2]] >= 0).all(0)
-            return path_loss(F.gelu(self.start(words)), F.gelu(self.end(words)), pairs[:, seen], self.score)
+            start, end = F.gelu(self.start(words)), F.gelu(self.end(words))
+            return {"paths": path_loss(start, end, pairs[:, seen], self.score)}
 
 
 def path_loss(start: Tensor, end: Tensor, pairs: Tensor, score: Callable[[Tensor], Tensor]) -> Tensor:

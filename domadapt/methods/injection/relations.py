@@ -19,11 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from domadapt.data.batches import Batch, Example
-from domadapt.methods.method import Method, Step, both_sides, in_range
+from domadapt.data.batches import Example
+from domadapt.methods.method import Method, View, in_range
 from domadapt.methods.session import Session
 from domadapt.methods.units import name_loss, word_head_loss
-from domadapt.models.output import Output
 from domadapt.syntax.trees import UNKNOWN, relation_vocabulary
 
 
@@ -63,12 +62,9 @@ class Relations(Method):
         tags = [self.tags.get(tag, UNKNOWN) for e in examples if e.parse is not None for tag in e.parse.tags]
         return {"tags": torch.tensor(tags, dtype=torch.int64)}
 
-    def losses(self, step: Step) -> dict[str, Tensor]:
-        return both_sides(step, lambda view: self.batch_losses(view.encoded, view.batch))
-
-    def batch_losses(self, output: Output, batch: Batch) -> dict[str, Tensor]:
+    def side_losses(self, view: View) -> dict[str, Tensor]:
+        states, batch = view.encoded.layers[self.kept], view.batch
         assert batch.word_heads is not None and batch.relations is not None
-        states = output.layers[self.kept]
         with torch.autocast(states.device.type, enabled=False):  # sums over pieces and softmaxes over words: float32
             words = batch.word_states(states.float())
             seen = batch.node_first_piece >= 0
