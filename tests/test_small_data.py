@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import domadapt
-from domadapt.cli.scoring import _table
+from domadapt.cli.labelling import _table
 from domadapt.config.compose import compose
 from domadapt.config.overrides import adapting
 from domadapt.data.records import DataError, Record

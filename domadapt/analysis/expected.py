@@ -213,21 +213,17 @@ def expected_score(dev: Predicted, target: Predicted, task: Task) -> dict[str, A
     if not len(dev) or not len(target) or (tags and task.labels != tag_names([t[2:] for t in task.labels[1::2]])):
         return None
     known, heat = KNOWN[task.kind], temperature(dev)
-    sides = Sides(
-        counts(dev, task.labels, labelled=True),
-        counts(tempered(dev, heat), task.labels, labelled=False),
-        counts(tempered(target, heat), task.labels, labelled=False),
-        task.headline,
-        getattr(task, "average", "macro"),
-    )
     sizes = len(np.unique(dev.texts)), len(np.unique(target.texts))
     if sizes[0] < FEW:
         return None
-    estimated = by_confidence(sides, *map(np.ones, sizes))
+    kinds = [counts(tempered(rows, heat), task.labels, labelled=False) for rows in (dev, target)]
+    kinds.insert(0, counts(dev, task.labels, labelled=True))
+    how = task.headline, getattr(task, "average", "macro")
+    estimated = by_confidence(kinds, [np.ones(size) for size in sizes], *how)
     random, drawn = np.random.default_rng(0), []
     for _ in range(RESAMPLES):
         often = [np.bincount(random.integers(n, size=n), minlength=n).astype(float) for n in sizes]
-        drawn.append(by_confidence(sides, *often)[task.headline] - known.bias)
+        drawn.append(by_confidence(kinds, often, *how)[task.headline] - known.bias)
     score = estimated[task.headline] - known.bias
     low, high = interval(score, drawn, known.spread)
     return {
@@ -255,27 +251,16 @@ def interval(score: float, sampled: list[float], spread: float) -> tuple[float, 
     return round(float(low), 3), round(float(high), 3)
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """What the estimate is made from, by kind."""
-
-    counted: Mapping[str, KindCounts]  #: of source dev, with its labels
-    dev: Mapping[str, KindCounts]  #: the same expected from calibrated probabilities
-    target: Mapping[str, KindCounts]
-    headline: str
-    average: str
-
-    def scores(self, kinds: Mapping[str, KindCounts], weights: Array) -> Scores:
-        """Of counts, each text as often as its weight says."""
-        return scores({kind: one.sums(weights) for kind, one in kinds.items()}, self.headline, self.average)
-
-
-def by_confidence(sides: Sides, dev: Array, target: Array) -> Scores:
+def by_confidence(
+    kinds: Sequence[Mapping[str, KindCounts]], weights: Sequence[Array], name: str, average: str
+) -> Scores:
     """Difference of confidences (Guillory et al. 2021, https://arxiv.org/abs/2107.03315).
 
     The score on source dev, plus what the expected score changes from source dev to target; an expected F1 is of
-    expected counts, 2 E[right] / (predicted + E[there]). Weights say how often each text counts.
+    expected counts, 2 E[right] / (predicted + E[there]). Counts are of dev with its labels, then of dev and target as
+    calibrated probabilities expect them; (texts,) weights of dev and target say how often each text counts.
     """
-    pairs = (sides.counted, dev), (sides.dev, dev), (sides.target, target)
-    true, before, after = (sides.scores(*one) for one in pairs)
+    often = weights[0], *weights
+    sums = [{kind: one.sums(own) for kind, one in side.items()} for side, own in zip(kinds, often, strict=True)]
+    true, before, after = (scores(one, name, average) for one in sums)
     return {name: float(np.clip(true[name] + after[name] - before[name], 0, 1)) for name in true}

@@ -104,7 +104,8 @@ def subject(
     ):
         read, known, others = drawn(raw, texts, seed), _annotated(task.kind, fresh), _annotated(task.kind, rest)
         if loaded.lowercase:
-            read, known, others = ([_lower(text) for text in part] for part in (read, known, others))
+            read = [lowercased(t) if isinstance(t, Record) else replace(t, text=lower_in_place(t.text)) for t in read]
+            known, others = ([*map(lowercased, part)] for part in (known, others))
         if (fresh or rest) and not (known or others):
             wanted, name = ("spans", "extraction") if task.kind == "token" else ("labels", "classification")
             fix = f"and the model was trained with task={name}; give data of that task, or a model of the data's"
@@ -125,10 +126,6 @@ def subject(
 
 def _annotated(kind: str, records: Sequence[Record]) -> list[Record]:
     return [r for r in records if (r.spans if kind == "token" else r.label) is not None]
-
-
-def _lower(text: Any) -> Any:
-    return lowercased(text) if isinstance(text, Record) else replace(text, text=lower_in_place(text.text))
 
 
 def _closed(encoder: Any) -> tuple[str, str]:

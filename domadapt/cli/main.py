@@ -42,8 +42,7 @@ Overrides are NAME=VALUE: domadapt train source.path=a.csv target.path=b.txt inj
 HERE = ("adapt", "train", "predict", "serve", "export", "parse", "cache", "audit", "analyze", "report")
 VERBS = {  # the module of each one's function, which is loaded when it is called
     **dict.fromkeys(HERE, "domadapt.cli.verbs"),
-    **dict.fromkeys(("score", "compare"), "domadapt.cli.scoring"),
-    "sample": "domadapt.cli.sampling",
+    **dict.fromkeys(("score", "compare", "sample"), "domadapt.cli.labelling"),
     "benchmark": "domadapt.benchmarking.loop",
 }
 PLAIN = ("predict", "score", "compare", "sample", "parse", "serve", "export")  # their paths and texts nothing evaluates

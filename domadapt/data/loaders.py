@@ -44,11 +44,7 @@ class BucketSampler(Sampler[list[int]]):
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size
         self.seed = seed
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose order comes next."""
-        self.epoch = epoch
+        self.epoch = 0  #: whose order comes next
 
     def __len__(self) -> int:
         return -(-len(self.lengths) // self.batch_size)
@@ -113,7 +109,7 @@ class StepLoader:
         for number in range(self.epoch * self.passes, (self.epoch + 1) * self.passes):
             examples = self.augment(number) if self.augment else self.source
             sampler = BucketSampler([len(e.input_ids) for e in examples], self.batch_size, self.seed)
-            sampler.set_epoch(number)
+            sampler.epoch = number
             for indices in sampler:
                 yield [examples[i] for i in indices]
 
@@ -121,7 +117,7 @@ class StepLoader:
         """The endless stream, from the batch of a step on."""
         done, skipped = divmod(step, max(1, len(self.target_sampler)))
         for epoch in count(done):
-            self.target_sampler.set_epoch(epoch)
+            self.target_sampler.epoch = epoch
             for indices in islice(self.target_sampler, skipped, None):
                 yield [self.target[i] for i in indices]
             skipped = 0

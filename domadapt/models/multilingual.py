@@ -4,6 +4,7 @@ Twelve layers, 384 wide, BERT's architecture, XLM-R's 250,002 pieces. The packag
 4 bits; none of its code is imported. They are written once as a stock transformers folder in the cache.
 """
 
+import io
 import itertools
 import struct
 from collections.abc import Mapping
@@ -93,33 +94,30 @@ def make(path: Path, folder: Path) -> None:
 def unpacked(path: Path) -> tuple[dict[str, int], list[tuple[str, float]], dict[str, int], Packed]:
     """A packed file's sizes, pieces with log-probabilities, special pieces' numbers, and flat tensors in float32."""
     raw = path.read_bytes()
-    if raw[:8] != b"E5S1" + struct.pack("<I", 1):
+    file = io.BytesIO(raw)
+
+    def take(form: str) -> tuple[Any, ...]:
+        return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))
+
+    if file.read(8) != b"E5S1" + struct.pack("<I", 1):
         raise ValueError(f"{path}: expected E5S1, version 1, at its beginning; got {raw[:8]!r}")
     keys = ("hidden", "layers", "heads", "feed_forward", "vocabulary", "positions", "types")
-    sizes = dict(zip(keys, struct.unpack_from("<7i", raw, 8), strict=True))
-    (block,) = struct.unpack_from("<i", raw, 40)
+    sizes = dict(zip(keys, take("7i"), strict=True))
+    block, count, *numbers = take("4x6i")
     if block != BLOCK:
         raise ValueError(f"{path}: blocks of {block} weights, expected {BLOCK}")
-    count, *numbers = struct.unpack_from("<5i", raw, 44)
     special = dict(zip(("bos_token", "eos_token", "pad_token", "unk_token"), numbers, strict=True))
-    (length,) = struct.unpack_from("<Q", raw, 64)
-    offsets = np.frombuffer(raw, "<u4", count + 1, 72)
-    scores = np.frombuffer(raw, "<f4", count, 76 + 4 * count)
-    at = 76 + 8 * count
-    spelled = [raw[at + a : at + b].decode("utf-8") for a, b in itertools.pairwise(offsets)]
-    at += length
-    (skipped,) = struct.unpack_from("<I", raw, at + 4)  # a map of characters, as NFKC has it
-    at += 8 + skipped
-    (tensors,) = struct.unpack_from("<i", raw, at)
-    at += 4
+    (length,) = take("Q")
+    offsets, scores = take(f"{count + 1}I"), take(f"{count}f")
+    spelling = file.read(length)
+    spelled = [spelling[a:b].decode("utf-8") for a, b in itertools.pairwise(offsets)]
+    file.seek(take("4xI")[0], io.SEEK_CUR)  # a map of characters, as NFKC has it
     packed: Packed = {}
-    for _ in range(tensors):
-        (size,) = struct.unpack_from("<H", raw, at)
-        name = raw[at + 2 : at + 2 + size].decode("ascii")
-        kind, number, start, width = struct.unpack_from("<BIQQ", raw, at + 2 + size)
-        at += 2 + size + 21
+    for _ in range(*take("i")):
+        name = file.read(*take("H")).decode("ascii")
+        kind, number, start, width = take("BIQQ")
         packed[name] = dequantised(raw[start : start + width]) if kind else np.frombuffer(raw, "<f4", number, start)
-    return sizes, list(zip(spelled, map(float, scores), strict=True)), special, packed
+    return sizes, list(zip(spelled, scores, strict=True)), special, packed
 
 
 def dequantised(raw: bytes) -> NDArray[np.float32]:

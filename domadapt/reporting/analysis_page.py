@@ -46,11 +46,6 @@ def analyse(subject: Subject, score: bool = True) -> Analysis:
     return Analysis(heads, probes, shift, ablation(subject) if score and reached else None)
 
 
-def short(name: str, width: int = 16) -> str:
-    """A domain's name in a figure."""
-    return wrapped(name, width, 1)
-
-
 SHOWN = 14  # relations, the commonest
 MARKERS = dict(zip(NAMED, "oD", strict=True))
 HEADS_TITLE = "Heads against relations"
@@ -88,7 +83,7 @@ def _relation_dots(figure: Canvas, shown: Sequence[Relation], domains: Domains) 
         axes.set_xlim(0, 100)
         axes.set_ylim(len(shown) - 0.5, -0.6)
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel(f"{short(domain, 20)}, %")
+        axes.set_xlabel(f"{wrapped(domain, 20, 1)}, %")
         plain(axes, "both")
     looks = [("best offset", INK, "|"), *((NAMED[model], COLORS[model], mark) for model, mark in MARKERS.items())]
     legend(figure, [Line2D([], [], color=c, marker=mark, linestyle="", label=name) for name, c, mark in looks])
@@ -164,12 +159,12 @@ def _ablation_dots(figure: Canvas, ablation: Ablation, domains: Domains) -> None
         for layer, heads in enumerate(effects.heads):
             at = layer + shift + np.linspace(-0.13, 0.13, len(heads))
             axes.vlines(at, [100 * e.low for e in heads], [100 * e.high for e in heads], color=color, alpha=0.35)
-            label = short(domains[side], 20) if layer == 0 else None
+            label = wrapped(domains[side], 20, 1) if layer == 0 else None
             axes.plot(at, [100 * e.change for e in heads], "o", color=color, markersize=3.5, label=label)
         axes.set_xticks(range(len(effects.heads)))
     axes.axhline(0, color=INK, linewidth=0.8, alpha=0.6)
     axes.set_xlabel("layer; a dot is a head")
-    axes.set_ylabel(f"{short(ablation.headline)} without it, points")
+    axes.set_ylabel(f"{wrapped(ablation.headline, 16, 1)} without it, points")
     plain(axes)
     axes.legend(frameon=False, labelcolor=INK, fontsize=8, ncols=2)
 
@@ -196,7 +191,7 @@ def lines_svg(
         for axes, (title, models) in zip(grid, panels.items(), strict=True):
             for model, lines in models.items():
                 for (name, values), style in zip(lines.items(), ("-", "--"), strict=False):
-                    label = f" {NAMED[model]}, {short(name)}" if name else f" {NAMED[model]}"
+                    label = f" {NAMED[model]}, {wrapped(name, 16, 1)}" if name else f" {NAMED[model]}"
                     axes.plot(range(len(values)), values, style, color=COLORS[model], label=label)
             for name, value in levels.get(title, {}).items():
                 axes.axhline(value, color=INK, linewidth=0.8, linestyle=":", label=f" {name}")
@@ -365,18 +360,10 @@ def numbers(analysis: Analysis, subject: Subject) -> str:
         side: {"domain": one.domain, "texts": len(one.examples), "scored": len(one.scored)}
         for side, one in subject.sides().items()
     }
-    about = {
-        "format": FORMAT,
-        "model": subject.name,
-        "backbone": subject.backbone,
-        "trainable": subject.trainable,
-        "parser": subject.parser.name,
-        "seed": subject.seed,
-        "sides": sides,
-        "unreachable": subject.unreachable or None,
-        "unreadable": subject.unreadable or None,
-    }
-    return json.dumps(plain_json({**about, **asdict(analysis)}), indent=1, allow_nan=False) + "\n"
+    about = {"format": FORMAT, "model": subject.name, "backbone": subject.backbone, "trainable": subject.trainable}
+    about |= {"parser": subject.parser.name, "seed": subject.seed, "sides": sides}
+    about |= {why: getattr(subject, why) or None for why in ("unreachable", "unreadable")}
+    return json.dumps(plain_json(about | asdict(analysis)), indent=1, allow_nan=False) + "\n"
 
 
 def lines(analysis: Analysis, subject: Subject) -> list[str]:

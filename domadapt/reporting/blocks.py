@@ -132,20 +132,14 @@ def for_each(names: Mapping[Any, str] | Iterable[str], cell: Callable[[Any, Any]
 
 def written(table: Table) -> tuple[list[list[str]], list[str]]:
     """Rows and notes of a table as they are printed: notes of cells numbered, and referred to."""
-    cells = [cell for row in table.rows for cell in row if isinstance(cell, TableCell)]
-    notes = list(dict.fromkeys(cell.note for cell in cells if cell.note))
-
-    def text(cell: str | TableCell) -> str:
-        marked = isinstance(cell, TableCell) and cell.note
-        return f"{cell[0]} [{notes.index(marked) + 1}]" if marked else text_of(cell)
-
-    rows = [[text(cell) for cell in row] for row in table.rows]
+    cells = [[as_cell(cell) for cell in row] for row in table.rows]
+    notes = list(dict.fromkeys(cell.note for row in cells for cell in row if cell.note))
+    rows = [[f"{c.text} [{notes.index(c.note) + 1}]" if c.note else c.text for c in row] for row in cells]
     return rows, [*(f"[{number}] {note}" for number, note in enumerate(notes, start=1)), *table.notes]
 
 
-def text_of(cell: str | TableCell) -> str:
-    """What a cell says, without its footnote."""
-    return cell if isinstance(cell, str) else cell.text
+def as_cell(cell: str | TableCell) -> TableCell:
+    return cell if isinstance(cell, TableCell) else TableCell(cell)
 
 
 def in_columns(table: Table, most: int) -> list[Table]:

@@ -91,7 +91,7 @@ def best_adapted(pair: Pair) -> MethodRuns | None:
 def detail_names(pair: Pair) -> list[str]:
     """Scores shown beside the headline: F1 of each span type, or of accuracy and macro F1 the one that it is not."""
     if pair.task == "classification":
-        tests = [run.target_test for method in pair.methods for run in method.runs if run.target_test]
+        tests = [run.target_test for run in pair.runs if run.target_test]
         return [n for n in ("accuracy", "macro_f1") if n != pair.headline and any(n in test for test in tests)]
     return score_names(pair)[1:]
 

@@ -253,7 +253,7 @@ DEV = "source dev"
 
 def panels(pair: Pair) -> list[str]:
     """What is drawn of a pair's curves: the source dev score, and the task's loss where there is one."""
-    steps = [step for method in pair.methods for run in method.runs for step in run.curve]
+    steps = [step for run in pair.runs for step in run.curve]
     return [DEV, *(["task"] if any("task" in step.losses for step in steps) else [])] if steps else []
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from domadapt.reporting import blocks
-from domadapt.reporting.blocks import Block, Marked, Section, Table, TableCell, select_columns, text_of, written
+from domadapt.reporting.blocks import Block, Marked, Section, Table, as_cell, select_columns, written
 from domadapt.utils.text import escape_controls
 
 LONGEST = 65_000  # bytes; GitHub takes no comment above 65,536 characters
@@ -58,13 +58,14 @@ def points(difference: float | None) -> str:
 def collapsed(table: Table) -> Table:
     """A table without the columns that hold nothing but dashes: a note says why they would.
 
+    >>> from domadapt.reporting.blocks import TableCell
     >>> rows = [["a", TableCell("1", "a copy"), TableCell("-", "few seeds"), TableCell("-", "few seeds")]]
     >>> one = collapsed(Table("", ["method", "score", "p", "q"], rows))
     >>> one.header, one.rows, one.notes
     (['method', 'score'], [['a', TableCell(text='1', note='a copy', shade=None)]], ['p, q: few seeds'])
     """
     columns = range(len(table.header))
-    empty = [c for c in columns[1:] if table.rows and all(text_of(row[c]) == "-" for row in table.rows)]
+    empty = [c for c in columns[1:] if table.rows and all(as_cell(row[c]).text == "-" for row in table.rows)]
     if not empty or len(empty) == len(columns) - 1:
         return table
     reasons: dict[str, list[str]] = {}
@@ -78,8 +79,7 @@ def _why(table: Table, column: int) -> str:
     """The reasons in a column's footnotes; with the rows that they are of, if there are several."""
     rows: dict[str, list[str]] = {}
     for row in table.rows:
-        cell = row[column]
-        rows.setdefault((isinstance(cell, TableCell) and cell.note) or "not known", []).append(text_of(row[0]))
+        rows.setdefault(as_cell(row[column]).note or "not known", []).append(as_cell(row[0]).text)
     if len(rows) == 1:
         return next(iter(rows))
     which = {why: listed(some) if len(some) <= 3 else counted(len(some), "row") for why, some in rows.items()}
@@ -101,7 +101,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
     environment.filters |= {
         "escape_controls": lambda value: escape_controls(str(value)),
         "written": written,
-        "shade": lambda cell: getattr(cell, "shade", None),
+        "shade": lambda cell: as_cell(cell).shade,
         "kind": lambda block: type(block).__name__,
     }
     return environment.get_template("report.html.jinja").render(title=title, sections=sections)

@@ -102,7 +102,7 @@ def details(finished: Finished) -> list[Section]:
     result = [Section("Pair by pair", tuple(intro))]
     for pair in shown:
         parts = [("learning curves", sections.learning(pair, finished.colors))]
-        if any(run.target_test for method in pair.methods for run in method.runs):
+        if any(run.target_test for run in pair.runs):
             sure = sections.calibration(pair, finished.colors)
             sure = [sure[0], Folded("The numbers", tuple(sure[1:]))] if len(sure) > 1 else sure
             fixed = fixed_and_broken(pair)

@@ -25,7 +25,7 @@ CLEAN = "without test texts that are copies of training or unlabelled texts"
 def text_table(metrics: Sequence[Mapping[str, Any]]) -> str:
     """Aligned tables for a terminal, from contents of ``metrics.json``: one a pair, then the gap closed over pairs."""
     pairs = group([typed(content) for content in metrics])
-    there = all(run.folder for pair in pairs for method in pair.methods for run in method.runs)  # where predictions are
+    there = all(run.folder for pair in pairs for run in pair.runs)  # where predictions are
     tables = [table(pair, compare([pair]) if there else None) for pair in pairs]
     roles = {method.role for pair in pairs for method in pair.methods}
     if {"source_only", "adapted", "in_domain"} <= roles:

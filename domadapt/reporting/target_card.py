@@ -199,10 +199,9 @@ def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
 
 
 def _cards(pair: Pair) -> list[TargetCard]:
-    runs = [run for method in pair.methods for run in method.runs]
-    if any(run.target_test for run in runs):
+    if any(run.target_test for run in pair.runs):
         return []
-    return [card for run in runs if run.folder and (card := read_card(run.folder, run.key)) is not None]
+    return [card for run in pair.runs if run.folder and (card := read_card(run.folder, run.key)) is not None]
 
 
 def expectation(pairs: Sequence[Pair]) -> Facts | None:

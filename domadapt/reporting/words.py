@@ -80,7 +80,7 @@ def distance(value: Interval) -> str:
 def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     """Task, backbone, scores, gap closed, run time, model, and one plain sentence."""
     tasks = list(dict.fromkeys(f"{pair.task}, scored by {pair.headline}" for pair in pairs))
-    given = [run.config.get("backbone") or {} for run in _runs(pairs) if run.role not in BELOW]
+    given = [run.config.get("backbone") or {} for pair in pairs for run in pair.runs if run.role not in BELOW]
     backbones = dict.fromkeys(str(one.get("name") or "") for one in given)
     items = [("Task", listed(tasks)), ("Backbone", listed([name for name in backbones if name]) or "not recorded")]
     best = best_overall(pairs)
@@ -91,7 +91,7 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     if overall and overall.shares:
         share = overall.shares[0]
         items.append(("Gap closed", closed(replace(share, reason="")).text if share.value else f"- ({share.reason})"))
-    runs = _runs(pairs)
+    runs = [run for pair in pairs for run in pair.runs]
     names = {method.name for pair in pairs for method in pair.methods}
     sizes = f"{counted(len(runs), 'run')}, {counted(len(names), 'method')}, {counted(len(pairs), 'pair')}"
     items.append(("Runs", f"{sizes}; {duration(run_time(pairs))} in all"))
@@ -103,18 +103,14 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
     return Facts(verdict(pairs, overall), tuple(items))
 
 
-def _runs(pairs: Sequence[Pair]) -> list[Metrics]:
-    return [run for pair in pairs for method in pair.methods for run in method.runs]
-
-
 def run_time(pairs: Sequence[Pair]) -> float:
     """Seconds of all runs, stage by stage; those that took another's result cost none."""
-    return sum(sum(run.seconds.values()) for run in _runs(pairs) if run.copied_from is None)
+    return sum(sum(run.seconds.values()) for pair in pairs for run in pair.runs if run.copied_from is None)
 
 
 def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
     """What may be said of the best adapted method, on one pair or over several."""
-    if not any(run.target_test for run in _runs(pairs)):
+    if not any(run.target_test for pair in pairs for run in pair.runs):
         return "The target test has no labels, so no score is known; below is what can be said without one."
     if cell is None:
         return "No adapted method was run, so nothing is compared."

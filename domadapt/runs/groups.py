@@ -169,6 +169,10 @@ class Pair:
     methods: tuple[MethodRuns, ...]  #: by role and name
     repeated: int = 0  #: runs left out because a later one has the same settings and seed
 
+    @property
+    def runs(self) -> list[Metrics]:
+        return [run for method in self.methods for run in method.runs]
+
 
 def group(metrics: Sequence[Metrics]) -> list[Pair]:
     """Put runs, oldest first, together by pair, method and seed: of two with the same settings the later one counts.

@@ -79,16 +79,13 @@ class TrackerLogger(Logger):
     def __init__(self, trackers: Sequence[Tracker]) -> None:
         super().__init__()
         self.trackers = trackers
-        self.metrics: Content | None = None
+        self.metrics: Content | None = None  #: of ``metrics.json``, once the run has succeeded
         self._failed = set[Tracker]()
 
     name, version = "domadapt", ""  # of folders of Lightning's own; it makes none here
 
     def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
         """Trackers were given the whole configuration when the run began."""
-
-    def start(self, run: Run) -> None:
-        self.tell(lambda tracker: tracker.start(run))
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -101,10 +98,6 @@ class TrackerLogger(Logger):
                 tracker.log(logged, at)
 
         self.tell(log)
-
-    def finish(self, metrics: Content) -> None:
-        """The run has succeeded, with this content of ``metrics.json``."""
-        self.metrics = metrics
 
     def close(self) -> None:
         """Once, at the end of the run; also after a failure, so that no run is left open for the next to write into."""
@@ -134,7 +127,8 @@ def tracking(config: dict[str, Any], key: str, folder: Path, attempt: int = 1) -
         yield None
         return
     logger = TrackerLogger(trackers)
-    logger.start(describe(config, key, folder, attempt))
+    run = describe(config, key, folder, attempt)
+    logger.tell(lambda tracker: tracker.start(run))
     try:
         yield logger
     finally:

@@ -96,7 +96,7 @@ def _locked(config: RunConfig, wait: bool, leave: bool) -> dict[str, Any]:
                 with settings_of_torch(), tracking(config.values, config.key, folder, status.attempts) as tracker:
                     metrics = run(config, status, tracker)
                     if tracker:
-                        tracker.finish(metrics)  # after metrics.json: it may take its time over the last uploads
+                        tracker.metrics = metrics  # last uploads take their time: metrics.json is there by now
             except BaseException as error:
                 status.failed(error)
                 if not leave:

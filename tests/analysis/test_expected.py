@@ -14,7 +14,6 @@ from benchmarks.expected import record
 from domadapt.analysis.expected import (
     ESTIMATE,
     KNOWN,
-    Sides,
     TrackRecord,
     by_confidence,
     calibration_under_shift,
@@ -149,6 +148,6 @@ def test_sides_weigh_texts() -> None:
     weights[0] = 2
     found = []
     for own, weight in ((rows, weights), (doubled, np.ones(31))):
-        sides = Sides(counts(own, labels, True), counts(own, labels, False), counts(own, labels, False), "it", "macro")
-        found.append(by_confidence(sides, weight, weight)["it"])
+        kinds = [counts(own, labels, known) for known in (True, False, False)]
+        found.append(by_confidence(kinds, [weight, weight], "it", "macro")["it"])
     assert found[0] == pytest.approx(found[1])

@@ -59,7 +59,7 @@ def test_trees_stay_within_their_text() -> None:
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=200), st.integers(1, 9), st.integers(0, 3), st.integers(0, 3))
 def test_every_text_comes_once_an_epoch(lengths: list[int], batch_size: int, seed: int, epoch: int) -> None:
     sampler = BucketSampler(lengths, batch_size, seed)
-    sampler.set_epoch(epoch)
+    sampler.epoch = epoch
     batches = list(sampler)
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     assert len(batches) == len(sampler)

@@ -66,10 +66,10 @@ FOLLOW = """
     begin, finish = globals().get("patience", (3600, 3600))  # seconds, short where a server is waited for in vain
     tracker = WeightsAndBiases(mode=mode, init_timeout=begin, finish_timeout=finish, every=1)
     watch = TrackerLogger([tracker])
-    watch.start(run)
+    watch.tell(lambda one: one.start(run))
     for step in range(1, steps):
         watch.log_metrics({"source_dev/span_f1": 0.5, "pad": "x" * 1000}, step)
-    watch.finish({"target_test": {"span_f1": 0.25}})
+    watch.metrics = {"target_test": {"span_f1": 0.25}}
     watch.close()
 """
 

@@ -82,7 +82,7 @@ def test_a_tracker_that_fails_is_told_of_once(tmp_path: Path, fails: str, caplog
     with tracking(_config(tmp_path, fails=[fails]), "0" * 16, tmp_path) as tracker:
         for step in range(1, 6):
             tracker.log_metrics({"source_dev/span_f1": 0.5}, step)
-        tracker.finish({"target_test": None})
+        tracker.metrics = {"target_test": None}
     told = [r.getMessage() for r in caplog.records if r.name.startswith("domadapt.tracking")]
     assert len(told) == 1
     assert "Fake has stopped: OSError: [Errno 28] No space left on device; the run goes on" in told[0]
@@ -146,7 +146,7 @@ def test_several_follow_and_one_that_fails_stops_no_other(tmp_path: Path) -> Non
     with tracking(config, "0" * 16, tmp_path / "run") as tracker:
         for step in (1, 2, 3):
             tracker.log_metrics({"loss/total": float(step)}, step)
-        tracker.finish({"target_test": {"span_f1": 0.5}})
+        tracker.metrics = {"target_test": {"span_f1": 0.5}}
     with next(tmp_path.rglob("metrics.csv")).open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["loss/total"] for row in rows if row["loss/total"]] == ["1.0", "3.0"]

@@ -127,7 +127,7 @@ class MaskedLanguageModel(Method):
 
         def batches() -> Iterator[list[int]]:
             for epoch in range(self.epochs):
-                sampler.set_epoch(epoch)
+                sampler.epoch = epoch
                 yield from sampler
 
         for indices in progress(batches(), "masked language model", steps, "step"):
