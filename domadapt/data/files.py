@@ -365,8 +365,3 @@ def _span(item: Any) -> Any:
         if "text" in item and given[:2] == [None, None] and given[2] is not None:  # a quotation, as models write it
             return {"type": given[2], **{name: item[name] for name in ("text", "confidence") if name in item}}
     return item
-
-
-def inner(path: Path) -> Path:
-    """The path by which a file's format is told: ``reviews.csv`` of ``reviews.csv.gz``."""
-    return path.with_suffix("") if path.suffix.lower() == ".gz" else path

@@ -19,7 +19,7 @@ from xml.parsers import expat
 
 from domadapt.data import files
 from domadapt.data.domains import UnlabelledText
-from domadapt.data.files import Columns, Corpus, OpenedFile, canonical, count_damage, inner, open_file, renamed
+from domadapt.data.files import Columns, Corpus, OpenedFile, canonical, count_damage, open_file, renamed
 from domadapt.data.records import MISSING, DataError, Location, Record, Span, from_tokens, quoted, split_tag
 
 HEAD: Final = 4096  # characters that tell the format
@@ -77,7 +77,7 @@ def choose(path: Path, head: str, format: str | None) -> str:
         return format
     fitting = [name for name, known in FORMATS.items() if known.fits(head)]
     # Text first, then extension: published .txt files hold three formats.
-    extension = inner(path).suffix.lower()
+    extension = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     fitting = fitting or [name for name, known in FORMATS.items() if extension in known.extensions]
     if not fitting:
         fix = (

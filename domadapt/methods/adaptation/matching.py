@@ -1,6 +1,8 @@
 """Domains are matched: their states by moments, by kernel, or by a discriminator that can't tell them apart."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +17,7 @@ class Matching(Method):
     """What compares the rows of both batches: texts, or the words that could be something."""
 
     reads = frozenset({"target"})
+    distance: Callable[[Tensor, Tensor], Tensor]  #: of (n, width) and (m, width) states
 
     def __init__(self, name: str, level: str | None, weight: float) -> None:
         super().__init__({name: weight})
@@ -34,10 +37,6 @@ class Matching(Method):
         states = states_of(step.source, self.at), states_of(step.target, self.at)
         return {self.loss: step.source.weight * step.target.weight * self.distance(*states)}
 
-    def distance(self, source: Tensor, target: Tensor) -> Tensor:
-        """Of (n, width) and (m, width) states."""
-        raise NotImplementedError
-
 
 class Coral(Matching):
     r"""Correlation alignment: states of source and target with the same covariance, and the same mean.
@@ -54,10 +53,7 @@ class Coral(Matching):
     def __init__(self, level: str | None, means: bool, weight: float) -> None:
         super().__init__("coral", level, weight)
         one_of("coral.means", means, True, False)
-        self.means = means
-
-    def distance(self, source: Tensor, target: Tensor) -> Tensor:
-        return coral(source, target, self.means)
+        self.distance = partial(coral, means=means)
 
 
 def coral(source: Tensor, target: Tensor, means: bool = False) -> Tensor:
@@ -97,9 +93,7 @@ class MMD(Matching):
 
     def __init__(self, level: str | None, weight: float) -> None:
         super().__init__("mmd", level, weight)
-
-    def distance(self, source: Tensor, target: Tensor) -> Tensor:
-        return mmd(source, target)
+        self.distance = mmd
 
 
 def mmd(source: Tensor, target: Tensor) -> Tensor:

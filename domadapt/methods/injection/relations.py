@@ -70,7 +70,8 @@ class Relations(Method):
             seen = batch.node_first_piece >= 0
             known = seen & seen[batch.word_heads]
             arcs, heads, dependents, governors = F.gelu(self.project(words)).split(self.sizes, dim=-1)
-            relation_logits = biaffine(with_one(dependents), self.relation, with_one(governors)[batch.word_heads])
+            governing = with_one(governors)[batch.word_heads]
+            relation_logits = ((with_one(dependents) @ self.relation) * governing).sum(-1).T  # (words, relations)
             return {
                 "relations/head": word_head_loss(with_one(arcs), heads, self.arc, batch, known),
                 "relations/relation": name_loss(relation_logits, batch.relations, known),
@@ -81,8 +82,3 @@ class Relations(Method):
 def with_one(states: Tensor) -> Tensor:
     """States with a one behind each, so that a bilinear form of them is a biaffine one."""
     return F.pad(states, (0, 1), value=1.0)
-
-
-def biaffine(dependents: Tensor, forms: Tensor, governors: Tensor) -> Tensor:
-    """(words, forms) what each of (forms, width, width) bilinear forms says of (words, width) words and their heads."""
-    return ((dependents @ forms) * governors).sum(-1).T
