@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import domadapt
 from domadapt.cli.labelling import _table
 from domadapt.config.compose import compose
 from domadapt.config.overrides import adapting
+from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.records import DataError, Record
 from domadapt.methods.adaptation import term_substitution
 from domadapt.reporting.report import report
@@ -24,7 +26,7 @@ from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.build import build
-from domadapt.training.card import score_warnings
+from domadapt.training.card import _source_only, score_warnings, write_predictions
 from domadapt.training.options import MIN_STEPS, read_options
 from tests.support import Command, read_jsonl, records, write_csv, write_jsonl, write_texts
 
@@ -160,6 +162,16 @@ def test_an_unannotated_source_is_refused_with_the_way_out(tmp_path: Path) -> No
         domadapt.train([f"paths.cache={tmp_path}"], source=tmp_path / "b.csv", target=["A text."])
     with pytest.raises(DataError, match=r"^source=list:2: label is 5.5; expected a string"):  # no file of the cache
         domadapt.train([f"paths.cache={tmp_path}"], source=[("Sharp.", "x"), ("Dull.", 5.5)], target=["A fan."])
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\x85"])
+def test_what_only_python_takes_for_the_end_of_a_line_is_none(tmp_path: Path, separator: str) -> None:
+    """A text with it was two halves of JSON to the card, after all of the training."""
+    text = UnlabelledText("1", "new", f"Sharp.{separator}Light.")
+    write_predictions([text], [Prediction("good", 0.9)], "sequence", tmp_path / "predictions.jsonl")
+    target = TargetUnlabelled("new", (text,))
+    session: Any = SimpleNamespace(source_only=tmp_path, domains=SimpleNamespace(unlabelled=target))
+    assert [line["text"] for line in _source_only(session)] == [text.text]
 
 
 def test_a_card_keeps_strangers_text_harmless() -> None:

@@ -1,7 +1,5 @@
 """What verbs do with a composed configuration. Each imports what takes seconds after it has refused what it can."""
 
-import csv
-import io
 import shutil
 import sys
 import time
@@ -24,7 +22,7 @@ from domadapt.runs.key import files_named, folder_of
 from domadapt.training.options import check, check_choices, check_data
 from domadapt.utils.files import refuse_overwriting, replace_atomic, write_atomic
 from domadapt.utils.pairs import apart, paired
-from domadapt.utils.text import json_lines
+from domadapt.utils.text import csv_lines, json_lines
 from domadapt.utils.work import progress
 
 if TYPE_CHECKING:
@@ -319,14 +317,8 @@ def delimited(rows: Iterable[Mapping[str, Any]], delimiter: str) -> Iterator[str
         for line in lines:
             if not header:
                 header = [*line, "truncated"]
-                yield _joined(header, delimiter)
-            yield _joined([{**row, **line}.get(name, "") for name in header], delimiter)
-
-
-def _joined(values: Iterable[Any], delimiter: str) -> str:
-    line = io.StringIO()
-    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(values)
-    return line.getvalue()
+                yield from csv_lines([header], delimiter)
+            yield from csv_lines([[{**row, **line}.get(name, "") for name in header]], delimiter)
 
 
 def _file(given: Any) -> Path:

@@ -28,6 +28,7 @@ from domadapt.models import pretrained
 from domadapt.runs.groups import read_metrics
 from domadapt.utils.files import replace_folder, write_atomic
 from domadapt.utils.pairs import apart
+from domadapt.utils.text import read_json_lines
 from domadapt.utils.work import quieter
 
 RUNNER = "onnx_model.py"
@@ -176,7 +177,7 @@ def export(
     session = original.session
     compared = [*(texts[::HELD_OUT] if less else texts)][:COMPARED] if texts is not None else []
     if texts is None and (predictions := beside(folder, "predictions.jsonl")) is not None:
-        compared = [json.loads(line)["text"] for line in predictions.read_text("utf-8").splitlines()[:COMPARED]]
+        compared = [line["text"] for line in read_json_lines(predictions)[:COMPARED]]
     measured: list[str] = []
 
     def write(part: Path) -> None:

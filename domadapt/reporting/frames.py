@@ -1,7 +1,5 @@
 """Runs as rows: of tables, a method on a pair; for notebooks, a record a run and a record a method and pair."""
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from domadapt.statistics.compare import parts, score_names, scored, share
 from domadapt.statistics.resampling import interval, mean_of
 from domadapt.statistics.results import Difference, Interval, Share, Statistics
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import escape_controls
+from domadapt.utils.text import csv_lines, escape_controls
 
 BELOW = ("rule_baseline", "rnn_from_scratch")  # no network, or another one: nowhere on the way
 Paths = str | Path | Iterable[str | Path]
@@ -139,17 +137,8 @@ def _row(pair: Pair, method: MethodRuns, statistics: Statistics | None) -> Table
     return TableRow(method, target, without, known, source, closed, over_runs(method, lambda run: run.selection.gap))
 
 
-def run_frame(pairs: Sequence[Pair]) -> list[Record]:
-    """One record a run: names, scores as shares, seconds, selection."""
-    return [_run(pair, method, run) for pair in pairs for method in pair.methods for run in method.runs]
-
-
-def method_frame(pairs: Sequence[Pair], statistics: Statistics) -> list[Record]:
-    """One record a pair and method: means, intervals, differences, p-values, gap closed."""
-    return [_method(pair, row, statistics) for pair in pairs for row in rows(pair, statistics)]
-
-
-def _run(pair: Pair, method: MethodRuns, run: Metrics) -> Record:
+def run_record(pair: Pair, method: MethodRuns, run: Metrics) -> Record:
+    """Names, scores as shares, seconds, selection."""
     record: Record = {"pair": pair.name, "source": run.source, "target": run.target, "task": run.task}
     record |= {"method": method.name, "role": method.role, "seed": run.seed, "target_labels": run.counts.target_labels}
     record |= {"key": run.key, "headline": pair.headline, "score": run.score()}
@@ -167,7 +156,8 @@ def _run(pair: Pair, method: MethodRuns, run: Metrics) -> Record:
     return {name: value for name, value in record.items() if isinstance(value, str | int | float | None)}
 
 
-def _method(pair: Pair, row: TableRow, statistics: Statistics) -> Record:
+def method_record(pair: Pair, row: TableRow, statistics: Statistics) -> Record:
+    """Means, intervals, differences, p-values, gap closed."""
     cell = statistics.cell(pair.name, row.name)
     record: Record = {"pair": pair.name, "method": row.name, "role": row.method.role, "headline": pair.headline}
     record |= {"seeds": len(row.method.seeds), "target_labels": target_labels(row.method), **_ends("score", row.target)}
@@ -196,12 +186,10 @@ def _difference(name: str, difference: Difference) -> Record:
 
 def write_csv(records: Sequence[Record], path: Path) -> None:
     """Write records; strings that a spreadsheet would run as formulas get an apostrophe in front."""
-    file = io.StringIO()
     columns = list(dict.fromkeys(name for record in records for name in record))
-    writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-    writer.writerow({name: inert(name) for name in columns})
-    writer.writerows({k: inert(v) if isinstance(v, str) else v for k, v in record.items()} for record in records)
-    write_atomic(path, file.getvalue())
+    table: list[list[Value]] = [[*columns], *([record.get(name) for name in columns] for record in records)]
+    lines = csv_lines([inert(value) if isinstance(value, str) else value for value in row] for row in table)
+    write_atomic(path, "".join(lines))
 
 
 def inert(text: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from domadapt.reporting import sections
 from domadapt.reporting.blocks import Block, Facts, Figure, Folded, Prose, Section, Table
-from domadapt.reporting.frames import best_adapted, given, method_frame, named_file, rows, run_frame, write_csv
+from domadapt.reporting.frames import best_adapted, given, method_record, named_file, rows, run_record, write_csv
 from domadapt.reporting.plots import Colors, dots_svg, palette
 from domadapt.reporting.render import collapsed, counted, markdown, page
 from domadapt.reporting.tables import heatmap, regret, table, target_label_sections
@@ -203,6 +203,8 @@ def report(
         if "markdown" in formats:
             write_atomic(output.with_suffix(".md"), markdown(title, every))
     if "csv" in formats:
-        write_csv(run_frame(pairs), output.with_suffix(".runs.csv"))
-        write_csv(method_frame(pairs, statistics), output.with_suffix(".methods.csv"))
+        of_runs = [run_record(pair, method, run) for pair in pairs for method in pair.methods for run in method.runs]
+        of_methods = [method_record(pair, row, statistics) for pair in pairs for row in rows(pair, statistics)]
+        write_csv(of_runs, output.with_suffix(".runs.csv"))
+        write_csv(of_methods, output.with_suffix(".methods.csv"))
     return output

@@ -206,13 +206,12 @@ def _cards(pair: Pair) -> list[TargetCard]:
 
 def expectation(pairs: Sequence[Pair]) -> Facts | None:
     """The expected score with its range, and six facts, of the first adapted model; None where nothing is expected."""
-    cards = [card for pair in pairs for card in _cards(pair) if card.expected is not None]
+    cards = [(card, one) for pair in pairs for card in _cards(pair) if (one := card.expected)]
     if not cards:
         return None
-    card = next((card for card in cards if card.method != SOURCE_ONLY), cards[0])
-    before = _before(card) or next((one for one in cards if one.method == SOURCE_ONLY and one is not card), None)
-    one, places = card.expected, dict(_places(card))
-    assert one is not None
+    card, one = next((both for both in cards if both[0].method != SOURCE_ONLY), cards[0])
+    before = _before(card) or next((c for c, _ in cards if c.method == SOURCE_ONLY and c is not card), None)
+    places = dict(_places(card))
     items = []
     if before is not None and (was := before.expected) is not None:
         items.append(("Before adapting", _and_before(was, one)))
@@ -233,7 +232,7 @@ def _range(expected: Expected) -> str:
 
 def estimates(pairs: Sequence[Pair]) -> list[Block]:
     """One row a model: a hollow diamond on its range is an estimate, a tick what source dev measures."""
-    cards = [card for pair in pairs for card in _cards(pair) if card.expected is not None][:MOST]
+    cards = [(card, one) for pair in pairs for card in _cards(pair) if (one := card.expected)][:MOST]
     if not cards:
         return []
 
@@ -242,17 +241,15 @@ def estimates(pairs: Sequence[Pair]) -> list[Block]:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         plain(axes, "x")
-        for row, card in enumerate(cards):
+        for row, (card, one) in enumerate(cards):
             color = STANDING.get(card.method, ADAPTED[0])
-            one = card.expected
-            assert one is not None
             axes.barh(row, 100 * (one.high - one.low), 0.5, 100 * one.low, color=color, alpha=0.25)
             axes.plot(100 * one.score, row, marker="D", markersize=8, markeredgecolor=color, color="none", mew=2)
             axes.plot([100 * card.source_dev] * 2, [row - 0.35, row + 0.35], color=INK)
         axes.set(xlim=(0, 100), ylim=(len(cards) - 0.5, -0.5), yticks=range(len(cards)))
-        axes.set_yticklabels([wrapped(f"{card.target}: {card.method}", 34) for card in cards])
+        axes.set_yticklabels([wrapped(f"{card.target}: {card.method}", 34) for card, _ in cards])
 
-    rows = [f"{card.method} {_range(card.expected)}" for card in cards if card.expected is not None]
+    rows = [f"{card.method} {_range(one)}" for card, one in cards]
     caption = "Expected score, %. Diamond: estimate. Shade: nine in ten scores lie in it. Line: held-out source texts."
     return [blocks.Figure(drawn(f"Expected scores: {', '.join(rows)}", 0.5 + 0.4 * len(cards), draw), caption)]
 

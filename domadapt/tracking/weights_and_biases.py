@@ -1,6 +1,5 @@
 """Weights & Biases: runs and predictions."""
 
-import json
 import logging
 import os
 import uuid
@@ -13,6 +12,7 @@ from typing import Any
 from domadapt.config.overrides import one_of
 from domadapt.tracking.tracker import Content, Run, Tracker, final, reason
 from domadapt.utils.files import write_atomic
+from domadapt.utils.text import read_json_lines
 
 log = logging.getLogger(__name__)
 # Of metrics.json, what W&B's summary shows of a run beside the last values of its curves.
@@ -145,7 +145,7 @@ class WeightsAndBiases(Tracker):
         """Some of them as a table; of classes the confusion matrix, too."""
         if not path.is_file():
             return
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = read_json_lines(path)
         sides = ("gold", "predicted")
         data = [[row["text"], *(in_words(row, side) for side in sides), row["confidence"]] for row in rows]
         columns = ["text", *sides, "confidence"]

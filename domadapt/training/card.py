@@ -1,8 +1,5 @@
 """The card of a run without target labels: what it predicts, the score to expect, warnings."""
 
-import csv
-import io
-import json
 import logging
 import math
 import random
@@ -29,7 +26,7 @@ from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.options import RunConfig
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import cut, json_lines, plain_json
+from domadapt.utils.text import csv_lines, cut, json_lines, plain_json, read_json_lines
 
 log = logging.getLogger(__name__)
 ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
@@ -89,15 +86,11 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
     before, was = _source_only(session), session.source_only and read_card(session.source_only)
     relabelled = sum(a.get("label") != b.get("label") for a, b in zip(before, now, strict=False))
     chosen = sorted(random.Random(0).sample(range(len(texts)), min(SAMPLES, len(texts))))
+    same = ("source", "target", "task", "method", "seed", "headline", "expected")
     return TargetCard(
+        **{name: getattr(metrics, name) for name in same},
         key=metrics.key or "",
-        source=metrics.source,
-        target=metrics.target,
-        task=metrics.task,
         backbone=str(metrics.config["backbone"].get("name") or metrics.config["backbone"]["_target_"].split(".")[-1]),
-        method=metrics.method,
-        seed=metrics.seed,
-        headline=metrics.headline,
         source_dev=metrics.source_dev[metrics.headline],
         dev_texts=len(session.domains.source_dev),
         source_texts=len(session.domains.source_records),
@@ -112,7 +105,6 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
             *no_better(was.expected if was else None, metrics.expected),
             *_warnings(session, metrics, kinds, empty, audit),
         ),
-        expected=metrics.expected,
         changes=tuple(_changes(before, now)) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
         pairs=session.task.pairs,
@@ -125,7 +117,7 @@ def _source_only(session: Session) -> list[dict[str, Any]]:
     path = None if session.source_only is None else session.source_only / "predictions.jsonl"
     if path is None or not path.is_file():
         return []
-    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    found = read_json_lines(path)
     texts = [text.text for text in session.domains.unlabelled.texts]
     return found if [line["text"] for line in found] == texts else []
 
@@ -359,11 +351,8 @@ def draw_to_label(texts: Sequence[UnlabelledText], kind: str, folder: Path) -> s
     chosen = [texts[i] for i in sorted(random.Random(0).sample(range(len(texts)), min(TO_LABEL, len(texts))))]
     name = "fifty_to_label.csv" if kind == "sequence" else "fifty_to_label.jsonl"
     if not (folder / name).exists():
-        file = io.StringIO()
+        lines = json_lines({"id": text.id, "text": text.text, "spans": None} for text in chosen)
         if kind == "sequence":
-            table = csv.writer(file, lineterminator="\n")
-            table.writerows([("id", "text", "label"), *((text.id, text.text, "") for text in chosen)])
-        else:
-            file.writelines(json_lines({"id": text.id, "text": text.text, "spans": None} for text in chosen))
-        write_atomic(folder / name, file.getvalue())
+            lines = csv_lines([("id", "text", "label"), *((text.id, text.text, "") for text in chosen)])
+        write_atomic(folder / name, "".join(lines))
     return name

@@ -1,9 +1,12 @@
 """Text that is safe to print, and values as JSON."""
 
+import csv
+import io
 import json
 import math
 import unicodedata
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 JOINERS = "\u200c\u200d"  # shape letters in Persian and join emoji; they reorder nothing
@@ -64,6 +67,23 @@ def duration(seconds: float) -> str:
 def json_lines(rows: Iterable[object]) -> Iterator[str]:
     """One JSON object a line."""
     return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def read_json_lines(path: Path) -> list[Any]:
+    """What :func:`json_lines` wrote; of what a text may hold, U+2028 and the like end no line."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def csv_lines(rows: Iterable[Iterable[Any]], delimiter: str = ",") -> Iterator[str]:
+    """Lines of a table.
+
+    >>> list(csv_lines([("id", "text"), (1, "So, so.")]))
+    ['id,text\\n', '1,"So, so."\\n']
+    """
+    for row in rows:
+        line = io.StringIO()
+        csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(row)
+        yield line.getvalue()
 
 
 def plain_json(value: Any, place: str = "") -> Any:
