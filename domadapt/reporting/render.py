@@ -101,7 +101,7 @@ def page(title: str, sections: Sequence[Section]) -> str:
     environment.filters |= {
         "escape_controls": lambda value: escape_controls(str(value)),
         "written": written,
-        "shade": lambda cell: as_cell(cell).shade,
+        "shade": lambda cell: getattr(cell, "shade", None),
         "kind": lambda block: type(block).__name__,
     }
     return environment.get_template("report.html.jinja").render(title=title, sections=sections)
