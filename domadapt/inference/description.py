@@ -1,7 +1,7 @@
 """``domadapt.json``: what a saved model is made of. Read as a stranger's: typed, naming only classes of models."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 
 from domadapt.config.overrides import quoted
 from domadapt.utils.files import AGAIN, CHECKSUMS, write_atomic
+from domadapt.utils.text import inside
 
 NAME = "domadapt.json"
 FORMATS = ("hf", "onnx", "onnx-int8")  # of exported folders
@@ -92,7 +93,7 @@ def read_description(folder: Path) -> Description:
 def refuse_foreign(description: Description, path: Path) -> None:
     """Allow only those classes of domadapt that a model is made of, however deep they are named, and no ``${...}``."""
     for place, (modules, mark) in CLASSES.items():
-        for value in _inside(getattr(description, place)):
+        for value in inside(getattr(description, place)):
             foreign = None
             if isinstance(value, str) and "${" in value:  # resolved before it is made: to the environment, say
                 foreign = value
@@ -101,13 +102,6 @@ def refuse_foreign(description: Description, path: Path) -> None:
             if foreign is not None:
                 why = "a model folder can name any code. If it is your own, load it with trust_code=True"
                 raise ValueError(f"{path}: {place} names {foreign[:80]!r}, none of domadapt's own for that; {why}")
-
-
-def _inside(value: Any) -> Iterator[Any]:
-    """A value and all that is in it, names included."""
-    yield value
-    for part in [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _inside(part)
 
 
 def _is_one(target: str, modules: tuple[str, ...], mark: str) -> bool:

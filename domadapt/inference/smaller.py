@@ -65,12 +65,12 @@ def smaller(folder: Path, texts: Sequence[str], layers: int | None, heads: float
     return less, done
 
 
-def stock_model(folder: Path) -> Any:
-    """transformers' own class of a folder, to predict with."""
+def stock_model(folder: Path, dtype: Any = torch.float32) -> Any:
+    """transformers' own class of a folder, to predict with; of ``dtype`` auto, as its file has it."""
     import transformers
 
     name = transformers.AutoConfig.from_pretrained(folder).architectures[0]
-    return getattr(transformers, name).from_pretrained(folder, dtype=torch.float32).eval()
+    return getattr(transformers, name).from_pretrained(folder, dtype=dtype).eval()
 
 
 def batches(tokenizer: Any, texts: Sequence[str]) -> Iterator[Inputs]:
@@ -181,8 +181,6 @@ def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
 
     What was saved, and what it costs on text that the cut has not met, a sentence each.
     """
-    import transformers
-
     path = folder / "tokenizer.json"
     whole: Description = json.loads(path.read_text(encoding="utf-8"))
     if len(texts) < HELD_OUT:
@@ -194,8 +192,7 @@ def cut_folder(folder: Path, texts: Sequence[str]) -> list[str]:
     for name in ("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id"):
         if config.get(name) in kept:
             config[name] = kept.index(config[name])
-    autoclass: Any = getattr(transformers, config["architectures"][0])
-    model = autoclass.from_pretrained(folder, dtype="auto")
+    model = stock_model(folder, "auto")
     pieces = model.get_input_embeddings().num_embeddings
     before = sum(parameter.numel() for parameter in model.parameters())
     rows = model.get_input_embeddings().weight.detach()[kept].clone()

@@ -55,6 +55,11 @@ def points(difference: float | None) -> str:
     return "0.0" if text in ("+0.0", "-0.0") else text
 
 
+def score_name(name: str) -> str:
+    """A score as columns are headed."""
+    return name.removesuffix("_f1") + " F1" if name.endswith("_f1") else name
+
+
 def collapsed(table: Table) -> Table:
     """A table without the columns that hold nothing but dashes: a note says why they would.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from domadapt.reporting.blocks import Block, Column, Prose, Section, Table, TableCell, for_each, in_columns, tabled
 from domadapt.reporting.frames import TableRow, best_adapted, detail_names, mean, rows, target_labels
-from domadapt.reporting.render import as_text, counted, percent
+from domadapt.reporting.render import as_text, counted, percent, score_name
 from domadapt.runs.groups import Pair, distinct, group, reference, settings, typed
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import compare
@@ -110,11 +110,6 @@ def _remarks(pair: Pair, lines: Sequence[TableRow]) -> list[str]:
     if pair.repeated:
         remarks.append(f"{counted(pair.repeated, 'run')} left out: a later run has the same settings and seed")
     return remarks
-
-
-def score_name(name: str) -> str:
-    """A score as columns are headed."""
-    return name.removesuffix("_f1") + " F1" if name.endswith("_f1") else name
 
 
 def _interval(value: Interval | None) -> str | TableCell:

@@ -11,7 +11,7 @@ from domadapt.inference.thresholds import SHOWN as THRESHOLDS
 from domadapt.inference.thresholds import rates, source_dev
 from domadapt.reporting import blocks
 from domadapt.reporting.blocks import Block, Facts, Marked, Prose, Section, Table, for_each, tabled
-from domadapt.reporting.render import as_text, counted, in_line, markdown
+from domadapt.reporting.render import as_text, counted, in_line, markdown, score_name
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
 from domadapt.runs.target_card import CardWarning, Kind, ShownText, TargetCard, read_card
@@ -134,13 +134,9 @@ def marked(sample: ShownText) -> Marked:
     return Marked(lead, tuple(piece for piece in pieces if piece[0]), sample.left_out)
 
 
-def _score(card: TargetCard) -> str:
-    return card.headline.replace("_", " ").replace("f1", "F1")
-
-
 def _expect(card: TargetCard, one: Expected) -> str:
     ends = f"nine times in ten it lies between {100 * one.low:.0f} and {100 * one.high:.0f}"
-    return f"Expect a {_score(card)} of about {100 * one.score:.0f} on {card.target}; {ends}."
+    return f"Expect a {score_name(card.headline)} of about {100 * one.score:.0f} on {card.target}; {ends}."
 
 
 def _and_before(was: Expected, now: Expected) -> str:
@@ -161,7 +157,7 @@ def _facts(card: TargetCard) -> Iterator[str]:
     if card.target_labels:
         texts += f" and {card.target_labels:,} labelled of {card.target}"
     run = f"seed {card.seed}, {card.steps:,} steps on {texts}"
-    score = f"{_score(card)} {100 * card.source_dev:.1f} by {card.method} on {card.backbone}"
+    score = f"{score_name(card.headline)} {100 * card.source_dev:.1f} by {card.method} on {card.backbone}"
     yield f"On {counted(card.dev_texts, 'held-out text')} of {card.source}: {score}, {run}."
     if card.relabelled is not None:  # what adapting has changed, so that nobody is harmed in silence
         yield f"{card.relabelled:,} of {counted(card.texts, 'text')} have another label than before adapting."

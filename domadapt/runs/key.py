@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from domadapt.config.compose import to_builtin
 from domadapt.utils.files import matching, shipped
 from domadapt.utils.redact import strike
+from domadapt.utils.text import inside
 
 if TYPE_CHECKING:
     import torch
@@ -61,21 +62,6 @@ def foreign_code(target: str) -> list[Path]:
     if not spec.origin or not (file := Path(spec.origin)).is_file():
         return []
     return [file] if {"site-packages", "dist-packages"} & {*file.parts} else sorted(file.parent.glob("*.py"))
-
-
-def objects(value: Any) -> Iterator[dict[str, Any]]:
-    """The parts of a configuration that become objects, inner ones too.
-
-    >>> [part["_target_"] for part in objects({"a": {"_target_": "x.A", "inner": [{"_target_": "x.B"}]}})]
-    ['x.A', 'x.B']
-    """
-    if isinstance(value, dict):
-        if "_target_" in value:
-            yield value
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from objects(item)
 
 
 def names_file(name: str, value: Any) -> bool:
@@ -184,7 +170,7 @@ def _pipelines(config: dict[str, Any]) -> list[str]:
     """Of spaCy's pipelines, where one is read: the content of the shipped one, the version of an installed one."""
     if config["task"].get("_target_") == READS_NO_WORDS and not (config["injection"] or config["adaptation"]):
         return []
-    parts = [*objects(config["parser"])]
+    parts = [part for part in inside(config["parser"]) if isinstance(part, dict) and "_target_" in part]
     names = [str(part.get("name", "shipped")) for part in parts if part["_target_"] == SPACY]
     names += [str(part[side]) for part in parts for side in SIDES if part.get(side) is not None]
     return [hash_of(shipped() / "parser" / "model") if name == "shipped" else installed(name) for name in names]

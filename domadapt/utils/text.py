@@ -86,6 +86,17 @@ def csv_lines(rows: Iterable[Iterable[Any]], delimiter: str = ",") -> Iterator[s
         yield line.getvalue()
 
 
+def inside(value: Any) -> Iterator[Any]:
+    """A value and all that is in it, names included.
+
+    >>> list(inside({"a": [1, {"b": 2}]}))
+    [{'a': [1, {'b': 2}]}, 'a', [1, {'b': 2}], 1, {'b': 2}, 'b', 2]
+    """
+    yield value
+    for part in [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from inside(part)
+
+
 def plain_json(value: Any, place: str = "") -> Any:
     """A value in dicts, lists, strings, numbers, booleans and None; what is not finite becomes None.
 
