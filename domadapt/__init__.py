@@ -14,20 +14,16 @@ os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
-    from domadapt.api import adapt as adapt
-    from domadapt.api import audit as audit
-    from domadapt.api import benchmark as benchmark
-    from domadapt.api import parse as parse
-    from domadapt.api import predict as predict
-    from domadapt.api import train as train
-    from domadapt.config.compose import compose as compose
-    from domadapt.data.readers import read as read
-    from domadapt.inference.model import Model as Model
-    from domadapt.inference.model import load as load
-    from domadapt.reporting.report import report as report
-    from domadapt.training.estimator import DomainAdapter as DomainAdapter
+    from domadapt.api import adapt, audit, benchmark, parse, predict, train
+    from domadapt.config.compose import compose
+    from domadapt.data.readers import read
+    from domadapt.inference.model import Model, load
+    from domadapt.reporting.report import report
+    from domadapt.training.estimator import DomainAdapter
 
 __version__ = "0.1.0"
+__all__ = ["adapt", "audit", "benchmark", "compose", "parse", "predict", "train"]
+__all__ += ["DomainAdapter", "Model", "load", "read", "report"]
 
 _HOME = dict.fromkeys(("adapt", "audit", "benchmark", "compose", "parse", "predict", "train"), "domadapt.api") | {
     "DomainAdapter": "domadapt.training.estimator",
@@ -47,4 +43,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOME, "__version__"])
+    return sorted([*__all__, "__version__"])

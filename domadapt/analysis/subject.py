@@ -22,7 +22,7 @@ from domadapt.inference.model import load
 from domadapt.methods.session import Session, drawn
 from domadapt.models.attention import UnreachableAttention
 from domadapt.models.pretrained import UnreadableLayer, layer_states, refuse_turned
-from domadapt.syntax.parser import SILENT, Parse, Parser, Text
+from domadapt.syntax.parser import SILENT, Parse, Parser
 
 MODELS, SIDES = ("before", "after"), ("source", "target")
 
@@ -96,7 +96,7 @@ def subject(
     before = replace(after, encoder=encoder.to(after.device).eval(), methods={}, collator=collator)
     opened = domains.test.open() if domains.test is not None else ()
     unseen, seen = (*domains.source_test, *domains.source_dev), domains.source_train
-    target: tuple[Text, ...] = domains.unlabelled.texts or opened
+    target: tuple[Any, ...] = domains.unlabelled.texts or opened
     sides = []
     for domain, raw, fresh, rest in (
         (domains.source, (*unseen, *seen), unseen, seen),

@@ -85,7 +85,7 @@ def make(path: Path, folder: Path) -> None:
     replace_folder(folder, write)
 
 
-def unpacked(path: Path) -> tuple[dict[str, int], list[tuple[str, float]], dict[str, int], Packed]:
+def unpacked(path: Path) -> tuple[dict[str, Any], list[tuple[str, float]], dict[str, int], Packed]:
     """A packed file's sizes, pieces with log-probabilities, special pieces' numbers, and flat tensors in float32."""
     raw = path.read_bytes()
     file = io.BytesIO(raw)
