@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import domadapt
-from domadapt.methods.adaptation.guidelines import Guidelines
+from domadapt.methods.adaptation.guidelines import Guidelines, with_degree
 from domadapt.methods.adaptation.self_training import SelfTraining, by_bag_of_words, mean, soft_cross_entropy
 from domadapt.methods.session import ReadText, Session, TargetReadings
 from domadapt.models.output import Output
@@ -212,7 +214,7 @@ def test_a_target_without_texts_is_not_learnt_from() -> None:
 
 @pytest.mark.parametrize("judged", [0, 1])
 def test_terms_of_texts_without_an_opinion_and_named_words_are_dropped(judged: int) -> None:
-    encoder, method = tiny_encoder(), Guidelines(terms_need_opinion=True, not_terms=["LENS", "life"])
+    encoder, method = tiny_encoder(), Guidelines(terms_need_opinion=True, not_terms=["LENS", "life"], degree_words=None)
     session = setting_of(encoder, method)
     method.terms = [1, 2]
     method.eval()
@@ -233,14 +235,31 @@ def test_terms_of_texts_without_an_opinion_and_named_words_are_dropped(judged: i
 def test_what_is_stated_is_saved_and_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("Lens\n\nbattery \n", encoding="utf-8")
     stated = ["adaptation=guidelines", f"adaptation.guidelines.not_terms={tmp_path}/words.txt", "trainer.precision=32"]
-    metrics = trained(tmp_path, "run", *stated)
+    metrics = trained(tmp_path, "run", *stated, "adaptation.guidelines.degree_words=[Very]")
     assert metrics["stages"]["guidelines/not_terms"] == ["battery", "lens"]
+    assert metrics["stages"]["guidelines/degree_words"] == ["very"]
     model = predicts_what_was_scored(tmp_path / "run", tmp_path / "test.jsonl", metrics)
     texts = [record.text for record in domadapt.read(tmp_path / "test.jsonl", domain="laptop").records]
     for text, predicted in zip(texts, model.predict(texts), strict=True):
         assert "lens" not in {text[span.start : span.end] for span in predicted.spans}
     with pytest.raises(ValueError, match=r"guidelines.not_terms=nowhere.txt: no such file"):
-        Guidelines(None, "nowhere.txt")
+        Guidelines(None, "nowhere.txt", None)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["O", "B", "I", "T"]), st.booleans()), min_size=1, max_size=8))
+def test_opinions_begin_with_the_adverbs_before_them(words: list[tuple[str, bool]]) -> None:
+    adverbs = [place for place, (_, adverb) in enumerate(words) if adverb and place + 1 < len(words)]
+    logits = 20 * torch.eye(5)[[{"O": 0, "T": 1, "B": 3, "I": 4}[tag] for tag, _ in words]]
+    tags = ["O", "T", "T", "B", "I"]
+    wanted = [tag for tag, _ in words]
+    for place in reversed(adverbs):  # slowly, a span's first word at a time
+        if wanted[place + 1] == "B" and wanted[place] in "O":
+            wanted[place : place + 2] = ["B", "I"]
+        elif wanted[place + 1] == "B":  # the word before is in a span already: one span of both
+            wanted[place + 1] = "I"
+    changed = with_degree(logits, adverbs, terms=[1, 2])
+    assert torch.allclose(changed.exp().sum(-1), torch.ones(len(words)), atol=1e-4)
+    assert [tags[tag] for tag in changed.argmax(-1).tolist()] == wanted
 
 
 def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
 """What the user knows of how the target would be annotated: switches at decoding, stated and never learnt.
 
 Guidelines are part of the shift between corpora, and no unlabelled text tells them: does a term count on which no
-opinion is given? Is the product itself a term? Unset, predictions stay as they are; set, the method's name says so.
-Rules that guess the answers from text gained on two corpora and lost 6 to 13 points of F1 on three others. Ours.
+opinion is given? Is the product itself a term? Is the opinion 'very light' or 'light'? Unset, predictions stay as they
+are; set, the method's name says so. Rules that guess the answers from text gained on two corpora and lost 6 to 13
+points of F1 on three others. Ours.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,21 @@ from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output
 
 NEVER = -30.0  # added to logits
+# The commonest adverbs of degree (Quirk et al. 1985, A Comprehensive Grammar of the English Language, 8.104 to 8.115).
+ENGLISH = (
+    "very,too,so,really,quite,rather,pretty,fairly,extremely,absolutely,completely,totally,highly,super,incredibly,"
+    "slightly,somewhat,a little,a bit,more,most,much"
+)
+
+
+def words_of(name: str, given: Sequence[str] | str | None) -> frozenset[str]:
+    """Words in lower case of a list, or of a file with one a line."""
+    if isinstance(given, str):
+        path = Path(given)
+        if not path.is_file():
+            raise ValueError(f"guidelines.{name}={given}: no such file; give one, or a list of words")
+        given = path.read_text(encoding="utf-8").split("\n")
+    return frozenset(word.strip().lower() for word in given or () if word.strip())
 
 
 class Guidelines(Method):
@@ -28,45 +44,54 @@ class Guidelines(Method):
     reads = frozenset({"corpus_parses"})
     tasks = frozenset({"token"})
 
-    def __init__(self, terms_need_opinion: bool | None, not_terms: Sequence[str] | str | None) -> None:
+    def __init__(
+        self,
+        terms_need_opinion: bool | None,
+        not_terms: Sequence[str] | str | None,
+        degree_words: Sequence[str] | str | None,
+    ) -> None:
         super().__init__()
         one_of("guidelines.terms_need_opinion", terms_need_opinion, True, False, None)
-        if isinstance(not_terms, str):
-            path = Path(not_terms)
-            if not path.is_file():
-                raise ValueError(f"guidelines.not_terms={not_terms}: no such file; give one, or a list of words")
-            not_terms = path.read_text(encoding="utf-8").split("\n")
         self.terms_need_opinion = terms_need_opinion
-        self.not_terms = frozenset(word.strip().lower() for word in not_terms or () if word.strip())
+        self.not_terms = words_of("not_terms", not_terms)
+        self.degree_words = (
+            frozenset(ENGLISH.split(",")) if degree_words == "english" else words_of("degree_words", degree_words)
+        )
         self.terms: list[int] = []
 
     def prepare(self) -> dict[str, Any]:
         """Find out which labels are terms."""
         labels, kinds = self.session.task.labels, term_kinds(self.session)
         self.terms = [place for place, label in enumerate(labels) if label[2:] in kinds]
-        if self.terms_need_opinion and len(self.terms) + 1 == len(labels):
+        asks = "terms_need_opinion=true" if self.terms_need_opinion else "degree_words" if self.degree_words else ""
+        if asks and len(self.terms) + 1 == len(labels):
             expected = f"expected a span type of opinions beside the terms ({', '.join(sorted(kinds))})"
-            raise ValueError(f"guidelines.terms_need_opinion=true: {expected}, which the source has not; leave it null")
-        return {"guidelines/not_terms": sorted(self.not_terms)[:50]}
+            raise ValueError(f"guidelines.{asks}: {expected}, which the source has not; leave it null")
+        words = {"not_terms": self.not_terms, "degree_words": self.degree_words}
+        return {f"guidelines/{name}": sorted(some)[:50] for name, some in words.items()}
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
-        """``barred``: (nodes,) True for words that are in no term."""
-        words = [e.word(place).lower() in self.not_terms for e in examples for place in range(len(e.words))]
-        return {"barred": torch.tensor(words, dtype=torch.bool)}
+        """``barred``: (nodes,) True for words that are in no term; ``degree``: for adverbs of degree."""
+        texts = [[e.word(place).lower() for place in range(len(e.words))] for e in examples]
+        barred = [word in self.not_terms for words in texts for word in words]
+        degree = [one for words in texts for one in parts_of(words, self.degree_words)]
+        return {"barred": torch.tensor(barred, dtype=torch.bool), "degree": torch.tensor(degree, dtype=torch.bool)}
 
     def transform(self, output: Output, batch: Batch) -> Output:
-        """In scoring and prediction: what the guidelines rule out is no term."""
+        """In scoring and prediction: what the guidelines rule out is no term, and opinions have their adverbs."""
         if self.training or not self.terms:
             return output
         read = batch.node_first_piece >= 0
 
         def without(logits: Tensor) -> Tensor:
+            texts = batch.node_places()[0][read]
             logits[:, self.terms] += NEVER * self.own(batch, "barred")[read].unsqueeze(1)
+            opens = self.own(batch, "degree")[read][:-1] & (texts[:-1] == texts[1:])
+            logits = with_degree(logits, opens.nonzero().flatten().tolist(), self.terms)
             if self.terms_need_opinion:
                 tags = logits.argmax(-1)
                 others = [tag for tag in range(1, logits.shape[1]) if tag not in self.terms]
                 opinion = torch.isin(tags, torch.tensor(others, device=tags.device))
-                texts = batch.node_places()[0][read]
                 judged = torch.zeros(len(batch.words), dtype=torch.bool, device=tags.device)
                 judged[texts[opinion]] = True
                 logits[:, self.terms] += NEVER * (~judged[texts]).unsqueeze(1)
@@ -75,7 +100,44 @@ class Guidelines(Method):
         return with_word_logits(output, batch, without)
 
     def memory(self) -> dict[str, Any]:
-        return {"terms": self.terms, "not_terms": sorted(self.not_terms)}
+        return {"terms": self.terms, "not_terms": sorted(self.not_terms), "degree_words": sorted(self.degree_words)}
 
     def recall(self, memory: dict[str, Any]) -> None:
         self.terms, self.not_terms = list(memory["terms"]), frozenset(map(str, memory["not_terms"]))
+        self.degree_words = frozenset(map(str, memory["degree_words"]))
+
+
+def parts_of(words: Sequence[str], phrases: Collection[str]) -> list[bool]:
+    """Which words are in one of these phrases.
+
+    >>> parts_of(["a", "bit", "too", "a"], {"a bit", "too"})
+    [True, True, True, False]
+    """
+    known, result = {tuple(phrase.split()) for phrase in phrases}, [False] * len(words)
+    for size in {len(phrase) for phrase in known}:
+        for place in range(len(words) - size + 1):
+            if tuple(words[place : place + size]) in known:
+                result[place : place + size] = [True] * size
+    return result
+
+
+def with_degree(logits: Tensor, words: Sequence[int], terms: Sequence[int]) -> Tensor:
+    """(words, tags) log-probabilities in which each of these adverbs is in the opinion whose first word follows it.
+
+    What the next word has of a first word, it has of a later word, and the adverb has that much of its O as a first
+    word. Tags are as :func:`domadapt.tasks.extraction.tag_names` names them; those of ``terms`` stay.
+
+    >>> logits = torch.tensor([[0.9, 0.1, 0.0], [0.1, 0.8, 0.1]]).log()  # O, B, I of 'very' and 'light'
+    >>> with_degree(logits, [0], []).exp().double().numpy().round(2).tolist()
+    [[0.18, 0.82, 0.0], [0.1, 0.0, 0.9]]
+    """
+    shares = logits.softmax(-1)
+    firsts = [tag for tag in range(1, logits.shape[1], 2) if tag not in terms]
+    laters = [tag + 1 for tag in firsts]
+    for word in sorted(words, reverse=True):
+        opens = shares[word + 1, firsts].clone()
+        shares[word + 1, laters] += opens
+        shares[word + 1, firsts] = 0.0
+        shares[word, firsts] += shares[word, 0] * opens
+        shares[word, 0] *= 1 - opens.sum()
+    return shares.clamp(min=1e-12).log()
