@@ -137,8 +137,8 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
     answer = client.post("/predict", json=both).json()["predictions"][0]
     assert answer["label"] == said[0].label and {name: answer[name] for name in both} == both
     for text, other in (("It rains.", " "), (f"It {BOUNDARY} rains.", "It is dry.")):
-        with pytest.raises(ValueError, match="blank; expected the two texts|which parts the two of a pair"):
-            model.predict([(text, other)])
+        with pytest.raises(ValueError, match="^text 2: .*(blank; expected the two|which parts the two of a pair)"):
+            model.predict([ASKED[0], (text, other)])
         refused = client.post("/predict", json={"texts": [[text, other]]})
         assert refused.status_code == 400 and "text" in refused.json()["error"]
         assert client.post("/", data={"text": [text, other]}).status_code == 400

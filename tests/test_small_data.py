@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import domadapt
-from domadapt.cli.labelling import _table
+from domadapt.cli.labelling import _learned_from, _table
 from domadapt.config.compose import compose
 from domadapt.config.overrides import adapting
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
@@ -21,7 +22,7 @@ from domadapt.data.records import DataError, Record
 from domadapt.methods.adaptation import term_substitution
 from domadapt.reporting.report import report
 from domadapt.reporting.target_card import as_lines
-from domadapt.runs.target_card import TargetCard, read_card
+from domadapt.runs.target_card import ChangedWords, Kind, TargetCard, read_card
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
@@ -139,6 +140,20 @@ def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypat
         domadapt.train([*run, f"paths.run={tmp_path}/other"])
 
 
+def test_target_texts_that_were_trained_on_measure_nothing(tmp_path: Path) -> None:
+    rows, few = records("laptop", 8), tmp_path / "few.csv"
+    write_csv(tmp_path / "a.csv", records("camera", 24))
+    write_csv(few, rows[:5])
+    write_texts(tmp_path / "b.txt", rows)
+    given = [*TINY, f"target.train_path={few}", "target_labels=all", "trainer.epochs=1", "trainer.min_steps=0"]
+    made = domadapt.adapt(tmp_path / "a.csv", tmp_path / "b.txt", [*given, f"paths.cache={tmp_path}/cache"])
+    to_label = tmp_path / "b_adapted" / "fifty_to_label.csv"
+    with to_label.open(encoding="utf-8", newline="") as file:
+        drawn = {row["text"] for row in csv.DictReader(file)}
+    assert {row["text"] for row in rows[5:]} <= drawn and len(drawn) == 8 - made["counts"]["target_labels"] < 8
+    assert _learned_from(tmp_path / "b_adapted", few) and not _learned_from(tmp_path / "b_adapted", to_label)
+
+
 def test_a_dev_without_errors_makes_no_model_surer(tmp_path: Path) -> None:
     rows = ({"text": f"{word} {i}", "label": word} for i in range(40) for word in ("good", "bad"))
     write_csv(tmp_path / "a.csv", rows)
@@ -174,12 +189,14 @@ def test_what_only_python_takes_for_the_end_of_a_line_is_none(tmp_path: Path, se
     assert [line["text"] for line in _source_only(session)] == [text.text]
 
 
-def test_a_card_keeps_strangers_text_harmless() -> None:
-    about = {"source": "a", "target": "b\x1b[2J", "task": "classification", "backbone": "x", "method": "m"}
+def test_a_card_keeps_strangers_text_harmless_and_short() -> None:
+    about = {"source": "a", "target": "b\x1b[2J", "task": "extraction", "backbone": "x", "method": "m"}
     counts = {"dev_texts": 2, "source_texts": 2, "steps": 3, "epochs": 1, "texts": 0, "empty": 0}
-    rest: dict[str, Any] = {"kinds": (), "samples": (), "seed": 1, "headline": "macro_f1"}
+    rest: dict[str, Any] = {"samples": (), "seed": 1, "headline": "span_f1"}
+    rest |= {"kinds": (Kind("a", 1, 1, (("so " * 99, 1),)),), "changes": (ChangedWords("a", "so " * 99, 0, 3),)}
     card = TargetCard(key="k", source_dev=0.5, **about, **counts, **rest)  # type: ignore[arg-type]
-    assert "\x1b" not in as_lines(card)
+    found = as_lines(card)
+    assert "\x1b" not in found and 2 * 13 <= found.count("so ") < 2 * 15 and found.count("…") == 2
 
 
 TWO = Classification(["kind", "unkind"])
@@ -267,6 +284,9 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert len(read_jsonl(folder / "scored.jsonl")) == 40
     out, _ = command("score", f"model={run}", f"input={to_label}", f"baseline={run}")
     assert re.search(r"\n  gain over it +\+0.0  \(\+0.0 to \+0.0\)  p = 1,", out)
+    shutil.copy(labelled, copy := labelled.with_name(f"copy{labelled.suffix}"))
+    learned = "  the model has learned from labels in this file: such scores say little of other texts"
+    assert learned not in out and learned in command("score", f"model={run}", f"input={copy}")[0].splitlines()
     out, _ = command("score", f"model={run}", f"input={run}/predictions.jsonl")
     assert "the labels have confidences: a model wrote them" in out or to_label.suffix == ".jsonl"  # perhaps no span
 
@@ -284,7 +304,14 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     (folder / "more.csv").write_text(f'text\nSharp.\n""\n{"so " * 200}\n', encoding="utf-8")
     out, _ = command("compare", str(run), str(run), f"input={folder}/more.csv")
     assert "0 of 2 texts are labelled differently" in out and "blank text, dropped (1 times)" in out
-    assert "1 texts are longer than" in out
+    assert "\n  1 text is longer than" in out
+
+
+def test_adapt_with_a_labelled_test_prints_both_models(folder: Path, command: Command) -> None:
+    [labelled] = folder.glob("labelled.*")
+    tested = [f"target.test_path={labelled}", f"paths.run={folder}/tested"]
+    out, _ = command("adapt", str(labelled), str(folder / "new.txt"), *SMALL, *tested)
+    assert [line.split()[0] for line in out.splitlines()[2:4]] == ["source_only", "recipe"]
 
 
 def test_a_saved_model_goes_on_with_newer_texts(tmp_path: Path, command: Command) -> None:

@@ -129,9 +129,17 @@ def test_settings_out_of_range_are_told_in_one_line(tmp_path: Path, setting: str
     assert "\n" not in str(caught.value)
 
 
-def test_a_single_text_is_not_a_list_of_texts() -> None:
-    with pytest.raises(ValueError, match="expected a list of texts"):
-        domadapt.predict(finished("classification") / "model", "The lens")
+@pytest.mark.parametrize(
+    ("texts", "told"), [("The lens", "expected a list of texts"), (["The lens", " \n"], "text 2 is blank; expected a")]
+)
+def test_what_is_no_list_of_texts_is_refused(texts: str | list[str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        domadapt.predict(finished("classification") / "model", texts)
+
+
+def test_a_batch_has_a_text_or_more() -> None:
+    with pytest.raises(ValueError, match="batch_size=0: expected a whole number from 1"):
+        domadapt.load(finished("classification")).predict(["The lens"], batch_size=0)
 
 
 def test_the_oracle_is_a_bound_and_nothing_to_search_by(tmp_path: Path) -> None:

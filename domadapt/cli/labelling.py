@@ -1,5 +1,6 @@
 """Labels of people and saved models: texts to have labelled, scores on labelled ones, two models compared."""
 
+import filecmp
 import json
 import random
 from collections import Counter
@@ -11,24 +12,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from omegaconf import DictConfig
 
-from domadapt.cli.verbs import column, loaded
+from domadapt.cli.verbs import JSON_LINES, column, file_ending, loaded
 from domadapt.config.overrides import in_range
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
 from domadapt.data.readers import open_texts, read
 from domadapt.data.records import Record
 from domadapt.data.texts import identity
 from domadapt.inference.description import model_folder, read_description
+from domadapt.reporting.render import counted
+from domadapt.runs.groups import load
+from domadapt.runs.key import files_named
 from domadapt.runs.target_card import read_card
 from domadapt.utils.files import refuse_overwriting, write_atomic
 from domadapt.utils.pairs import apart
-from domadapt.utils.text import cut, escape_controls, json_lines
+from domadapt.utils.text import escape_controls, json_lines, shortened
 
 if TYPE_CHECKING:
     from domadapt.inference.model import Model
     from domadapt.tasks.task import Prediction, Task
 
+LABELS = ("path", "dev_path", "train_path")  # settings of a side that name files a run may learn labels from
 FEW = 30  # labelled texts below which an interval says little
-SHOWN, LONGEST = 10, 160  # texts that compare prints, and their characters
+SHOWN, LONGEST, LONG = 10, 160, 40  # texts that compare prints, their characters, and those of a span in a list
 
 
 def score(cfg: DictConfig) -> str:
@@ -55,13 +60,15 @@ def score(cfg: DictConfig) -> str:
         rows = [_row(record, one, task.kind) for record, one in zip(records, predictions, strict=True)]
         write_atomic(Path(str(cfg.output)), "".join(json_lines(rows)))
     left_out = len(corpus.records) - len(records)
-    head = f"{folder}: {len(records)} labelled texts of {path.name}"
+    head = f"{folder}: {counted(len(records), 'labelled text')} of {path.name}"
     head += f"; {left_out} without a label are left out" if left_out else ""
     lines = [head, *_table(task, records, predictions, baseline), *_notes(warnings, model)]
     if any(r.confidence is not None or any(s.confidence is not None for s in r.spans or ()) for r in records):
         lines.append("  the labels have confidences: a model wrote them, and the scores say how alike the two label")
+    if _learned_from(folder.parent, path):
+        lines.append("  the model has learned from labels in this file: such scores say little of other texts")
     if len(records) < FEW:
-        lines.append(f"  {len(records)} texts are few: read the range, not the number")
+        lines.append(f"  {counted(len(records), 'text is', 'texts are')} few: read the range, not the number")
     card = read_card(folder.parent)
     if card is not None and card.expected is not None:
         mean, low, high = (100 * share for share in (card.expected.score, card.expected.low, card.expected.high))
@@ -71,6 +78,7 @@ def score(cfg: DictConfig) -> str:
 
 def _folders(cfg: DictConfig, *names: str) -> list[Path]:
     """Of the models that are named, once their descriptions are read, and ``output`` would overwrite no file."""
+    file_ending(cfg.output, "score" if "baseline" in names else "compare", *JSON_LINES)
     folders = [model_folder(str(cfg[name])) for name in names if cfg[name] is not None]
     for folder in folders:
         read_description(folder)
@@ -78,11 +86,24 @@ def _folders(cfg: DictConfig, *names: str) -> list[Path]:
     return folders
 
 
+def _learned_from(run: Path, path: Path) -> bool:
+    """Whether a file is one, or a copy of one, whose labels the run of a model's folder was given."""
+    try:
+        metrics = load(run / "metrics.json")
+        sides = {metrics["config"]["train_on"], *(["target"] if metrics["counts"]["target_labels"] else [])}
+        given = [metrics["config"]["data"][side] for side in sides]
+        files = [*files_named({name: one[name] for one in given for name in LABELS if name in one})]
+    except (ValueError, KeyError, TypeError):  # none of ours, or a corpus of research
+        return False
+    return any(filecmp.cmp(file, path, shallow=False) for file in files)
+
+
 def _notes(warnings: Counter[str], model: "Model") -> Iterator[str]:
     """What was mended in a file, and what a model did not read of it."""
     yield from (f"  {message} ({count} times)" for message, count in sorted(warnings.items()))
     if model.truncated:
-        yield f"  {model.truncated} texts are longer than {model.session.max_pieces} subwords; the rest is not read"
+        longer = counted(model.truncated, "text is", "texts are")
+        yield f"  {longer} longer than {model.session.max_pieces} subwords; the rest is not read"
 
 
 def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: Any = None) -> Iterator[str]:
@@ -167,7 +188,7 @@ def compare(cfg: DictConfig) -> str:
         lines += [_only(rows, "a", "b"), _only(rows, "b", "a")]
     for row in rows[:SHOWN]:
         labels = [f"    {name}: {_in_words(row['text'], row[name], kinds[0])}" for name in ("a", "b")]
-        lines += [f"\n  {escape_controls(cut(row['text'], LONGEST)[0])}", *labels]
+        lines += [f"\n  {shortened(row['text'], LONGEST)}", *labels]
     return "\n".join(lines)
 
 
@@ -181,14 +202,15 @@ def _only(rows: Sequence[Mapping[str, Any]], name: str, other: str) -> str:
     """Of spans, what one model finds and the other does not, most frequent first."""
     found = [row["text"][start:end] for row in rows for start, end, _ in sorted(row[name] - row[other])]
     counts = Counter(" ".join(words.lower().split()) for words in found)
-    common = ", ".join(f"{escape_controls(words)} ({count})" for words, count in counts.most_common(SHOWN))
-    return f"  found by {name} alone: {counts.total()} spans{': ' if common else ''}{common}"
+    common = ", ".join(f"{shortened(words, LONG)} ({count})" for words, count in counts.most_common(SHOWN))
+    return f"  found by {name} alone: {counted(counts.total(), 'span')}{': ' if common else ''}{common}"
 
 
 def _in_words(text: str, labels: set[Any], kind: str) -> str:
     if kind == "sequence":
         return escape_controls(str(min(labels)))
-    return ", ".join(f"{escape_controls(text[s:e])} [{escape_controls(t)}]" for s, e, t in sorted(labels)) or "nothing"
+    found = ((shortened(text[start:end], LONGEST), escape_controls(name)) for start, end, name in sorted(labels))
+    return ", ".join(f"{words} [{name}]" for words, name in found) or "nothing"
 
 
 # Which texts to have labelled, by hand or by a large model: unlike each other, and such as the model is unsure of.
@@ -202,6 +224,7 @@ LEAST = 1e-3  # of a text that the model is sure of, and of one that lies where 
 def sample(cfg: DictConfig) -> str:
     """Write the chosen texts, with places for labels, and a prompt with examples in the user's own style."""
     in_range("count", cfg.count, 1)
+    file_ending(cfg.output, "sample", *JSON_LINES)
     folder = model_folder(str(cfg.model))
     names = read_description(folder).names
     examples: list[Record] = []

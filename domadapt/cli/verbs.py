@@ -46,8 +46,8 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
     """One run; prints its scores, or without target labels its card; returns what a sweeper may search by."""
     check(cfg)
     from domadapt.benchmarking.launching import objective, searching, trial
-    from domadapt.reporting.target_card import as_lines
-    from domadapt.runs.groups import typed
+    from domadapt.reporting.target_card import SOURCE_ONLY, as_lines
+    from domadapt.runs.groups import load, typed
     from domadapt.runs.key import cell_key, run_folder
     from domadapt.runs.status import finished
     from domadapt.runs.target_card import read_card
@@ -64,7 +64,9 @@ def train(cfg: DictConfig, overrides: list[str]) -> float | None:
     else:
         from domadapt.reporting.tables import text_table  # loads SciPy
 
-        print(text_table([{**metrics, "folder": str(folder)}]), flush=True)
+        beside = folder / SOURCE_ONLY  # of adapt
+        both = [(beside, load(beside / "metrics.json"))] if (beside / "metrics.json").is_file() else []
+        print(text_table([{**run, "folder": str(at)} for at, run in [*both, (folder, metrics)]]), flush=True)
     return objective(typed(metrics))
 
 
@@ -285,6 +287,9 @@ def column(cfg: DictConfig) -> tuple[str, ...]:
     if len(given) > 2:
         raise ValueError(f"column={list(given)}: expected one, or the two that hold a pair of texts")
     return tuple(map(str, given))
+
+
+JSON_LINES = ".jsonl (a JSON object a line)", ".ndjson .json .txt"  # what file_ending tells of, and what it allows
 
 
 def file_ending(output: str | None, verb: str, expected: str, others: str) -> str:

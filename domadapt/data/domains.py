@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from domadapt.data.records import Record, Words
-from domadapt.utils.pairs import paired
+from domadapt.utils.pairs import is_text, paired
 
 TextOrPair = str | tuple[str, str]
 MOST = 20  # times that a target record is repeated among the source's
@@ -38,24 +38,28 @@ class UnlabelledText:
 
 
 def unlabelled(texts: Iterable[TextOrPair]) -> Iterator[UnlabelledText]:
-    """Wrap strings, and pairs of them, numbered from 0; half a surrogate pair, which no tokenizer takes, is refused.
+    """Wrap strings, and pairs of them, with ids from 0; half a surrogate pair, which no tokenizer takes, is refused.
+
+    Errors count texts from 1, as lines of a file.
 
     >>> [text.id for text in unlabelled(["Fast.", "Slow."])]
     ['0', '1']
     """
     if isinstance(texts, str):
         raise ValueError(f"texts={texts[:40]!r}: expected a list of texts, got one; write [text]")
-    for number, given in enumerate(texts):
-        if not isinstance(given, str | tuple | list):
+    for number, given in enumerate(texts, 1):
+        if not is_text(given):
             raise ValueError(f"text {number} is {given!r}; expected a text, or the two of a pair")
-        text = given if isinstance(given, str) else paired(*given)
         try:
+            text = given if isinstance(given, str) else paired(*given)
             text.encode("utf-8")
         except UnicodeEncodeError as error:
-            what = f"character {error.start} is {text[error.start]!r}, half a surrogate pair"
+            what = f"character {error.start} is {error.object[error.start]!r}, half a surrogate pair"
             fix = "expected whole characters; decode the text with errors='replace'"
             raise ValueError(f"text {number}: {what}; {fix}") from None
-        yield UnlabelledText(str(number), "", text)
+        except ValueError as error:
+            raise ValueError(f"text {number}: {error}") from None
+        yield UnlabelledText(str(number - 1), "", text)
 
 
 @dataclass(frozen=True, slots=True)

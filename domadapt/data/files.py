@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from domadapt.data.records import MISSING, DataError, Location, Record, Unquoted, parse_record
 from domadapt.utils.files import write_atomic
+from domadapt.utils.pairs import is_text
 
 PACKED: Final = (b"\x1f\x8b", b"PAR1")  # gzip and parquet: no line of them can be read before the end is
 SIGNATURES: Final = {
@@ -261,7 +262,7 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
         data = (dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True))
     if isinstance(data, str) or not isinstance(data, Iterable):
         raise ValueError(f"data of type {type(data).__name__}: expected a list of texts, pairs or dicts or a DataFrame")
-    for number, item in enumerate(data):
+    for number, item in enumerate(data, 1):
         if isinstance(item, Mapping):
             yield {str(name): None if _missing(value) else value for name, value in item.items()}
         elif isinstance(item, str):
@@ -274,16 +275,6 @@ def rows(data: Any) -> Iterator[Mapping[str, Any]]:
         else:
             expected = "expected a text, (text, label) or a dict with a text"
             raise ValueError(f"item {number} is {repr(item)[:60]}; {expected}")
-
-
-def is_text(item: Any) -> bool:
-    """Whether it is a text, or two.
-
-    >>> is_text("Sharp."), is_text(["It rains.", "It is dry."]), is_text(["Sharp."])
-    (True, True, False)
-    """
-    two = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(one, str) for one in item)
-    return isinstance(item, str) or two
 
 
 def _missing(value: Any) -> bool:

@@ -572,6 +572,9 @@ def open_texts(
             named = Path("stdin.csv" if column else "stdin.txt") if stdin else path  # as training takes a pipe
             text = head.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
             name = format if packed else choose(named, text, format)
+            if name == "plain_text" and column:
+                fix = "leave it out, or say format=delimited"
+                raise DataError(Location(path), "column", column[0], "none, as plain text has no columns", fix)
             if name == "plain_text" and not packed:
                 if file.seekable() and not stdin:
                     blocks = iter(lambda: file.read(1 << 20), b"")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from domadapt.config.compose import make
+from domadapt.config.overrides import in_range
 from domadapt.data.batches import Collator, Example
 from domadapt.data.domains import Domains, TargetUnlabelled, TextOrPair, UnlabelledText, unlabelled
 from domadapt.data.records import Span
@@ -126,10 +127,14 @@ class Model:
 
     def predict_texts(self, texts: Sequence[UnlabelledText], batch_size: int = 64) -> list[Prediction]:
         """Label texts that may carry their owner's tokens."""
+        in_range("batch_size", batch_size, 1)
         return self.session.evaluate(self.examples(texts), batch_size, "predict").predictions
 
     def examples(self, texts: Sequence[UnlabelledText]) -> list[Example]:
         """Texts as the model reads them: lower-cased if it was trained so, in place, and spans stay where they are."""
+        for number, text in enumerate(texts, 1):
+            if not text.text.strip():
+                raise ValueError(f"text {number} is blank; expected a text to label")
         self.session.task.check_texts((text.text for text in texts), "prediction")
         if self.lowercase:
             texts = [replace(text, text=lower_in_place(text.text)) for text in texts]

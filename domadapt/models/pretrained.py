@@ -65,7 +65,7 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """The fast tokenizer of a backbone (alignment needs its character offsets)."""
     if sys.flags.optimize > 1:
-        raise ValueError("python -OO takes away docstrings that transformers reads: run python without it, or with -O")
+        raise ValueError("python -OO takes away docstrings that transformers reads: run it again without, or with -O")
     source = str(model_folder(name))
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(source, trust_remote_code=False)

@@ -15,10 +15,10 @@ from domadapt.reporting.render import as_text, counted, in_line, markdown, score
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
 from domadapt.runs.target_card import CardWarning, Kind, ShownText, TargetCard, read_card
-from domadapt.utils.text import escape_controls
+from domadapt.utils.text import escape_controls, shortened
 
 WIDTH = 110
-SHOWN = 6  # words of a kind on a terminal
+SHOWN, LONG = 6, 40  # spans or words of a kind on a terminal; their characters anywhere
 FEW = 3  # texts below a heading on a terminal
 FEW_DEV = 30  # held-out texts below which thresholds tell nothing
 CHANGES = 8  # words that are shown of each kind of change
@@ -95,7 +95,8 @@ def kinds_table(card: TargetCard, words: int = 10) -> Table:
         return f"{count / max(1, texts):.2f}" if spans else f"{100 * count / max(1, texts):.0f} %"
 
     def typical(kind: Kind) -> str:
-        return ", ".join(f"{word} ({n})" if spans else word for word, n in kind.words[:words]) or "-"
+        found = ((shortened(word, LONG), n) for word, n in kind.words[:words])
+        return ", ".join(f"{word} ({n})" if spans else word for word, n in found) or "-"
 
     columns: list[tuple[str, Callable[[Kind], str]]] = [
         ("type" if spans else "label", lambda kind: kind.name),
@@ -172,7 +173,8 @@ def _texts(card: TargetCard, most: int = CHANGES) -> Iterator[tuple[str, list[Ma
         if changes:
             rest = f" (and {len(changes) - most} others)" if len(changes) > most else ""
             texts = [(change, marked(change.text) if change.text else Marked("", ())) for change in changes[:most]]
-            yield f"{head}{rest}", [replace(t, lead=f"{c.words} {c.before} → {c.now}") for c, t in texts]
+            leads = (f"{shortened(c.words, LONG)} {c.before} → {c.now}" for c, _ in texts)
+            yield f"{head}{rest}", [replace(text, lead=lead) for (_, text), lead in zip(texts, leads, strict=True)]
     if card.samples:
         shown = card.samples[:most] if most < CHANGES else card.samples
         yield f"{len(shown)} predictions, drawn at random", [*map(marked, shown)]

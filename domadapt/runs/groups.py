@@ -62,8 +62,12 @@ def read_runs(paths: str | Path | Iterable[str | Path]) -> RunSet:
 
 
 def refuse_missing(paths: Iterable[Path]) -> None:
-    if missing := [path for path in paths if not path.exists()]:
-        raise ValueError(f"runs={missing[0]}: no such folder; expected one that `domadapt benchmark` has written")
+    for path in paths:
+        if not path.exists() or (path.is_file() and path.suffix != ".json"):
+            problem = "is a file" if path.exists() else "no such folder"
+            raise ValueError(
+                f"runs={path}: {problem}; expected a folder that `domadapt train` or `benchmark` has written"
+            )
 
 
 def read_metrics(path: Path) -> Metrics:

@@ -1,5 +1,6 @@
 """A page and a JSON endpoint that label what is typed, on this machine."""
 
+import errno
 import json
 import logging
 import re
@@ -29,12 +30,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from domadapt.analysis.attention import as_parse, read_attention, syntax_layer
 from domadapt.data.domains import UnlabelledText, unlabelled
-from domadapt.data.files import is_text
 from domadapt.inference.description import read_description
 from domadapt.inference.model import Model, row
 from domadapt.inference.thresholds import above, costs, least
 from domadapt.syntax.parser import SILENT, Parse, Parser, SpacyParser
-from domadapt.utils.pairs import apart, paired, parts
+from domadapt.utils.pairs import apart, is_text, paired, parts
 from domadapt.utils.text import escape_controls, shortened
 
 DRAWN = 80  # words of a text whose tree is drawn
@@ -309,12 +309,10 @@ def joined(text: str, other: str | None = None) -> str:
 
 
 def check(texts: Sequence[str]) -> None:
-    """Refuse what there is nothing to say of, and what is too much: says which text, and the limit."""
+    """Refuse what is too much: says which text, and the limit."""
     if not 0 < len(texts) <= TEXTS:
         raise HTTPException(400, f"{len(texts)} texts: expected 1 to {TEXTS} in a request")
     for number, text in enumerate(texts, 1):
-        if not text.strip():
-            raise HTTPException(400, f"text {number} is blank: write a sentence")
         if len(text) > LONGEST:
             raise HTTPException(413, f"text {number} has {len(text)} characters: expected {LONGEST} at most")
 
@@ -350,4 +348,6 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise ValueError(f"host={host} port={port}: {error.strerror or error}; port=0 takes one that is free") from None
+        port_only = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        fix = "port=0 takes one that is free" if port_only else "host=127.0.0.1 is this machine"
+        raise ValueError(f"host={host} port={port}: {error.strerror or error}; {fix}") from None

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,7 +119,7 @@ def read_answers(path: Path, task: str) -> list[Answer]:
     def labels(value: dict[str, Any]) -> set[Any]:
         if task == "classification":
             return {value["label"]}
-        return {(s["start"], s["end"], s["type"]) for s in value["spans"]}
+        return {(index(s["start"]), index(s["end"]), s["type"]) for s in value["spans"]}
 
     answers = []
     if not path.is_file():  # a pipe would be waited for

@@ -331,7 +331,8 @@ def leave_card(
     """Write ``card.json`` and ``card.md``; the arguments are those of :func:`target_card`, and the run's folder."""
     card = target_card(session, predictions, typed(plain_json(metrics)), audit)
     if session.source_only is not None:  # the adapted model's run alone: one file to label
-        texts = session.domains.unlabelled.texts
+        learnt = {record.text for record in session.domains.target_records}
+        texts = [text for text in session.domains.unlabelled.texts if text.text not in learnt]
         card = replace(card, to_label=draw_to_label(texts, session.task.kind, folder))
     write_card(card, folder)
     write_atomic(folder / "card.md", as_markdown(replace(card, folder=str(folder))))

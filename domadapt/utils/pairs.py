@@ -5,7 +5,7 @@ or shows texts takes pairs, too. Only parsers and tokenizers, which must not rea
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 BOUNDARY: Final = "␞"
 BETWEEN: Final = f" {BOUNDARY} "
@@ -23,6 +23,16 @@ def paired(text: str, other: str) -> str:
         if BOUNDARY in one:
             raise ValueError(f"{name}={one[:60]!r}: holds {BOUNDARY}, which parts the two of a pair; drop it")
     return text + BETWEEN + other
+
+
+def is_text(item: Any) -> bool:
+    """Whether it is a text, or two.
+
+    >>> is_text("Sharp."), is_text(["It rains.", "It is dry."]), is_text(["Sharp."])
+    (True, True, False)
+    """
+    two = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(one, str) for one in item)
+    return isinstance(item, str) or two
 
 
 def parts(text: str) -> list[tuple[int, int]]:

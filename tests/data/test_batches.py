@@ -84,9 +84,10 @@ def test_the_target_stream_goes_on_over_epochs_and_evaluation_sees_all_once() ->
 
 
 def test_what_is_no_text_is_refused_with_its_place() -> None:
-    with pytest.raises(ValueError, match="text 1 is None; expected a text, or the two of a pair"):
-        list(unlabelled(["fine", None]))  # type: ignore[list-item]
-    with pytest.raises(ValueError, match=r"text 1: character 2 is '\\ud800', half a surrogate pair"):
+    for wrong in (None, ("one", "two", "three"), ("one", 2)):
+        with pytest.raises(ValueError, match=r"text 2 is .*; expected a text, or the two of a pair"):
+            list(unlabelled(["fine", wrong]))  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"text 2: character 2 is '\\ud800', half a surrogate pair"):
         list(unlabelled(["fine", "no\ud800"]))
 
 

@@ -226,7 +226,7 @@ def test_what_a_program_holds_becomes_a_file(tmp_path: Path, kind: str) -> None:
 def test_what_is_no_number_is_no_label_and_an_error_names_the_side(tmp_path: Path) -> None:
     for held in ({"text": [TEXT], "label": np.array([np.nan])}, [(TEXT, np.nan)]):
         assert [r.label for r in read(saved(held, tmp_path), domain="a").records] == [None]
-    with pytest.raises(ValueError, match="^target: item 1 is None; expected a text"):
+    with pytest.raises(ValueError, match="^target: item 2 is None; expected a text"):
         domadapt.train([f"paths.cache={tmp_path}"], source=[(TEXT, "a")], target=[TEXT, None])
 
 
@@ -238,7 +238,7 @@ def test_real_frames_and_spans_and_what_is_none(tmp_path: Path) -> None:
     (record,) = read(saved([(TEXT, [(4, 7, "aspect")])], tmp_path), domain="a").records
     assert record.spans == SPAN
     assert saved([TEXT], tmp_path) == saved([TEXT], tmp_path)
-    for wrong, why in (([], "the data is empty"), (TEXT, "expected a list of texts"), ([1], "item 0 is 1; expected")):
+    for wrong, why in (([], "the data is empty"), (TEXT, "expected a list of texts"), ([1], "item 1 is 1; expected")):
         with pytest.raises(ValueError, match=why):
             saved(wrong, tmp_path)
 
@@ -363,6 +363,10 @@ def test_the_column_of_the_text_can_be_named(tmp_path: Path) -> None:
         assert [(text.id, text.text) for text in texts] == [("1", "Fast.")]
     with pytest.raises(ValueError, match="sample or parse, column=COLUMN"):
         open_texts(tmp_path / "a.csv", None, Counter())
+    (tmp_path / "a.txt").write_text("review\nFast.\n")
+    with pytest.raises(DataError, match="column is 'review'; expected none, as plain text has no columns"):
+        open_texts(tmp_path / "a.txt", None, Counter(), ["review"])
+    assert [text.text for text in open_texts(tmp_path / "a.txt", "delimited", Counter(), ["review"])[1]] == ["Fast."]
 
 
 STDIN = "from domadapt.data.readers import open_texts; import collections; c = collections.Counter()\n" + (

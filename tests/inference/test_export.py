@@ -158,6 +158,8 @@ def test_a_folder_with_something_in_it_is_left_alone(tiny_run: Path, command: Co
     (tmp_path / "mine" / "thesis.txt").write_text("years")
     assert "to=mine: there is something in it" in command("export", f"model={tiny_run}", "to=mine", code=2)[1]
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years"
+    _, err = command("export", f"model={tiny_run}", "to=/proc/mine", code=2)
+    assert "No such file or directory; name a folder that can be read and written (to; model is read)" in err
 
 
 def test_a_run_folder_is_loaded_like_its_model(tiny_run: Path) -> None:

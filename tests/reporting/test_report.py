@@ -254,7 +254,8 @@ def test_found_at_any_depth_once(make_run: Any, tmp_path: Path) -> None:
     found = read_runs([tmp_path, folder, folder / "metrics.json"])
     assert ([run.folder for run in found.runs], found.skipped) == ([str(folder)], ())
     (tmp_path / "empty").mkdir()
-    for name, message in (("absent", "no such folder"), ("empty", "no metrics.json there")):
+    (tmp_path / "r.html").touch()
+    for name, message in (("absent", "no such folder"), ("empty", "no metrics.json there"), ("r.html", "is a file")):
         with pytest.raises(ValueError, match=message):
             read_runs(tmp_path / name)
 

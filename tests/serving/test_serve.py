@@ -74,9 +74,9 @@ def test_what_lies_below_a_threshold_is_left_out_and_named(client: Any, tiny_run
         (b'{"text": "a", "threshold": {"nice": 0.5}}', 400, "threshold.nice: the model has no such label"),
         (b'{"texts": []}', 400, f"0 texts: expected 1 to {TEXTS}"),
         (json.dumps({"texts": ["a"] * (TEXTS + 1)}).encode(), 400, f"{TEXTS + 1} texts"),
-        (b'{"text": " "}', 400, "text 1 is blank"),
+        (b'{"texts": ["a", " "]}', 400, "text 2 is blank"),
         (json.dumps({"text": "a" * (LONGEST + 1)}).encode(), 413, f"expected {LONGEST} at most"),
-        (b'{"text": "\\ud800"}', 400, "half a surrogate pair"),
+        (b'{"texts": ["a", "\\ud800"]}', 400, "text 2: character 0 is '\\ud800', half a surrogate pair"),
         (b"x" * (BODY + 1), 413, f"more than {BODY} bytes"),
     ],
 )
@@ -128,6 +128,8 @@ def test_a_taken_port_is_told_before_the_model_is_loaded(tiny_run: Path, command
     with socket.create_server(("127.0.0.1", 0)) as taken:
         _, err = command("serve", f"model={tiny_run}", f"port={taken.getsockname()[1]}", code=2)
         assert "port=0 takes one that is free" in err
+    _, err = command("serve", f"model={tiny_run}", "host=no host", code=2)
+    assert err.rstrip().endswith("host=127.0.0.1 is this machine") and "port=0" not in err
     _, err = command("serve", f"model={tiny_run}", "threshold=60", code=2)
     assert "threshold=60: expected a number from 0 to 1" in err
     assert "port='many': expected a whole number" in command("serve", f"model={tiny_run}", "port=many", code=2)[1]

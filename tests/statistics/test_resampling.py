@@ -339,6 +339,9 @@ def test_other_gold_labels_are_another_test_set_and_another_order_is_none(tmp_pa
     assert one.digest != read(run(tmp_path / "b", rows, scores)).digest
 
 
+WORDY = '{"spans": [{"start": "0", "end": 1, "type": "a"}]}'
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [
@@ -346,6 +349,7 @@ def test_other_gold_labels_are_another_test_set_and_another_order_is_none(tmp_pa
         ('{"id": "1", "text": "x"}', "KeyError: 'gold'"),
         ('{"id": "1", "text": "x", "gold": null, "predicted": null}', "TypeError"),
         ('{"id": "1", "text": "x", "gold": {"spans": [{"start": [], "end": 1, "type": "a"}]}}', "TypeError"),
+        (f'{{"id": "1", "text": "x", "gold": {WORDY}, "predicted": {WORDY}}}', "'str' object cannot"),
         ("[" * 100_000, "RecursionError"),
         ('{"text": "caf\xe9"}', "not a prediction"),  # and not UTF-8
     ],
