@@ -55,7 +55,7 @@ def rows(run: Path, domains: Domains, folder: Path) -> Iterator[dict[str, Any]]:
     yield {"form": "in domadapt", "bits": 32, "span_f1": 100 * task.score(records, own)["span_f1"]}
     for form, (cut, layers, heads) in FORMS.items():
         stock = folder / form.replace(" ", "_")
-        write_stock(source / "encoder", stock, original.session.max_pieces)
+        write_stock(source / "encoder", stock, original.session.max_length)
         pipeline = pipeline_like(stock, task.kind)
         if cut:
             cut_folder(stock, texts)

@@ -82,7 +82,7 @@ def tiny_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     from tests.support import trained
 
     folder, learns = tmp_path_factory.mktemp(request.param), ["trainer.epochs=6", "trainer.learning_rate=0.01"]
-    more = [*learns, "trainer.checkpoint_seconds=60", "trainer.precision=32", "max_pieces=24"]
+    more = [*learns, "trainer.checkpoint_seconds=60", "trainer.precision=32", "max_length=24"]
     trained(folder, "run", f"task={request.param}", *more)
     return folder / "run"
 

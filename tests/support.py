@@ -205,26 +205,26 @@ def without_checksums(model: Path) -> Path:
     return model
 
 
-def parsed_examples(encoder: Any, texts: list[str], max_pieces: int) -> tuple[list[Example], dict[str, int]]:
+def parsed_examples(encoder: Any, texts: list[str], max_length: int) -> tuple[list[Example], dict[str, int]]:
     """Examples with parses and word tags, and their relation vocabulary."""
     parses = list(SpacyParser().parse(unlabelled(texts)))
     words = [parse.words for parse in parses]
     tags = [np.arange(len(w)) % 5 for w in words]
     domains = ["camera"] * len(texts)
-    examples, _ = encode(texts, words, encoder.tokenizer, max_pieces, parses, word_tags=tags, domains=domains)
+    examples, _ = encode(texts, words, encoder.tokenizer, max_length, parses, word_tags=tags, domains=domains)
     return examples, relation_vocabulary(name for parse in parses for name in parse.relations)
 
 
-def parsed_batch(encoder: Any, texts: list[str] | None = None, max_pieces: int = 64) -> tuple[Batch, dict[str, int]]:
+def parsed_batch(encoder: Any, texts: list[str] | None = None, max_length: int = 64) -> tuple[Batch, dict[str, int]]:
     """A batch with parses and word tags, and its relation vocabulary."""
-    examples, relations = parsed_examples(encoder, texts or TEXTS, max_pieces)
+    examples, relations = parsed_examples(encoder, texts or TEXTS, max_length)
     return Collator(encoder.tokenizer.pad_token_id, relations)(examples), relations
 
 
-def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, max_pieces: int = 64) -> Session:
+def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, max_length: int = 64) -> Session:
     """What a run of aspects and opinions would work with: the texts as source, the same unlabelled as target."""
     texts = texts or TEXTS
-    source, relations = parsed_examples(encoder, texts, max_pieces)
+    source, relations = parsed_examples(encoder, texts, max_length)
     target = [replace(e, domain="laptop", word_tags=None) for e in source]
     train = tuple(Record(str(i), "camera", text, spans=()) for i, text in enumerate(texts))
     raw = TargetUnlabelled("laptop", tuple(UnlabelledText(str(i), "laptop", text) for i, text in enumerate(texts)))
@@ -236,7 +236,7 @@ def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, m
         parser=SpacyParser(),
         uncached=SpacyParser(),
         collator=Collator(encoder.tokenizer.pad_token_id, relations),
-        max_pieces=max_pieces,
+        max_length=max_length,
         seed=0,
         device=torch.device("cpu"),
         precision="32",

@@ -32,7 +32,7 @@ from domadapt.training.options import MIN_STEPS, read_options
 from tests.support import Command, read_jsonl, records, write_csv, write_jsonl, write_texts
 
 Run = tuple[Path, dict[str, Any]]
-TINY = ("backbone=tiny_random", "trainer.device=cpu", "trainer.precision=32", "trainer.batch_size=8", "max_pieces=32")
+TINY = ("backbone=tiny_random", "trainer.device=cpu", "trainer.precision=32", "trainer.batch_size=8", "max_length=32")
 
 
 @pytest.mark.parametrize(("texts", "passes"), [(100, 34), (200, 17), (1000, 4), (3600, 1), (100_000, 1)])
@@ -343,7 +343,7 @@ def test_settings_of_the_user_go_before_those_of_adapt() -> None:
     ]
 
 
-LEARNS = ["backbone=tiny_random", "trainer.epochs=4", "trainer.learning_rate=0.01", "max_pieces=24"]
+LEARNS = ["backbone=tiny_random", "trainer.epochs=4", "trainer.learning_rate=0.01", "max_length=24"]
 ROWS, TARGET = records("camera", 40), [row["text"] for row in records("laptop", 20, 5)]
 TEXTS = [row["text"] for row in ROWS]
 

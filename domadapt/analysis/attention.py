@@ -40,7 +40,7 @@ class Attention:
 def read_attention(session: Session, layer: int | None, text: str, parse: Parse) -> Attention:
     """Attention of a loaded model on the CPU, in a layer; with None in the last one with a hook, else the last."""
     encoder, trees = session.encoder, [parse] if session.parses_at_prediction else None
-    [example], _ = encode([text], [parse.words], encoder.tokenizer, session.max_pieces, trees)
+    [example], _ = encode([text], [parse.words], encoder.tokenizer, session.max_length, trees)
     at = max(encoder.attention_hooks, default=len(encoder.attention_layers()) - 1) if layer is None else layer
     with torch.no_grad(), recorded(encoder, [at]) as kept:
         encoder(session.collator([example]))

@@ -43,8 +43,8 @@ def trial(metrics: Metrics, overrides: Sequence[str], given: Sequence[str]) -> s
 
     >>> from domadapt.runs.metrics import Epoch, Selection
     >>> run = Metrics(selection=Selection("entropy", 1), curve=(Epoch(1, selection=-0.25),))
-    >>> trial(run, ["seed=1", "max_pieces=32"], ["-m", "seed=1", "max_pieces=32,64"])
-    'max_pieces=32: entropy -0.2500'
+    >>> trial(run, ["seed=1", "max_length=32"], ["-m", "seed=1", "max_length=32,64"])
+    'max_length=32: entropy -0.2500'
     """
     value = objective(metrics)
     shown = "no value" if value is None else f"{value:.4f}"

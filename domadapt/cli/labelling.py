@@ -103,7 +103,7 @@ def _notes(warnings: Counter[str], model: "Model") -> Iterator[str]:
     yield from (f"  {message} ({count} times)" for message, count in sorted(warnings.items()))
     if model.truncated:
         longer = counted(model.truncated, "text is", "texts are")
-        yield f"  {longer} longer than {model.session.max_pieces} subwords; the rest is not read"
+        yield f"  {longer} longer than {model.session.max_length} subwords; the rest is not read"
 
 
 def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: Any = None) -> Iterator[str]:

@@ -109,9 +109,9 @@ def predict(cfg: DictConfig) -> None:
     for line in costs(folder, limits):
         print(line, file=sys.stderr)
     if truncated:
-        limit = model.session.max_pieces
+        limit = model.session.max_length
         cut = f"{truncated} of {done} texts are longer than the {limit} pieces that the model reads"
-        print(f"warning: {cut}: nothing beyond is labelled; split them, or train with max_pieces", file=sys.stderr)
+        print(f"warning: {cut}: nothing beyond is labelled; split them, or train with max_length", file=sys.stderr)
 
 
 def parse(cfg: DictConfig) -> None:

@@ -101,7 +101,7 @@ def encode(
     texts: Sequence[str],
     words: Sequence[IntArray],
     tokenizer: Any,
-    max_pieces: int,
+    max_length: int,
     parses: Sequence[Parse] | None = None,
     labels: Sequence[int] | None = None,
     word_tags: Sequence[IntArray] | None = None,
@@ -110,7 +110,7 @@ def encode(
     """Tokenise texts and align their pieces with words: examples in order, and what was cut off."""
     if not texts:
         return [], Truncation()
-    encoded = tokenised(texts, tokenizer, max_pieces)
+    encoded = tokenised(texts, tokenizer, max_length)
     examples, cut, none = [], Truncation(), [None] * len(texts)
     by_text = zip(encoded, parses or none, labels or none, word_tags or none, strict=True)
     for i, (pieces, parse, label, tags) in enumerate(by_text):
@@ -133,12 +133,12 @@ class Pieces(NamedTuple):
     cut: bool
 
 
-def tokenised(texts: Sequence[str], tokenizer: Any, max_pieces: int) -> Iterator[Pieces]:
+def tokenised(texts: Sequence[str], tokenizer: Any, max_length: int) -> Iterator[Pieces]:
     """Pieces of texts; of pairs in the tokenizer's own form, the longer text being cut first."""
     ranges = [parts(text) for text in texts]
     pairs = len(ranges[0]) == 2
     sides = [[text[slice(*own[side])] for text, own in zip(texts, ranges, strict=True)] for side in range(1 + pairs)]
-    encoded = tokenizer(*sides, truncation=True, max_length=max_pieces, return_offsets_mapping=True)
+    encoded = tokenizer(*sides, truncation=True, max_length=max_length, return_offsets_mapping=True)
     for i, own in enumerate(ranges):
         offsets = np.asarray(encoded["offset_mapping"][i], dtype=np.int64).reshape(-1, 2)
         segments = [int(side == 1) for side in encoded.sequence_ids(i)] if pairs else None

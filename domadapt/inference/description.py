@@ -13,7 +13,7 @@ from domadapt.utils.text import inside
 
 NAME = "domadapt.json"
 FORMATS = ("hf", "onnx", "onnx-int8")  # of exported folders
-FORMAT = 3  # of model folders
+FORMAT = 4  # of model folders
 # By field, where a description's classes may come from, and what marks them there. Others of ours do more than a model
 # needs: a parse cache makes folders wherever it is told to.
 PARSERS = ("domadapt.syntax.parser", "domadapt.syntax.conllu")
@@ -41,7 +41,7 @@ class Description:
     control: dict[str, Config]
     parser_name: str  # whose parses the model was trained on; they matter where ``parses_at_prediction``
     parses_at_prediction: bool  # of all texts or of some
-    max_pieces: int
+    max_length: int
     source: str  # name of the domain
     target: str
     lowercase: bool = False  # it was trained on lower-cased text, and reads all text so
@@ -81,8 +81,8 @@ def read_description(folder: Path) -> Description:
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"{path}: damaged: {place}: {first['msg']}, not {first['input']!r:.80}; {AGAIN}") from error
     relations = description.relations.values()
-    if description.max_pieces < 3 or sorted(relations) != [*range(1, len(relations) + 1)]:
-        raise ValueError(f"{path}: damaged: expected max_pieces from 3, and relations numbered from 1; {AGAIN}")
+    if description.max_length < 3 or sorted(relations) != [*range(1, len(relations) + 1)]:
+        raise ValueError(f"{path}: damaged: expected max_length from 3, and relations numbered from 1; {AGAIN}")
     if description.task.get("transition_weight") and not isinstance(description.task.get("transitions"), list):
         raise ValueError(f"{path}: damaged: task.transitions: expected the scores that decoding needs; {AGAIN}")
     if description.checksums not in (None, CHECKSUMS):

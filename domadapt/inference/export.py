@@ -119,7 +119,7 @@ def write_onnx(stock: Path, model: Any, session: Session, folder: Path, eight_bi
         "kind": task.kind,
         "id2label": {str(place): label for place, label in model.config.id2label.items()},
         "pad_token_id": int(tokenizer.pad_token_id or 0),
-        "max_pieces": session.max_pieces,
+        "max_length": session.max_length,
         "transitions": (task.transition_weight * task.transitions).tolist() if task.kind == "token" else None,
         "temperature": task.temperature if task.kind == "token" else 1.0,  # else it is in the head
         "pairs": task.pairs,
@@ -182,7 +182,7 @@ def export(
 
     def write(part: Path) -> None:
         stock = part / "stock" if onnx else part
-        write_stock(folder / "encoder", stock, session.max_pieces)
+        write_stock(folder / "encoder", stock, session.max_length)
         if session.task.kind == "sequence":
             calibrate(stock, session)
         if vocabulary == "corpus":
@@ -257,14 +257,14 @@ def refuse_own(description: Description, folder: Path, drop_methods: bool) -> No
         raise ValueError(f"{folder}: {', '.join(description.methods)} {why}; {fix}")
 
 
-def write_stock(encoder: Path, folder: Path, max_pieces: int) -> None:
+def write_stock(encoder: Path, folder: Path, max_length: int) -> None:
     """A Hugging Face folder whose tokenizer cuts where the model was trained to."""
     folder.mkdir(parents=True)
     for path in encoder.iterdir():
         shutil.copyfile(path, folder / path.name)
     path = folder / "tokenizer_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**config, "model_max_length": max_pieces}, indent=2), encoding="utf-8")
+    path.write_text(json.dumps({**config, "model_max_length": max_length}, indent=2), encoding="utf-8")
 
 
 def calibrate(stock: Path, session: Session) -> None:

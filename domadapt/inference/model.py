@@ -88,7 +88,7 @@ def _write(session: Session, config: dict[str, Any], dev: dict[str, Any], folder
         control={**config["control"]},
         parser_name=session.parser.name,
         parses_at_prediction=session.parses_at_prediction,
-        max_pieces=session.max_pieces,
+        max_length=session.max_length,
         source=session.domains.source,
         target=session.domains.target,
         lowercase=lowercased(config["data"]),
@@ -177,8 +177,8 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         if hasattr(encoder, "load"):
             encoder.load(place)
         longest = encoder.longest
-    if description.max_pieces > longest:
-        raise ValueError(f"{path}: max_pieces={description.max_pieces}: the encoder reads {longest}; {AGAIN}")
+    if description.max_length > longest:
+        raise ValueError(f"{path}: max_length={description.max_length}: the encoder reads {longest}; {AGAIN}")
     methods: dict[str, Method] = {}
     for name, config in description.methods.items():
         with blamed(path, f"methods.{name}"):
@@ -199,7 +199,7 @@ def load(folder: str | Path, device: str = "auto", precision: str = "auto", trus
         parser=parser,
         uncached=parser,
         collator=Collator(int(encoder.tokenizer.pad_token_id or 0), description.relations),
-        max_pieces=description.max_pieces,
+        max_length=description.max_length,
         seed=0,
         device=target_device,
         precision=pick_precision(precision, target_device),

@@ -101,7 +101,7 @@ def _thresholds(dev: Mapping[str, Any], source: str) -> Iterator[str]:
 
 
 def _limits(description: Description, metrics: Metrics | None, source: str, target: str) -> Iterator[str]:
-    yield f"It reads the first {description.max_pieces} subwords of a text; the rest is not labelled."
+    yield f"It reads the first {description.max_length} subwords of a text; the rest is not labelled."
     other = "on other text, and in other languages,"
     yield f"It was trained on text of {source} and made for {target}; its score {other} is not known."
     if metrics and metrics.calibration.error is not None:

@@ -36,7 +36,7 @@ class OnnxModel:
         self.transitions = np.array(config.get("transitions") or np.zeros((count + 1, count)), dtype=np.float64)
         self.tokenizer = Tokenizer.from_file(str(home / "tokenizer.json"))
         self.tokenizer.no_padding()
-        self.tokenizer.enable_truncation(config["max_pieces"])
+        self.tokenizer.enable_truncation(config["max_length"])
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         providers = ["CPUExecutionProvider"]

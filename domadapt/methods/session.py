@@ -126,7 +126,7 @@ class Session:
     parser: Parser
     uncached: Parser  #: the same without the cache, for text that is made anew each epoch
     collator: Collator
-    max_pieces: int
+    max_length: int
     seed: int
     device: torch.device
     precision: str
@@ -136,7 +136,7 @@ class Session:
     target: list[Example] = field(default_factory=list)  #: unlabelled; empty if no method reads target text
     validation: list[Example] = field(default_factory=list)  #: a sample of the target for validators, always there
     relations: dict[str, int] = field(default_factory=dict)  #: ids of relation names met in source and target
-    truncation: dict[str, Truncation] = field(default_factory=dict)  #: what ``max_pieces`` cut off, by part
+    truncation: dict[str, Truncation] = field(default_factory=dict)  #: what ``max_length`` cut off, by part
     task_config: dict[str, Any] = field(default_factory=dict)  #: for whoever loads the model
     saved_runs: Any = None  #: :class:`domadapt.inference.model.SavedRuns`; None where nothing is trained
     source_only: Path | None = None  #: folder of the run on the source alone, where a method reads it
@@ -197,11 +197,11 @@ class Session:
             targets = self.task.targets(records, words, warnings)
         strings, domains = [t.text for t in texts], [getattr(t, "domain", "") for t in texts]
         tokenizer = self.encoder.tokenizer
-        examples, cut = encode(strings, words, tokenizer, self.max_pieces, trees, **targets, domains=domains)
+        examples, cut = encode(strings, words, tokenizer, self.max_length, trees, **targets, domains=domains)
         # Texts that may have been cut are counted as such.
-        whole = [e.alignment for e in examples if len(e.input_ids) < self.max_pieces]
+        whole = [e.alignment for e in examples if len(e.input_ids) < self.max_length]
         if bare := sum(int((alignment.word_first_pieces() < 0).sum()) for alignment in whole):
-            warnings["word left out: the backbone has no piece of it (a control character, say)"] += bare
+            warnings["word left out: the backbone has no subword of it (a control character, say)"] += bare
         return examples, cut, warnings
 
     def read(self, examples: Sequence[Example], title: str) -> list[ReadText]:

@@ -95,7 +95,7 @@ class Expected:
 
 @dataclass(slots=True)
 class Truncation:
-    """How many texts did not fit into ``max_pieces``, and how many of their words were lost: never in silence."""
+    """How many texts did not fit into ``max_length``, and how many of their words were lost: never in silence."""
 
     texts: Whole = 0
     words: Whole = 0

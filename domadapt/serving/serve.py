@@ -87,7 +87,7 @@ class Answers:
         found = row(given, kept, self.kind)
         notes = []
         if self.model.truncated:
-            notes.append(f"The model reads the first {self.model.session.max_pieces} pieces of a text, not the rest.")
+            notes.append(f"The model reads the first {self.model.session.max_length} subwords of a text, not the rest.")
         unsure = [(f"{text[s.start : s.end]}, {s.type}", s.confidence) for s in every.spans if s not in kept.spans]
         if every.label != kept.label:
             unsure.append((str(every.label), every.confidence))

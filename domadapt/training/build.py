@@ -132,7 +132,7 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
         uncached=controlled(made, cfg.control),
         corpora=Corpora(domains, cached),
         collator=Collator(int(encoder.tokenizer.pad_token_id or 0)),
-        max_pieces=cfg.max_pieces,
+        max_length=cfg.max_length,
         seed=cfg.seed,
         device=device,
         precision=pick_precision(options.precision, device),
@@ -153,8 +153,8 @@ def build(cfg: DictConfig) -> tuple[Session, SealedTest | None]:
 
 def _refuse_misfits(cfg: DictConfig, encoder: Any, methods: Mapping[str, Method]) -> None:
     """Refuse what the backbone can't do, and a control of nothing."""
-    if cfg.max_pieces > encoder.longest:
-        raise ValueError(f"max_pieces={cfg.max_pieces}: expected 3 to {encoder.longest}, as {cfg.backbone.name} reads")
+    if cfg.max_length > encoder.longest:
+        raise ValueError(f"max_length={cfg.max_length}: expected 3 to {encoder.longest}, as {cfg.backbone.name} reads")
     if methods and not encoder.takes_methods:
         raise ValueError("backbone=rnn_from_scratch takes no injection and no adaptation: it is a baseline")
     if cfg.control and not any(TREES & m.reads for m in methods.values()):
@@ -283,5 +283,5 @@ def _tell_truncation(session: Session) -> None:
         lost = session.truncation.get(part, Truncation())
         if lost.texts > MANY * len(examples):
             rest = f"{lost.words} words and their labels are" if session.task.kind == "token" else "their ends are"
-            what = f"{lost.texts} of {len(examples)} texts are longer than max_pieces={session.max_pieces}"
+            what = f"{lost.texts} of {len(examples)} texts are longer than max_length={session.max_length}"
             log.warning("%s: %s: %s not read; raise it, or give shorter texts", part, what, rest)

@@ -258,9 +258,9 @@ def _warnings(
         few = f"{steps} steps in all, few to learn from"
         yield CardWarning(few, _again(metrics, "trainer.min_steps", 3 * FEW_STEPS))
     if (lost := session.truncation["target"].texts) > CUT * texts:
-        cut_off = f"{lost} of {texts} target texts are longer than {session.max_pieces} subwords; the rest is not read"
-        more = min(2 * session.max_pieces, session.encoder.longest)
-        yield CardWarning(cut_off, _again(metrics, "max_pieces", more) if more > session.max_pieces else "")
+        cut_off = f"{lost} of {texts} target texts are longer than {session.max_length} subwords; the rest is not read"
+        more = min(2 * session.max_length, session.encoder.longest)
+        yield CardWarning(cut_off, _again(metrics, "max_length", more) if more > session.max_length else "")
     for finding in audit.findings if audit else ():
         if finding.severity != "note" and finding.kind.endswith(UNLIKE):
             sides, kept = metrics.config["data"], ("path", "format", "text", "text_pair", "label", "id")

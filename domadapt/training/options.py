@@ -95,7 +95,7 @@ def read_options(cfg: Mapping[str, Any]) -> TrainerOptions:
     if given["min_steps"] is None:
         given["min_steps"] = MIN_STEPS if own_files(cfg["data"]) else 0
     options = TrainerOptions(**given)
-    in_range("max_pieces", cfg["max_pieces"], 3, more="; two pieces are special ones")
+    in_range("max_length", cfg["max_length"], 3, more="; two subwords are special ones")
     if type(seed := cfg["seed"]) is not int or not 0 <= seed < 2**32:
         raise ValueError(f"seed={seed!r}: expected a whole number from 0 to {2**32 - 1}")
     if (train_on := cfg["train_on"]) not in ("source", "target"):

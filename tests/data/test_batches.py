@@ -23,17 +23,17 @@ sentence = st.lists(st.text(characters, min_size=1, max_size=12), min_size=1, ma
 
 
 @given(st.lists(sentence, min_size=1, max_size=5), st.integers(3, 40))
-def test_nodes_point_to_the_first_piece_of_their_word(sentences: list[list[str]], max_pieces: int) -> None:
+def test_nodes_point_to_the_first_piece_of_their_word(sentences: list[list[str]], max_length: int) -> None:
     texts = [" ".join(s) for s in sentences]
     ranges = [word_ranges(t) for t in texts]
     tags = [np.arange(len(r)) for r in ranges]
-    examples, cut = encode(texts, ranges, TOKENIZER, max_pieces, word_tags=tags)
+    examples, cut = encode(texts, ranges, TOKENIZER, max_length, word_tags=tags)
     batch = Collator(0)(examples)
     assert batch.words.tolist() == [len(s) for s in sentences]
     assert batch.input_ids.shape[1] % 4 == 0
     node, lost = 0, 0
     for row, (text, own) in enumerate(zip(texts, ranges, strict=True)):
-        offsets = TOKENIZER(text, truncation=True, max_length=max_pieces, return_offsets_mapping=True)["offset_mapping"]
+        offsets = TOKENIZER(text, truncation=True, max_length=max_length, return_offsets_mapping=True)["offset_mapping"]
         for word, (start, end) in enumerate(own):
             pieces = [i for i, (s, e) in enumerate(offsets) if s < end and start < e]
             first = batch.node_first_piece[node].item()
@@ -43,7 +43,7 @@ def test_nodes_point_to_the_first_piece_of_their_word(sentences: list[list[str]]
             else:
                 assert (first, batch.word_tags[node].item()) == (-1, IGNORED)
             node += 1
-        whole = len(TOKENIZER(text)["input_ids"]) > max_pieces
+        whole = len(TOKENIZER(text)["input_ids"]) > max_length
         lost += whole
     assert cut.texts == lost
 

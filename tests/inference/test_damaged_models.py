@@ -184,7 +184,7 @@ WITHOUT_SUMS: dict[str, tuple[Damage, str]] = {  # what checksums would tell; wh
     "another format": (description(lambda d: d.update(format=1)), "format 1, this version reads 3"),
     "a method forgotten": (description(lambda d: d.update(methods={})), METHODS),
     "relations in disorder": (description(lambda d: d["relations"].update(det=99)), "numbered from 1"),
-    "more pieces than it reads": (description(lambda d: d.update(max_pieces=9999)), "max_pieces=9999"),
+    "more pieces than it reads": (description(lambda d: d.update(max_length=9999)), "max_length=9999"),
     "another layer": (description(lambda d: d["methods"]["lisa"].update(layer=7)), "layers 0 to 1"),
     "pickled settings": (description(lambda d: d["task"].update(_partial_=True)), "domadapt.json: task"),
 }

@@ -140,7 +140,7 @@ def test_onnxruntime_alone_says_the_same(tiny_run: Path, tmp_path: Path, format:
 
 def test_what_a_stock_model_cannot_do_is_not_left_out_in_silence(tmp_path: Path) -> None:
     def made(backbone: str, *methods: str) -> Description:
-        parts = {"task": {}, "relations": {}, "parser": {}, "control": {}, "parser_name": "", "max_pieces": 8}
+        parts = {"task": {}, "relations": {}, "parser": {}, "control": {}, "parser_name": "", "max_length": 8}
         names = {"source": "a", "target": "b", "parses_at_prediction": False}
         own = {"backbone": {"_target_": backbone}, "methods": {name: {} for name in methods}}
         return Description(**parts, **names, **own)  # type: ignore[arg-type]

@@ -120,7 +120,7 @@ TEXTS = {"no words": ["", "   "], "some": ["", "Nope.", "😀😀", "¿?"], "cut
 @pytest.mark.parametrize("choice", READING)
 def test_texts_without_words_and_cut_ones_are_read(choice: str, texts: Sequence[str]) -> None:
     encoder, method = tiny_encoder(), only(choice)
-    session = setting_of(encoder, method, texts=[*texts], max_pieces=6)
+    session = setting_of(encoder, method, texts=[*texts], max_length=6)
     output = encoder(session.collator(session.source))
     opened(method)
     opened_output = encoder(session.collator(session.source))
@@ -214,7 +214,7 @@ def test_of_a_long_text_only_what_is_read_is_compared(choice: str, monkeypatch: 
     """All of its words with each other, for every text of the batch, would not fit into memory."""
     texts = ["The screen is sharp.", " ".join(["The very sharp screen of it is great, and so it goes on."] * 200)]
     encoder, method = tiny_encoder(), opened(only(choice))
-    session = setting_of(encoder, method, texts=texts, max_pieces=12)
+    session = setting_of(encoder, method, texts=texts, max_length=12)
     compared = list[torch.Size]()
     home = __import__(type(method).__module__, fromlist=["between_pieces"])
     between = home.between_pieces

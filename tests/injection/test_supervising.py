@@ -63,10 +63,10 @@ def test_relations_of_a_group_are_one_to_a_relational_network() -> None:
     assert not torch.allclose(turned, found["nsubj"])  # a head is not a dependent
 
 
-@pytest.mark.parametrize(("layer", "max_pieces"), [(0, 64), (-1, 9)])  # words cut off
-def test_losses_against_loops_over_words(layer: int, max_pieces: int) -> None:
+@pytest.mark.parametrize(("layer", "max_length"), [(0, 64), (-1, 9)])  # words cut off
+def test_losses_against_loops_over_words(layer: int, max_length: int) -> None:
     method = Relations(layer, 6, 4, 1.0, 1.0, 1.0)
-    session = setting_of(tiny_encoder(), method, max_pieces=max_pieces)
+    session = setting_of(tiny_encoder(), method, max_length=max_length)
     with torch.no_grad():
         method.arc.normal_()
     source = tiny_step(session, target=False).source
@@ -89,7 +89,7 @@ def test_losses_against_loops_over_words(layer: int, max_pieces: int) -> None:
                 kinds = torch.stack([dependent @ form @ governor for form in method.relation])
                 kind = session.relations[parse.relations[word]]
                 slow["relations/relation"].append(-kinds.log_softmax(-1)[kind])
-    assert len(slow["relations/tag"]) > len(slow["relations/head"]) > 3 or max_pieces == 64
+    assert len(slow["relations/tag"]) > len(slow["relations/head"]) > 3 or max_length == 64
     found = method.side_losses(source)
     for name, values in slow.items():
         torch.testing.assert_close(found[name], torch.stack(values).mean(), atol=1e-4, rtol=1e-4)
@@ -198,12 +198,12 @@ def related(example: object, relation: str, direction: str) -> dict[int, list[in
     return found
 
 
-@pytest.mark.parametrize("max_pieces", [64, 9])
-def test_loss_and_affinity_against_loops_over_words(max_pieces: int) -> None:
+@pytest.mark.parametrize("max_length", [64, 9])
+def test_loss_and_affinity_against_loops_over_words(max_length: int) -> None:
     encoder, method = tiny_encoder(), AttentionSupervision(GIVEN, [], 1.0)
     without_dropout(encoder)
     texts = ["The lens is really not sharp.", "A dull, slow and very heavy camera was not my thing.", "It really was."]
-    session = setting_of(encoder, method, texts=texts, max_pieces=max_pieces)
+    session = setting_of(encoder, method, texts=texts, max_length=max_length)
     source = tiny_step(session, target=False).source
     affinity, losses = method.affinity(), []
     for number, row in enumerate(GIVEN):

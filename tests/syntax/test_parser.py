@@ -152,12 +152,12 @@ def test_a_run_with_odd_texts_counts_them_and_stays_finite(tmp_path: Path) -> No
 
 
 def test_words_that_no_piece_covers_are_counted() -> None:
-    session = setting_of(tiny_encoder(), max_pieces=16)
+    session = setting_of(tiny_encoder(), max_length=16)
     words = ((0, 3), (4, 5), (6, 10), (10, 11))
     texts = [UnlabelledText(str(i), "d", text, words) for i, text in enumerate(("The \u200b lens.", "The a lens."))]
     cut = UnlabelledText("2", "d", "long " * 40)
     session.examples([*texts, cut], "target", parses=False, labelled=False)
-    left_out = "word left out: the backbone has no piece of it (a control character, say)"
+    left_out = "word left out: the backbone has no subword of it (a control character, say)"
     assert dict(session.domains.warnings) == {left_out: 1}
 
 

@@ -105,10 +105,10 @@ def _config(folder: Path, **settings: Any) -> dict[str, Any]:
 def test_a_run_is_described_without_secrets_and_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MY_TOKEN", "0123456789abcdef")
-    cfg = domadapt.compose("train", [*corpora(tmp_path), "+data.source.password=0123456789abcdef", "max_pieces=16"])
+    cfg = domadapt.compose("train", [*corpora(tmp_path), "+data.source.password=0123456789abcdef", "max_length=16"])
     run = describe(to_builtin(cfg), "0" * 16, tmp_path / "run", 2)
     assert run.config["data"]["source"]["path"] == "~/source.jsonl"
-    assert run.config["max_pieces"] == 16
+    assert run.config["max_length"] == 16
     assert not {"paths", "tracking"} & run.config.keys()
     assert str(tmp_path) not in str(run.config) and "0123456789abcdef" not in str(run.config)
 
