@@ -3,13 +3,18 @@
 NAME.csv has a row a run: pair, method, seed, scores, costs, and what made them. NAME.gains.csv has a row a comparison:
 each method against source_only and against its controls, on each pair and over all pairs, by each score, with 95 %
 intervals and p-values. Scores and gains are in percent. Nothing in them names a folder.
+
+CSVs of earlier runs may stand among the folders: their rows are of other seeds, whose folders are gone. Gains are then
+known by scores alone, and their intervals are over seeds.
 """
 
 import argparse
 import csv
+import io
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +23,7 @@ from domadapt.analysis.expected import interval as expected_interval
 from domadapt.runs.groups import MethodRuns, Pair, group, read_runs, reference
 from domadapt.runs.metrics import Metrics
 from domadapt.statistics.compare import ScoredPair, compare, parts, score_names, scored, share
-from domadapt.statistics.resampling import Mean, interval, mean_over_pairs, plus
+from domadapt.statistics.resampling import Mean, interval, mean_of, mean_over_pairs, plus
 from domadapt.statistics.results import Interval, Significance
 
 Row = dict[str, Any]
@@ -59,6 +64,45 @@ def write(path: Path, rows: Sequence[Row], columns: Iterable[str]) -> None:
         writer = csv.DictWriter(file, list(columns), lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def gains_of_scores(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> list[Row]:
+    """The same against source_only from rows of CSVs, by these scores: without test items, intervals are over seeds."""
+    pairs = sorted({row["pair"] for row in rows})
+    result = []
+    for method, name in product(dict.fromkeys(row["method"] for row in rows), names):
+        means, found = [], []
+        for pair in pairs:
+            own, base = (
+                {int(r["seed"]): r for r in rows if (r["pair"], r["method"]) == (pair, one) and r.get(name)}
+                for one in (method, "source_only")
+            )
+            if method == "source_only" or not (seeds := sorted(own.keys() & base.keys())):
+                continue
+            after, before = (
+                mean_of(
+                    [float(side[seed][name]) / 100 for seed in seeds],
+                    None,
+                    pair,
+                    seeds,
+                    [frozenset((side[seed]["network"],)) for seed in seeds],
+                )
+                for side in (own, base)
+            )
+            means.append(plus(after, before, -1.0))
+            row: Row = {"score": name, "pair": pair, "method": method, "other": "source_only", "pairs": 1}
+            row |= {"seeds": len(seeds), "before": _percent(before.value), "after": _percent(after.value)}
+            found.append(row | _ends(interval(means[-1])))
+        result += found
+        if len(found) > 1:
+            row = found[0] | {"pair": ALL, "pairs": len(found), "seeds": _range([one["seeds"] for one in found])}
+            row |= {end: round(sum(one[end] for one in found) / len(found), 2) for end in ("before", "after")}
+            result.append(row | _ends(interval(mean_over_pairs(means))))
+    return result
+
+
+def _range(seeds: Iterable[int]) -> str:
+    return "-".join(map(str, dict.fromkeys((min(seeds := [*seeds]), max(seeds)))))
 
 
 def _run(pair: str, method: MethodRuns, run: Metrics, commit: str) -> Row:
@@ -132,9 +176,8 @@ def _over_pairs(
     tests: Mapping[tuple[str, str], tuple[Significance, Significance]],
 ) -> Row:
     rows = [row for row, _ in found]
-    seeds = sorted({row["seeds"] for row in rows})
     row = {"score": name, "pair": ALL, "method": method, "other": other, "pairs": len(rows)}
-    row["seeds"] = "-".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
+    row["seeds"] = _range(one["seeds"] for one in rows)
     row |= {end: round(sum(one[end] for one in rows) / len(rows), 2) for end in ("before", "after")}
     row |= _ends(interval(mean_over_pairs([mean for _, mean in found])))
     if (method, other) in tests:
@@ -185,20 +228,31 @@ def _commit() -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write both files."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.collect", description=__doc__)
-    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs")
+    parser.add_argument("runs", nargs="+", type=Path, help="folders of finished runs, and CSVs of earlier ones")
     parser.add_argument("output", type=Path, help="CSV to write; its gains stand beside it")
+    parser.add_argument("--scores", nargs="+", default=["span_f1"], help="that CSVs of earlier runs are compared by")
     parser.add_argument("--commit", default=None, help="of the code that made the runs; by default the checkout's")
     given = parser.parse_args(arguments)
     if given.output.suffix != ".csv":
         parser.error(f"{given.output}: expected a name that ends in .csv")
-    pairs = group(read_runs(given.runs).runs)
-    rows = run_rows(pairs, _commit() if given.commit is None else given.commit)
+    tables = [path for path in given.runs if path.suffix == ".csv"]
+    earlier = [row for path in tables for row in csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))]
+    folders = [path for path in given.runs if path not in tables]
+    pairs = group(read_runs(folders).runs) if folders else []
+    rows = [*earlier, *run_rows(pairs, _commit() if given.commit is None else given.commit)]
     scores = [name for row in rows for name in row if name not in (*ABOUT, *COSTS, *CHOSEN, *MADE)]
     used = [name for name in (*COSTS, *CHOSEN, *MADE) if any(row.get(name) not in (None, "") for row in rows)]
     write(given.output, rows, (*ABOUT, *dict.fromkeys(scores), *used))
     gains = given.output.with_suffix(".gains.csv")
-    write(gains, gain_rows(pairs), GAINS)
-    print(f"{given.output} has {len(rows)} runs of {len(pairs)} pairs; {gains} compares them", file=sys.stderr)
+    if earlier:
+        texts = [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
+        write(gains, gains_of_scores(texts, given.scores), GAINS)
+    else:
+        write(gains, gain_rows(pairs), GAINS)
+    print(
+        f"{given.output} has {len(rows)} runs of {len({row['pair'] for row in rows})} pairs; {gains} compares them",
+        file=sys.stderr,
+    )
 
 
 if __name__ == "__main__":

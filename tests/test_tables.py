@@ -111,6 +111,7 @@ def cost(method: str, column: int) -> str:
 
 def test_numbers_in_prose_are_those_of_the_tables() -> None:
     times, device = cost("recipe", 2), gain("joint_absa", "span_f1", "recipe", "rest → device")
+    knowing = gain("degree_words", "span_f1", "recipe_degree_words")
     said = {
         "README.md": (
             f"(restaurants → devices: {device:+.1f})",
@@ -119,8 +120,12 @@ def test_numbers_in_prose_are_those_of_the_tables() -> None:
             f"off by {estimate('error')} points",
             f"Whole texts: {gain('amazon_reviews', 'accuracy', 'recipe'):+.1f} on Amazon's reviews",
             f"takes {times} times as long as source-only",
+            f"gained {knowing - gain('degree_words', 'span_f1', 'recipe'):.1f} points more",
         ),
-        "CHANGELOG.md": (f"{gain('memd', 'span_f1', 'recipe'):+.1f} span F1",),
+        "CHANGELOG.md": (
+            f"{gain('memd', 'span_f1', 'recipe'):+.1f} span F1",
+            f"texts: {gain('amazon_reviews', 'accuracy', 'recipe'):+.1f} points of accuracy",
+        ),
         "docs/recipe.md": (f"takes {times} times as long",),
         "docs/concepts.md": (
             f"{estimate('bias')} points too high on average over "
@@ -228,6 +233,23 @@ def test_gains_over_source_only_and_over_controls(collected: Any) -> None:
     assert float(opinion["low"]) < float(opinion["gain"]) == 3.5 < float(opinion["high"])
     assert by["span_f1", "all pairs", "recipe", "source_only"]["p_some_pair"] == "0.0625"
     assert opinion["p_some_pair"] == ""  # only the headline is tested
+
+
+def test_rows_of_earlier_runs_join_and_gain_what_their_runs_did(collected: Any, tmp_path: Path) -> None:
+    runs, gains, _ = collected
+    for name, seeds in (("old", "12"), ("new", "3")):
+        with (tmp_path / f"{name}.csv").open("w", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(runs[0]))
+            writer.writeheader()
+            writer.writerows(row for row in runs if row["seed"] in seeds)
+    main([*(str(tmp_path / name) for name in ("old.csv", "new.csv", "both.csv")), "--scores", "span_f1", "aspect_f1"])
+    both = list(csv.DictReader((tmp_path / "both.gains.csv").read_text(encoding="utf-8").splitlines()))
+    known = {(g["score"], g["pair"], g["method"], g["other"]): g for g in gains}
+    for row in both:
+        other = known[row["score"], row["pair"], row["method"], row["other"]]
+        same = ("pairs", "seeds", "before", "after", "gain", "low", "high", "over")
+        assert [row[name] for name in same] == [other[name] for name in same]
+    assert len(both) == 2 * 3 * 3  # scores; methods; two pairs and both
 
 
 def test_a_wrong_output_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
