@@ -45,7 +45,8 @@ def term_kinds(session: Session) -> frozenset[str]:
     """Span types of the source that are terms; none where texts are classified."""
     if session.task.kind != "token":  # spans, where the source has them, are nothing to the task
         return frozenset()
-    return noun_kinds(session.domains.source_train, session.corpora.parses("source"))
+    records = session.domains.source_records  # labelled target records that have joined stand behind
+    return noun_kinds(records, session.corpora.parses("source")[: len(records)])
 
 
 def words_of(text: Text, parse: Parse) -> list[str]:

@@ -87,6 +87,8 @@ def load(path: Path) -> dict[str, Any]:
     def no_number(name: str) -> None:
         raise ValueError(f"it says {name} where a number belongs")
 
+    if path.exists() and not path.is_file():  # a named pipe would be waited for
+        raise ValueError(f"{path}: not a file; {AGAIN}")
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=no_number)
     except (OSError, UnicodeDecodeError) as error:

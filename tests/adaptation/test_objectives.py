@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from domadapt.methods.adaptation.guidelines import Guidelines
 from domadapt.methods.adaptation.masked_lm import MaskedLanguageModel
 from domadapt.methods.adaptation.matching import SCALES, DomainAdversary, coral, mmd
 from domadapt.methods.session import Session
+from domadapt.methods.terms import term_kinds
 from domadapt.methods.units import states_of
 from domadapt.runs.key import cell_key
 from domadapt.syntax.parser import load_pipeline
@@ -325,6 +327,15 @@ def test_terms_can_not_need_an_opinion_where_none_is_annotated() -> None:
         patch.setattr("domadapt.methods.terms.noun_kinds", lambda *of: frozenset({"NEG", "POS"}))
         with pytest.raises(ValueError, match="terms_need_opinion=true: expected a span type of opinions"):
             method.prepare()
+
+
+def test_terms_are_read_off_the_source_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labelled target records stand behind the source's, each up to twenty times."""
+    monkeypatch.setattr("domadapt.methods.terms.noun_kinds", lambda *of: of)
+    domains = SimpleNamespace(source_records=("a", "b"), source_train=("a", "b", "target", "target"))
+    corpora = SimpleNamespace(parses=lambda side: [1, 2, 3, 4])
+    session: Any = SimpleNamespace(task=SimpleNamespace(kind="token"), domains=domains, corpora=corpora)
+    assert term_kinds(session) == (("a", "b"), [1, 2])
 
 
 def test_spans_are_nothing_to_classification(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The page, its Markdown and CSV files: whole, and deaf to what corpora ask of them; broken runs are named."""
 
 import csv
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -282,10 +283,14 @@ def test_a_run_that_is_not_finished_is_named(make_run: Any, tmp_path: Path, capl
         ('{"format": 99}', "format 99, expected 1"),
         ('{"format": 1}', "lacks source, target"),
         (b"\xff\xfe", "unreadable"),
+        (None, "not a file"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path: Path, content: str | bytes, message: str) -> None:
-    (tmp_path / "metrics.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+def test_a_broken_file_is_named(tmp_path: Path, content: str | bytes | None, message: str) -> None:
+    if content is None:
+        os.mkfifo(tmp_path / "metrics.json")
+    else:
+        (tmp_path / "metrics.json").write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=rf"metrics\.json.*{message}.*run that cell again"):
         read_runs(tmp_path)
 

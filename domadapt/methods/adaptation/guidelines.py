@@ -20,7 +20,7 @@ from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output
 
 NEVER = -30.0  # added to logits
-# The commonest adverbs of degree (Quirk et al. 1985, A Comprehensive Grammar of the English Language, 8.104 to 8.115).
+# The commonest adverbs of degree: intensifiers in Quirk et al. 1985, A Comprehensive Grammar of the English Language.
 ENGLISH = (
     "very,too,so,really,quite,rather,pretty,fairly,extremely,absolutely,completely,totally,highly,super,incredibly,"
     "slightly,somewhat,a little,a bit,more,most,much"
