@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import domadapt
+from domadapt.auditing.finding import Finding
 from domadapt.cli.labelling import _learned_from, _table
 from domadapt.config.compose import compose
 from domadapt.config.overrides import adapting
@@ -27,7 +28,7 @@ from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.build import build
-from domadapt.training.card import _source_only, score_warnings, write_predictions
+from domadapt.training.card import _source_only, audit_own_files, score_warnings, write_predictions
 from domadapt.training.options import MIN_STEPS, read_options
 from tests.support import Command, read_jsonl, records, write_csv, write_jsonl, write_texts
 
@@ -187,6 +188,20 @@ def test_what_only_python_takes_for_the_end_of_a_line_is_none(tmp_path: Path, se
     target = TargetUnlabelled("new", (text,))
     session: Any = SimpleNamespace(source_only=tmp_path, domains=SimpleNamespace(unlabelled=target))
     assert [line["text"] for line in _source_only(session)] == [text.text]
+
+
+def test_of_two_networks_one_tells_what_the_texts_are_like(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = SimpleNamespace(findings=[Finding("copies", "warning", 1.0, "copies of texts")])
+    monkeypatch.setattr("domadapt.training.card.audit", lambda *of, **how: found)
+    monkeypatch.setattr("domadapt.training.card.write_audit", lambda *of: None)
+    monkeypatch.setattr("domadapt.training.card.own_files", lambda data: True)
+    config: Any = SimpleNamespace(in_domain=False, pairs=None, values={"data": {}}, folder=tmp_path)
+    for before in (None, tmp_path):
+        session: Any = SimpleNamespace(domains=None, task=SimpleNamespace(kind="token"), seed=1, source_only=before)
+        assert audit_own_files(config, session) is found
+    assert caplog.text.count("audit: copies of texts") == 1
 
 
 def test_a_card_keeps_strangers_text_harmless_and_short() -> None:

@@ -320,7 +320,7 @@ def audit_own_files(config: RunConfig, session: Session) -> Audit | None:
     found = audit(session.domains, session.task.kind, session.seed, fast=True)
     write_audit(found, config.folder / "audit.json")  # metrics.json holds the configuration, without secrets
     for finding in found.findings:
-        if finding.severity != "note":
+        if finding.severity != "note" and session.source_only is None:  # that run has said it
             log.warning("audit: %s", finding.text)
     return found
 
