@@ -88,7 +88,7 @@ def load(path: Path) -> dict[str, Any]:
         raise ValueError(f"it says {name} where a number belongs")
 
     if path.exists() and not path.is_file():  # a named pipe would be waited for
-        raise ValueError(f"{path}: not a file; {AGAIN}")
+        raise ValueError(f"{path}: unreadable (not a file); {AGAIN}")
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=no_number)
     except (OSError, UnicodeDecodeError) as error:
