@@ -95,14 +95,17 @@ def gains_of_scores(rows: Sequence[Mapping[str, str]], names: Sequence[str]) -> 
             found.append(row | _ends(interval(means[-1])))
         result += found
         if len(found) > 1:
-            row = found[0] | {"pair": ALL, "pairs": len(found), "seeds": _range([one["seeds"] for one in found])}
-            row |= {end: round(sum(one[end] for one in found) / len(found), 2) for end in ("before", "after")}
-            result.append(row | _ends(interval(mean_over_pairs(means))))
+            result.append(_mean_row(found, means))
     return result
 
 
-def _range(seeds: Iterable[int]) -> str:
-    return "-".join(map(str, dict.fromkeys((min(seeds := [*seeds]), max(seeds)))))
+def _mean_row(rows: Sequence[Row], means: Sequence[Mean]) -> Row:
+    """Of one comparison's rows, one a pair, the one over all pairs."""
+    seeds = [row["seeds"] for row in rows]
+    row = {name: rows[0][name] for name in ("score", "method", "other")} | {"pair": ALL, "pairs": len(rows)}
+    row["seeds"] = "-".join(map(str, dict.fromkeys((min(seeds), max(seeds)))))
+    row |= {end: round(sum(one[end] for one in rows) / len(rows), 2) for end in ("before", "after")}
+    return row | _ends(interval(mean_over_pairs(means)))
 
 
 def _run(pair: str, method: MethodRuns, run: Metrics, commit: str) -> Row:
@@ -175,11 +178,7 @@ def _over_pairs(
     found: Sequence[tuple[Row, Mean]],
     tests: Mapping[tuple[str, str], tuple[Significance, Significance]],
 ) -> Row:
-    rows = [row for row, _ in found]
-    row = {"score": name, "pair": ALL, "method": method, "other": other, "pairs": len(rows)}
-    row["seeds"] = _range(one["seeds"] for one in rows)
-    row |= {end: round(sum(one[end] for one in rows) / len(rows), 2) for end in ("before", "after")}
-    row |= _ends(interval(mean_over_pairs([mean for _, mean in found])))
+    row = _mean_row([row for row, _ in found], [mean for _, mean in found])
     if (method, other) in tests:
         some, others = tests[method, other]
         row |= {"p_some_pair": _p(some), "p_other_pairs": _p(others)}

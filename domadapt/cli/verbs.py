@@ -110,7 +110,7 @@ def predict(cfg: DictConfig) -> None:
         print(line, file=sys.stderr)
     if truncated:
         limit = model.session.max_length
-        cut = f"{truncated} of {done} texts are longer than the {limit} pieces that the model reads"
+        cut = f"{truncated} of {done} texts are longer than the {limit} subwords that the model reads"
         print(f"warning: {cut}: nothing beyond is labelled; split them, or train with max_length", file=sys.stderr)
 
 

@@ -232,6 +232,27 @@ def test_terms_of_texts_without_an_opinion_and_named_words_are_dropped(judged: i
     assert (best[own] == 3).sum() == 1
 
 
+def test_unset_nothing_changes_and_opinions_alone_have_their_adverbs() -> None:
+    encoder = tiny_encoder()
+    for degree_words in (None, ["the"]):
+        method = Guidelines(None, None, degree_words)
+        session = setting_of(encoder, method)
+        method.eval()
+        batch = session.collator(session.target)
+        words = [example.word(place).lower() for example in session.target for place in range(len(example.words))]
+        place = words.index("the")
+        read = batch.node_first_piece[batch.node_first_piece >= 0]
+        logits = torch.randn(*batch.input_ids.shape, 5)
+        method.terms = [1, 2] if degree_words is None else []
+        flat = logits.view(-1, 5)
+        flat[read[place], 0] = flat[read[place + 1], 3] = 20.0
+        changed = method.transform(Output(torch.zeros(1), logits), batch).logits.view(-1, 5)
+        if degree_words is None:
+            assert torch.equal(changed, flat)
+        else:
+            assert changed[read[place : place + 2]].argmax(-1).tolist() == [3, 4]
+
+
 def test_what_is_stated_is_saved_and_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("Lens\n\nbattery \n", encoding="utf-8")
     stated = ["adaptation=guidelines", f"adaptation.guidelines.not_terms={tmp_path}/words.txt", "trainer.precision=32"]

@@ -79,15 +79,16 @@ class Guidelines(Method):
 
     def transform(self, output: Output, batch: Batch) -> Output:
         """In scoring and prediction: what the guidelines rule out is no term, and opinions have their adverbs."""
-        if self.training or not self.terms:
+        if self.training or not (self.terms or self.degree_words):
             return output
         read = batch.node_first_piece >= 0
 
         def without(logits: Tensor) -> Tensor:
             texts = batch.node_places()[0][read]
             logits[:, self.terms] += NEVER * self.own(batch, "barred")[read].unsqueeze(1)
-            opens = self.own(batch, "degree")[read][:-1] & (texts[:-1] == texts[1:])
-            logits = with_degree(logits, opens.nonzero().flatten().tolist(), self.terms)
+            if self.degree_words:
+                opens = self.own(batch, "degree")[read][:-1] & (texts[:-1] == texts[1:])
+                logits = with_degree(logits, opens.nonzero().flatten().tolist(), self.terms)
             if self.terms_need_opinion:
                 tags = logits.argmax(-1)
                 others = [tag for tag in range(1, logits.shape[1]) if tag not in self.terms]
