@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from domadapt.config.compose import make
+from domadapt.config.resolvers import SIDES
 from domadapt.data.batches import Batch, Collator, Example
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record
-from domadapt.data.texts import lower_in_place, lowercased
+from domadapt.data.texts import lower_in_place, lowercased, sampled
 from domadapt.inference.description import NAME, model_folder, read_description
 from domadapt.inference.model import load
-from domadapt.methods.session import Session, drawn
+from domadapt.methods.session import Session
 from domadapt.models.attention import UnreachableAttention
 from domadapt.models.pretrained import UnreadableLayer, layer_states, refuse_turned
 from domadapt.syntax.parser import SILENT, Parse, Parser
 
-MODELS, SIDES = ("before", "after"), ("source", "target")
+MODELS = ("before", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Subject:
         return dict(zip(MODELS, (self.before, self.after), strict=True))
 
     def sides(self) -> dict[str, Side]:
-        """By the names of :data:`SIDES`."""
+        """By the names of :data:`~domadapt.config.resolvers.SIDES`."""
         return dict(zip(SIDES, (self.source, self.target), strict=True))
 
 
@@ -102,7 +103,7 @@ def subject(
         (domains.source, (*unseen, *seen), unseen, seen),
         (domains.target, target, opened, ()),
     ):
-        read, known, others = drawn(raw, texts, seed), _annotated(task.kind, fresh), _annotated(task.kind, rest)
+        read, known, others = sampled(raw, texts, seed), _annotated(task.kind, fresh), _annotated(task.kind, rest)
         if loaded.lowercase:
             read = [lowercased(t) if isinstance(t, Record) else replace(t, text=lower_in_place(t.text)) for t in read]
             known, others = ([*map(lowercased, part)] for part in (known, others))
@@ -112,7 +113,7 @@ def subject(
             count = len(fresh) + len(rest)
             raise ValueError(f"data: none of the {count} labelled records of {domain} has {wanted}, {fix}")
         examples = replace(after, parser=parser).examples(read, f"{domain} analysed", True, labelled=False)
-        some = drawn(task.usable(tuple(known), Counter()), scored_texts, seed)
+        some = sampled(task.usable(tuple(known), Counter()), scored_texts, seed)
         scored = after.examples(some, f"{domain} scored", after.parses_at_prediction, True) if some else []
         sides.append(Side(domain, examples, (*known, *others), tuple(scored)))
     if not any(len(arcs(e.parse)[0]) for side in sides for e in side.examples if e.parse is not None):

@@ -9,7 +9,6 @@ from typing import Any, Final
 from domadapt.auditing.finding import (
     DEV,
     EXAMPLES,
-    SIDES,
     SOURCE_TEST,
     TARGET_TRAIN,
     TEST,
@@ -21,6 +20,7 @@ from domadapt.auditing.finding import (
     percent,
     shown,
 )
+from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
 from domadapt.data.texts import LONGEST, SIMILAR, letters, similar_pairs
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from domadapt.config.resolvers import SIDES
 from domadapt.data.domains import Domains
 from domadapt.data.records import Record
 from domadapt.data.texts import identity, words
@@ -12,7 +13,6 @@ from domadapt.utils.text import shortened
 
 SEVERITIES: Final = ("severe", "warning", "note")  # scores can't be believed · need a companion · good to know
 EXAMPLES: Final = 3
-SIDES: Final = ("source", "target")
 TRAIN, DEV, SOURCE_TEST = "source train", "source dev", "source test"
 UNLABELLED, TEST, TARGET_TRAIN = "target unlabelled", "target test", "target train"
 

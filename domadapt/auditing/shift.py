@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from domadapt.auditing.finding import SIDES, TEST, TRAIN, UNLABELLED, Finding, Parts, named, percent, shown
+from domadapt.auditing.finding import TEST, TRAIN, UNLABELLED, Finding, Parts, named, percent, shown
+from domadapt.config.resolvers import SIDES
 from domadapt.data.records import Record
-from domadapt.data.texts import identity, words
+from domadapt.data.texts import identity, sampled, words
 from domadapt.statistics.items import Answer, ItemCounts, counted
 from domadapt.statistics.resampling import resampled_scores
 
@@ -239,8 +240,6 @@ def _predicted(texts: Sequence[str], gold: Sequence[str], found: Sequence[str]) 
 
 def _labelled(parts: Parts, side: str, seed: int) -> tuple[list[str], list[str]]:
     """Labelled texts of a domain, none twice: a copy in another fold would be no test."""
-    records = [*{identity(r.text): r for r in parts.records(side) if r.label is not None}.values()]
-    if len(records) > MOST:
-        chosen = np.random.default_rng(seed).permutation(len(records))[:MOST]
-        records = [records[i] for i in sorted(chosen.tolist())]
+    distinct = {identity(r.text): r for r in parts.records(side) if r.label is not None}
+    records = sampled([*distinct.values()], MOST, seed)
     return [r.text[:READ] for r in records], [str(r.label) for r in records]

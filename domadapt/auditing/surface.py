@@ -21,7 +21,7 @@ from domadapt.auditing.finding import (
     percent,
     shown,
 )
-from domadapt.data.texts import without_tokenisation
+from domadapt.data.texts import sampled, without_tokenisation
 from domadapt.utils.pairs import parts as ranges
 
 FEW: Final = 20  # texts with a mark to judge by; with fewer a part is not judged
@@ -179,7 +179,7 @@ def sample(first: Part, second: Part, seed: int) -> tuple[list[str], list[str]] 
     count = min(MOST, *map(len, texts))
     if count < FEWEST:
         return None
-    one, other = ([side[i] for i in sorted(rng.permutation(len(side))[:count].tolist())] for side in texts)
+    one, other = (sampled(side, count, rng) for side in texts)
     return one, other
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+SIDES = ("source", "target")  # of a problem; in the parser's settings each may have a pipeline of its own
 RECIPE = ("term_substitution", "self_training")  # the parts of adaptation=recipe; a test checks that they are
 # ``_target_`` of a task that the source says of itself; named, not imported.
 AUTO = "domadapt.tasks.classification.auto"
@@ -25,7 +26,7 @@ def pair_name(data: Any) -> str:
         return "_to_".join([sources, *(target for *_, target in pairs[:1])]) or "several"
     if "pair" in data:
         return str(data["pair"])
-    return "_to_".join(side_name(data[side], side) for side in ("source", "target"))
+    return "_to_".join(side_name(data[side], side) for side in SIDES)
 
 
 def side_name(side: Any, default: str) -> str:

@@ -8,15 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from domadapt.config.overrides import one_of
 from domadapt.config.resolvers import side_name
 from domadapt.data.domains import Ceiling, Domains, SealedTest, TargetUnlabelled
 from domadapt.data.files import OURS, Columns
 from domadapt.data.readers import read
 from domadapt.data.records import DataError, Location, Record, Unquoted, labels_as_none
-from domadapt.data.texts import detokenised, hold_out, identity, lowercased
+from domadapt.data.texts import detokenised, hold_out, identity, lowercased, sampled
 from domadapt.utils import files
 
 Records = tuple[Record, ...]
@@ -280,8 +278,7 @@ def few(records: Records, count: int | None, seed: int) -> Records:
     if type(count) is not int or not 2 <= count <= len(records):
         expected = f"expected a whole number from 2 to {len(records)}, or null for all"
         raise ValueError(f"data.source_texts={count!r}: {expected}")
-    drawn = np.random.default_rng(seed).permutation(len(records))[:count]
-    return tuple(records[i] for i in sorted(drawn))
+    return tuple(sampled(records, count, seed))
 
 
 def benchmark_folder(root: str | None, name: str) -> Path:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from domadapt.config.overrides import one_of
 from domadapt.data.records import Record
 
+T = TypeVar("T")
 # What the Penn Treebank writes for brackets and quotation marks, and typographers for quotation marks. A double mark
 # becomes two single ones, so that `` '' " and “ are one thing.
 BRACKETS: Final = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
@@ -180,6 +181,12 @@ def drawn(together: list[list[int]], wanted: int, seed: int) -> set[int]:
     if not chosen or (len(left) > 1 and len(smallest) - missing < missing):
         chosen.update(smallest)
     return chosen
+
+
+def sampled(items: Sequence[T], count: int, seed: int | np.random.Generator) -> list[T]:
+    """So many at most, in their order; the same seed draws the same ones, and more of them for a larger count."""
+    chosen = np.random.default_rng(seed).permutation(len(items))[:count]
+    return [items[i] for i in sorted(chosen.tolist())]
 
 
 class Edit(NamedTuple):

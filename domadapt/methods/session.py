@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from domadapt.data.batches import Batch, Collator, Example, encode
 from domadapt.data.domains import Domains, UnlabelledText
 from domadapt.data.loaders import in_order
 from domadapt.data.records import Record
+from domadapt.data.texts import sampled
 from domadapt.models.attention import UnreachableAttention
 from domadapt.models.output import Output
 from domadapt.runs.metrics import Truncation
@@ -24,14 +25,7 @@ from domadapt.tasks.task import Prediction, Task
 from domadapt.utils.runtime import undisturbed
 from domadapt.utils.work import progress
 
-T = TypeVar("T")
 READ = 5000  # target texts that are read after an epoch, at most
-
-
-def drawn(items: Sequence[T], count: int, seed: int) -> list[T]:
-    """So many at most, in their order; the same ones for the same seed."""
-    chosen = np.random.default_rng(seed).permutation(len(items))[:count]
-    return [items[i] for i in sorted(chosen.tolist())]
 
 
 def without_labels(examples: Sequence[Example], task: Task) -> list[UnlabelledText]:
@@ -110,7 +104,7 @@ class TargetReadings:
 
     def _once(self, network: str, read: Callable[[list[Example]], list[ReadText]]) -> dict[int, ReadText]:
         if network not in self._read:
-            examples = drawn(self._session.target, READ, seed=1)
+            examples = sampled(self._session.target, READ, seed=1)
             self._read[network] = dict(zip((e.index for e in examples), read(examples), strict=True))
         return self._read[network]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from domadapt.config.compose import to_builtin
+from domadapt.config.resolvers import SIDES
 from domadapt.utils.files import matching, shipped
 from domadapt.utils.redact import strike
 from domadapt.utils.text import inside
@@ -32,7 +33,7 @@ def by_content(value: Any, name: str = "") -> Any:
             plain["root"] = hash_of(Path(value["root"], value["folder"]))
         if value.get("_target_") == CORPORA:
             root = Path(value.get("root") or shipped())
-            plain["root"] = [hash_of(root / str(value.get(side))) for side in ("source", "target")]
+            plain["root"] = [hash_of(root / str(value.get(side))) for side in SIDES]
         return plain
     if isinstance(value, list):
         return [by_content(item, name) for item in value]
@@ -117,7 +118,6 @@ LEFT_OUT = ("paths", "tracking", "method", "pair", "benchmark")
 OF_THE_TRAINER = ("threads", "device", "precision", "hardware", "regret")
 # Names in configurations that decide whether the parser that travels with the package is read.
 SPACY = "domadapt.syntax.parser.SpacyParser"
-SIDES = ("source", "target")  # of the parser's settings: a pipeline of their own
 READS_NO_WORDS = "domadapt.tasks.classification.Classification"  # and so, without methods, needs no parser
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from domadapt.config.compose import make
+from domadapt.config.resolvers import SIDES
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.nouns import PLURALS, universal
@@ -52,7 +53,7 @@ def one_parser(config: Mapping[str, Any], side: str = "target") -> dict[str, Any
     >>> one_parser({"_target_": SPACY, "name": "shipped", "source": None, "target": "fr_core_news_sm"})["name"]
     'fr_core_news_sm'
     """
-    plain = {str(key): value for key, value in config.items() if key not in ("source", "target")}
+    plain = {str(key): value for key, value in config.items() if key not in SIDES}
     if config.get(side) is None:
         return plain
     return (plain if plain.get("_target_") == SPACY else {"_target_": SPACY}) | {"name": config[side]}

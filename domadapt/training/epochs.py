@@ -20,7 +20,8 @@ from torch import Tensor
 
 from domadapt.data.batches import Example
 from domadapt.data.loaders import StepLoader
-from domadapt.methods.session import Session, drawn
+from domadapt.data.texts import sampled
+from domadapt.methods.session import Session
 from domadapt.models.vocabulary import only_met_rows
 from domadapt.runs.status import Status
 from domadapt.selection.validators import Evidence, Validator, best_epoch
@@ -183,7 +184,7 @@ class Epochs(Callback):
             return joined([], len(task.labels))
 
         # A few training examples, the same for every seed and method.
-        train = [replace(example, index=i) for i, example in enumerate(drawn(session.source, SAMPLE, seed=0))]
+        train = [replace(example, index=i) for i, example in enumerate(sampled(session.source, SAMPLE, seed=0))]
         parts = rows("target", session.validation), rows("train", train)
         return Evidence(scores, task.headline, dev.rows, *parts, epoch)
 

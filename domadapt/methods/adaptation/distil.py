@@ -19,8 +19,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from domadapt.data.batches import Example
+from domadapt.data.texts import sampled
 from domadapt.methods.method import Method, Step, in_range
-from domadapt.methods.session import drawn, without_labels
+from domadapt.methods.session import without_labels
 from domadapt.methods.units import logits_of, rows_of
 from domadapt.utils.runtime import undisturbed
 
@@ -45,7 +46,7 @@ class Distillation(Method):
     def prepare(self) -> dict[str, Any]:
         """Let every teacher label the target; one that has other labels, or has read the target's, is refused."""
         session = self.session
-        examples = drawn(session.target, self.texts, seed=2)
+        examples = sampled(session.target, self.texts, seed=2)
         texts = without_labels(examples, session.task)
         total: list[Tensor] = []
         for run in self.teachers:

@@ -28,8 +28,9 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Example
+from domadapt.data.texts import sampled
 from domadapt.methods.method import Method, View, in_range, one_of
-from domadapt.methods.session import Session, drawn
+from domadapt.methods.session import Session
 from domadapt.methods.units import check_place, hidden_below, masked_mean
 from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.controls import PREVIOUS, SELF
@@ -117,7 +118,7 @@ class AttentionSupervision(Method):
         count = torch.zeros(len(self.kinds), dtype=torch.float64)
         every = [*product(*map(range, encoder.attention_shape))]
         with encoder.keeping_scores(every):
-            for batch, output in session.outputs(drawn(session.source, MEASURED, 0), BATCH, "heads", alone=True):
+            for batch, output in session.outputs(sampled(session.source, MEASURED, 0), BATCH, "heads", alone=True):
                 kinds, *places = self.own(batch, "links")
                 for layer, head in every:
                     mass = output.scores[layer, head].softmax(-1)[tuple(places)]
