@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import entropy
 
-from domadapt.analysis.subject import Subject, every_layer, layer_names, of_texts
+from domadapt.analysis.subject import Subject, every_layer, layer_names
 from domadapt.auditing.shift import cliffs_delta, overlap, terms_of
 from domadapt.data.batches import Example
 from domadapt.data.records import Record
@@ -186,6 +186,6 @@ def text_states(session: Session, examples: Sequence[Example], size: int, title:
         order += batch.index.tolist()
         found = found or [[] for _ in layers]
         for layer, states in zip(found, layers, strict=True):
-            layer.append(of_texts(batch, states).cpu())
+            layer.append(batch.text_states(states).cpu())
     back = np.argsort(order)
     return [torch.cat(layer).numpy()[back] for layer in found]

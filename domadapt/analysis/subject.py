@@ -192,9 +192,3 @@ def of_words(batch: Batch, states: Tensor) -> list[Tensor]:
     nodes = batch.word_states(states)
     nodes[batch.node_first_piece < 0] = torch.nan
     return list(nodes.split(batch.words.tolist()))
-
-
-def of_texts(batch: Batch, states: Tensor) -> Tensor:
-    """(batch, width) mean of each text's pieces, special ones included and padding left out."""
-    mask = batch.attention_mask.unsqueeze(-1).to(states.dtype)
-    return (states * mask).sum(1) / mask.sum(1).clamp(min=1)

@@ -81,6 +81,11 @@ class Batch:
         """(nodes, width) mean of each word's pieces of (batch, pieces, width) states; zeros for a word without one."""
         return pool_words(states, self.pair_pieces, self.pair_nodes, len(self.node_first_piece))
 
+    def text_states(self, states: Tensor) -> Tensor:
+        """(batch, width) mean of each text's pieces, special ones included, of (batch, pieces, width) states."""
+        mask = self.attention_mask.unsqueeze(-1).to(states.dtype)
+        return (states * mask).sum(1) / mask.sum(1)
+
     def tree(self) -> Tensor:
         """(batch, most words) number, in its text, of each word's head; padding words are roots: their own heads."""
         if self.word_heads is None:

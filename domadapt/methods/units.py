@@ -118,7 +118,4 @@ def states_of(view: View, level: str) -> Tensor:
     if level == "word":
         first = batch.node_first_piece
         return states.flatten(0, 1)[first[first >= 0][candidates(logits_of(view), token)]]
-    if not token:
-        return states[:, 0]
-    mask = batch.attention_mask.unsqueeze(-1)
-    return (states * mask).sum(1) / mask.sum(1)
+    return batch.text_states(states) if token else states[:, 0]
