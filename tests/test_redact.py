@@ -33,16 +33,12 @@ def test_names_of_secrets_and_of_settings() -> None:
 
 
 @given(before=PLAIN, after=PLAIN)
-def test_a_secret_of_the_environment_is_struck_out_wherever_it_stands(before: str, after: str) -> None:
+def test_a_secret_of_the_environment_is_struck_out_anywhere_and_other_text_stays(before: str, after: str) -> None:
+    assert redact(before) == before
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MY_HUB_TOKEN", SECRET)
         assert SECRET not in redact(before + SECRET + after)
         assert SECRET not in str(redacted({"a": [before + SECRET, {"b": SECRET}]}))
-
-
-@given(text=PLAIN)
-def test_other_text_stays(text: str) -> None:
-    assert redact(text) == text
 
 
 COMMANDS = ["+a.api_key={}", "a.token='{}' seed=1", "--my-secret={}", "KEY={},x", "+x={{api_key:{},b:1}}"]
