@@ -5,7 +5,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,6 +25,7 @@ CELLS = {
     "shuffled": [*SPANS, "injection=lisa", "control=shuffled"],
     "masked_lm": [*SPANS, "adaptation=masked_lm"],
     "rnn": [*SPANS, "backbone=rnn_from_scratch"],
+    "installed": [*SPANS, "parser=spacy"],
     "infomax": [*SPANS, "selection=infomax"],
     "labels": CLASSES,
     "labels_lisa": [*CLASSES, "injection=lisa"],
@@ -78,7 +78,7 @@ def test_cells_and_code_that_differ_have_keys_that_differ(keys: Keys, monkeypatc
         ("hotel/train.jsonl", set()),
         ("parser/train.cfg", set()),
         ("laptop/test.jsonl", ALL - {"files"}),
-        ("parser/model/meta.json", ALL - {"labels"}),
+        ("parser/model/meta.json", ALL - {"labels", "installed"}),
     ],
 )
 def test_a_file_that_is_read_counts_and_no_other(shipped: Path, keys: Keys, file: str, cells: set[str]) -> None:
@@ -111,19 +111,14 @@ def test_what_changes_numbers_counts(override: str, counts: bool) -> None:
     assert (cell_key(compose("train", ["injection=lisa", override])) != plain) == counts
 
 
-@pytest.mark.parametrize("package", key.NUMERIC)
-def test_another_version_of_a_library_is_another_cell(keys: Keys, package: str, monkeypatch: Any) -> None:
+VERSIONS = {**dict.fromkeys(key.NUMERIC, ALL), "en_core_web_sm": {"installed"}}  # libraries, and a pipeline
+
+
+@pytest.mark.parametrize("package", VERSIONS)
+def test_another_version_is_another_cell(keys: Keys, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, real = keys(), importlib.metadata.version
     monkeypatch.setattr(key, "version", lambda name: "0.0" if name == package else real(name))
-    assert changed(before, keys()) == ALL
-
-
-def test_an_installed_pipeline_counts_by_its_version(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = compose("train", ["parser=spacy"])
-    before, real = cell_key(config), importlib.metadata.version
-    monkeypatch.setattr(key, "version", lambda name: "0.0" if name == "en_core_web_sm" else real(name))
-    key.installed.cache_clear()
-    assert cell_key(config) != before
+    assert changed(before, keys()) == VERSIONS[package]
 
 
 def test_hardware_counts_by_what_settings_come_to(monkeypatch: pytest.MonkeyPatch) -> None:
