@@ -27,6 +27,7 @@ from domadapt.data.readers import open_texts, read
 from domadapt.data.records import DataError, Record, Span
 from domadapt.data.texts import detokenised
 from domadapt.runs.key import cell_key
+from tests.support import write_jsonl
 
 TEXT = "The fan whines."
 SPAN = (Span(4, 7, "aspect"),)
@@ -45,8 +46,7 @@ OF_TOOLS: dict[str, dict[str, Any]] = {  # beside the text
 
 @pytest.mark.parametrize("tool", OF_TOOLS)
 def test_spans_are_read_as_tools_write_them(tmp_path: Path, tool: str) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps({"text": TEXT, **OF_TOOLS[tool]}) + "\n", encoding="utf-8")
+    path = write_jsonl(tmp_path / "a.jsonl", [{"text": TEXT, **OF_TOOLS[tool]}])
     (record,) = read(path, domain="laptop").records
     assert (record.text, record.spans) == (TEXT, SPAN)
     assert record.id == ("1" if "id" in OF_TOOLS[tool] else "laptop/a:1")
@@ -55,8 +55,7 @@ def test_spans_are_read_as_tools_write_them(tmp_path: Path, tool: str) -> None:
 
 @pytest.mark.parametrize(("label", "known"), [(["good"], "good"), (1, "1"), (2.0, "2"), ([], None), (None, None)])
 def test_labels_are_read_as_tools_write_them(tmp_path: Path, label: object, known: str | None) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps({"text": TEXT, "label": label}) + "\n", encoding="utf-8")
+    path = write_jsonl(tmp_path / "a.jsonl", [{"text": TEXT, "label": label}])
     assert read(path, domain="laptop").records[0].label == known
 
 
@@ -65,8 +64,7 @@ def csv(path: Path) -> None:
 
 
 def jsonl(path: Path) -> None:
-    row = {"Review": TEXT, "sentiment": "negative", "text": "other", "stars": 2}
-    path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    write_jsonl(path, [{"Review": TEXT, "sentiment": "negative", "text": "other", "stars": 2}])
 
 
 def packed(path: Path) -> None:
@@ -190,28 +188,19 @@ def test_own_files_can_be_lower_cased_and_detokenised(tmp_path: Path) -> None:
         my_files(*paths, 0.5, lowercase="yes")  # type: ignore[arg-type]
 
 
-class Frame:
-    """A table that looks like one of pandas."""
-
-    columns = ("text", "label")
-
-    def to_dict(self, orient: str) -> list[dict[str, Any]]:
-        assert orient == "records"
-        return [{"text": TEXT, "label": "negative"}]
-
-
 class Dataset(list[dict[str, Any]]):
     """A table that looks like one of `datasets`."""
 
     features = {"text": SimpleNamespace(), "label": SimpleNamespace(names=["positive", "negative"])}  # noqa: RUF012
 
 
+ROW = {"text": TEXT, "label": "negative"}
 HELD: dict[str, Any] = {
     "pairs": [(TEXT, "negative")],
-    "dicts": [{"text": TEXT, "label": "negative"}],
+    "dicts": [ROW],
     "columns": {"text": [TEXT], "label": ["negative"]},
-    "pandas": Frame(),
-    "polars": SimpleNamespace(to_dicts=lambda: [{"text": TEXT, "label": "negative"}]),
+    "pandas": SimpleNamespace(columns=(*ROW,), to_dict={"records": [ROW]}.__getitem__),
+    "polars": SimpleNamespace(to_dicts=lambda: [ROW]),
     "datasets": Dataset([{"text": TEXT, "label": 1}]),
     "generator": ((text, "negative") for text in [TEXT]),
 }
@@ -391,10 +380,8 @@ def test_standard_input(tmp_path: Path, format: str | None, content: bytes, thro
 
 
 def test_train_reads_a_pipe_and_its_command_works_without(tmp_path: Path) -> None:
-    rows = [
-        json.dumps({"text": f"The {noun}.", "label": label}) + "\n" for noun, label in (("lens", "a"), ("fan", "b"))
-    ]
-    (tmp_path / "a.jsonl").write_text("".join(rows), encoding="utf-8")
+    rows = [{"text": f"The {noun}.", "label": label} for noun, label in (("lens", "a"), ("fan", "b"))]
+    write_jsonl(tmp_path / "a.jsonl", rows)
     given = ["source.path=a.jsonl", f"paths.cache={tmp_path}/c", "--cfg", "job", "--package", "data.target"]
     command = [sys.executable, "-m", "domadapt", "train", "data=my_files", "target.path=-", *given]
     done = subprocess.run(command, input=b"One text.\nAnother.\n", capture_output=True, cwd=tmp_path, check=True)
