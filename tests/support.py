@@ -1,12 +1,13 @@
 """What several test files make: tiny encoders, batches, settings and steps, corpora."""
 
 import atexit
+import csv
 import json
 import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,7 +30,8 @@ from domadapt.models.encoder import Encoder
 from domadapt.models.pretrained import load_tokenizer
 from domadapt.runs.groups import Pair, group, typed
 from domadapt.runs.status import Status
-from domadapt.syntax.parser import SpacyParser
+from domadapt.syntax.alignment import IntArray
+from domadapt.syntax.parser import Parse, SpacyParser, Text
 from domadapt.syntax.trees import relation_vocabulary
 from domadapt.tasks.extraction import Extraction
 from domadapt.training.build import build
@@ -200,8 +202,7 @@ def without_dropout(encoder: Any) -> None:
 def without_checksums(model: Path) -> Path:
     """A model folder as it was saved before there were checksums, or by somebody who wants them not to tell."""
     (model / "SHA256SUMS").unlink(missing_ok=True)
-    description = json.loads((model / "domadapt.json").read_text(encoding="utf-8"))
-    (model / "domadapt.json").write_text(json.dumps(description | {"checksums": None}), encoding="utf-8")
+    edit(model / "domadapt.json", lambda description: description.update(checksums=None))
     return model
 
 
@@ -301,6 +302,18 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes what a JSON file holds."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def write_csv(path: Path, rows: Iterable[dict[str, Any]], header: str = "text,label") -> Path:
     """Texts and labels, without the rest of the rows."""
     lines = (f'"{row["text"]}",{row["label"]}\n' for row in rows)
@@ -319,6 +332,27 @@ def word_ranges(text: str) -> np.ndarray:
     sizes = np.array([len(word) for word in text.split(" ")])
     ends = np.cumsum(sizes + 1) - 1
     return np.stack([ends - sizes, ends], axis=1)
+
+
+def chain(text: Text) -> Parse:
+    """Each word between single spaces depends on the one before it."""
+    words = word_ranges(text.text)
+    return Parse(words, np.maximum(np.arange(len(words)) - 1, 0), ("dep",) * len(words), ("X",) * len(words))
+
+
+class MadeParser:
+    """Its parses are what a function makes of a text; counts what it parsed."""
+
+    def __init__(self, parse_of: Callable[[Text], Parse] = chain, name: str = "made") -> None:
+        self.parse_of, self.name, self.seen = parse_of, name, 0
+
+    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
+        for text in texts:
+            self.seen += 1
+            yield self.parse_of(text)
+
+    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
+        return (parse.words for parse in self.parse(texts))
 
 
 class StoppedAt(Status):

@@ -1,7 +1,6 @@
 """README.md and docs/ say what results/ and conf/ say; results/ is what finished runs say."""
 
 import csv
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from benchmarks.collect import main
 from benchmarks.tables import ALL, KINDS, MISSING, PAGES, RESULTS, ROOT, _read, costs, written
+from tests.support import make_metrics, read_csv, write_jsonl
 
 RUNS = """pair,method,role,seed,span_f1,aspect_f1,train_seconds,regret,expected,expected_low,expected_high,decoding,\
 network,processor,precision,commit
@@ -187,27 +187,25 @@ def collected(tmp_path: Path) -> tuple[list[dict[str, str]], list[dict[str, str]
                 role = method if method in ("source_only", "in_domain") else "adapted"
                 _run(tmp_path / "runs" / target / method / str(seed), target, method, role, seed, aspect, opinion)
     main([str(tmp_path / "runs"), str(tmp_path / "memd.csv"), "--commit", "abc1234"])
-    texts = [(tmp_path / name).read_text(encoding="utf-8") for name in ("memd.csv", "memd.gains.csv")]
-    runs, gains = (list(csv.DictReader(text.splitlines())) for text in texts)
-    return runs, gains, "".join(texts)
+    made = [tmp_path / name for name in ("memd.csv", "memd.gains.csv")]
+    runs, gains = map(read_csv, made)
+    return runs, gains, "".join(path.read_text(encoding="utf-8") for path in made)
 
 
 def _run(folder: Path, target: str, method: str, role: str, seed: int, aspect: int, opinion: int) -> None:
     aspect_f1, opinion_f1 = (aspect + seed) / 100, (opinion + (seed if role == "adapted" else 0)) / 100
     scores = {"span_f1": (aspect_f1 + opinion_f1) / 2, "aspect_f1": aspect_f1, "opinion_f1": opinion_f1}
-    content: dict[str, Any] = {
-        "format": 1, "key": f"{target[0]}{method[:3]}{seed}", "source": "laptop", "target": target,
-        "task": "extraction", "headline": "span_f1", "method": method, "role": role, "seed": seed,
-        "source_dev": scores, "target_test": {**scores, "aspect_support": 100.0}, "curve": [],
-        "seconds": {"build": 1.0, "fit": 20.0, "evaluate": 5.0},
-        "hardware": {"name": "A processor", "threads": 1, "precision": "32-true"},
-        "config": {
-            "task": {"transition_weight": 0.5}, "trainer": {"epochs": 5}, "backbone": {"name": "/home/me/minilm"},
-            "paths": {"runs": "/home/me/runs"}, "benchmark": {"controls": {"recipe": ["recipe@linear"]}},
-        },
+    config = {
+        "task": {"transition_weight": 0.5}, "trainer": {"epochs": 5}, "backbone": {"name": "/home/me/minilm"},
+        "paths": {"runs": "/home/me/runs"}, "benchmark": {"controls": {"recipe": ["recipe@linear"]}},
     }  # fmt: skip
-    folder.mkdir(parents=True)
-    (folder / "metrics.json").write_text(json.dumps(content), encoding="utf-8")
+    made = make_metrics(
+        method, seed, None, key=f"{target[0]}{method[:3]}{seed}", source="laptop", target=target, role=role,
+        source_dev=scores, target_test={**scores, "aspect_support": 100.0}, curve=[], config=config,
+        seconds={"build": 1.0, "fit": 20.0, "evaluate": 5.0},
+        hardware={"name": "A processor", "threads": 1, "precision": "32-true"},
+    )  # fmt: skip
+    write_jsonl(folder / "metrics.json", [made])
 
 
 def test_a_row_a_run_without_any_path(collected: Any) -> None:
@@ -243,7 +241,7 @@ def test_rows_of_earlier_runs_join_and_gain_what_their_runs_did(collected: Any, 
             writer.writeheader()
             writer.writerows(row for row in runs if row["seed"] in seeds)
     main([*(str(tmp_path / name) for name in ("old.csv", "new.csv", "both.csv")), "--scores", "span_f1", "aspect_f1"])
-    both = list(csv.DictReader((tmp_path / "both.gains.csv").read_text(encoding="utf-8").splitlines()))
+    both = read_csv(tmp_path / "both.gains.csv")
     known = {(g["score"], g["pair"], g["method"], g["other"]): g for g in gains}
     for row in both:
         other = known[row["score"], row["pair"], row["method"], row["other"]]

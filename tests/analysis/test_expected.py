@@ -1,6 +1,5 @@
 """Expected scores: right where confidence is honest, and known to be off where it is not."""
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.rows import Predicted
 from domadapt.tasks.task import Prediction
+from tests.support import read_csv
 
 ROOT = Path(__file__).parents[2]
 WORDS = 6  # a text
@@ -84,8 +84,7 @@ def test_the_expected_score_is_corrected_by_what_is_known_and_its_interval_holds
 
 
 def test_what_is_known_of_spans_is_what_results_show() -> None:
-    with (ROOT / "results" / "expected.csv").open(encoding="utf-8", newline="") as file:
-        (row,) = csv.DictReader(file)
+    (row,) = read_csv(ROOT / "results" / "expected.csv")
     numbers = [float(row[name]) for name in ("bias", "spread", "error")]
     assert row["estimate"] == ESTIMATE and KNOWN["token"] == TrackRecord(*numbers, int(row["runs"]))
 

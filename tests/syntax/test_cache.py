@@ -16,29 +16,10 @@ from hypothesis import strategies as st
 
 import domadapt
 from domadapt.data.domains import UnlabelledText
-from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import CHUNK, ParseCache, pack, text_key, unpack
 from domadapt.syntax.parser import Parse, SpacyParser, Text, load_pipeline, pipeline_name
-from tests.support import corpora, ran, word_ranges
+from tests.support import MadeParser, corpora, ran
 from tests.trouble import DEADLINE
-
-
-class ChainParser:
-    """Each space-separated word depends on the one before it; counts what it parsed."""
-
-    def __init__(self, name: str = "chain") -> None:
-        self.name = name
-        self.seen = 0
-
-    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        for text in texts:
-            self.seen += 1
-            ranges = word_ranges(text.text)
-            heads = np.maximum(np.arange(len(ranges)) - 1, 0)
-            yield Parse(ranges, heads, ("dep",) * len(ranges), ("X",) * len(ranges))
-
-    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
-        return (parse.words for parse in self.parse(texts))
 
 
 def text(content: str, words: tuple[tuple[int, int], ...] | None = None) -> UnlabelledText:
@@ -51,8 +32,8 @@ def same(one: Parse, other: Parse) -> bool:
 
 def test_a_warm_run_parses_nothing(tmp_path: Path) -> None:
     texts = [text(f"word {i}") for i in range(CHUNK + 10)]
-    cold = list(ParseCache(ChainParser(), tmp_path).parse(texts))
-    again = ChainParser()
+    cold = list(ParseCache(MadeParser(), tmp_path).parse(texts))
+    again = MadeParser()
     cache = ParseCache(again, tmp_path)
     warm = list(cache.parse(texts))
     words = list(cache.tokenize(texts))  # of kept parses
@@ -64,8 +45,8 @@ def test_a_warm_run_parses_nothing(tmp_path: Path) -> None:
 def test_the_key_holds_text_tokens_and_pipeline(tmp_path: Path) -> None:
     assert text_key(text("a b")) != text_key(text("a b", ((0, 1), (2, 3))))
     assert text_key(text("a b", ())) != text_key(text("a b"))
-    list(ParseCache(ChainParser("one"), tmp_path).parse([text("a b")]))
-    other = ChainParser("two")
+    list(ParseCache(MadeParser(name="one"), tmp_path).parse([text("a b")]))
+    other = MadeParser(name="two")
     list(ParseCache(other, tmp_path).parse([text("a b")]))
     assert other.seen == 1
 
@@ -146,14 +127,14 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("opened", ["before", "after"])
 def test_damage_is_parsed_again_and_heals(tmp_path: Path, damage: Callable[[Path], object], opened: str) -> None:
     """Never another parse than the parser's; and once a run has met the damage, the next has all from the cache."""
-    cache = ParseCache(ChainParser(), tmp_path)
+    cache = ParseCache(MadeParser(), tmp_path)
     parses, words = list(cache.parse(TEXTS[:300])), list(cache.tokenize(TEXTS))
     cache.close()
     if opened == "before":  # some pages are in memory and still sound
-        cache = ParseCache(ChainParser(), tmp_path)
+        cache = ParseCache(MadeParser(), tmp_path)
     damage(cache.path)
     for run in range(3):
-        cache = cache if opened == "before" and not run else ParseCache(ChainParser(), tmp_path)
+        cache = cache if opened == "before" and not run else ParseCache(MadeParser(), tmp_path)
         assert all(map(np.array_equal, cache.tokenize(TEXTS), words))
         assert all(map(same, cache.parse(TEXTS[:300]), parses))
         cache.close()
@@ -170,7 +151,7 @@ def test_damage_is_parsed_again_and_heals(tmp_path: Path, damage: Callable[[Path
     ],
 )
 def test_a_sound_file_in_trouble_is_left_where_it_is(tmp_path: Path, code: int, expected: str) -> None:
-    cache = ParseCache(ChainParser(), tmp_path)
+    cache = ParseCache(MadeParser(), tmp_path)
     error = sqlite3.OperationalError("as SQLite tells it")
     error.sqlite_errorcode = code
     with pytest.raises(OSError, match=f"sqlite: could not be used .*{expected}"):
@@ -184,7 +165,7 @@ def test_several_open_a_new_file_at_once(tmp_path: Path) -> None:
 
         def opened(folder: Path = tmp_path / str(attempt), together: Barrier = together) -> int:
             together.wait()
-            cache = ParseCache(ChainParser(), folder)
+            cache = ParseCache(MadeParser(), folder)
             cache.close()
             return cache.damaged
 
@@ -202,7 +183,7 @@ def test_a_stream_is_read_as_it_is_parsed(tmp_path: Path) -> None:
             drawn += 1
             yield text(f"word {drawn}")
 
-    parses = ParseCache(ChainParser(), tmp_path).parse(endless())
+    parses = ParseCache(MadeParser(), tmp_path).parse(endless())
     for received in range(1, 3 * CHUNK):
         next(parses)
         assert drawn <= received + CHUNK
@@ -220,7 +201,7 @@ def test_several_workers_give_the_same_parses(tmp_path: Path, monkeypatch: pytes
 def test_word_ranges_are_kept_too(tmp_path: Path) -> None:
     texts = [text("one two"), text("three"), text("one two"), text("two", ((0, 1), (1, 3)))]
     cold = list(ParseCache(SpacyParser(), tmp_path).tokenize(texts))
-    again = ChainParser(SpacyParser().name)
+    again = MadeParser(name=SpacyParser().name)
     warm = list(ParseCache(again, tmp_path).tokenize(texts))
     assert again.seen == 0
     assert [w.tolist() for w in warm] == [w.tolist() for w in cold]
@@ -242,7 +223,7 @@ def test_a_warm_run_imports_no_spacy_and_no_wandb(tmp_path: Path) -> None:
     assert ran(code).splitlines()[-1] == "[]"
 
 
-class SlowParser(ChainParser):
+class SlowParser(MadeParser):
     """Slow enough for another process to come to the same text meanwhile."""
 
     def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
@@ -272,14 +253,14 @@ def test_two_processes_at_once_parse_each_text_once(tmp_path: Path, method: str,
         process.join(DEADLINE)
         assert process.exitcode == 0
     assert sum(int(path.read_text()) for path in tmp_path.glob("seen*")) == 100 + apart
-    parser = ChainParser()
+    parser = MadeParser()
     cache = ParseCache(parser, tmp_path)
     assert len(list(cache.parse([text(f"word number {i}") for i in range(100 + apart)]))) == 100 + apart
     assert (parser.seen, cache.damaged) == (0, 0)
 
 
 def test_a_ruined_file_that_another_process_has_replaced_is_left_alone(tmp_path: Path) -> None:
-    first, second = (ParseCache(ChainParser(), tmp_path) for _ in range(2))
+    first, second = (ParseCache(MadeParser(), tmp_path) for _ in range(2))
     list(first.parse(TEXTS))
     error = sqlite3.DatabaseError("malformed, as both found it")
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT

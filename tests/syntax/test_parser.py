@@ -1,12 +1,9 @@
 """Parsers: owner's tokens, CoNLL-U, odd texts, trees that are none, two languages: never a wrong edge."""
 
-import json
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +21,7 @@ from domadapt.syntax.parser import Parse, SpacyParser, Text, foreign, load_pipel
 from domadapt.syntax.two_parsers import TwoParsers, make_parser
 from domadapt.training.build import build
 from domadapt.utils.files import shipped
-from tests.support import corpora, records, setting_of, tiny_encoder, write_jsonl
+from tests.support import MadeParser, corpora, edit, records, setting_of, tiny_encoder, write_jsonl
 
 ROWS = """# text = The lens is  sharp.
 1\tThe\t_\tDET\tDT\t_\t2\tdet\t_\t_
@@ -254,28 +251,23 @@ def spanish(tmp_path: Path) -> Path:
     """The shipped pipeline under another language's name: what its trees are worth is not asked here."""
     folder = tmp_path / "es"
     shutil.copytree(shipped() / "parser" / "model", folder)
-    meta = json.loads((folder / "meta.json").read_text("utf-8"))
-    (folder / "meta.json").write_text(json.dumps({**meta, "lang": "es"}), "utf-8")
+    edit(folder / "meta.json", lambda meta: meta.update(lang="es"))
     config = (folder / "config.cfg").read_text("utf-8")
     (folder / "config.cfg").write_text(config.replace('lang = "en"', 'lang = "es"'), "utf-8")
     return folder
 
 
-class Named:
+def named(name: str, tag: str) -> MadeParser:
     """Its parses have its name for a relation."""
 
-    def __init__(self, name: str, tag: str) -> None:
-        self.name, self.tag = name, tag
+    def parse_of(text: Text) -> Parse:
+        return Parse(np.array([[0, len(name) + int(text.text)]]), np.array([0]), (name,), (tag,))
 
-    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        return (Parse(words, np.array([0]), (self.name,), (self.tag,)) for words in self.tokenize(texts))
-
-    def tokenize(self, texts: Iterable[Text]) -> Iterator[Any]:
-        return (np.array([[0, len(self.name) + int(text.text)]]) for text in texts)
+    return MadeParser(parse_of, name)
 
 
 def test_each_text_goes_to_its_sides_parser_in_order() -> None:
-    both = TwoParsers(Named("english", "NNS"), Named("es", "NOUN|Plur"), {"hotel"})
+    both = TwoParsers(named("english", "NNS"), named("es", "NOUN|Plur"), {"hotel"})
     domains = ["hotel", "hotel", "spa", "hotel", "input"]  # what is labelled later is of no side
     texts = [UnlabelledText("", domain, str(i)) for i, domain in enumerate(domains)]
     parses = list(both.parse(iter(texts)))

@@ -1,7 +1,6 @@
 """Trees, their controls, nouns and rules of paths, against searches that are obviously right."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +16,11 @@ from domadapt.data.batches import Batch, Collator, encode
 from domadapt.data.domains import UnlabelledText, unlabelled
 from domadapt.methods.injection.tree_bias import distance_kinds
 from domadapt.methods.method import View
-from domadapt.syntax.alignment import IntArray
 from domadapt.syntax.cache import ParseCache
 from domadapt.syntax.conllu import ConlluParser, conllu
 from domadapt.syntax.controls import Control, Linear, RandomTree, SelfLoops, Shuffled, controlled, random_heads, shuffle
 from domadapt.syntax.nouns import PENN, NounPhrase, learn_rules, linked, noun_phrases, universal
-from domadapt.syntax.parser import SHIPPED, Parse, SpacyParser, Text, from_doc, load_pipeline
+from domadapt.syntax.parser import SHIPPED, Parse, SpacyParser, from_doc, load_pipeline
 from domadapt.syntax.trees import (
     ancestors,
     edge_types,
@@ -32,7 +30,7 @@ from domadapt.syntax.trees import (
     tree_distances,
     tree_edges,
 )
-from tests.support import EVERY_INJECTION, built, tiny_encoder, word_ranges
+from tests.support import EVERY_INJECTION, MadeParser, built, tiny_encoder, word_ranges
 
 ENCODER = tiny_encoder()
 WORDS = ["the", "incomprehensible", "menus", "of", "this", "camera", "isn't", "fiddling", "about"]
@@ -254,23 +252,6 @@ def test_rules_are_taken_by_what_they_add_and_no_more_than_raise_the_score() -> 
 NAMES = ["shuffled", "linear", "random", "self_loops"]
 
 
-class Known:
-    """A parser of parses made beforehand, by text."""
-
-    name = "known"
-
-    def __init__(self, parses: dict[str, Parse]) -> None:
-        self.parses, self.seen = parses, 0
-
-    def parse(self, texts: Iterable[Text], processes: int = 1) -> Iterator[Parse]:
-        for text in texts:
-            self.seen += 1
-            yield self.parses[text.text]
-
-    def tokenize(self, texts: Iterable[Text]) -> Iterator[IntArray]:
-        return (self.parses[text.text].words for text in texts)
-
-
 @st.composite
 def parses(draw: st.DrawFn) -> Parse:
     """A parse of one or more sentences, or of none."""
@@ -292,7 +273,7 @@ def reaches_a_root(parse: Parse, word: int) -> bool:
 
 @given(parses(), st.text(max_size=5), st.integers(0, 3))
 def test_what_every_control_keeps(parse: Parse, text: str, seed: int) -> None:
-    parser, words = Known({text: parse}), len(parse.heads)
+    parser, words = MadeParser(lambda _: parse), len(parse.heads)
     several = {Shuffled(parser, seed): len(roots(parse)), SelfLoops(parser): words}
     found: dict[Control, int] = {**several, Linear(parser): min(1, words), RandomTree(parser, seed): min(1, words)}
     for control, expected in found.items():
@@ -349,7 +330,8 @@ def test_the_same_text_gets_the_same_wrong_tree_wherever_it_stands() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_control_stands_around_the_cache(name: str, tmp_path: Path) -> None:
     texts = list(unlabelled(["It works well.", "So it does."]))
-    parser = Known({t.text: next(SpacyParser().parse([t])) for t in texts})
+    parses = dict(zip(texts, SpacyParser().parse(texts), strict=True))
+    parser = MadeParser(parses.__getitem__, "known")
     cache = ParseCache(parser, tmp_path)
     wrapped = controlled(cache, compose("train", [f"control={name}"]).control)
     assert isinstance(wrapped, Control)
@@ -357,7 +339,7 @@ def test_a_control_stands_around_the_cache(name: str, tmp_path: Path) -> None:
     first, second = (list(wrapped.parse(texts)) for _ in range(2))
     assert parser.seen == 2
     assert [p.heads.tolist() for p in first] == [p.heads.tolist() for p in second]
-    assert [p.heads.tolist() for p in cache.parse(texts)] == [p.heads.tolist() for p in parser.parses.values()]
+    assert [p.heads.tolist() for p in cache.parse(texts)] == [p.heads.tolist() for p in parses.values()]
     assert len([*tmp_path.glob("*.sqlite")]) == 1
     assert controlled(cache, {}) is cache
 

@@ -1,6 +1,5 @@
 """Training and its tracker: the same numbers with and without, and no failure of the one is one of the other."""
 
-import csv
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from omegaconf import OmegaConf
 import domadapt
 from domadapt.config.compose import to_builtin
 from domadapt.tracking.tracker import Content, LightningTracker, Run, Tracker, describe, make_trackers, tracking
-from tests.support import corpora, trained
+from tests.support import corpora, read_csv, trained
 
 WEIGHTS = "model/encoder/model.safetensors"
 TARGET = f"{LightningTracker.__module__}.LightningTracker"
@@ -70,8 +69,7 @@ def test_a_tracker_hears_everything_and_changes_nothing(tmp_path: Path) -> None:
     assert [m["source_dev/span_f1"] for m in epochs] == [line["source_dev"]["span_f1"] for line in plain["curve"]]
     assert fake[-1][1] == watched
 
-    with (tmp_path / "csv/csv/attempt=1/metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(tmp_path / "csv/csv/attempt=1/metrics.csv")
     assert float(rows[-1]["final/target_test/span_f1"]) == plain["target_test"]["span_f1"]
     assert sum(bool(row["source_dev/span_f1"]) for row in rows) == len(plain["curve"])
 
@@ -147,8 +145,7 @@ def test_several_follow_and_one_that_fails_stops_no_other(tmp_path: Path) -> Non
         for step in (1, 2, 3):
             tracker.log_metrics({"loss/total": float(step)}, step)
         tracker.metrics = {"target_test": {"span_f1": 0.5}}
-    with next(tmp_path.rglob("metrics.csv")).open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(next(tmp_path.rglob("metrics.csv")))
     assert [row["loss/total"] for row in rows if row["loss/total"]] == ["1.0", "3.0"]
     assert rows[-1]["final/target_test/span_f1"] == "0.5"
     assert list(tmp_path.rglob("events.out.tfevents*"))
