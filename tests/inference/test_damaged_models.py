@@ -16,7 +16,7 @@ import domadapt
 from domadapt.analysis.attention import syntax_layer
 from domadapt.models.encoder import Encoder
 from domadapt.utils.files import CHECKSUMS, write_checksums
-from tests.support import Command, corpora, of_yaml, without_checksums
+from tests.support import Command, corpora, edit, of_yaml, without_checksums
 
 Damage = Callable[[Path], object]
 READING = "injection.lisa.at_prediction=parser"
@@ -60,12 +60,6 @@ def flip(path: Path) -> None:
     content, drawn = bytearray(path.read_bytes()), random.Random(path.name)
     content[drawn.randrange(len(content))] ^= 1 << drawn.randrange(7)
     path.write_bytes(content)
-
-
-def edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    change(content)
-    path.write_text(json.dumps(content), encoding="utf-8")
 
 
 def test_a_whole_model_loads_in_any_place_and_other_files_may_lie_beside(models: Path, tmp_path: Path) -> None:

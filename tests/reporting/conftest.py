@@ -1,6 +1,5 @@
 """Run folders as domadapt.train writes them, with numbers of the test's choice."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ def make_run(tmp_path: Path) -> MakeRun:
 
     def make(method: str, seed: int, score: float | None, rows: list[dict[str, Any]] | None = None, **kw: Any) -> Path:
         folder = tmp_path / "runs" / method / f"seed={seed}"
-        folder.mkdir(parents=True)
-        (folder / "metrics.json").write_text(json.dumps(make_metrics(method, seed, score, **kw)), encoding="utf-8")
+        write_jsonl(folder / "metrics.json", [make_metrics(method, seed, score, **kw)])
         if rows is not None:
             write_jsonl(folder / "predictions.jsonl", rows)
         return folder

@@ -1,6 +1,5 @@
 """The page, its Markdown and CSV files: whole, and deaf to what corpora ask of them; broken runs are named."""
 
-import csv
 import os
 import re
 from html.parser import HTMLParser
@@ -18,7 +17,7 @@ from domadapt.reporting.render import LONGEST, code, harmless, markdown, table_l
 from domadapt.reporting.report import FORMATS, report
 from domadapt.reporting.words import LONGEST_TEXT
 from domadapt.runs.groups import read_runs
-from tests.support import predicted_row
+from tests.support import predicted_row, read_csv
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -304,11 +303,6 @@ def test_a_field_of_another_kind_is_named(make_run: Any, fields: dict[str, Any],
         read_runs(make_run("lisa", 1, 0.5, **fields))
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 @given(st.text(max_size=20))
 def test_no_cell_is_a_formula(text: str) -> None:
     assert not inert(text).lstrip().startswith(FORMULA)
@@ -321,13 +315,13 @@ def test_one_row_a_run_and_one_a_method(make_run: Any, tmp_path: Path) -> None:
         for seed in (1, 2):
             make_run(method, seed, score, selection=selection)
     report(tmp_path / "runs", tmp_path / "r.html", FORMATS)
-    runs = {(row["method"], row["seed"]): row for row in read(tmp_path / "r.runs.csv")}
+    runs = {(row["method"], row["seed"]): row for row in read_csv(tmp_path / "r.runs.csv")}
     lisa = runs["lisa", "2"]
     assert (len(runs), lisa["pair"], lisa["role"], lisa["key"]) == (6, "camera → laptop", "adapted", "lisa2")
     numbers = {"score": 0.625, "seconds": 3.0, "seconds_fit": 2.0, "selection_epoch": 2, "selection_gap": 0.125}
     numbers |= {"score_by_entropy": 0.25, "epoch_by_entropy": 1, "target_test_aspect_f1": 0.525}
     assert {name: float(lisa[name]) for name in numbers} == numbers
-    method = next(row for row in read(tmp_path / "r.methods.csv") if row["method"] == "lisa")
+    method = next(row for row in read_csv(tmp_path / "r.methods.csv") if row["method"] == "lisa")
     assert (method["baseline"], float(method["baseline_difference"]), float(method["gap_closed"])) == (
         "source_only", 0.125, 0.5,
     )  # fmt: skip
@@ -336,7 +330,7 @@ def test_one_row_a_run_and_one_a_method(make_run: Any, tmp_path: Path) -> None:
 def test_formulas_control_characters_and_negative_numbers(make_run: Any, tmp_path: Path) -> None:
     make_run("source_only", 1, 0.5, target="=cmd()\x07", key="@SUM(A1)")
     report(tmp_path / "runs", tmp_path / "r.html", ["csv"])
-    (line,) = read(tmp_path / "r.runs.csv")
+    (line,) = read_csv(tmp_path / "r.runs.csv")
     assert (line["target"], line["key"]) == ("'=cmd()⟨U+0007⟩", "'@SUM(A1)")
     write_csv([{"=name": -0.5}, {"=name": None, "b": "-1"}], tmp_path / "a.csv")
     assert (tmp_path / "a.csv").read_text(encoding="utf-8") == "'=name,b\n-0.5,\n,'-1\n"
