@@ -11,15 +11,14 @@ import domadapt
 from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.conllu import conllu
 from domadapt.syntax.parser import Parse
-from tests.support import corpora, word_ranges, write_jsonl
+from tests.support import trained, word_ranges, write_jsonl
 
 # Of corpora() in tests/support with seed 1, in float32 on one thread: what the seeding bug of old would have moved.
 PINNED = [1.5701, 1.5480]
 
 
 def test_the_loss_curve_of_a_tiny_run_is_pinned(tmp_path: Path) -> None:
-    overrides = [*corpora(tmp_path), "trainer.precision=32", "trainer.threads=1", f"paths.cache={tmp_path}/cache"]
-    metrics = domadapt.train([*overrides, f"paths.run={tmp_path}/run"], seed=1)
+    metrics = trained(tmp_path, "run", "trainer.precision=32", "trainer.threads=1", "seed=1")
     assert [line["losses"]["task"] for line in metrics["curve"]] == pytest.approx(PINNED, rel=1e-3)
 
 
