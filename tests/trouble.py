@@ -78,15 +78,6 @@ def wait_until(condition: Callable[[], Any], what: str) -> None:
         time.sleep(0.002)
 
 
-def cpu_seconds(process: BaseProcess) -> float:
-    """That a process has used: a clock that runs no faster on a busy machine."""
-    try:
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return float("inf")  # it is gone
-    return float("inf") if fields[0] == "Z" else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def stopped(process: BaseProcess) -> bool:
     """Has it stopped itself with SIGSTOP?"""
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
