@@ -13,9 +13,8 @@ import pytest
 from domadapt.cli.verbs import delimited
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.readers import FORMATS, open_texts, read
-from domadapt.data.records import DataError, Record, Span
+from domadapt.data.records import DataError, Location, Record, Span
 from domadapt.inference.model import row
-from domadapt.tasks.classification import Classification
 from domadapt.tasks.task import Prediction
 
 Write = Callable[..., Path]
@@ -107,14 +106,14 @@ def test_what_holds_for_every_format(format: str, write: Write) -> None:
     path = write(name, content)
     plain = read(path, domain="camera")
     assert plain == read(path, domain="camera", format=format)
-    lines = [record.where and record.where.line for record in plain.records]
-    assert lines == [*LINES[format]]
+    places = [Location(path, number) for number in LINES[format]]
+    assert [record.where for record in plain.records] == places
     assert len({record.id for record in plain.records}) == len(plain.records)
     unread = read(path, domain="camera", labelled=False).records
     assert unread and all(record.label is None and record.spans is None for record in unread)
     marked = read(write(name, "\ufeff" + content.replace("\n", "\r\n")), domain="camera")
     assert marked.records == plain.records
-    assert lines == [record.where and record.where.line for record in marked.records]
+    assert [record.where for record in marked.records] == places
     assert marked.warnings - plain.warnings == {"byte order mark, dropped": 1}
 
 
@@ -347,15 +346,3 @@ def test_a_word_of_a_megabyte(format: str, write: Write) -> None:
     long = re.sub("sharp|good|Fits", "x" * 1_000_000, content, count=1)
     records = read(write(name, long), domain="camera", labelled=False).records
     assert [record.text.count("x" * 1_000_000) for record in records].count(1) == 1
-
-
-def test_labels_unknown_to_the_task(write: Write) -> None:
-    path = write("a.jsonl", line(label="positive") + line(id="b", label="postive\x1b"))
-    records = read(path, domain="camera").records
-    task = Classification(["negative", "positive"])
-    task.check(records[:1])
-    with pytest.raises(DataError) as refused:
-        task.check(records)
-    assert rf"{path}:2: label is 'postive\x1b'; expected 'negative' or 'positive'; did you mean" in str(refused.value)
-    with pytest.raises(DataError, match="rename it, or train with it in task.labels"):
-        Classification(["x", "y"]).check(records)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import domadapt
-from domadapt.data.records import Record, Span, bio_tags
+from domadapt.data.records import Location, Record, Span, bio_tags
 from domadapt.models.output import Output
 from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction, marginals, transition_scores, viterbi
@@ -22,6 +22,7 @@ from tests.support import setting_of, tiny_encoder, trained
 
 GOOD, NOTHING = Record("1", "d", "a", label="good"), Record("3", "d", "c")
 ODD = Record("3", "d", "c", label="goood", spans=(Span(0, 1, "place"),))
+READ = Record("4", "d", "c", label="goo\x1b", where=Location(Path("a.csv"), 2))
 LABELS, SPANS = partial(Classification, ["bad", "good"]), partial(Extraction, ["aspect"])
 items = st.sets(st.integers(0, 12), max_size=8)
 
@@ -151,6 +152,8 @@ def test_weight_zero_is_word_by_word_and_transitions_mend_a_broken_span() -> Non
         (Classification().learn_labels, {"records": [GOOD]}, "at least 2"),
         (Extraction().learn_labels, {"records": [GOOD]}, "the source has no spans"),
         (LABELS().check, {"records": [ODD]}, "record 3 of d: label is 'goood'; expected 'bad' or 'good'; did you mean"),
+        (LABELS().check, {"records": [GOOD, READ]}, r"a.csv:2: label is 'goo\\x1b'; expected 'bad' or 'good'; did you"),
+        (Classification(["x", "y"]).check, {"records": [GOOD]}, "rename it, or train with it in task.labels"),
         (LABELS().check, {"records": [NOTHING]}, "record 3 of d: label is missing"),
         (SPANS().check, {"records": [NOTHING]}, "record 3 of d: spans or tags is missing"),
         (SPANS().check, {"records": [ODD]}, "span type is 'place'; expected 'aspect'"),
