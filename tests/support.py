@@ -151,13 +151,15 @@ def make_metrics(method: str, seed: int, score: float | None, **changes: Any) ->
     }
 
 
-def predicted_row(text: str, gold: Spans, predicted: Spans, **changes: Any) -> dict[str, Any]:
-    """A line of predictions.jsonl from a text and (start, end) aspects."""
+def predicted_row(text: str, gold: Spans | str, predicted: Spans | str, **changes: Any) -> dict[str, Any]:
+    """A line of predictions.jsonl from a text and (start, end) aspects, or a label."""
 
-    def spans(items: Spans) -> dict[str, Any]:
-        return {"label": None, "spans": [{"start": s, "end": e, "type": "aspect"} for s, e in items]}
+    def side(told: Spans | str) -> dict[str, Any]:
+        if isinstance(told, str):
+            return {"label": told, "spans": []}
+        return {"label": None, "spans": [{"start": s, "end": e, "type": "aspect"} for s, e in told]}
 
-    made = {"id": text[:8], "text": text, "words": None, "gold": spans(gold), "predicted": spans(predicted)}
+    made = {"id": text[:8], "text": text, "words": None, "gold": side(gold), "predicted": side(predicted)}
     return {**made, "confidence": 0.5, **changes}
 
 

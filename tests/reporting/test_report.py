@@ -143,9 +143,8 @@ def test_hostile_text_is_shown_and_not_obeyed(make_run: Any, tmp_path: Path) -> 
 
 def test_classification_compares_labels(make_run: Any, tmp_path: Path) -> None:
     for method, label in (("source_only", "positive"), ("lisa", "negative")):
-        line = predicted_row("It broke.", [], [])
-        line["gold"]["label"], line["predicted"]["label"] = "negative", label
-        make_run(method, 1, 0.5, [line], task="classification", headline="macro_f1")
+        row = predicted_row("It broke.", "negative", label)
+        make_run(method, 1, 0.5, [row], task="classification", headline="macro_f1")
     words = words_of(tmp_path)
     assert "gold negative, before positive, after negative" in words and "An error is a wrong label" in words
 

@@ -207,8 +207,7 @@ def test_kinds_of_errors_by_hand(make_run: Any) -> None:
     gold = [(0, 4), (5, 9)]
     for seed, spans in ((1, [(0, 4), (10, 12)]), (2, [(0, 3)])):
         folder = make_run("lisa", seed, 0.5, [predicted_row("Menu lens so.", gold, spans)] * 4)
-    line = predicted_row("It broke.", [], [])
-    line["gold"]["label"], line["predicted"]["label"] = "negative", "positive"
+    line = predicted_row("It broke.", "negative", "positive")
     make_run("gnn", 1, 0.5, [line], task="classification", headline="macro_f1")
     confused, table = map(mistakes, sorted(group(read_runs(folder.parents[1]).runs), key=lambda pair: pair.task))
     assert (confused.header, confused.rows) == (["method", "right", "negative → positive"], [["gnn", "0", "1"]])

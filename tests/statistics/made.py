@@ -26,7 +26,7 @@ def span_rows(right: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def span_scores(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """As the task scores them, by scikit-learn."""
+    """As the task scores them."""
 
     def spans(side: str, kind: str) -> set[tuple[str, int, int]]:
         return {(r["id"], s["start"], s["end"]) for r in rows for s in r[side]["spans"] if s["type"] == kind}
@@ -35,13 +35,6 @@ def span_scores(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     for kind in KINDS:
         scores |= set_scores(spans("gold", kind), spans("predicted", kind), kind)
     return {"span_f1": float(np.mean([scores[f"{kind}_f1"] for kind in KINDS])), **scores}
-
-
-def class_rows(gold: Sequence[str], found: Sequence[str]) -> list[dict[str, Any]]:
-    return [
-        {"id": str(i), "text": f"t{i}", "gold": {"label": g, "spans": []}, "predicted": {"label": f, "spans": []}}
-        for i, (g, f) in enumerate(zip(gold, found, strict=True))
-    ]
 
 
 def run(

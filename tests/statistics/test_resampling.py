@@ -18,8 +18,8 @@ from domadapt.statistics.items import ItemCounts, f1, read_items
 from domadapt.statistics.resampling import interval, items_test, mean_of, mean_over_pairs, resampled_scores, sign_flip
 from domadapt.statistics.results import Significance
 from domadapt.tasks.task import class_scores
-from tests.statistics.made import class_rows, f1_slow, run, span_rows, span_scores
-from tests.support import grouped
+from tests.statistics.made import f1_slow, run, span_rows, span_scores
+from tests.support import grouped, predicted_row
 
 
 def made_items(rng: np.random.Generator, count: int, digest: str = "d", average: str = "macro") -> ItemCounts:
@@ -311,7 +311,7 @@ def test_class_scores_are_read_and_compared_by_items(tmp_path: Path, headline: s
     for name, method, found in (("source_only", "source_only", "abbbccdac"), ("lisa", "adapted", "aabbbeaab")):
         scores = class_scores(gold, list(found), list("abcde"))
         for seed in (1, 2, 3):
-            made = class_rows(gold, list(found))
+            made = [predicted_row(f"t{i}", *sides) for i, sides in enumerate(zip(gold, found, strict=True))]
             runs.append(run(tmp_path, made, scores, name, method, seed, task="classification", headline=headline))
         items = read(runs[-1])
         assert items.score == pytest.approx(scores[headline], abs=1e-12)
