@@ -15,9 +15,8 @@ from domadapt.benchmarking.loop import benchmark, cells
 from domadapt.config.compose import compose, groups, make
 from domadapt.config.overrides import lengthen
 from domadapt.config.resolvers import AUTO, RECIPE
-from tests.support import ran, records, write_csv, write_jsonl, write_texts
+from tests.support import CONF, ran, records, write_csv, write_jsonl, write_texts
 
-CONF = Path(__file__).parents[1] / "conf"
 FILES = sorted(CONF.rglob("*.yaml"))
 NAMES = [str(path.relative_to(CONF)) for path in FILES]
 OPTIONS = [(path.parent.name, path.stem) for path in FILES if path.parent != CONF]

@@ -22,9 +22,7 @@ from domadapt.syntax.parser import SpacyParser
 from domadapt.training.build import build
 from domadapt.utils.files import shipped
 from tests import support
-from tests.support import aspect_corpus, corpora, fdu_corpus, joint_corpus, parted_corpus, records, write_jsonl
-
-CONF = Path(__file__).parents[2] / "conf"
+from tests.support import CONF, aspect_corpus, corpora, fdu_corpus, joint_corpus, parted_corpus, records, write_jsonl
 
 
 def some(domain: str, *texts: str) -> tuple[Record, ...]:
