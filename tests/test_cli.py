@@ -1,6 +1,5 @@
 """The command line: what a stranger types, and what they get back."""
 
-import csv
 import io
 import json
 import os
@@ -9,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +18,29 @@ import domadapt
 from domadapt import api
 from domadapt.cli import main as cli
 from domadapt.config.overrides import lengthen, quote
-from tests.support import Command, finished, read_jsonl
+from tests.support import Command, finished, read_csv, read_jsonl
 
 SENTENCES = ["The lens is sharp.", "A heavy battery, sadly.", "I love this screen!", "The zoom hums."]
 MINE = ["data=my_files", "source.path=source.jsonl", "target.path=a.txt"]
 SHIPPED = Path(__file__).parents[1] / "data" / "hotel" / "dev.jsonl"
 
 
-def light(code: str, *heavy: str, **given: Any) -> subprocess.CompletedProcess[str]:
+COMMAND = "sys.argv[0] = 'domadapt'; from domadapt.cli.main import main; main()"
+
+
+def light(code: str, given: Sequence[str], *heavy: str, ends: int = 0, **how: Any) -> subprocess.CompletedProcess[str]:
     """A program in a process of its own, which imports none of the heavy packages."""
-    code += f"\nimport sys\nassert not (found := {{*{heavy}}} & {{*sys.modules}}), found"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, **given)
+    code = f"import sys\ntry: {code}\nfinally: assert not (found := {{*{heavy}}} & {{*sys.modules}}), found"
+    done = subprocess.run([sys.executable, "-c", code, *given], capture_output=True, text=True, check=False, **how)
+    assert done.returncode == ends, done.stderr
+    return done
 
 
 def test_help_and_loading_import_nothing_heavy() -> None:
-    code = "import sys; sys.argv = ['domadapt', '--help']; from domadapt.cli.main import main; main()"
-    assert "domadapt VERB" in light(code, "torch", "transformers", "spacy", "hydra", "numpy").stdout
-    light("import domadapt; domadapt.load", "pytorch_lightning", "sklearn", "spacy")
+    assert "domadapt VERB" in light(COMMAND, ["--help"], "torch", "transformers", "spacy", "hydra", "numpy").stdout
+    light("import domadapt; domadapt.load", [], "pytorch_lightning", "sklearn", "spacy")
     predict = ["predict", f"model={finished('classification')}", "text=Sharp."]
-    code = f"import sys; sys.argv = ['domadapt', *{predict}]; from domadapt.cli.main import main; main()"
-    assert '"label"' in light(code, "pytorch_lightning", "sklearn", "spacy").stdout
+    assert '"label"' in light(COMMAND, predict, "pytorch_lightning", "sklearn", "spacy").stdout
 
 
 def test_a_run_that_is_there_is_told_without_what_trains(tmp_path: Path) -> None:
@@ -48,9 +51,8 @@ def test_a_run_that_is_there_is_told_without_what_trains(tmp_path: Path) -> None
     }
     for name, content in texts.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
-    code = "import sys; sys.argv = ['domadapt', 'adapt', 'a.csv', 'b.txt', 'paths.run=.']\n"
-    code += "from domadapt.cli.main import main\ntry: main()\nexcept SystemExit as end: assert end.code == 2\n"
-    done = light(code, "transformers", "spacy", "scipy", "sklearn", "pytorch_lightning", cwd=tmp_path)
+    adapt, heavy = ["adapt", "a.csv", "b.txt", "paths.run=."], ("transformers", "spacy", "scipy", "sklearn")
+    done = light(COMMAND, adapt, *heavy, "pytorch_lightning", ends=2, cwd=tmp_path)
     assert "holds the results of another run" in done.stderr
 
 
@@ -77,13 +79,9 @@ NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"
 def test_an_error_is_told_before_anything_heavy_is_imported(arguments: list[str], told: str, tmp_path: Path) -> None:
     for name, header in (("no_text.csv", "review,stars"), ("no_label.csv", "text,stars")):
         (tmp_path / name).write_text(f"{header}\nSharp.,5\n", encoding="utf-8")
-    code = (
-        f"import sys; sys.argv = ['domadapt', *{arguments!r}]; from domadapt.cli.main import main\n"
-        "try: main()\n"
-        "except SystemExit as end: assert end.code == 2\n"
-    )
     env = {name: value for name, value in os.environ.items() if name != "DOMADAPT_BENCHMARK_DATA"}
-    done = light(code, "torch", "transformers", "spacy", "sklearn", "pytorch_lightning", cwd=tmp_path, env=env)
+    heavy = ("torch", "transformers", "spacy", "sklearn", "pytorch_lightning")
+    done = light(COMMAND, arguments, *heavy, ends=2, cwd=tmp_path, env=env)
     assert done.stderr.startswith(f"domadapt {arguments[0]}: ") and told in done.stderr
     assert (done.stderr.count("\n"), done.stdout) == (1, "")
     assert {path.name for path in tmp_path.iterdir()} == {"no_text.csv", "no_label.csv"}
@@ -219,8 +217,7 @@ def test_predict_a_file(command: Command, tmp_path: Path) -> None:
     command("predict", f"model={run_folder}", "input=my.txt", "output=out.csv", "device=cpu")
     none = [{"type": "", "text": ""}]
     spans = [(row["id"], row["text"], one["type"], one["text"]) for row in rows for one in row["spans"] or none]
-    with Path("out.csv").open(encoding="utf-8", newline="") as file:
-        table = list(csv.DictReader(file))
+    table = read_csv(Path("out.csv"))
     assert [(row["id"], row["text"], row["type"], row["span"]) for row in table] == spans
     assert {row["id"] for row in table if row["truncated"]} == {"input/my:4"}
     _, err = command("predict", f"model={run_folder}", "input=my.txt", "output=new", code=2)
