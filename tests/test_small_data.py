@@ -30,7 +30,7 @@ from domadapt.tasks.task import Prediction, Task
 from domadapt.training.build import build
 from domadapt.training.card import _source_only, audit_own_files, score_warnings, write_predictions
 from domadapt.training.options import MIN_STEPS, read_options
-from tests.support import Command, read_jsonl, records, write_csv, write_jsonl, write_texts
+from tests.support import Command, read_csv, read_jsonl, records, write_csv, write_jsonl, write_texts
 
 Run = tuple[Path, dict[str, Any]]
 TINY = ("backbone=tiny_random", "trainer.device=cpu", "trainer.precision=32", "trainer.batch_size=8", "max_length=32")
@@ -149,8 +149,7 @@ def test_target_texts_that_were_trained_on_measure_nothing(tmp_path: Path) -> No
     given = [*TINY, f"target.train_path={few}", "target_labels=all", "trainer.epochs=1", "trainer.min_steps=0"]
     made = domadapt.adapt(tmp_path / "a.csv", tmp_path / "b.txt", [*given, f"paths.cache={tmp_path}/cache"])
     to_label = tmp_path / "b_adapted" / "fifty_to_label.csv"
-    with to_label.open(encoding="utf-8", newline="") as file:
-        drawn = {row["text"] for row in csv.DictReader(file)}
+    drawn = {row["text"] for row in read_csv(to_label)}
     assert {row["text"] for row in rows[5:]} <= drawn and len(drawn) == 8 - made["counts"]["target_labels"] < 8
     assert _learned_from(tmp_path / "b_adapted", few) and not _learned_from(tmp_path / "b_adapted", to_label)
 
@@ -280,7 +279,7 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     assert "none of its 50 texts has a label" in command("score", f"model={run}", f"input={to_label}", code=2)[1]
 
     if to_label.suffix == ".csv":
-        rows = list(csv.DictReader(to_label.read_text(encoding="utf-8").splitlines()))
+        rows = read_csv(to_label)
         assert len(rows) == 50
         for row in rows[:40]:
             row["label"] = "positive" if "great" in row["text"] else "negative"

@@ -33,7 +33,7 @@ from domadapt.methods.method import Method, Step
 from domadapt.runs.status import Status
 from domadapt.training.distributed import threads_of_a_job
 from domadapt.training.module import AdaptationModule
-from tests.support import Command, corpora, make_metrics, records, write_jsonl
+from tests.support import Command, corpora, edit, make_metrics, records, write_jsonl
 
 
 def overrides(folder: Path, *more: str) -> list[str]:
@@ -63,8 +63,7 @@ def test_a_benchmark_runs_what_is_not_finished(tmp_path: Path, capsys: Any, capl
     before = [(folder / "metrics.json").stat().st_mtime_ns for folder in folders]
     (folders[0] / "metrics.json").unlink()
     (folders[0] / "metrics.json").mkdir()
-    odd = json.loads((folders[3] / "metrics.json").read_text())
-    (folders[3] / "metrics.json").write_text(json.dumps(odd | {"target_test": {"span_f1": float("nan")}}))
+    edit(folders[3] / "metrics.json", lambda odd: odd.update(target_test={"span_f1": float("nan")}))
     again = run(given)
     said = capsys.readouterr().out
     assert "2 finished: not run again (to force one, delete its folder)\n  2 to run\n  about" in said
