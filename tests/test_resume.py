@@ -18,7 +18,7 @@ from domadapt.runs.status import Busy, read_status
 from domadapt.training.cell import train
 from domadapt.utils import checkpoint
 from tests import trouble as troubles
-from tests.support import corpora, without_checksums
+from tests.support import corpora, edit, without_checksums
 from tests.trouble import KILL, STOP, MakesFolder, Trouble, join, renamed, run, same_run, start, stopped, wait_until
 
 METHODS = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1"]
@@ -323,7 +323,7 @@ def test_a_pickle_in_a_model_folder_is_not_read(shared: Path, tmp_path: Path, na
     (model / "encoder" / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=f"{name}: a pickle, which can run any code when it is read, and no model.saf"):
         domadapt.load(model)
-    edit(model / "encoder" / "config.json", transformers_weights=name)
+    edit(model / "encoder" / "config.json", lambda config: config.update(transformers_weights=name))
     with pytest.raises(ValueError, match="a pickle"):
         domadapt.load(model)
     weights = (model / "encoder" / name).rename(model / "encoder" / "model.safetensors")
@@ -334,10 +334,6 @@ def test_a_pickle_in_a_model_folder_is_not_read(shared: Path, tmp_path: Path, na
     assert not (tmp_path / "mark").exists()
 
 
-def edit(path: Path, **fields: Any) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
-
-
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 def test_code_in_a_model_folder_is_not_run(shared: Path, tmp_path: Path, file: str) -> None:
     """Without asking, too: a question on a terminal can be answered wrongly."""
@@ -346,7 +342,7 @@ def test_code_in_a_model_folder_is_not_run(shared: Path, tmp_path: Path, file: s
     names = ("AutoConfig", "AutoModelForTokenClassification")
     own = {name: f"evil.{name}" for name in names} | {"AutoTokenizer": ["evil.Tokenizer", "evil.FastTokenizer"]}
     kind = {"model_type": "evil"} if file == "config.json" else {"tokenizer_class": "EvilTokenizer"}
-    edit(model / "encoder" / file, auto_map=own, **kind)
+    edit(model / "encoder" / file, lambda config: config.update(auto_map=own, **kind))
     if file == "config.json":
         with pytest.raises(ValueError, match="could not be loaded .*contains custom code"):
             domadapt.load(model)
