@@ -73,6 +73,7 @@ NOWHERE = ["data=my_files", "source.path=nowhere.csv", "target.path=nowhere.txt"
         (["report", "nowhere"], "runs=nowhere: no such folder"),
         (["audit", *NOWHERE], "data.source.path=nowhere.csv: no such file"),
         (["train", "data=my_files", "source.path=no_text.csv", "target.path=no_text.csv"], "expected a column text"),
+        (["adapt", "no_text.csv", "no_text.csv", "source.label=stars"], "no_text.csv:1: header is 'review,stars'; exp"),
         (["adapt", "no_label.csv", "no_label.csv"], "no_label.csv: label is missing in every record"),
     ],
 )

@@ -162,7 +162,10 @@ def _refusing(where: Location, begins: int, content: str, expected: str, fix: st
 
 def _json_record(file: OpenedFile, decoded: object, line: int, number: int) -> Record:
     if isinstance(decoded, dict):
-        decoded = canonical(renamed(decoded, file.columns, file.where(line)), file.generated_id(number))
+        fields = renamed(decoded, file.columns, file.where(line))
+        if not {"text", "tokens"} & fields.keys():
+            raise file.error(line, "list of fields", ", ".join(decoded), "a field text", files.NAMED["text"])
+        decoded = canonical(fields, file.generated_id(number))
     return file.record(decoded, line)
 
 
@@ -181,12 +184,8 @@ def delimited(file: OpenedFile) -> Records:
     header_line = file.text.split("\n", 1)[0]
     columns = {name: tuple(column.strip().lower() for column in wanted) for name, wanted in file.columns.items()}
     header = _header(header_line)
-    if "text" not in header and not columns:
-        fix = (
-            "say which one holds the text: source.text=COLUMN, target.text=COLUMN (and source.label=COLUMN); to "
-            "predict, score, compare, sample or parse, column=COLUMN (of input=; in examples=, rename it to text)"
-        )
-        raise file.error(1, "header", header_line, "a column text", fix)
+    if "text" not in header and "text" not in columns:
+        raise file.error(1, "header", header_line, "a column text", files.NAMED["text"])
     if len(set(header)) < len(header):
         raise file.error(1, "header", header_line, "each column once", "rename one of the two")
     of_spans = {*SPAN[:3]} <= {*header} and not {"label", *columns.get("label", ())} & {*header}
