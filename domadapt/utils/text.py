@@ -77,13 +77,13 @@ def read_json_lines(path: Path) -> list[Any]:
 def csv_lines(rows: Iterable[Iterable[Any]], delimiter: str = ",") -> Iterator[str]:
     """Lines of a table.
 
-    >>> list(csv_lines([("id", "text"), (1, "So, so.")]))
-    ['id,text\\n', '1,"So, so."\\n']
+    >>> list(csv_lines([("id", "text"), (1, "So, so."), (2, "So\\rso")]))
+    ['id,text\\n', '1,"So, so."\\n', '2,"So\\rso"\\n']
     """
     for row in rows:
         line = io.StringIO()
-        csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(row)
-        yield line.getvalue()
+        csv.writer(line, delimiter=delimiter).writerow(row)  # which quotes what is in its line end, CR and LF
+        yield line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def inside(value: Any) -> Iterator[Any]:
