@@ -126,6 +126,8 @@ READ: dict[str, tuple[str, str, list[str | list[str] | None], dict[str, int]]] =
     "TSV": ("b.tsv", ROWS, ["x\u2028y", None], {"unknown field 'score', ignored": 2, "blank line, skipped": 1}),
     "numbers of a spreadsheet": (
         "a.csv", "text,label\nsharp,1.0\ndull,0\nodd,1.5\n", ["1", "0", "1.5"], {"label N.0, read as N": 1}),
+    "quotes behind spaces": (
+        "a.csv", 'text, "label"\n"Sharp, so.", "very good"\nDull., bad\n', ["very good", "bad"], {}),
     "a header that quotes a comma": (
         "a.csv", 'text,"a, b",label\nSharp.,5,good\n', ["good"], {"unknown field 'a, b', ignored": 1}),
     "spans told by their words": (
