@@ -276,7 +276,7 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     [to_label] = run.glob("fifty_to_label.*")
     assert f"score model={run} input={to_label}" in out
 
-    assert "none of its 50 texts has a label" in command("score", f"model={run}", f"input={to_label}", code=2)[1]
+    assert "or name their column: label=" in command("score", f"model={run}", f"input={to_label}", code=2)[1]
 
     if to_label.suffix == ".csv":
         rows = read_csv(to_label)

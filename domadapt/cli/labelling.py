@@ -44,7 +44,8 @@ def score(cfg: DictConfig) -> str:
     corpus = read(path, domain="target", format=cfg.format, columns=columns or None)
     labelled = [r for r in corpus.records if r.label is not None or r.spans is not None]
     if not labelled:
-        raise ValueError(f"input={path}: none of its {len(corpus.records)} texts has a label; label some of them first")
+        fix = "label some of them first, or name their column: label=COLUMN"
+        raise ValueError(f"input={path}: none of its {len(corpus.records)} texts has a label; {fix}")
     model, warnings = loaded(cfg, folder), Counter(corpus.warnings)
     task = model.session.task
     records = task.usable(tuple(labelled), warnings)
