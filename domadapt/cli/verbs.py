@@ -199,6 +199,7 @@ def audited(cfg: DictConfig) -> "Audit":
 
     if type(cfg.seed) is not int or not 0 <= cfg.seed < 2**32:
         raise ValueError(f"seed={cfg.seed!r}: expected a whole number from 0 to {2**32 - 1}")
+    file_ending(cfg.output, "audit", ".json", "")
     domains = make(cfg.data)
     refuse_overwriting(cfg.output, files_named(to_builtin(cfg.data)))
     task = OmegaConf.select(cfg, "task")  # auto: look at whatever is annotated
