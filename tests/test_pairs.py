@@ -130,6 +130,9 @@ def test_predict_score_and_the_endpoint_take_pairs(run: Path, tmp_path: Path, co
     out, _ = command("score", f"model={run}", "input=labelled.jsonl", "output=out.jsonl")
     assert f"{len(PAIRS)} labelled texts" in out
     assert [(row["text"], row["text_pair"]) for row in read_jsonl(tmp_path / "out.jsonl")] == [p[:2] for p in PAIRS]
+    command("sample", f"model={run}", "input=labelled.jsonl", "output=ask.jsonl")
+    form = '{"id": "...", "text": "the text", "text_pair": "the other text", "label": "LABEL"}'
+    assert form in (tmp_path / "ask.prompt.txt").read_text(encoding="utf-8")
 
     pytest.importorskip("httpx")
     client = client_of(make_app(Answers(model, run / "model"), "a", ["127.0.0.1"]))

@@ -282,10 +282,11 @@ def spread(features: Any, weights: Any, count: int) -> list[int]:
 def prompt(texts: Sequence[UnlabelledText], examples: Sequence[Record], names: Sequence[str], token: bool) -> str:
     """Instructions, examples and texts, with answers in the form that external labels are read in."""
     form = '"spans": [{"text": "words as they stand in the text", "type": "TYPE"}]' if token else '"label": "LABEL"'
+    other = ' "text_pair": "the other text",' if any("text_pair" in apart(t.text) for t in texts) else ""
     what = "mark every span of these types" if token else "give each text one of these labels"
     lines = [
         f"In the texts below, {what}: {', '.join(names)}. Follow the style of the examples.",
-        f'Answer with one JSON object a line, and nothing else: {{"id": "...", "text": "the text", {form}}}',
+        f'Answer with one JSON object a line, and nothing else: {{"id": "...", "text": "the text",{other} {form}}}',
         *(["", "Examples:"] if examples else []),
     ]
     for record in examples:
