@@ -158,6 +158,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["audit", "data=hotel_laptop", "output=a.html"], "output=a.html: audit does not write .html; expected .json"),
         (["adapt"], "expected two files, got none"),
         (["adapt", "a.csv"], "expected two files, got 1"),
+        (["adapt", "a.csv", f"source.name={'x' * 300}", "-cd", "."], "expected two files, got 1"),
         (["adapt", "a.csv", "b.txt", "-m", "seed=1,2"], "adapt is one run"),
         (["score", "model=x", "input=y", "output=a.csv"], "score does not write .csv; expected .jsonl (a JSON object"),
         (["compare", "a", "b", "input=y", "output=a.csv"], "compare does not write .csv; expected .jsonl"),
@@ -366,8 +367,8 @@ def test_output_to_a_device_a_link_and_standard_output(command: Command, tmp_pat
 
 
 def test_report_takes_paths_without_a_key(command: Command) -> None:
-    """Also ones with an equals sign, as run folders have."""
-    odd = Path("seed=1-it's")
+    """Also ones with an equals sign, as run folders have, or a dash before all."""
+    odd = Path("-seed=1-it's")
     shutil.copytree(finished("extraction"), odd)
     out, _ = command("report", str(odd), "output=r.html", "formats=[html,markdown,csv]")
     assert out == "r.html\n"

@@ -128,15 +128,15 @@ def several_trackers(arguments: Sequence[str]) -> list[str]:
 
 
 def parted(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Paths, and overrides with flags. What exists on disk is a path, whatever equals signs are in it.
+    """Paths, and overrides with flags. What exists on disk is a path, whatever equals signs and dashes are in it.
 
-    >>> parted(["runs/x", "output=a.html", "--cfg", "job"])
-    (['runs/x'], ['output=a.html', '--cfg', 'job'])
+    >>> parted(["runs/x", "output=a.html", "-c", "job"])
+    (['runs/x'], ['output=a.html', '-c', 'job'])
     """
     rest, paths = list[str](), list[str]()
     for before, argument in zip(("", *arguments), arguments, strict=False):
-        flag = argument.startswith(("-", "+", "~")) or before.startswith("--")
-        path = not flag and ("=" not in argument or Path(argument).exists())
+        value = before in VALUED or before.startswith("--")  # of a flag
+        path = not value and (_exists(argument) or not re.match("[-+~]|.*=", argument, re.DOTALL))
         (paths if path else rest).append(argument)
     return paths, rest
 
