@@ -208,8 +208,9 @@ def test_a_card_keeps_strangers_text_harmless_and_short() -> None:
     counts = {"dev_texts": 2, "source_texts": 2, "steps": 3, "epochs": 1, "texts": 0, "empty": 0}
     rest: dict[str, Any] = {"samples": (), "seed": 1, "headline": "span_f1"}
     rest |= {"kinds": (Kind("a", 1, 1, (("so " * 99, 1),)),), "changes": (ChangedWords("a", "so " * 99, 0, 3),)}
-    card = TargetCard(key="k", source_dev=0.5, **about, **counts, **rest)  # type: ignore[arg-type]
+    card = TargetCard(key="k", source_dev=0.5, folder='say "so"', **about, **counts, **rest)  # type: ignore[arg-type]
     found = as_lines(card)
+    assert r'domadapt.load("say \"so\"/model").predict(' in found
     assert "\x1b" not in found and 2 * 13 <= found.count("so ") < 2 * 15 and found.count("…") == 2
 
 

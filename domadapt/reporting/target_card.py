@@ -1,5 +1,6 @@
 """What a run's model says of a target without labels: lines of a terminal, a file, sections of the report."""
 
+import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -189,7 +190,7 @@ def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     if card.pairs:
         other, texts = ' text_pair="And the other here."', f'({texts}, "And the other here.")'
     yield "use it", f'domadapt predict model={shlex.quote(card.model)} text="Type a sentence here."{other}'
-    yield "in Python", f'domadapt.load("{card.model}").predict([{texts}])'
+    yield "in Python", f"domadapt.load({json.dumps(card.model, ensure_ascii=False)}).predict([{texts}])"
     yield "predictions", f"{card.folder}/predictions.jsonl"
     yield "report", f"domadapt report {run}"
     if _before(card) is not None:
