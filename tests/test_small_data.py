@@ -30,6 +30,7 @@ from domadapt.tasks.task import Prediction, Task
 from domadapt.training.build import build
 from domadapt.training.card import _source_only, audit_own_files, score_warnings, write_predictions
 from domadapt.training.options import MIN_STEPS, read_options
+from domadapt.utils.files import write_checksums
 from tests.support import Command, read_csv, read_jsonl, records, write_csv, write_jsonl, write_texts
 
 Run = tuple[Path, dict[str, Any]]
@@ -319,7 +320,13 @@ def test_adapt_then_label_some_then_score_and_compare(folder: Path, command: Com
     (folder / "more.csv").write_text(f'text\nSharp.\n""\n{"so " * 200}\n', encoding="utf-8")
     out, _ = command("compare", str(run), str(run), f"input={folder}/more.csv")
     assert "0 of 2 texts are labelled differently" in out and "blank text, dropped (1 times)" in out
-    assert "\n  1 text is longer than" in out
+    assert out.count("\n  1 text is longer than") == 1
+    short = Path(shutil.copytree(run / "model", folder / "short"))
+    about = json.loads((short / "domadapt.json").read_text(encoding="utf-8"))
+    (short / "domadapt.json").write_text(json.dumps(about | {"max_length": 8}), encoding="utf-8")
+    write_checksums(short)
+    out, _ = command("compare", str(short), str(run), f"input={folder}/more.csv")
+    assert "longer than 8 subwords" in out and f"longer than {about['max_length']} subwords" in out
 
 
 def test_adapt_with_a_labelled_test_prints_both_models(folder: Path, command: Command) -> None:

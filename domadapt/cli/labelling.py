@@ -50,10 +50,10 @@ def score(cfg: DictConfig) -> str:
     task = model.session.task
     records = task.usable(tuple(labelled), warnings)
     task.check(records)
-    texts, baseline = TargetUnlabelled.from_records("target", records).texts, None
+    texts, baseline, models = TargetUnlabelled.from_records("target", records).texts, None, [model]
     predictions = model.predict_texts(texts)
     for one in other:
-        beside = loaded(cfg, one)
+        models.append(beside := loaded(cfg, one))
         _refuse_other_task((folder, *other), (task.kind, beside.session.task.kind))
         beside.session.task.check(records)
         baseline = beside.predict_texts(texts)
@@ -63,7 +63,7 @@ def score(cfg: DictConfig) -> str:
     left_out = len(corpus.records) - len(records)
     head = f"{folder}: {counted(len(records), 'labelled text')} of {path.name}"
     head += f"; {left_out} without a label are left out" if left_out else ""
-    lines = [head, *_table(task, records, predictions, baseline), *_notes(warnings, model)]
+    lines = [head, *_table(task, records, predictions, baseline), *_notes(warnings, *models)]
     if any(r.confidence is not None or any(s.confidence is not None for s in r.spans or ()) for r in records):
         lines.append("  the labels have confidences: a model wrote them, and the scores say how alike the two label")
     if _learned_from(folder.parent, path):
@@ -99,12 +99,11 @@ def _learned_from(run: Path, path: Path) -> bool:
     return any(filecmp.cmp(file, path, shallow=False) for file in files)
 
 
-def _notes(warnings: Counter[str], model: "Model") -> Iterator[str]:
-    """What was mended in a file, and what a model did not read of it."""
+def _notes(warnings: Counter[str], *models: "Model") -> Iterator[str]:
+    """What was mended in a file, and what models did not read of it."""
     yield from (f"  {message} ({count} times)" for message, count in sorted(warnings.items()))
-    if model.truncated:
-        longer = counted(model.truncated, "text is", "texts are")
-        yield f"  {longer} longer than {model.session.max_length} subwords; the rest is not read"
+    for cut, limit in dict.fromkeys((model.truncated, model.session.max_length) for model in models if model.truncated):
+        yield f"  {counted(cut, 'text is', 'texts are')} longer than {limit} subwords; the rest is not read"
 
 
 def _table(task: "Task", records: Sequence[Record], predictions: Any, baseline: Any = None) -> Iterator[str]:
@@ -167,13 +166,13 @@ def _row(record: Record, prediction: "Prediction", kind: str) -> dict[str, Any]:
 
 def compare(cfg: DictConfig) -> str:
     """What two models label differently in the same texts; ``output`` takes every such text."""
-    folders, warnings = _folders(cfg, "model", "other"), Counter[str]()
+    folders, models, warnings = _folders(cfg, "model", "other"), list["Model"](), Counter[str]()
     texts = list(open_texts(str(cfg.input), cfg.format, warnings, column(cfg))[1])
     kinds, predicted = [], []
     for folder in folders:
-        model = loaded(cfg, folder)
-        kinds.append(model.session.task.kind)
-        predicted.append([labels_of(one, kinds[-1]) for one in model.predict_texts(texts)])
+        models.append(loaded(cfg, folder))
+        kinds.append(models[-1].session.task.kind)
+        predicted.append([labels_of(one, kinds[-1]) for one in models[-1].predict_texts(texts)])
     _refuse_other_task(folders, kinds)
     both = [(text, a, b) for text, a, b in zip(texts, *predicted, strict=True) if a != b]
     rows: list[dict[str, Any]] = [{"id": text.id, "text": text.text, "a": a, "b": b} for text, a, b in both]
@@ -181,7 +180,7 @@ def compare(cfg: DictConfig) -> str:
         written = json_lines(row | apart(row["text"]) | {name: sorted(row[name]) for name in "ab"} for row in rows)
         write_atomic(Path(str(cfg.output)), "".join(written))
     lines = [f"a: {folders[0]}", f"b: {folders[1]}", f"{len(rows)} of {len(texts)} texts are labelled differently"]
-    lines += _notes(warnings, model)
+    lines += _notes(warnings, *models)
     if kinds[0] == "sequence":
         moved = Counter((min(row["a"]), min(row["b"])) for row in rows)
         lines += [f"  {count:5}  {escape_controls(a)} → {escape_controls(b)}" for (a, b), count in moved.most_common()]
