@@ -142,6 +142,7 @@ def test_help_of_a_verb_shows_settings_and_choices(command: Command) -> None:
         (["parse", "my.txt"], "a file of texts is written input=my.txt"),
         (["score", "."], "'.': a model is written model=."),
         (["predict", "model=nowhere", "text=Hello", "output=a.xlsx"], "predict does not write .xlsx; expected .jsonl"),
+        (["predict", "model=x", "input=a.csv", "text_pair=answer"], "text_pair=answer: goes with text=; of input= two"),
         (["parse", "input=a.txt", "output=a.csv"], "parse does not write .csv; expected .conllu"),
         (["report", "runs=null"], "runs=null: expected a folder of runs, or some: runs=runs/mine"),
         (["report", "runs=5"], "runs=5: expected a folder of runs"),

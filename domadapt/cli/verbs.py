@@ -75,6 +75,8 @@ def predict(cfg: DictConfig) -> None:
     if (cfg.input is None) == (cfg.text is None):
         given = "neither" if cfg.text is None else "both"
         raise ValueError(f'expected a file of texts, input=FILE, or one text, text="One text."; got {given}')
+    if cfg.input is not None and cfg.text_pair is not None:
+        raise ValueError(f"text_pair={cfg.text_pair}: goes with text=; of input= two columns are column=[ONE,OTHER]")
     if not isinstance(cfg.batch_size, int) or cfg.batch_size < 1:
         raise ValueError(f"batch_size={cfg.batch_size}: expected 1 or more texts")
     ending = file_ending(cfg.output, "predict", ".jsonl (a JSON object a line), .csv or .tsv", ".ndjson .txt")
