@@ -5,7 +5,7 @@ import math
 import random
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Record
 from domadapt.data.texts import words
 from domadapt.inference.model import row
+from domadapt.methods.adaptation.guidelines import with_adverb
 from domadapt.methods.session import Session
 from domadapt.reporting.target_card import as_markdown
 from domadapt.runs.groups import typed
@@ -104,6 +105,7 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
             *fewer(before, now),
             *no_better(was.expected if was else None, metrics.expected),
             *_warnings(session, metrics, kinds, empty, audit),
+            *_adverbs(session, now, metrics),
         ),
         changes=tuple(_changes(before, now)) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
@@ -247,7 +249,7 @@ def _warnings(
         if metrics.source_dev.get("accuracy", 1.0) <= always[1] / known.total():
             right = f"on source dev the model is right no more often than one that always says {always[0]!r}"
             more = max(3 * FEW_STEPS, 2 * metrics.curve[-1].step)
-            yield CardWarning(right, _again(metrics, "trainer.min_steps", more))
+            yield CardWarning(right, _again(metrics, {"trainer.min_steps": more}))
     elif not total:
         yield CardWarning(f"no span is found in any of {texts} target texts", look)
     elif never:
@@ -256,11 +258,11 @@ def _warnings(
         yield CardWarning(f"{empty} of {texts} target texts have no span", look)
     if (steps := metrics.curve[-1].step) < FEW_STEPS:
         few = f"{steps} steps in all, few to learn from"
-        yield CardWarning(few, _again(metrics, "trainer.min_steps", 3 * FEW_STEPS))
+        yield CardWarning(few, _again(metrics, {"trainer.min_steps": 3 * FEW_STEPS}))
     if (lost := session.truncation["target"].texts) > CUT * texts:
         cut_off = f"{lost} of {texts} target texts are longer than {session.max_length} subwords; the rest is not read"
         more = min(2 * session.max_length, session.encoder.longest)
-        yield CardWarning(cut_off, _again(metrics, "max_length", more) if more > session.max_length else "")
+        yield CardWarning(cut_off, _again(metrics, {"max_length": more}) if more > session.max_length else "")
     for finding in audit.findings if audit else ():
         if finding.severity != "note" and finding.kind.endswith(UNLIKE):
             sides, kept = metrics.config["data"], ("path", "format", "text", "text_pair", "label", "id")
@@ -274,18 +276,57 @@ def _warnings(
             yield CardWarning(f"{count} {name} texts: adapting has never been measured with fewer than {least}")
 
 
-def _again(metrics: Metrics, setting: str, value: int) -> str:
-    """The run's command with another value, and another folder where it names one."""
+Found = tuple[str, int, int, str]  # a text, and a span of it: start, end, type
+
+
+def adverbs(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple[str, bool]]:
+    """A question that only the user can answer: are adverbs of degree in a type's spans? And whether they are here.
+
+    >>> labelled, found = [("Very good.", 5, 9, "opinion")] * 20, [("So soft.", 3, 7, "opinion")] * 5
+    >>> list(adverbs(labelled, found))[0][0]
+    "opinion: 'So soft' or 'soft'? Your labels leave the adverb out (20 of 20 times), and so do 5 of 5 predictions"
+    """
+    known, here = Counter[tuple[str, bool | None]](), Counter[tuple[str, bool | None]]()
+    examples = dict[tuple[str, bool], str]()
+    for counts, spans in ((known, labelled), (here, found)):
+        for text, start, end, kind in spans:
+            places = with_adverb(text, start, end)
+            inside = None if places is None else places[0] == start
+            counts[kind, inside] += 1
+            if counts is here and places and inside is not None:
+                examples.setdefault((kind, inside), " or ".join(repr(text[place:end]) for place in places))
+    for (kind, inside), example in examples.items():
+        own, total, now = known[kind, inside], known[kind, True] + known[kind, False], here[kind, inside]
+        of_all = now + here[kind, not inside] + here[kind, None]
+        if total >= FEW_SPANS and own > 0.8 * total and now > 0.05 * of_all:
+            do = f"{'have the adverb' if inside else 'leave the adverb out'} ({own} of {total} times)"
+            yield f"{kind}: {example}? Your labels {do}, and so do {now} of {of_all} predictions", inside
+
+
+def _adverbs(session: Session, now: Sequence[Mapping[str, Any]], metrics: Metrics) -> Iterator[CardWarning]:
+    """The question above, with the command for the other answer."""
+    if session.task.kind == "token" and "guidelines" not in session.methods and len(session.task.names) > 1:
+        labelled = ((r.text, s.start, s.end, s.type) for r in session.domains.source_records for s in r.spans or ())
+        found = ((line["text"], s["start"], s["end"], s["type"]) for line in now for s in line["spans"])
+        for text, inside in adverbs(labelled, found):
+            settings = {"adaptation": "[recipe,guidelines]", "adaptation.guidelines.degree_words": "english"}
+            settings |= {"adaptation.guidelines.degree_words_in_opinion": "false"} if inside else {}
+            yield CardWarning(text, _again(metrics, settings))
+
+
+def _again(metrics: Metrics, settings: Mapping[str, object]) -> str:
+    """The run's command with other values, and another folder where it names one."""
     command = shlex.split(metrics.command or "")
     words = command if command[:2] == ["domadapt", "train"] else ["domadapt", "train", "..."]
-    kept = [word for word in words if not word.startswith((f"{setting}=", "paths.run="))]
     folder = " paths.run={run}_again" if any(word.startswith("paths.run=") for word in words) else ""
+    kept = [word for word in words if not word.startswith("paths.run=")]
     given = dict(word.partition("=")[::2] for word in kept)
     files = [given.get(f"{side}.path", "") for side in ("source", "target")]
     short = [word for word in adapting(files) if not word.startswith("paths.run=")] if all(files) else []
     if short and {*short} <= {*kept}:  # as it was most likely typed
         kept = ["domadapt", "adapt", *files, *(word for word in kept[2:] if word not in short)]
-    return f"{shlex.join(kept)} {setting}={value}{folder}"
+    kept = [word for word in kept if word.partition("=")[0] not in settings]
+    return f"{shlex.join([*kept, *(f'{name}={value}' for name, value in settings.items())])}{folder}"
 
 
 def label_target(session: Session, batch_size: int, path: Path) -> list[Prediction]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import domadapt
-from domadapt.methods.adaptation.guidelines import Guidelines, with_degree
+from domadapt.methods.adaptation.guidelines import Guidelines, with_degree, without_degree
 from domadapt.methods.adaptation.self_training import SelfTraining, by_bag_of_words, mean, soft_cross_entropy
 from domadapt.methods.session import ReadText, Session, TargetReadings
 from domadapt.models.output import Output
@@ -268,19 +268,23 @@ def test_what_is_stated_is_saved_and_read_from_a_file(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["O", "B", "I", "T"]), st.booleans()), min_size=1, max_size=8))
-def test_opinions_begin_with_the_adverbs_before_them(words: list[tuple[str, bool]]) -> None:
+def test_opinions_begin_with_the_adverbs_before_them_or_behind_them(words: list[tuple[str, bool]]) -> None:
     adverbs = [place for place, (_, adverb) in enumerate(words) if adverb and place + 1 < len(words)]
     logits = 20 * torch.eye(5)[[{"O": 0, "T": 1, "B": 3, "I": 4}[tag] for tag, _ in words]]
     tags = ["O", "T", "T", "B", "I"]
-    wanted = [tag for tag, _ in words]
+    inside, outside = ([tag for tag, _ in words] for _ in range(2))
     for place in reversed(adverbs):  # slowly, a span's first word at a time
-        if wanted[place + 1] == "B" and wanted[place] in "O":
-            wanted[place : place + 2] = ["B", "I"]
-        elif wanted[place + 1] == "B":  # the word before is in a span already: one span of both
-            wanted[place + 1] = "I"
-    changed = with_degree(logits, adverbs, terms=[1, 2])
-    assert torch.allclose(changed.exp().sum(-1), torch.ones(len(words)), atol=1e-4)
-    assert [tags[tag] for tag in changed.argmax(-1).tolist()] == wanted
+        if inside[place + 1] == "B" and inside[place] in "O":
+            inside[place : place + 2] = ["B", "I"]
+        elif inside[place + 1] == "B":  # the word before is in a span already: one span of both
+            inside[place + 1] = "I"
+    for place in adverbs:
+        if outside[place : place + 2] == ["B", "I"]:
+            outside[place : place + 2] = ["O", "B"]
+    for limits, wanted in ((with_degree, inside), (without_degree, outside)):
+        changed = limits(logits, adverbs, terms=[1, 2])
+        assert torch.allclose(changed.exp().sum(-1), torch.ones(len(words)), atol=1e-4)
+        assert [tags[tag] for tag in changed.argmax(-1).tolist()] == wanted
 
 
 def test_the_recipe_trains_is_saved_and_predicts_what_was_scored(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ are; set, the method's name says so. Rules that guess the answers from text gain
 points of F1 on three others. Ours.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ class Guidelines(Method):
         terms_need_opinion: bool | None,
         not_terms: Sequence[str] | str | None,
         degree_words: Sequence[str] | str | None,
+        degree_words_in_opinion: bool = True,
     ) -> None:
         super().__init__()
         one_of("guidelines.terms_need_opinion", terms_need_opinion, True, False, None)
@@ -57,6 +59,8 @@ class Guidelines(Method):
         self.degree_words = (
             frozenset(ENGLISH.split(",")) if degree_words == "english" else words_of("degree_words", degree_words)
         )
+        one_of("guidelines.degree_words_in_opinion", degree_words_in_opinion, True, False)
+        self.limits = with_degree if degree_words_in_opinion else without_degree
         self.terms: list[int] = []
 
     def prepare(self) -> dict[str, Any]:
@@ -78,7 +82,7 @@ class Guidelines(Method):
         return {"barred": torch.tensor(barred, dtype=torch.bool), "degree": torch.tensor(degree, dtype=torch.bool)}
 
     def transform(self, output: Output, batch: Batch) -> Output:
-        """In scoring and prediction: what the guidelines rule out is no term, and opinions have their adverbs."""
+        """In scoring and prediction: what the guidelines rule out is no term; opinions have their adverbs, or not."""
         if self.training or not (self.terms or self.degree_words):
             return output
         read = batch.node_first_piece >= 0
@@ -88,7 +92,7 @@ class Guidelines(Method):
             logits[:, self.terms] += NEVER * self.own(batch, "barred")[read].unsqueeze(1)
             if self.degree_words:
                 opens = self.own(batch, "degree")[read][:-1] & (texts[:-1] == texts[1:])
-                logits = with_degree(logits, opens.nonzero().flatten().tolist(), self.terms)
+                logits = self.limits(logits, opens.nonzero().flatten().tolist(), self.terms)
             if self.terms_need_opinion:
                 tags = logits.argmax(-1)
                 others = [tag for tag in range(1, logits.shape[1]) if tag not in self.terms]
@@ -142,3 +146,39 @@ def with_degree(logits: Tensor, words: Sequence[int], terms: Sequence[int]) -> T
         shares[word, firsts] += shares[word, 0] * opens
         shares[word, 0] *= 1 - opens.sum()
     return shares.clamp(min=1e-12).log()
+
+
+def without_degree(logits: Tensor, words: Sequence[int], terms: Sequence[int]) -> Tensor:
+    """The reverse: an opinion that begins with one of these adverbs, and goes on, begins with its next word.
+
+    >>> logits = torch.tensor([[0.1, 0.9, 0.0], [0.1, 0.0, 0.9]]).log()  # O, B, I of 'very' and 'light'
+    >>> without_degree(logits, [0], []).exp().double().numpy().round(2).tolist()
+    [[0.91, 0.09, 0.0], [0.1, 0.81, 0.09]]
+    """
+    shares = logits.softmax(-1)
+    firsts = [tag for tag in range(1, logits.shape[1], 2) if tag not in terms]
+    laters = [tag + 1 for tag in firsts]
+    for word in sorted(words):
+        both = shares[word, firsts] * shares[word + 1, laters]
+        shares[word, firsts] -= both
+        shares[word, 0] += both.sum()
+        shares[word + 1, laters] -= both
+        shares[word + 1, firsts] += both
+    return shares.clamp(min=1e-12).log()
+
+
+_PHRASE = rf"\b(?:{ENGLISH.replace(',', '|')})\s+"
+_INSIDE, _BEFORE = re.compile(rf"{_PHRASE}(?=\S)", re.IGNORECASE), re.compile(rf"{_PHRASE}$", re.IGNORECASE)
+
+
+def with_adverb(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Where a span of a text begins with and without an English adverb of degree; None where it has none and follows
+    none. In characters; one of the two is ``start``.
+
+    >>> [with_adverb("A very light, so quiet fan", *span) for span in [(2, 12), (17, 22), (23, 26)]]
+    [(2, 7), (14, 17), None]
+    """
+    if inside := _INSIDE.match(text, start, end):
+        return start, inside.end()
+    before = _BEFORE.search(text, max(0, start - 20), start)
+    return before and (before.start(), start)
