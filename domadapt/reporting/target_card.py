@@ -24,6 +24,7 @@ FEW = 3  # texts below a heading on a terminal
 FEW_DEV = 30  # held-out texts below which thresholds tell nothing
 CHANGES = 8  # words that are shown of each kind of change
 SOURCE_ONLY = "source_only"
+ASKED = "Only you can tell how the target would be annotated"
 USE = "They show whether a model works, not which of two models is better."  # expected scores
 MOST = 6  # models of a pair that are shown in full, one seed of each method
 
@@ -49,7 +50,13 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
         lines.extend(["", f"  {counted(len(card.warnings), 'warning')}{ranked}:"])
     for rank, warning in enumerate(card.warnings, 1):
         add(warning.text, f"  {rank} ", "    ")
-        lines.extend([f"      {_command(card, warning)}"] if warning.command else [])
+        lines.extend([f"      {_command(card, warning.command)}"] if warning.command else [])
+    if card.questions:
+        lines.extend(["", f"  {ASKED}:"])
+        for rank, question in enumerate(card.questions, 1):
+            add(question.text, f"  {rank} ", "    ")
+            lines.append(f"      {question.command}")
+        lines.append(f"    {_command(card, card.answered)}, and these settings")
     lines.extend(["", *(f"  {name:<12} {value}" for name, value in _places(card))])
     return "\n".join(escape_controls(line) for line in lines)
 
@@ -61,18 +68,21 @@ def as_markdown(card: TargetCard) -> str:
 def as_blocks(card: TargetCard) -> Iterator[Block]:
     yield from map(Prose, _facts(card))
     yield from (Prose(f"{rank}. {_told(card, one)}", "warning") for rank, one in enumerate(card.warnings, 1))
+    if card.questions:
+        yield Prose(f"{ASKED}. Train again with the answers: {_command(card, card.answered)}, and the settings below.")
+    yield from (Prose(f"{rank}. {_told(card, one)}") for rank, one in enumerate(card.questions, 1))
     yield from (kinds_table(card), *threshold_table(card))
     yield from (blocks.Samples(head, tuple(texts)) for head, texts in _texts(card))
     yield blocks.Listing("Where the model is, and how to use it", tuple(value for _, value in _places(card)), code=True)
 
 
-def _command(card: TargetCard, warning: CardWarning) -> str:
-    return warning.command.replace("{run}", shlex.quote(card.folder))
+def _command(card: TargetCard, command: str) -> str:
+    return command.replace("{run}", shlex.quote(card.folder))
 
 
 def _told(card: TargetCard, warning: CardWarning) -> str:
     text = warning.text.rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}{'. ' if warning.command else ''}{_command(card, warning)}"
+    return f"{text[:1].upper()}{text[1:]}{'. ' if warning.command else ''}{_command(card, warning.command)}"
 
 
 def _before(card: TargetCard) -> TargetCard | None:

@@ -20,6 +20,7 @@ from domadapt.data.texts import words
 from domadapt.inference.model import row
 from domadapt.methods.adaptation.guidelines import with_adverb
 from domadapt.methods.session import Session
+from domadapt.methods.terms import term_kinds
 from domadapt.reporting.target_card import as_markdown
 from domadapt.runs.groups import typed
 from domadapt.runs.metrics import Expected, Metrics, Truncation
@@ -38,6 +39,7 @@ SAMPLES, LONGEST = 10, 200  # texts that are shown, and their characters
 WORDS, READ = 10, 20_000  # shown of each kind; texts that are counted for them
 FEW_STEPS, FEW_DEV, CUT = 100, FEW, 0.1  # below or above which a warning is due
 FEW_LABELLED, FEW_TARGET = 371, 100  # texts of the smallest domains that the recipe was measured on
+PRONOUNS = frozenset({"they", "them", "it", "this", "these", "those", "one", "ones"})  # some guidelines have them
 UNLIKE = ("vocabulary", "shift", "preparation")  # kinds of an audit's findings that set target and source apart
 CHUNK = 16  # batches labelled together: wide enough to sort by length, small enough to hold
 
@@ -105,8 +107,9 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
             *fewer(before, now),
             *no_better(was.expected if was else None, metrics.expected),
             *_warnings(session, metrics, kinds, empty, audit),
-            *_adverbs(session, now, metrics),
         ),
+        questions=tuple(_questions(session, now)),
+        answered=_again(metrics, {"adaptation": "[recipe,guidelines]"}),
         changes=tuple(_changes(before, now)) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
         pairs=session.task.pairs,
@@ -303,15 +306,38 @@ def adverbs(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple
             yield f"{kind}: {example}? Your labels {do}, and so do {now} of {of_all} predictions", inside
 
 
-def _adverbs(session: Session, now: Sequence[Mapping[str, Any]], metrics: Metrics) -> Iterator[CardWarning]:
-    """The question above, with the command for the other answer."""
-    if session.task.kind == "token" and "guidelines" not in session.methods and len(session.task.names) > 1:
-        labelled = ((r.text, s.start, s.end, s.type) for r in session.domains.source_records for s in r.spans or ())
-        found = ((line["text"], s["start"], s["end"], s["type"]) for line in now for s in line["spans"])
-        for text, inside in adverbs(labelled, found):
-            settings = {"adaptation": "[recipe,guidelines]", "adaptation.guidelines.degree_words": "english"}
-            settings |= {"adaptation.guidelines.degree_words_in_opinion": "false"} if inside else {}
-            yield CardWarning(text, _again(metrics, settings))
+def to_judge(texts: Sequence[str], found: Iterable[str]) -> list[tuple[str, int, int]]:
+    """Words of which a person may know whether they are terms, with their uses and how many of these are found.
+
+    Last words of ``found`` terms that are found in some uses and not in others; and pronouns, in English.
+
+    >>> to_judge(["The fit is good."] * 9 + ["Good fit."] * 4 + ["They fit."] * 20, ["fit"] * 9)
+    [('fit', 33, 9), ('they', 20, 0)]
+    """
+    uses = Counter(word for text in texts for word in words(text))
+    known = Counter(last[-1] for term in found if (last := words(term)))
+    doubt = {word: min(count, uses[word] - count) for word, count in known.items() if word not in PRONOUNS}
+    asked = sorted((word for word, times in doubt.items() if times >= 3), key=lambda one: (-doubt[one], one))[:15]
+    often = sorted((word for word in PRONOUNS if uses[word] >= 10), key=lambda one: (-uses[one], one))[:5]
+    return sorted(((word, uses[word], known[word]) for word in [*asked, *often]), key=lambda one: (-one[1], one[0]))
+
+
+def _questions(session: Session, now: Sequence[Mapping[str, Any]]) -> Iterator[CardWarning]:
+    """What only a person knows of the target's annotation, each with the setting that takes the answer."""
+    if session.task.kind != "token" or "guidelines" in session.methods or not session.reads("corpus_parses"):
+        return
+    kinds = term_kinds(session)
+    terms = [span["text"] for line in now for span in line["spans"] if span["type"] in kinds]
+    if asked := to_judge([line["text"] for line in now], terms):
+        counts = ", ".join(f"{word} {found} of {uses}" for word, uses, found in asked)
+        settings = "'adaptation.guidelines.terms=[...]' 'adaptation.guidelines.not_terms=[...]'"
+        ask = f"which of these words are of type {' or '.join(sorted(kinds))} in {session.domains.target}?"
+        yield CardWarning(f"{ask} Found so far: {counts}", settings)
+    labelled = ((r.text, s.start, s.end, s.type) for r in session.domains.source_records for s in r.spans or ())
+    spans = ((line["text"], s["start"], s["end"], s["type"]) for line in now for s in line["spans"])
+    for text, inside in adverbs(labelled, spans) if len(session.task.names) > len(kinds) else ():
+        more = " adaptation.guidelines.degree_words_in_opinion=false" if inside else ""
+        yield CardWarning(text, f"adaptation.guidelines.degree_words=english{more}")
 
 
 def _again(metrics: Metrics, settings: Mapping[str, object]) -> str:

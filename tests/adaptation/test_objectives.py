@@ -319,7 +319,7 @@ def test_a_source_of_odd_nouns_trains(tmp_path: Path, texts: list[str]) -> None:
 
 
 def test_terms_can_not_need_an_opinion_where_none_is_annotated() -> None:
-    method = Guidelines(terms_need_opinion=True, not_terms=None, degree_words=None)
+    method = Guidelines(terms_need_opinion=True, terms=None, not_terms=None, degree_words=None)
     session = setting_of(tiny_encoder(labels=3), method)
     session.task.types, session.task.labels = ["NEG", "POS"], ["O", "B-NEG", "I-NEG", "B-POS", "I-POS"]
     method.session = session

@@ -214,7 +214,7 @@ def test_a_target_without_texts_is_not_learnt_from() -> None:
 
 @pytest.mark.parametrize("judged", [0, 1])
 def test_terms_of_texts_without_an_opinion_and_named_words_are_dropped(judged: int) -> None:
-    encoder, method = tiny_encoder(), Guidelines(terms_need_opinion=True, not_terms=["LENS", "life"], degree_words=None)
+    encoder, method = tiny_encoder(), Guidelines(True, terms=None, not_terms=["LENS", "life"], degree_words=None)
     session = setting_of(encoder, method)
     method.terms = [1, 2]
     method.eval()
@@ -235,7 +235,7 @@ def test_terms_of_texts_without_an_opinion_and_named_words_are_dropped(judged: i
 def test_unset_nothing_changes_and_opinions_alone_have_their_adverbs() -> None:
     encoder = tiny_encoder()
     for degree_words in (None, ["the"]):
-        method = Guidelines(None, None, degree_words)
+        method = Guidelines(None, None, None, degree_words)
         session = setting_of(encoder, method)
         method.eval()
         batch = session.collator(session.target)
@@ -264,7 +264,7 @@ def test_what_is_stated_is_saved_and_read_from_a_file(tmp_path: Path) -> None:
     for text, predicted in zip(texts, model.predict(texts), strict=True):
         assert "lens" not in {text[span.start : span.end] for span in predicted.spans}
     with pytest.raises(ValueError, match=r"guidelines.not_terms=nowhere.txt: no such file"):
-        Guidelines(None, "nowhere.txt", None)
+        Guidelines(None, None, "nowhere.txt", None)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["O", "B", "I", "T"]), st.booleans()), min_size=1, max_size=8))

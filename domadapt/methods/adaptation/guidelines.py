@@ -1,9 +1,9 @@
 """What the user knows of how the target would be annotated: switches at decoding, stated and never learnt.
 
 Guidelines are part of the shift between corpora, and no unlabelled text tells them: does a term count on which no
-opinion is given? Is the product itself a term? Is the opinion 'very light' or 'light'? Unset, predictions stay as they
-are; set, the method's name says so. Rules that guess the answers from text gained on two corpora and lost 6 to 13
-points of F1 on three others. Ours.
+opinion is given? Is the product itself a term, or 'they'? Is the opinion 'very light' or 'light'? The card of a run
+asks. Unset, predictions stay as they are; set, the method's name says so. Rules that guess the answers from text gained
+on two corpora and lost 6 to 13 points of F1 on three others. Ours.
 """
 
 import re
@@ -21,6 +21,7 @@ from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output
 
 NEVER = -30.0  # added to logits
+LEAST = 0.6  # probability that a word of ``terms`` is in a term; .55 to .9 gave the same spans on three pairs
 # The commonest adverbs of degree: intensifiers in Quirk et al. 1985, A Comprehensive Grammar of the English Language.
 ENGLISH = (
     "very,too,so,really,quite,rather,pretty,fairly,extremely,absolutely,completely,totally,highly,super,incredibly,"
@@ -48,6 +49,7 @@ class Guidelines(Method):
     def __init__(
         self,
         terms_need_opinion: bool | None,
+        terms: Sequence[str] | str | None,
         not_terms: Sequence[str] | str | None,
         degree_words: Sequence[str] | str | None,
         degree_words_in_opinion: bool = True,
@@ -55,43 +57,51 @@ class Guidelines(Method):
         super().__init__()
         one_of("guidelines.terms_need_opinion", terms_need_opinion, True, False, None)
         self.terms_need_opinion = terms_need_opinion
-        self.not_terms = words_of("not_terms", not_terms)
-        self.degree_words = (
-            frozenset(ENGLISH.split(",")) if degree_words == "english" else words_of("degree_words", degree_words)
-        )
+        self.words = {"terms": words_of("terms", terms), "not_terms": words_of("not_terms", not_terms)}
+        if both := self.words["terms"] & self.words["not_terms"]:
+            raise ValueError(f"guidelines.terms and guidelines.not_terms both have {', '.join(sorted(both))}")
+        english = ENGLISH.split(",") if degree_words == "english" else degree_words
+        self.words["degree_words"] = words_of("degree_words", english)
         one_of("guidelines.degree_words_in_opinion", degree_words_in_opinion, True, False)
         self.limits = with_degree if degree_words_in_opinion else without_degree
-        self.terms: list[int] = []
+        self.terms: list[int] = []  # tags
 
     def prepare(self) -> dict[str, Any]:
         """Find out which labels are terms."""
         labels, kinds = self.session.task.labels, term_kinds(self.session)
         self.terms = [place for place, label in enumerate(labels) if label[2:] in kinds]
-        asks = "terms_need_opinion=true" if self.terms_need_opinion else "degree_words" if self.degree_words else ""
+        asks = "terms_need_opinion=true" if self.terms_need_opinion else "degree_words" if self.adverbs else ""
         if asks and len(self.terms) + 1 == len(labels):
             expected = f"expected a span type of opinions beside the terms ({', '.join(sorted(kinds))})"
             raise ValueError(f"guidelines.{asks}: {expected}, which the source has not; leave it null")
-        words = {"not_terms": self.not_terms, "degree_words": self.degree_words}
-        return {f"guidelines/{name}": sorted(some)[:50] for name, some in words.items()}
+        if (self.words["terms"] or self.words["not_terms"]) and not self.terms:
+            expected = "expected a span type whose words are mostly nouns, as terms are"
+            raise ValueError(f"guidelines.terms, guidelines.not_terms: {expected}, which the source has not")
+        return {f"guidelines/{name}": sorted(some)[:50] for name, some in self.words.items()}
+
+    @property
+    def adverbs(self) -> frozenset[str]:
+        return self.words["degree_words"]
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
-        """``barred``: (nodes,) True for words that are in no term; ``degree``: for adverbs of degree."""
+        """By list of words: (nodes,) True for words that are in one of its phrases."""
         texts = [[e.word(place).lower() for place in range(len(e.words))] for e in examples]
-        barred = [word in self.not_terms for words in texts for word in words]
-        degree = [one for words in texts for one in parts_of(words, self.degree_words)]
-        return {"barred": torch.tensor(barred, dtype=torch.bool), "degree": torch.tensor(degree, dtype=torch.bool)}
+        inside = {name: [one for words in texts for one in parts_of(words, some)] for name, some in self.words.items()}
+        return {name: torch.tensor(places, dtype=torch.bool) for name, places in inside.items()}
 
     def transform(self, output: Output, batch: Batch) -> Output:
         """In scoring and prediction: what the guidelines rule out is no term; opinions have their adverbs, or not."""
-        if self.training or not (self.terms or self.degree_words):
+        if self.training or not (self.terms or self.adverbs):
             return output
         read = batch.node_first_piece >= 0
 
         def without(logits: Tensor) -> Tensor:
             texts = batch.node_places()[0][read]
-            logits[:, self.terms] += NEVER * self.own(batch, "barred")[read].unsqueeze(1)
-            if self.degree_words:
-                opens = self.own(batch, "degree")[read][:-1] & (texts[:-1] == texts[1:])
+            always, never = (self.own(batch, name)[read] for name in ("terms", "not_terms"))
+            if always.any() or never.any():
+                logits = with_terms(logits, always, never, self.terms)
+            if self.adverbs:
+                opens = self.own(batch, "degree_words")[read][:-1] & (texts[:-1] == texts[1:])
                 logits = self.limits(logits, opens.nonzero().flatten().tolist(), self.terms)
             if self.terms_need_opinion:
                 tags = logits.argmax(-1)
@@ -105,11 +115,11 @@ class Guidelines(Method):
         return with_word_logits(output, batch, without)
 
     def memory(self) -> dict[str, Any]:
-        return {"terms": self.terms, "not_terms": sorted(self.not_terms), "degree_words": sorted(self.degree_words)}
+        return {"terms": self.terms, "words": {name: sorted(some) for name, some in self.words.items()}}
 
     def recall(self, memory: dict[str, Any]) -> None:
-        self.terms, self.not_terms = list(memory["terms"]), frozenset(map(str, memory["not_terms"]))
-        self.degree_words = frozenset(map(str, memory["degree_words"]))
+        self.terms = list(memory["terms"])
+        self.words = {name: frozenset(map(str, memory["words"][name])) for name in self.words}
 
 
 def parts_of(words: Sequence[str], phrases: Collection[str]) -> list[bool]:
@@ -124,6 +134,23 @@ def parts_of(words: Sequence[str], phrases: Collection[str]) -> list[bool]:
             if tuple(words[place : place + size]) in known:
                 result[place : place + size] = [True] * size
     return result
+
+
+def with_terms(logits: Tensor, always: Tensor, never: Tensor, terms: Sequence[int]) -> Tensor:
+    """(words, tags) log-probabilities in which words of ``always`` (words,) are likely in a term, of ``never`` in none.
+
+    >>> logits = torch.tensor([[0.9, 0.08, 0.02], [0.1, 0.9, 0.0]]).log()  # O, B, I
+    >>> with_terms(logits, torch.tensor([True, False]), torch.tensor([False, True]), [1, 2]).exp().numpy().round(2)
+    array([[0.4 , 0.48, 0.12],
+           [1.  , 0.  , 0.  ]], dtype=float32)
+    """
+    shares = logits.softmax(-1).clamp(min=1e-12)
+    inside = torch.isin(torch.arange(logits.shape[1], device=logits.device), torch.tensor(terms, device=logits.device))
+    now = shares[:, inside].sum(-1, keepdim=True)
+    raised = torch.where(inside, LEAST / now, (1 - LEAST) / (1 - now))
+    shares = torch.where(always.unsqueeze(1) & (now < LEAST), shares * raised, shares)
+    shares[:, 0] += now[:, 0] * never  # what is no term is nothing, not an opinion
+    return torch.where(never.unsqueeze(1) & inside, 1e-12, shares).log()
 
 
 def with_degree(logits: Tensor, words: Sequence[int], terms: Sequence[int]) -> Tensor:
