@@ -26,6 +26,7 @@ domadapt VERB [overrides]      train on labels of one domain, adapt to raw text 
   score       score a trained model on labelled texts, with intervals
   sample      choose texts worth labelling: a file, and a prompt for a large language model
   compare     show the texts that two models label differently
+  guide       tell a span model the target's annotation guidelines, without training
   serve       open a web page on this machine that labels what you type
   export      write a trained model to a folder that works without domadapt
   parse       parse texts into the cache ahead of training
@@ -39,13 +40,22 @@ Overrides are NAME=VALUE: domadapt train source.path=a.csv target.path=b.txt inj
   domadapt VERB --cfg job   the composed configuration
   domadapt train -m seed=1,2,3      a sweep
 """
-HERE = ("adapt", "train", "predict", "serve", "export", "parse", "cache", "audit", "analyze", "report")
+HERE = ("adapt", "train", "predict", "guide", "serve", "export", "parse", "cache", "audit", "analyze", "report")
 VERBS = {  # the module of each one's function, which is loaded when it is called
     **dict.fromkeys(HERE, "domadapt.cli.verbs"),
     **dict.fromkeys(("score", "compare", "sample"), "domadapt.cli.labelling"),
     "benchmark": "domadapt.benchmarking.loop",
 }
-PLAIN = ("predict", "score", "compare", "sample", "parse", "serve", "export")  # their paths and texts nothing evaluates
+PLAIN = (
+    "predict",
+    "score",
+    "compare",
+    "sample",
+    "parse",
+    "serve",
+    "export",
+    "guide",
+)  # their paths and texts nothing evaluates
 
 
 def main() -> None:

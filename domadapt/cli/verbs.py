@@ -1,5 +1,6 @@
 """What verbs do with a composed configuration. Each imports what takes seconds after it has refused what it can."""
 
+import shlex
 import shutil
 import sys
 import time
@@ -185,6 +186,24 @@ def export(cfg: DictConfig) -> str:
     if cfg.format == "hf":
         use = f"load it with {pipeline_call('token' if 'types' in description.task else 'sequence', str(cfg.to))}"
     return "\n".join([f"{cfg.to}: {cfg.format}; {use}", *measured])
+
+
+def guide(cfg: DictConfig) -> str:
+    folder, to = model_folder(str(cfg.model)), Path(str(cfg.to))
+    description = read_description(folder)
+    free_folder(to)
+    from domadapt.inference.model import GUIDELINES, guided
+
+    known = description.task.get("types")
+    if not known:
+        raise ValueError(f"model={cfg.model}: it labels whole texts; guidelines are for spans")
+    types = known if cfg.types is None else list(cfg.types)
+    if wrong := [name for name in types if name not in known]:
+        raise ValueError(f"types: {', '.join(map(repr, wrong))}: expected some of {', '.join(known)}")
+    settings = {name: value for name, value in to_builtin(cfg).items() if name not in ("model", "to", "types")}
+    guided(folder, to, {"_target_": GUIDELINES, **settings}, types)
+    shown = shlex.quote(str(to))
+    return f"{to}: compare it: domadapt compare {shlex.quote(str(cfg.model))} {shown} input=FILE"
 
 
 def audit(cfg: DictConfig) -> str:

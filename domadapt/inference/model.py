@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -59,6 +60,7 @@ def span_row(span: Span, text: str | None = None) -> dict[str, Any]:
 
 log = logging.getLogger(__name__)
 METHODS = "methods.safetensors"
+GUIDELINES = "domadapt.methods.adaptation.guidelines.Guidelines"
 LISTED = f"{ConlluParser.__module__}.{ConlluParser.__qualname__}"
 
 
@@ -98,6 +100,23 @@ def _write(session: Session, config: dict[str, Any], dev: dict[str, Any], folder
     if dev:
         write_atomic(folder / thresholds.FILE, json.dumps(about))
     write_checksums(folder)
+
+
+def guided(folder: Path, to: Path, config: dict[str, Any], types: Sequence[str]) -> None:
+    """Write a copy of a model folder that decodes by guidelines, a method's ``config``; ``types`` are terms."""
+    description, method = _checked(folder), make(config)
+    method.refuse()
+    method.state(make(description.task).labels, types)
+    kept = checkpoint.load(folder / METHODS) if (folder / METHODS).is_file() else {}
+    kept["guidelines"] = {"weights": {}, "memory": method.memory()}
+
+    def write(part: Path) -> None:
+        shutil.copytree(folder, part, dirs_exist_ok=True)
+        checkpoint.save(kept, part / METHODS)
+        replace(description, methods={**description.methods, "guidelines": config}).write(part)
+        write_checksums(part)
+
+    replace_folder(to, write)
 
 
 def lowercased(data: Mapping[str, Any]) -> bool:

@@ -264,7 +264,7 @@ def test_what_is_stated_is_saved_and_read_from_a_file(tmp_path: Path) -> None:
     for text, predicted in zip(texts, model.predict(texts), strict=True):
         assert "lens" not in {text[span.start : span.end] for span in predicted.spans}
     with pytest.raises(ValueError, match=r"guidelines.not_terms=nowhere.txt: no such file"):
-        Guidelines(None, None, "nowhere.txt", None)
+        Guidelines(None, None, "nowhere.txt", None).refuse()
 
 
 @given(st.lists(st.tuples(st.sampled_from(["O", "B", "I", "T"]), st.booleans()), min_size=1, max_size=8))

@@ -15,13 +15,15 @@ import torch
 from torch import Tensor
 
 from domadapt.data.batches import Batch, Example
+from domadapt.data.domains import Domains
 from domadapt.methods.method import Method, one_of
 from domadapt.methods.terms import term_kinds
 from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output
+from domadapt.tasks.task import Task
 
 NEVER = -30.0  # added to logits
-LEAST = 0.6  # probability that a word of ``terms`` is in a term; .55 to .9 gave the same spans on three pairs
+LEAST = 0.9  # probability that a word of ``terms`` is in a term; from .8 to .95 spans hardly differ
 # The commonest adverbs of degree: intensifiers in Quirk et al. 1985, A Comprehensive Grammar of the English Language.
 ENGLISH = (
     "very,too,so,really,quite,rather,pretty,fairly,extremely,absolutely,completely,totally,highly,super,incredibly,"
@@ -30,12 +32,15 @@ ENGLISH = (
 
 
 def words_of(name: str, given: Sequence[str] | str | None) -> frozenset[str]:
-    """Words in lower case of a list, or of a file with one a line."""
+    """Words and phrases in lower case of a list, or of a file with one a line, if it is there.
+
+    >>> sorted(words_of("terms", ["They", "battery life "])), words_of("terms", None)
+    (['battery life', 'they'], frozenset())
+    """
     if isinstance(given, str):
-        path = Path(given)
-        if not path.is_file():
-            raise ValueError(f"guidelines.{name}={given}: no such file; give one, or a list of words")
-        given = path.read_text(encoding="utf-8").split("\n")
+        given = Path(given).read_text(encoding="utf-8").split("\n") if Path(given).is_file() else ()
+    if wrong := [one for one in given or () if not isinstance(one, str)]:
+        raise ValueError(f"guidelines.{name}: {wrong[0]!r}: expected words; put it into quotes")
     return frozenset(word.strip().lower() for word in given or () if word.strip())
 
 
@@ -56,19 +61,29 @@ class Guidelines(Method):
     ) -> None:
         super().__init__()
         one_of("guidelines.terms_need_opinion", terms_need_opinion, True, False, None)
+        one_of("guidelines.degree_words_in_opinion", degree_words_in_opinion, True, False)
         self.terms_need_opinion = terms_need_opinion
-        self.words = {"terms": words_of("terms", terms), "not_terms": words_of("not_terms", not_terms)}
+        self.limits = with_degree if degree_words_in_opinion else without_degree
+        english = ENGLISH.split(",") if degree_words == "english" else degree_words
+        self.given = {"terms": terms, "not_terms": not_terms, "degree_words": english}
+        self.words = {name: words_of(name, some) for name, some in self.given.items()}
         if both := self.words["terms"] & self.words["not_terms"]:
             raise ValueError(f"guidelines.terms and guidelines.not_terms both have {', '.join(sorted(both))}")
-        english = ENGLISH.split(",") if degree_words == "english" else degree_words
-        self.words["degree_words"] = words_of("degree_words", english)
-        one_of("guidelines.degree_words_in_opinion", degree_words_in_opinion, True, False)
-        self.limits = with_degree if degree_words_in_opinion else without_degree
         self.terms: list[int] = []  # tags
+
+    def refuse(self, domains: Domains | None = None, task: Task | None = None) -> None:
+        """Refuse files that are not there; a saved model has their words and needs none."""
+        for name, some in self.given.items():
+            if isinstance(some, str) and not Path(some).is_file():
+                raise ValueError(f"guidelines.{name}={some}: no such file; give one, or a list of words")
 
     def prepare(self) -> dict[str, Any]:
         """Find out which labels are terms."""
-        labels, kinds = self.session.task.labels, term_kinds(self.session)
+        self.state(self.session.task.labels, term_kinds(self.session))
+        return {f"guidelines/{name}": sorted(some)[:50] for name, some in self.words.items()}
+
+    def state(self, labels: Sequence[str], kinds: Collection[str]) -> None:
+        """Say which span types are terms; refuse what these make no sense of."""
         self.terms = [place for place, label in enumerate(labels) if label[2:] in kinds]
         asks = "terms_need_opinion=true" if self.terms_need_opinion else "degree_words" if self.adverbs else ""
         if asks and len(self.terms) + 1 == len(labels):
@@ -77,7 +92,6 @@ class Guidelines(Method):
         if (self.words["terms"] or self.words["not_terms"]) and not self.terms:
             expected = "expected a span type whose words are mostly nouns, as terms are"
             raise ValueError(f"guidelines.terms, guidelines.not_terms: {expected}, which the source has not")
-        return {f"guidelines/{name}": sorted(some)[:50] for name, some in self.words.items()}
 
     @property
     def adverbs(self) -> frozenset[str]:
@@ -141,7 +155,7 @@ def with_terms(logits: Tensor, always: Tensor, never: Tensor, terms: Sequence[in
 
     >>> logits = torch.tensor([[0.9, 0.08, 0.02], [0.1, 0.9, 0.0]]).log()  # O, B, I
     >>> with_terms(logits, torch.tensor([True, False]), torch.tensor([False, True]), [1, 2]).exp().numpy().round(2)
-    array([[0.4 , 0.48, 0.12],
+    array([[0.1 , 0.72, 0.18],
            [1.  , 0.  , 0.  ]], dtype=float32)
     """
     shares = logits.softmax(-1).clamp(min=1e-12)
