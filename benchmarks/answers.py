@@ -1,9 +1,9 @@
-"""Answers to the questions of a card, as a person would give them: ``python -m benchmarks.answers RUN FOLDER``.
+"""Answers to the questions of a card, as a person would give them: ``python -m benchmarks.answers RUN LISTS OUT``.
 
 RUN is a finished run of spans on a research corpus. The target's training labels stand for the person, its test for
 nobody: a word is a term if 40 % of its uses or more are in one, no term if 10 % or fewer are, and else is left out;
-adverbs of degree belong to opinions if most of them are in one. FOLDER takes the lists of words. What is printed: the
-settings, and the test scores of the run's models with these settings at decoding alone.
+adverbs of degree belong to opinions if most of them are in one. LISTS takes the lists of words; OUT takes run folders
+of the same model as it decodes with the answers, for ``benchmarks.collect``.
 """
 
 import json
@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from domadapt.config.compose import compose, make
 from domadapt.data.domains import Domains, TargetUnlabelled
@@ -22,6 +21,7 @@ from domadapt.methods.adaptation.guidelines import with_adverb
 from domadapt.methods.terms import noun_kinds
 from domadapt.syntax.parser import SpacyParser
 from domadapt.training.card import adverbs, to_judge
+from domadapt.training.cell import scores_on_test
 from domadapt.utils.files import write_atomic
 
 # Shares of a word's uses that are in terms. What is right more often than half of an F1 raises it (Lipton et al. 2014).
@@ -70,41 +70,40 @@ def spans_of(records: Sequence[Record]) -> Iterator[tuple[str, int, int, str]]:
     return ((record.text, s.start, s.end, s.type) for record in records for s in record.spans or ())
 
 
-def scores(model: Model, records: Sequence[Record], settings: Sequence[str]) -> dict[str, float]:
-    """Scores with these settings at decoding, in percent."""
-    model.session.methods.clear()
-    model.session.collator.extras.clear()
-    if settings:
+def guided(run: Path, domains: Domains, lists: Path, out: Path) -> None:
+    """Write run folders: the run's model with answers to both kinds of questions, and to each kind."""
+    model, metrics = load(run), json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    records, session = domains.test.open(), model.session
+    answered = answers(domains, model, lists)
+    of_words = [one for one in answered if "terms=" in one]
+    variants = {"answers": answered, "words": of_words, "adverbs": [one for one in answered if one not in of_words]}
+    kinds = [*{label[2:] for label in session.task.labels[1:]} & {"aspect", "term"}]
+    for name, settings in variants.items():
+        folder = (
+            out
+            / f"{metrics['source']}_to_{metrics['target']}"
+            / f"{metrics['method']}_{name}"
+            / f"seed{metrics['seed']}"
+        )
+        folder.mkdir(parents=True, exist_ok=True)
         config = compose("train", ["adaptation=guidelines", "data=my_files", *settings])
-        method = make(config.adaptation.guidelines)
-        method.terms = [place for place, label in enumerate(model.session.task.labels) if label[2:] == "aspect"]
-        model.session.methods["guidelines"] = method.eval()
-        model.session.attach()
-    predictions = model.predict_texts(TargetUnlabelled.from_records("target", records).texts)
-    return {
-        name: round(100 * value, 1)
-        for name, value in model.session.task.score(records, predictions).items()
-        if name.endswith("f1")
-    }
+        session.methods["guidelines"] = method = make(config.adaptation.guidelines).eval()
+        session.attach()
+        method.state(session.task.labels, kinds)
+        predictions = model.predict_texts(TargetUnlabelled.from_records("target", records).texts)
+        scores = session.task.score(records, predictions)
+        found = scores_on_test(session.task, domains, records, predictions, scores, folder)
+        made = {"method": folder.parent.name, "role": "adapted", "key": f"{metrics['key'][:-1]}{name[0]}"}
+        write_atomic(folder / "metrics.json", json.dumps({**metrics, **found, **made}))
+        shown = {key: round(100 * value, 1) for key, value in scores.items() if key.endswith("f1")}
+        print(json.dumps({"method": folder.parent.name, "settings": settings, **shown}), flush=True)
 
 
 def main() -> None:
-    run, folder = map(Path, sys.argv[1:])
-    folder.mkdir(parents=True, exist_ok=True)
-    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
-    domains, model = make(metrics["config"]["data"]), load(run)
-    settings, records = answers(domains, model, folder), domains.test.open()
-    shown: dict[str, Any] = {
-        "settings": settings,
-        "before": scores(model, records, ()),
-        "answered": scores(model, records, settings),
-    }
-    words_only = [one for one in settings if "terms" in one]
-    shown |= {
-        "words": scores(model, records, words_only),
-        "adverbs": scores(model, records, [s for s in settings if s not in words_only]),
-    }
-    print(json.dumps(shown, indent=1))
+    run, lists, out = map(Path, sys.argv[1:])
+    lists.mkdir(parents=True, exist_ok=True)
+    config = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["config"]
+    guided(run, make(config["data"]), lists, out)
 
 
 if __name__ == "__main__":
