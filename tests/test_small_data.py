@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,8 @@ from domadapt.cli.labelling import _learned_from, _table
 from domadapt.config.compose import compose
 from domadapt.config.overrides import adapting
 from domadapt.data.domains import TargetUnlabelled, UnlabelledText
-from domadapt.data.records import DataError, Record
+from domadapt.data.records import DataError, Record, Span
+from domadapt.inference.model import span_row
 from domadapt.methods.adaptation import term_substitution
 from domadapt.reporting.report import report
 from domadapt.reporting.target_card import as_lines
@@ -28,7 +30,7 @@ from domadapt.tasks.classification import Classification
 from domadapt.tasks.extraction import Extraction
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.build import build
-from domadapt.training.card import _source_only, audit_own_files, score_warnings, write_predictions
+from domadapt.training.card import _questions, _source_only, audit_own_files, score_warnings, write_predictions
 from domadapt.training.options import MIN_STEPS, read_options
 from domadapt.utils.files import write_checksums
 from tests.support import Command, read_csv, read_jsonl, records, write_csv, write_jsonl, write_texts
@@ -209,10 +211,42 @@ def test_a_card_keeps_strangers_text_harmless_and_short() -> None:
     counts = {"dev_texts": 2, "source_texts": 2, "steps": 3, "epochs": 1, "texts": 0, "empty": 0}
     rest: dict[str, Any] = {"samples": (), "seed": 1, "headline": "span_f1"}
     rest |= {"kinds": (Kind("a", 1, 1, (("so " * 99, 1),)),), "changes": (ChangedWords("a", "so " * 99, 0, 3),)}
-    card = TargetCard(key="k", source_dev=0.5, folder='say "so"', **about, **counts, **rest)  # type: ignore[arg-type]
+    rest |= {"questions": ("of type \x1b?",), "answer": "domadapt guide model={run}", "folder": 'say "so"\'s'}
+    card = TargetCard(key="k", source_dev=0.5, **about, **counts, **rest)  # type: ignore[arg-type]
     found = as_lines(card)
-    assert r'domadapt.load("say \"so\"/model").predict(' in found
+    assert r'domadapt.load("say \"so\"\'s/model").predict(' in found
+    assert f"domadapt guide model={shlex.quote(card.folder)}" in found
     assert "\x1b" not in found and 2 * 13 <= found.count("so ") < 2 * 15 and found.count("…") == 2
+
+
+def test_what_only_a_person_knows_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("domadapt.training.card.term_kinds", lambda session: frozenset({"part"}))
+
+    def asked(labels: list[str], found: list[str], kinds: tuple[str, ...] = ("part", "view")) -> Any:
+        """Spans are what stands in brackets, parts in square ones."""
+        sides = []
+        for texts in (labels, found):
+            rows = []
+            for text in texts:
+                plain = re.sub(r"[\[\]()]", "", text)
+                marks = [(m[0][0], plain.index(m[0][1:-1]), m[0][1:-1]) for m in re.finditer(r"[\[(][^\])]*.", text)]
+                spans = [Span(at, at + len(words), "part" if mark == "[" else "view") for mark, at, words in marks]
+                rows.append(Record("1", "x", plain, spans=tuple(spans)))
+            sides.append(rows)
+        now = [{"text": r.text, "spans": [span_row(s, r.text) for s in r.spans or ()]} for r in sides[1]]
+        domains = SimpleNamespace(source_records=sides[0])
+        task = SimpleNamespace(kind="token", names=kinds)
+        session: Any = SimpleNamespace(task=task, methods={}, reads=lambda what: True, domains=domains)
+        return _questions(session, now)
+
+    texts = ["The [fit] is very (good)."] * 10 + ["They fit so (well)."] * 15
+    out, inside = asked(["A very (light) fan."] * 30, texts), asked(["A (very light) fan."] * 30, ["(So soft)."] * 9)
+    assert out["questions"][0].endswith("of type part? Found so far: fit 10 of 25, they 0 of 15")
+    assert out["questions"][1].endswith("leave the adverb out (30 of 30 times), and so do 25 of 25 predictions")
+    assert out["answer"].endswith("'types=[part]' 'terms=[...]' 'not_terms=[...]' degree_words=english")
+    assert inside["answer"].endswith("{run}_guided degree_words=english degree_words_in_opinion=false")
+    assert len(asked(["A very (light) fan."] * 30, texts, ("part",))["questions"]) == 1
+    assert asked(["A very (light) fan."] * 30 + ["A (very light) fan."] * 20, ["(So soft)."] * 9) == {}  # either way
 
 
 TWO = Classification(["kind", "unkind"])

@@ -189,21 +189,27 @@ def export(cfg: DictConfig) -> str:
 
 
 def guide(cfg: DictConfig) -> str:
+    """Write a copy of a span model that decodes by the target's guidelines, as a person states them."""
     folder, to = model_folder(str(cfg.model)), Path(str(cfg.to))
-    description = read_description(folder)
+    known = read_description(folder).task.get("types")
     free_folder(to)
-    from domadapt.inference.model import GUIDELINES, guided
-
-    known = description.task.get("types")
     if not known:
         raise ValueError(f"model={cfg.model}: it labels whole texts; guidelines are for spans")
     types = known if cfg.types is None else list(cfg.types)
-    if wrong := [name for name in types if name not in known]:
-        raise ValueError(f"types: {', '.join(map(repr, wrong))}: expected some of {', '.join(known)}")
+    if not types or not {*types} <= {*known}:
+        raise ValueError(f"types={list(types)}: expected some of {', '.join(known)}")
     settings = {name: value for name, value in to_builtin(cfg).items() if name not in ("model", "to", "types")}
+    if not any(value for name, value in settings.items() if name != "degree_words_in_opinion"):
+        raise ValueError("no guideline: give terms, not_terms, degree_words or terms_need_opinion")
+    if (cfg.degree_words or cfg.terms_need_opinion) and len(types) == len(known):
+        raise ValueError(f"types={list(types)}: expected fewer: which of {', '.join(known)} are terms, not opinions?")
+    from domadapt.inference.model import GUIDELINES, guided
+
     guided(folder, to, {"_target_": GUIDELINES, **settings}, types)
-    shown = shlex.quote(str(to))
-    return f"{to}: compare it: domadapt compare {shlex.quote(str(cfg.model))} {shown} input=FILE"
+    model, shown = (shlex.quote(str(path)) for path in (cfg.model, to))
+    return (
+        f"{to}: a model as {cfg.model}, with guidelines; what they change: domadapt compare {model} {shown} input=FILE"
+    )
 
 
 def audit(cfg: DictConfig) -> str:

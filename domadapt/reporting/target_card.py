@@ -24,7 +24,7 @@ FEW = 3  # texts below a heading on a terminal
 FEW_DEV = 30  # held-out texts below which thresholds tell nothing
 CHANGES = 8  # words that are shown of each kind of change
 SOURCE_ONLY = "source_only"
-ASKED = "Only you can tell how the target would be annotated"
+ASKED = "Only you can tell how the target is to be annotated; no training is needed for your answers"
 USE = "They show whether a model works, not which of two models is better."  # expected scores
 MOST = 6  # models of a pair that are shown in full, one seed of each method
 
@@ -54,9 +54,8 @@ def as_lines(card: TargetCard, width: int = WIDTH) -> str:
     if card.questions:
         lines.extend(["", f"  {ASKED}:"])
         for rank, question in enumerate(card.questions, 1):
-            add(question.text, f"  {rank} ", "    ")
-            lines.append(f"      {question.command}")
-        lines.append(f"    {_command(card, card.answered)}, and these settings")
+            add(question, f"  {rank} ", "    ")
+        lines.append(f"      {_command(card, card.answer)}")
     lines.extend(["", *(f"  {name:<12} {value}" for name, value in _places(card))])
     return "\n".join(escape_controls(line) for line in lines)
 
@@ -69,8 +68,10 @@ def as_blocks(card: TargetCard) -> Iterator[Block]:
     yield from map(Prose, _facts(card))
     yield from (Prose(f"{rank}. {_told(card, one)}", "warning") for rank, one in enumerate(card.warnings, 1))
     if card.questions:
-        yield Prose(f"{ASKED}. Train again with the answers: {_command(card, card.answered)}, and the settings below.")
-    yield from (Prose(f"{rank}. {_told(card, one)}") for rank, one in enumerate(card.questions, 1))
+        questions = " ".join(
+            f"{rank}. {question[:1].upper()}{question[1:]}." for rank, question in enumerate(card.questions, 1)
+        )
+        yield Prose(f"{ASKED}. {questions} {_command(card, card.answer)}")
     yield from (kinds_table(card), *threshold_table(card))
     yield from (blocks.Samples(head, tuple(texts)) for head, texts in _texts(card))
     yield blocks.Listing("Where the model is, and how to use it", tuple(value for _, value in _places(card)), code=True)

@@ -73,8 +73,8 @@ class TargetCard:
     kinds: tuple[Kind, ...]  #: each label or span type
     samples: tuple[ShownText, ...]  #: some of the predictions, drawn at random
     warnings: tuple[CardWarning, ...] = ()  #: why not to believe them, the weightiest first
-    questions: tuple[CardWarning, ...] = ()  #: on the target's annotation; the command is the answer's setting
-    answered: str = ""  #: command to which these settings are added
+    questions: tuple[str, ...] = ()  #: on the target's annotation, which no text shows
+    answer: str = ""  #: command that takes the answers, as a warning's
     expected: Expected | None = None  #: headline score on the target; None where nothing estimates it
     changes: tuple[ChangedWords, ...] = ()  #: against the source-only model; the largest first
     relabelled: int | None = None  #: texts with another label than by the source-only model

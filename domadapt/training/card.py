@@ -108,8 +108,7 @@ def target_card(session: Session, predictions: list[Prediction], metrics: Metric
             *no_better(was.expected if was else None, metrics.expected),
             *_warnings(session, metrics, kinds, empty, audit),
         ),
-        questions=tuple(_questions(session, now)),
-        answered=_again(metrics, {"adaptation": "[recipe,guidelines]"}),
+        **_questions(session, now),
         changes=tuple(_changes(before, now)) if spans and before else (),
         relabelled=relabelled if before and not spans else None,
         pairs=session.task.pairs,
@@ -252,7 +251,7 @@ def _warnings(
         if metrics.source_dev.get("accuracy", 1.0) <= always[1] / known.total():
             right = f"on source dev the model is right no more often than one that always says {always[0]!r}"
             more = max(3 * FEW_STEPS, 2 * metrics.curve[-1].step)
-            yield CardWarning(right, _again(metrics, {"trainer.min_steps": more}))
+            yield CardWarning(right, _again(metrics, "trainer.min_steps", more))
     elif not total:
         yield CardWarning(f"no span is found in any of {texts} target texts", look)
     elif never:
@@ -261,11 +260,11 @@ def _warnings(
         yield CardWarning(f"{empty} of {texts} target texts have no span", look)
     if (steps := metrics.curve[-1].step) < FEW_STEPS:
         few = f"{steps} steps in all, few to learn from"
-        yield CardWarning(few, _again(metrics, {"trainer.min_steps": 3 * FEW_STEPS}))
+        yield CardWarning(few, _again(metrics, "trainer.min_steps", 3 * FEW_STEPS))
     if (lost := session.truncation["target"].texts) > CUT * texts:
         cut_off = f"{lost} of {texts} target texts are longer than {session.max_length} subwords; the rest is not read"
         more = min(2 * session.max_length, session.encoder.longest)
-        yield CardWarning(cut_off, _again(metrics, {"max_length": more}) if more > session.max_length else "")
+        yield CardWarning(cut_off, _again(metrics, "max_length", more) if more > session.max_length else "")
     for finding in audit.findings if audit else ():
         if finding.severity != "note" and finding.kind.endswith(UNLIKE):
             sides, kept = metrics.config["data"], ("path", "format", "text", "text_pair", "label", "id")
@@ -322,37 +321,37 @@ def to_judge(texts: Sequence[str], found: Iterable[str]) -> list[tuple[str, int,
     return sorted(((word, uses[word], known[word]) for word in [*asked, *often]), key=lambda one: (-one[1], one[0]))
 
 
-def _questions(session: Session, now: Sequence[Mapping[str, Any]]) -> Iterator[CardWarning]:
-    """What only a person knows of the target's annotation, each with the setting that takes the answer."""
+def _questions(session: Session, now: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What only a person knows of the target's annotation, and the command that takes the answers."""
     if session.task.kind != "token" or "guidelines" in session.methods or not session.reads("corpus_parses"):
-        return
-    kinds = term_kinds(session)
+        return {}
+    kinds, questions, settings = sorted(term_kinds(session)), list[str](), list[str]()
     terms = [span["text"] for line in now for span in line["spans"] if span["type"] in kinds]
     if asked := to_judge([line["text"] for line in now], terms):
         counts = ", ".join(f"{word} {found} of {uses}" for word, uses, found in asked)
-        settings = "'adaptation.guidelines.terms=[...]' 'adaptation.guidelines.not_terms=[...]'"
-        ask = f"which of these words are of type {' or '.join(sorted(kinds))} in {session.domains.target}?"
-        yield CardWarning(f"{ask} Found so far: {counts}", settings)
+        questions.append(f"which of these words are of type {' or '.join(kinds)}? Found so far: {counts}")
+        settings += [shlex.quote(f"types=[{','.join(kinds)}]"), "'terms=[...]'", "'not_terms=[...]'"]
     labelled = ((r.text, s.start, s.end, s.type) for r in session.domains.source_records for s in r.spans or ())
     spans = ((line["text"], s["start"], s["end"], s["type"]) for line in now for s in line["spans"])
     for text, inside in adverbs(labelled, spans) if len(session.task.names) > len(kinds) else ():
-        more = " adaptation.guidelines.degree_words_in_opinion=false" if inside else ""
-        yield CardWarning(text, f"adaptation.guidelines.degree_words=english{more}")
+        questions.append(text)
+        settings += ["degree_words=english", *(["degree_words_in_opinion=false"] if inside else [])]
+    command = " ".join(["domadapt guide model={run} to={run}_guided", *settings])
+    return {"questions": tuple(questions), "answer": command} if questions else {}
 
 
-def _again(metrics: Metrics, settings: Mapping[str, object]) -> str:
-    """The run's command with other values, and another folder where it names one."""
+def _again(metrics: Metrics, setting: str, value: int) -> str:
+    """The run's command with another value, and another folder where it names one."""
     command = shlex.split(metrics.command or "")
     words = command if command[:2] == ["domadapt", "train"] else ["domadapt", "train", "..."]
+    kept = [word for word in words if not word.startswith((f"{setting}=", "paths.run="))]
     folder = " paths.run={run}_again" if any(word.startswith("paths.run=") for word in words) else ""
-    kept = [word for word in words if not word.startswith("paths.run=")]
     given = dict(word.partition("=")[::2] for word in kept)
     files = [given.get(f"{side}.path", "") for side in ("source", "target")]
     short = [word for word in adapting(files) if not word.startswith("paths.run=")] if all(files) else []
     if short and {*short} <= {*kept}:  # as it was most likely typed
         kept = ["domadapt", "adapt", *files, *(word for word in kept[2:] if word not in short)]
-    kept = [word for word in kept if word.partition("=")[0] not in settings]
-    return f"{shlex.join([*kept, *(f'{name}={value}' for name, value in settings.items())])}{folder}"
+    return f"{shlex.join(kept)} {setting}={value}{folder}"
 
 
 def label_target(session: Session, batch_size: int, path: Path) -> list[Prediction]:

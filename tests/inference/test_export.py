@@ -363,3 +363,30 @@ def test_an_exported_folder_is_cut_and_says_so(tiny_run: Path, tmp_path: Path, c
     size = json.loads((tmp_path / "cut" / "config.json").read_text("utf-8"))["vocab_size"]
     rows = [t for name, t in load_file(tmp_path / "cut" / "model.safetensors").items() if "word_embeddings" in name]
     assert [len(row) for row in rows] == [size] and size < 6000
+
+
+def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: Path, command: Command) -> None:
+    def guide(*given: str, code: int = 2) -> str:
+        return command("guide", f"model={tiny_run}", f"to={tmp_path}/guided", *given, code=code)[1 if code else 0]
+
+    if domadapt.load(tiny_run).session.task.kind != "token":
+        assert "it labels whole texts; guidelines are for spans" in guide("terms=[lens]")
+        return
+    (tmp_path / "words.txt").write_text("lens\nThe strap\n", encoding="utf-8")
+    words = f"terms={tmp_path}/words.txt"
+    for stated, told in {
+        ("types=[aspect]",): "no guideline: give terms",
+        ("types=[thing]", words): "types=['thing']: expected some of",
+        ("terms=[...]",): "'...': expected words",
+        ("terms=[true]",): "True: expected words; one such as true goes into quotes",
+        ("terms=[lens]", "not_terms=[lens]"): "both have lens",
+        ("terms=nowhere.txt",): "guidelines.terms=nowhere.txt: no such file",
+        ("degree_words=english",): "which of",
+    }.items():
+        assert told in guide(*stated) and not (tmp_path / "guided").exists()
+    assert "domadapt compare" in guide("types=[aspect]", words, "not_terms=[number]", code=0)
+    (tmp_path / "words.txt").unlink()
+    model = domadapt.load(tmp_path / "guided")
+    found = [TEXTS[0][s.start : s.end] for s in model.predict(TEXTS)[0].spans if s.type == "aspect"]
+    assert any("lens" in span for span in found) and not any("number" in span for span in found)
+    assert "there is something in it" in guide("types=[aspect]", words)

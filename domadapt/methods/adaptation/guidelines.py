@@ -39,8 +39,8 @@ def words_of(name: str, given: Sequence[str] | str | None) -> frozenset[str]:
     """
     if isinstance(given, str):
         given = Path(given).read_text(encoding="utf-8").split("\n") if Path(given).is_file() else ()
-    if wrong := [one for one in given or () if not isinstance(one, str)]:
-        raise ValueError(f"guidelines.{name}: {wrong[0]!r}: expected words; put it into quotes")
+    if wrong := [one for one in given or () if not isinstance(one, str) or one.strip(" .…") != one.strip()]:
+        raise ValueError(f"guidelines.{name}: {wrong[0]!r}: expected words; one such as true goes into quotes")
     return frozenset(word.strip().lower() for word in given or () if word.strip())
 
 
