@@ -305,10 +305,10 @@ def adverbs(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple
             yield f"{kind}: {example}? Your labels {do}, and so do {now} of {of_all} predictions", inside
 
 
-def to_judge(texts: Sequence[str], found: Iterable[str]) -> list[tuple[str, int, int]]:
+def to_judge(texts: Sequence[str], found: Iterable[str], pronouns: bool = True) -> list[tuple[str, int, int]]:
     """Words of which a person may know whether they are terms, with their uses and how many of these are found.
 
-    Last words of ``found`` terms that are found in some uses and not in others; and pronouns, in English.
+    Last words of ``found`` terms that are found in some uses and not in others; and English ``pronouns``.
 
     >>> to_judge(["The fit is good."] * 9 + ["Good fit."] * 4 + ["They fit."] * 20, ["fit"] * 9)
     [('fit', 33, 9), ('they', 20, 0)]
@@ -317,7 +317,7 @@ def to_judge(texts: Sequence[str], found: Iterable[str]) -> list[tuple[str, int,
     known = Counter(last[-1] for term in found if (last := words(term)))
     doubt = {word: min(count, uses[word] - count) for word, count in known.items() if word not in PRONOUNS}
     asked = sorted((word for word, times in doubt.items() if times >= 3), key=lambda one: (-doubt[one], one))[:15]
-    often = sorted((word for word in PRONOUNS if uses[word] >= 10), key=lambda one: (-uses[one], one))[:5]
+    often = sorted((word for word in PRONOUNS if pronouns and uses[word] >= 10), key=lambda one: (-uses[one], one))[:5]
     return sorted(((word, uses[word], known[word]) for word in [*asked, *often]), key=lambda one: (-one[1], one[0]))
 
 
@@ -327,7 +327,7 @@ def _questions(session: Session, now: Sequence[Mapping[str, Any]]) -> dict[str, 
         return {}
     kinds, questions, settings = sorted(term_kinds(session)), list[str](), list[str]()
     terms = [span["text"] for line in now for span in line["spans"] if span["type"] in kinds]
-    if asked := to_judge([line["text"] for line in now], terms):
+    if asked := to_judge([line["text"] for line in now], terms, len(kinds) == 1):
         counts = ", ".join(f"{word} {found} of {uses}" for word, uses, found in asked)
         questions.append(f"which of these words are of type {' or '.join(kinds)}? Found so far: {counts}")
         settings += [shlex.quote(f"types=[{','.join(kinds)}]"), "'terms=[...]'", "'not_terms=[...]'"]
