@@ -112,6 +112,7 @@ def guided(folder: Path, to: Path, config: dict[str, Any], types: Sequence[str])
 
     def write(part: Path) -> None:
         shutil.copytree(folder, part, dirs_exist_ok=True)
+        (part / thresholds.FILE).unlink(missing_ok=True)  # rates on the source, without guidelines
         checkpoint.save(kept, part / METHODS)
         replace(description, methods={**description.methods, "guidelines": config}).write(part)
         write_checksums(part)
