@@ -214,7 +214,7 @@ def test_a_card_keeps_strangers_text_harmless_and_short() -> None:
     rest |= {"questions": ("of type \x1b?",), "answer": "domadapt guide model={run}", "folder": 'say "so"\'s'}
     card = TargetCard(key="k", source_dev=0.5, **about, **counts, **rest)  # type: ignore[arg-type]
     found = as_lines(card)
-    assert r'domadapt.load("say \"so\"\'s/model").predict(' in found
+    assert f"domadapt.load({json.dumps(card.model)}).predict(" in found
     assert f"domadapt guide model={shlex.quote(card.folder)}" in found
     assert "\x1b" not in found and 2 * 13 <= found.count("so ") < 2 * 15 and found.count("…") == 2
 
