@@ -146,7 +146,8 @@ CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SAID = {
     "adapt": ("Expect a span F1 of about", "Before adapting", "Predicted of 430 target texts", "predictions, drawn"),
     "predict": ('"spans": [',),
-    "score": ("170 labelled texts of hotel_labelled.jsonl", "  span F1 ", "precision", "Without labels the card"),
+    "score": ("170 labelled texts of hotel_labelled.jsonl", "  span F1 ", "precision"),
+    "guide": ("hotel_guided: a model as hotel_adapted, with guidelines",),
     "compare": ("a: hotel_adapted/source_only", "of 430 texts are labelled differently"),
     "report": ("report.html",),
 }
