@@ -14,7 +14,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
-    from domadapt.api import adapt, audit, benchmark, parse, predict, train
+    from domadapt.api import adapt, audit, benchmark, guide, parse, predict, train
     from domadapt.config.compose import compose
     from domadapt.data.readers import read
     from domadapt.inference.model import Model, load
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from domadapt.training.estimator import DomainAdapter
 
 __version__ = "0.1.0"
-__all__ = ["adapt", "audit", "benchmark", "compose", "parse", "predict", "train"]
+__all__ = ["adapt", "audit", "benchmark", "compose", "guide", "parse", "predict", "train"]
 __all__ += ["DomainAdapter", "Model", "load", "read", "report"]
 
-_HOME = dict.fromkeys(("adapt", "audit", "benchmark", "compose", "parse", "predict", "train"), "domadapt.api") | {
+_HOME = {
+    **dict.fromkeys(("adapt", "audit", "benchmark", "compose", "guide", "parse", "predict", "train"), "domadapt.api"),
     "DomainAdapter": "domadapt.training.estimator",
     "load": "domadapt.inference.model",
     "Model": "domadapt.inference.model",

@@ -108,3 +108,17 @@ def predict(model: str | Path, texts: Iterable[str]) -> list[Any]:
     from domadapt.inference.model import load
 
     return load(model).predict(texts)
+
+
+def guide(model: str | Path, to: str | Path, **settings: Any) -> Any:
+    """Write a span model that decodes by guidelines, and load it; settings are those of ``domadapt guide``.
+
+    ``guide("new_domain_adapted", "guided", types=["aspect"], terms=["they"], degree_words="english")``.
+    """
+    from domadapt.cli.verbs import guide as run
+    from domadapt.inference.model import load
+
+    given = compose("guide")
+    given.merge_with({"model": str(model), "to": str(to), **settings})
+    run(given)
+    return load(to)

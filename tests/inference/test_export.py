@@ -387,6 +387,8 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
     assert "domadapt compare" in guide("types=[aspect]", words, "not_terms=[number]", code=0)
     (tmp_path / "words.txt").unlink()
     model = domadapt.load(tmp_path / "guided")
+    same_words = {"types": ["aspect"], "terms": ["lens", "the strap"], "not_terms": ["number"]}
+    assert domadapt.guide(tiny_run, tmp_path / "other", **same_words).predict(TEXTS) == model.predict(TEXTS)
     found = [TEXTS[0][s.start : s.end] for s in model.predict(TEXTS)[0].spans if s.type == "aspect"]
     assert any("lens" in span for span in found) and not any("number" in span for span in found)
     assert "there is something in it" in guide("types=[aspect]", words)
