@@ -372,7 +372,8 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
     if domadapt.load(tiny_run).session.task.kind != "token":
         assert "it labels whole texts; guidelines are for spans" in guide("terms=[lens]")
         return
-    (tmp_path / "words.txt").write_text("lens\nThe strap\n", encoding="utf-8")
+    (tmp_path / "words.txt").write_text("lens\r\nThe strap\n", encoding="utf-8-sig")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     words = f"terms={tmp_path}/words.txt"
     for stated, told in {
         ("types=[aspect]",): "no guideline: give terms",
@@ -381,6 +382,7 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
         ("terms=[true]",): "True: expected words; one such as true goes into quotes",
         ("terms=[lens]", "not_terms=[lens]"): "both have lens",
         ("terms=nowhere.txt",): "guidelines.terms=nowhere.txt: no such file",
+        (f"terms={tmp_path}/latin.txt",): "latin.txt: not UTF-8",
         ("degree_words=english",): "which of",
     }.items():
         assert told in guide(*stated) and not (tmp_path / "guided").exists()

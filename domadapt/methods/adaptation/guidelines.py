@@ -38,7 +38,10 @@ def words_of(name: str, given: Sequence[str] | str | None) -> frozenset[str]:
     (['battery life', 'they'], frozenset())
     """
     if isinstance(given, str):
-        given = Path(given).read_text(encoding="utf-8").split("\n") if Path(given).is_file() else ()
+        try:
+            given = Path(given).read_text(encoding="utf-8-sig").split("\n") if Path(given).is_file() else ()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"guidelines.{name}={given}: not UTF-8 ({error.reason}); save it as UTF-8") from None
     if wrong := [one for one in given or () if not isinstance(one, str) or one.strip(" .…") != one.strip()]:
         raise ValueError(f"guidelines.{name}: {wrong[0]!r}: expected words; one such as true goes into quotes")
     return frozenset(word.strip().lower() for word in given or () if word.strip())
