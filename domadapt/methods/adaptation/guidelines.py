@@ -22,7 +22,6 @@ from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output
 from domadapt.tasks.task import Task
 
-NEVER = -30.0  # added to logits
 LEAST = 0.9  # probability that a word of ``terms`` is in a term; from .8 to .95 spans hardly differ
 # The commonest adverbs of degree: intensifiers in Quirk et al. 1985, A Comprehensive Grammar of the English Language.
 ENGLISH = (
@@ -126,7 +125,7 @@ class Guidelines(Method):
                 opinion = torch.isin(tags, torch.tensor(others, device=tags.device))
                 judged = torch.zeros(len(batch.words), dtype=torch.bool, device=tags.device)
                 judged[texts[opinion]] = True
-                logits[:, self.terms] += NEVER * (~judged[texts]).unsqueeze(1)
+                logits = with_terms(logits, torch.zeros_like(opinion), ~judged[texts], self.terms)
             return logits
 
         return with_word_logits(output, batch, without)
