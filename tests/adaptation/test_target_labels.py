@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -265,6 +266,25 @@ def test_what_is_stated_is_saved_and_read_from_a_file(tmp_path: Path) -> None:
         assert "lens" not in {text[span.start : span.end] for span in predicted.spans}
     with pytest.raises(ValueError, match=r"guidelines.not_terms=nowhere.txt: no such file"):
         Guidelines(None, None, "nowhere.txt", None).refuse()
+
+
+@pytest.mark.parametrize(
+    ("phrase", "cut"),
+    [
+        ("Wi-Fi", "wi - fi"),
+        ("don't", "do n’t"),
+        ("battery life", "Battery life"),
+        ("strasse", "Straße"),  # as the card spells it
+        ("cafe\u0301", "caf\u00e9"),
+        ("fi", "fi"),
+    ],
+)
+def test_phrases_are_met_however_they_are_cut_and_coded(phrase: str, cut: str) -> None:
+    method = Guidelines(None, [phrase], None, None)
+    words = ["a", *cut.split(), "-", "life"]
+    example: Any = SimpleNamespace(words=words, word=words.__getitem__)
+    inside = [True] * len(cut.split())
+    assert method.collate([example])["terms"].tolist() == [False, *inside, False, False]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["O", "B", "I", "T"]), st.booleans()), min_size=1, max_size=8))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import torch
 from torch import Tensor
@@ -22,6 +23,7 @@ from domadapt.methods.units import with_word_logits
 from domadapt.models.output import Output
 from domadapt.tasks.task import Task
 
+APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛`´", "'"))
 LEAST = 0.9  # probability that a word of ``terms`` is in a term; from .8 to .95 spans hardly differ
 # The commonest adverbs of degree: intensifiers in Quirk et al. 1985, A Comprehensive Grammar of the English Language.
 ENGLISH = (
@@ -101,8 +103,9 @@ class Guidelines(Method):
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """By list of words: (nodes,) True for words that are in one of its phrases."""
-        texts = [[e.word(place).lower() for place in range(len(e.words))] for e in examples]
-        inside = {name: [one for words in texts for one in parts_of(words, some)] for name, some in self.words.items()}
+        texts = [[spelled(e.word(place)) for place in range(len(e.words))] for e in examples]
+        known = {name: frozenset(map(spelled, some)) for name, some in self.words.items()}
+        inside = {name: [one for words in texts for one in parts_of(words, some)] for name, some in known.items()}
         return {name: torch.tensor(places, dtype=torch.bool) for name, places in inside.items()}
 
     def transform(self, output: Output, batch: Batch) -> Output:
@@ -138,17 +141,24 @@ class Guidelines(Method):
         self.words = {name: frozenset(map(str, memory["words"][name])) for name in self.words}
 
 
-def parts_of(words: Sequence[str], phrases: Collection[str]) -> list[bool]:
-    """Which words are in one of these phrases.
+def spelled(text: str) -> str:
+    """Without what makes no other word: case, whitespace, the kind of apostrophe, how accents are coded."""
+    return "".join(normalize("NFKC", text.translate(APOSTROPHES)).casefold().split())
 
-    >>> parts_of(["a", "bit", "too", "a"], {"a bit", "too"})
-    [True, True, True, False]
+
+def parts_of(words: Sequence[str], phrases: Collection[str]) -> list[bool]:
+    """Which words are in one of these phrases, into whatever words a parser has cut these; both as ``spelled``.
+
+    >>> parts_of(["wi", "-", "fi", "too", "wi"], {"wi-fi", "too"})
+    [True, True, True, True, False]
     """
-    known, result = {tuple(phrase.split()) for phrase in phrases}, [False] * len(words)
-    for size in {len(phrase) for phrase in known}:
-        for place in range(len(words) - size + 1):
-            if tuple(words[place : place + size]) in known:
-                result[place : place + size] = [True] * size
+    longest, result = max(map(len, phrases), default=0), [False] * len(words)
+    for start in range(len(words)):
+        joined, end = "", start
+        while end < len(words) and len(joined := joined + words[end]) <= longest:
+            end += 1
+            if joined in phrases:
+                result[start:end] = [True] * (end - start)
     return result
 
 
