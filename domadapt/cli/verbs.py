@@ -195,7 +195,7 @@ def guide(cfg: DictConfig) -> str:
     free_folder(to)
     if not known:
         raise ValueError(f"model={cfg.model}: it labels whole texts; guidelines are for spans")
-    types = known if cfg.types is None else list(cfg.types)
+    types = known if cfg.types is None else list(cfg.types) if isinstance(cfg.types, ListConfig) else [cfg.types]
     if not types or not {*types} <= {*known}:
         raise ValueError(f"types={list(types)}: expected some of {', '.join(known)}")
     settings = {name: value for name, value in to_builtin(cfg).items() if name not in ("model", "to", "types")}

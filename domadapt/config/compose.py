@@ -159,7 +159,7 @@ def user_error(error: BaseException, verb: str) -> str | None:
         return _flat(error)
     if isinstance(error, OSError) and error.filename is not None:
         written = "paths.cache or DOMADAPT_CACHE, paths.run or paths.runs, output"
-        where = "to; model is read" if verb == "export" else written
+        where = "to; model is read" if verb in ("export", "guide") else written
         return f"{error.filename}: {error.strerror}; name a folder that can be read and written ({where})"
     return str(error) if isinstance(error, ours) else None
 

@@ -374,12 +374,18 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
         return
     (tmp_path / "words.txt").write_text("lens\r\nThe strap\n", encoding="utf-8-sig")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    (tmp_path / "none.txt").write_text("\n")
     words = f"terms={tmp_path}/words.txt"
     for stated, told in {
         ("types=[aspect]",): "no guideline: give terms",
         ("types=[thing]", words): "types=['thing']: expected some of",
         ("terms=[...]",): "'...': expected words",
         ("terms=[true]",): "True: expected words; one such as true goes into quotes",
+        ("terms=true",): "True: expected words; one such as true goes into quotes",
+        ("terms=5", "types=aspect"): "5: expected words",
+        ("terms=[' ']",): "guidelines.terms: no word in it",
+        (f"not_terms={tmp_path}/none.txt",): "guidelines.not_terms: no word in it",
+        ("terms=[lens]", "types=5"): "types=[5]: expected some of",
         ("terms=[lens]", "not_terms=[lens]"): "both have lens",
         ("terms=nowhere.txt",): "guidelines.terms=nowhere.txt: no such file",
         (f"terms={tmp_path}/latin.txt",): "latin.txt: not UTF-8",
@@ -387,7 +393,7 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
     }.items():
         assert told in guide(*stated) and not (tmp_path / "guided").exists()
     assert "domadapt compare" in guide("types=[aspect]", words, "not_terms=[number]", code=0)
-    (tmp_path / "words.txt").unlink()
+    (tmp_path / "words.txt").write_bytes(b"caf\xe9\n")  # by now another file: the model has its words
     model = domadapt.load(tmp_path / "guided")
     same_words = {"types": ["aspect"], "terms": ["lens", "the strap"], "not_terms": ["number"]}
     assert domadapt.guide(tiny_run, tmp_path / "other", **same_words).predict(TEXTS) == model.predict(TEXTS)

@@ -33,19 +33,23 @@ ENGLISH = (
 
 
 def words_of(name: str, given: Sequence[str] | str | None) -> frozenset[str]:
-    """Words and phrases in lower case of a list, or of a file with one a line, if it is there.
+    """Words and phrases in lower case of a list, or of a file with one a line.
 
     >>> sorted(words_of("terms", ["They", "battery life "])), words_of("terms", None)
     (['battery life', 'they'], frozenset())
     """
     if isinstance(given, str):
         try:
-            given = Path(given).read_text(encoding="utf-8-sig").split("\n") if Path(given).is_file() else ()
+            given = Path(given).read_text(encoding="utf-8-sig").split("\n")
         except UnicodeDecodeError as error:
             raise ValueError(f"guidelines.{name}={given}: not UTF-8 ({error.reason}); save it as UTF-8") from None
-    if wrong := [one for one in given or () if not isinstance(one, str) or one.strip(" .…") != one.strip()]:
+    each = [given] if given is not None and not isinstance(given, Sequence) else given or []
+    if wrong := [one for one in each if not isinstance(one, str) or one.strip(" .…") != one.strip()]:
         raise ValueError(f"guidelines.{name}: {wrong[0]!r}: expected words; one such as true goes into quotes")
-    return frozenset(word.strip().lower() for word in given or () if word.strip())
+    found = frozenset(word.strip().lower() for word in each if word.strip())
+    if each and not found:
+        raise ValueError(f"guidelines.{name}: no word in it; leave it out, or give some")
+    return found
 
 
 class Guidelines(Method):
@@ -70,19 +74,21 @@ class Guidelines(Method):
         self.limits = with_degree if degree_words_in_opinion else without_degree
         english = ENGLISH.split(",") if degree_words == "english" else degree_words
         self.given = {"terms": terms, "not_terms": not_terms, "degree_words": english}
-        self.words = {name: words_of(name, some) for name, some in self.given.items()}
-        if both := self.words["terms"] & self.words["not_terms"]:
-            raise ValueError(f"guidelines.terms and guidelines.not_terms both have {', '.join(sorted(both))}")
+        self.words = {n: words_of(n, None if isinstance(some, str) else some) for n, some in self.given.items()}
         self.terms: list[int] = []  # tags
 
     def refuse(self, domains: Domains | None = None, task: Task | None = None) -> None:
-        """Refuse files that are not there; a saved model has their words and needs none."""
+        """Read files, and refuse what is wrong with them; a saved model has their words and reads none."""
         for name, some in self.given.items():
             if isinstance(some, str) and not Path(some).is_file():
                 raise ValueError(f"guidelines.{name}={some}: no such file; give one, or a list of words")
+            self.words[name] = words_of(name, some)
+        if both := self.words["terms"] & self.words["not_terms"]:
+            raise ValueError(f"guidelines.terms and guidelines.not_terms both have {', '.join(sorted(both))}")
 
     def prepare(self) -> dict[str, Any]:
         """Find out which labels are terms."""
+        self.refuse()
         self.state(self.session.task.labels, term_kinds(self.session))
         return {f"guidelines/{name}": sorted(some)[:50] for name, some in self.words.items()}
 
