@@ -220,7 +220,8 @@ def test_a_card_keeps_strangers_text_harmless_and_short() -> None:
 
 
 def test_what_only_a_person_knows_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("domadapt.training.card.term_kinds", lambda session: frozenset({"part"}))
+    monkeypatch.setattr("domadapt.training.card.term_kinds", lambda session: frozenset({known}))
+    known = "part"
 
     def asked(labels: list[str], found: list[str], kinds: tuple[str, ...] = ("part", "view")) -> Any:
         """Spans are what stands in brackets, parts in square ones."""
@@ -230,7 +231,7 @@ def test_what_only_a_person_knows_is_asked(monkeypatch: pytest.MonkeyPatch) -> N
             for text in texts:
                 plain = re.sub(r"[\[\]()]", "", text)
                 marks = [(m[0][0], plain.index(m[0][1:-1]), m[0][1:-1]) for m in re.finditer(r"[\[(][^\])]*.", text)]
-                spans = [Span(at, at + len(words), "part" if mark == "[" else "view") for mark, at, words in marks]
+                spans = [Span(at, at + len(words), known if mark == "[" else "view") for mark, at, words in marks]
                 rows.append(Record("1", "x", plain, spans=tuple(spans)))
             sides.append(rows)
         now = [{"text": r.text, "spans": [span_row(s, r.text) for s in r.spans or ()]} for r in sides[1]]
@@ -247,6 +248,11 @@ def test_what_only_a_person_knows_is_asked(monkeypatch: pytest.MonkeyPatch) -> N
     assert inside["answer"].endswith("{run}_guided degree_words=english degree_words_in_opinion=false")
     assert len(asked(["A very (light) fan."] * 30, texts, ("part",))["questions"]) == 1
     assert asked(["A very (light) fan."] * 30 + ["A (very light) fan."] * 20, ["(So soft)."] * 9) == {}  # either way
+    long = asked(["A very (light) fan."] * 30, [f"very ({'w' * 500})", f"The [{'n' * 500}]", "n" * 500] * 10)
+    assert max(map(len, long["questions"])) < 300
+    known = "parts, 'others'"
+    command = shlex.split(asked([], texts)["answer"])[2:]
+    assert compose("guide", [word for word in command if word.startswith("types=")]).types == [known]
 
 
 TWO = Classification(["kind", "unkind"])

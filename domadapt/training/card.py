@@ -12,7 +12,7 @@ from typing import Any
 
 from domadapt.analysis.expected import FEW
 from domadapt.auditing.audit import Audit, audit, write_audit
-from domadapt.config.overrides import adapting
+from domadapt.config.overrides import adapting, quoted
 from domadapt.config.resolvers import own_files
 from domadapt.data.domains import UnlabelledText
 from domadapt.data.records import Record
@@ -28,7 +28,7 @@ from domadapt.runs.target_card import CardWarning, ChangedWords, Kind, ShownText
 from domadapt.tasks.task import Prediction, Task
 from domadapt.training.options import RunConfig
 from domadapt.utils.files import write_atomic
-from domadapt.utils.text import csv_lines, cut, json_lines, plain_json, read_json_lines
+from domadapt.utils.text import csv_lines, cut, json_lines, plain_json, read_json_lines, shortened
 
 log = logging.getLogger(__name__)
 ONE_CLASS = 0.98  # share of one label from which the model is taken to know no other
@@ -296,7 +296,7 @@ def adverbs(labelled: Iterable[Found], found: Iterable[Found]) -> Iterator[tuple
             inside = None if places is None else places[0] == start
             counts[kind, inside] += 1
             if counts is here and places and inside is not None:
-                examples.setdefault((kind, inside), " or ".join(repr(text[place:end]) for place in places))
+                examples.setdefault((kind, inside), " or ".join(repr(shortened(text[at:end], 40)) for at in places))
     for (kind, inside), example in examples.items():
         own, total, now = known[kind, inside], known[kind, True] + known[kind, False], here[kind, inside]
         of_all = now + here[kind, not inside] + here[kind, None]
@@ -328,9 +328,10 @@ def _questions(session: Session, now: Sequence[Mapping[str, Any]]) -> dict[str, 
     kinds, questions, settings = sorted(term_kinds(session)), list[str](), list[str]()
     terms = [span["text"] for line in now for span in line["spans"] if span["type"] in kinds]
     if asked := to_judge([line["text"] for line in now], terms, len(kinds) == 1):
-        counts = ", ".join(f"{word} {found} of {uses}" for word, uses, found in asked)
+        counts = ", ".join(f"{shortened(word, 40)} {found} of {uses}" for word, uses, found in asked)
         questions.append(f"which of these words are of type {' or '.join(kinds)}? Found so far: {counts}")
-        settings += [shlex.quote(f"types=[{','.join(kinds)}]"), "'terms=[...]'", "'not_terms=[...]'"]
+        types = ",".join(kind if kind.isalpha() else quoted(kind) for kind in kinds)
+        settings += [shlex.quote(f"types=[{types}]"), "'terms=[...]'", "'not_terms=[...]'"]
     labelled = ((r.text, s.start, s.end, s.type) for r in session.domains.source_records for s in r.spans or ())
     spans = ((line["text"], s["start"], s["end"], s["type"]) for line in now for s in line["spans"])
     for text, inside in adverbs(labelled, spans) if len(session.task.names) > len(kinds) else ():
