@@ -108,6 +108,8 @@ def guided(folder: Path, to: Path, config: dict[str, Any], types: Sequence[str])
     method.refuse()
     method.state(make(description.task).labels, types)
     kept = checkpoint.load(folder / METHODS) if (folder / METHODS).is_file() else {}
+    if "guidelines" in kept:
+        log.warning("%s: has guidelines; these take their place, so give again what is to stay", folder)
     kept["guidelines"] = {"weights": {}, "memory": method.memory()}
 
     def write(part: Path) -> None:

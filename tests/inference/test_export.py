@@ -399,6 +399,8 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
     assert domadapt.guide(tiny_run, tmp_path / "other", **same_words).predict(TEXTS) == model.predict(TEXTS)
     found = [TEXTS[0][s.start : s.end] for s in model.predict(TEXTS)[0].spans if s.type == "aspect"]
     assert any("lens" in span for span in found) and not any("number" in span for span in found)
-    assert "there is something in it" in guide("types=[aspect]", words)
+    assert "there is something in it" in guide("types=[aspect]", "terms=[lens]")
+    _, told = command("guide", f"model={tmp_path}/guided", f"to={tmp_path}/again", "terms=[strap]")
+    assert "has guidelines; these take their place" in told
     out, told = command("predict", f"model={tmp_path}/guided", f"text={TEXTS[0]}", "threshold=0.01")
     assert '"text": "lens"' in out and "precision" not in told  # on the source it was another model's
