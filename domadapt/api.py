@@ -119,6 +119,8 @@ def guide(model: str | Path, to: str | Path, **settings: Any) -> Any:
     from domadapt.inference.model import load
 
     given = compose("guide")
+    if wrong := settings.keys() - given.keys():
+        raise ValueError(f"{', '.join(sorted(wrong))}: there is no such setting; expected some of {', '.join(given)}")
     given.merge_with({"model": str(model), "to": str(to), **settings})
     run(given)
     return load(to)

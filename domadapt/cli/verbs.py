@@ -193,6 +193,8 @@ def guide(cfg: DictConfig) -> str:
     folder, to = model_folder(str(cfg.model)), Path(str(cfg.to))
     known = read_description(folder).task.get("types")
     free_folder(to)
+    if folder.resolve() in to.resolve().parents:
+        raise ValueError(f"to={to}: lies in the model's folder {folder}; give one beside it")
     if not known:
         raise ValueError(f"model={cfg.model}: it labels whole texts; guidelines are for spans")
     types = known if cfg.types is None else list(cfg.types) if isinstance(cfg.types, ListConfig) else [cfg.types]
@@ -207,9 +209,8 @@ def guide(cfg: DictConfig) -> str:
 
     guided(folder, to, {"_target_": GUIDELINES, **settings}, types)
     model, shown = (shlex.quote(str(path)) for path in (cfg.model, to))
-    return (
-        f"{to}: a model as {cfg.model}, with guidelines; what they change: domadapt compare {model} {shown} input=FILE"
-    )
+    told = f"{to}: a model as {cfg.model}, with guidelines"
+    return f"{told}; what they change: domadapt compare {model} {shown} input=FILE"
 
 
 def audit(cfg: DictConfig) -> str:

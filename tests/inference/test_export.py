@@ -395,6 +395,10 @@ def test_a_model_is_told_guidelines_without_training(tiny_run: Path, tmp_path: P
     assert "domadapt compare" in guide("types=[aspect]", words, "not_terms=[number]", code=0)
     (tmp_path / "words.txt").write_bytes(b"caf\xe9\n")  # by now another file: the model has its words
     model = domadapt.load(tmp_path / "guided")
+    with pytest.raises(ValueError, match="term: there is no such setting; expected some of model, to, types, terms"):
+        domadapt.guide(tiny_run, tmp_path / "other", term=["lens"])
+    with pytest.raises(ValueError, match="lies in the model's folder"):
+        domadapt.guide(tmp_path / "guided", tmp_path / "guided" / "encoder" / "other", terms=["lens"])
     same_words = {"types": ["aspect"], "terms": ["lens", "the strap"], "not_terms": ["number"]}
     assert domadapt.guide(tiny_run, tmp_path / "other", **same_words).predict(TEXTS) == model.predict(TEXTS)
     found = [TEXTS[0][s.start : s.end] for s in model.predict(TEXTS)[0].spans if s.type == "aspect"]
