@@ -95,17 +95,13 @@ class Guidelines(Method):
     def state(self, labels: Sequence[str], kinds: Collection[str]) -> None:
         """Say which span types are terms; refuse what these make no sense of."""
         self.terms = [place for place, label in enumerate(labels) if label[2:] in kinds]
-        asks = "terms_need_opinion=true" if self.terms_need_opinion else "degree_words" if self.adverbs else ""
+        asks = "terms_need_opinion=true" if self.terms_need_opinion else self.words["degree_words"] and "degree_words"
         if asks and len(self.terms) + 1 == len(labels):
             expected = f"expected a span type of opinions beside the terms ({', '.join(sorted(kinds))})"
             raise ValueError(f"guidelines.{asks}: {expected}, which the source has not; leave it null")
         if (self.words["terms"] or self.words["not_terms"]) and not self.terms:
             expected = "expected a span type whose words are mostly nouns, as terms are"
             raise ValueError(f"guidelines.terms, guidelines.not_terms: {expected}, which the source has not")
-
-    @property
-    def adverbs(self) -> frozenset[str]:
-        return self.words["degree_words"]
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         """By list of words: (nodes,) True for words that are in one of its phrases."""
@@ -116,7 +112,7 @@ class Guidelines(Method):
 
     def transform(self, output: Output, batch: Batch) -> Output:
         """In scoring and prediction: what the guidelines rule out is no term; opinions have their adverbs, or not."""
-        if self.training or not (self.terms or self.adverbs):
+        if self.training or not (self.terms or self.words["degree_words"]):
             return output
         read = batch.node_first_piece >= 0
 
@@ -125,16 +121,14 @@ class Guidelines(Method):
             always, never = (self.own(batch, name)[read] for name in ("terms", "not_terms"))
             if always.any() or never.any():
                 logits = with_terms(logits, always, never, self.terms)
-            if self.adverbs:
+            if self.words["degree_words"]:
                 opens = self.own(batch, "degree_words")[read][:-1] & (texts[:-1] == texts[1:])
                 logits = self.limits(logits, opens.nonzero().flatten().tolist(), self.terms)
             if self.terms_need_opinion:
                 tags = logits.argmax(-1)
-                others = [tag for tag in range(1, logits.shape[1]) if tag not in self.terms]
-                opinion = torch.isin(tags, torch.tensor(others, device=tags.device))
-                judged = torch.zeros(len(batch.words), dtype=torch.bool, device=tags.device)
-                judged[texts[opinion]] = True
-                logits = with_terms(logits, torch.zeros_like(opinion), ~judged[texts], self.terms)
+                opinion = (tags > 0) & ~torch.isin(tags, torch.tensor(self.terms, device=tags.device))
+                judged = torch.isin(texts, texts[opinion])
+                logits = with_terms(logits, torch.zeros_like(judged), ~judged, self.terms)
             return logits
 
         return with_word_logits(output, batch, without)
