@@ -89,6 +89,7 @@ def guided(run: Path, domains: Domains, lists: Path, out: Path) -> None:
         config = compose("train", ["adaptation=guidelines", "data=my_files", *settings])
         session.methods["guidelines"] = method = make(config.adaptation.guidelines).eval()
         session.attach()
+        method.refuse()  # reads the lists
         method.state(session.task.labels, kinds)
         predictions = model.predict_texts(TargetUnlabelled.from_records("target", records).texts)
         scores = session.task.score(records, predictions)
