@@ -56,13 +56,9 @@ def answers(domains: Domains, model: Model, folder: Path) -> list[str]:
     spans = [(line["text"], s["start"], s["end"], s["type"]) for line in now for s in line["spans"]]
     if [*adverbs(spans_of(domains.source_records), spans)]:
         places = [(p, start) for text, start, end, _ in spans_of(known) if (p := with_adverb(text, start, end))]
-        if sum(p[0] == start for p, start in places) > len(places) / 2:
-            settings.append("adaptation.guidelines.degree_words=english")
-        else:
-            settings += [
-                "adaptation.guidelines.degree_words=english",
-                "adaptation.guidelines.degree_words_in_opinion=false",
-            ]
+        settings.append("adaptation.guidelines.degree_words=english")
+        if sum(p[0] == start for p, start in places) <= len(places) / 2:
+            settings.append("adaptation.guidelines.degree_words_in_opinion=false")
     return settings
 
 
@@ -73,18 +69,14 @@ def spans_of(records: Sequence[Record]) -> Iterator[tuple[str, int, int, str]]:
 def guided(run: Path, domains: Domains, lists: Path, out: Path) -> None:
     """Write run folders: the run's model with answers to both kinds of questions, and to each kind."""
     model, metrics = load(run), json.loads((run / "metrics.json").read_text(encoding="utf-8"))
-    records, session = domains.test.open(), model.session
-    answered = answers(domains, model, lists)
+    session, answered = model.session, answers(domains, model, lists)
+    records = domains.test.open()
     of_words = [one for one in answered if "terms=" in one]
     variants = {"answers": answered, "words": of_words, "adverbs": [one for one in answered if one not in of_words]}
     kinds = [*{label[2:] for label in session.task.labels[1:]} & {"aspect", "term"}]
     for name, settings in variants.items():
-        folder = (
-            out
-            / f"{metrics['source']}_to_{metrics['target']}"
-            / f"{metrics['method']}_{name}"
-            / f"seed{metrics['seed']}"
-        )
+        method_name, pair = f"{metrics['method']}_{name}", f"{metrics['source']}_to_{metrics['target']}"
+        folder = out / pair / method_name / f"seed{metrics['seed']}"
         folder.mkdir(parents=True, exist_ok=True)
         config = compose("train", ["adaptation=guidelines", "data=my_files", *settings])
         session.methods["guidelines"] = method = make(config.adaptation.guidelines).eval()
@@ -94,10 +86,10 @@ def guided(run: Path, domains: Domains, lists: Path, out: Path) -> None:
         predictions = model.predict_texts(TargetUnlabelled.from_records("target", records).texts)
         scores = session.task.score(records, predictions)
         found = scores_on_test(session.task, domains, records, predictions, scores, folder)
-        made = {"method": folder.parent.name, "role": "adapted", "key": f"{metrics['key'][:-1]}{name[0]}"}
+        made = {"method": method_name, "role": "adapted", "key": f"{metrics['key'][:-1]}{name[0]}"}
         write_atomic(folder / "metrics.json", json.dumps({**metrics, **found, **made}))
         shown = {key: round(100 * value, 1) for key, value in scores.items() if key.endswith("f1")}
-        print(json.dumps({"method": folder.parent.name, "settings": settings, **shown}), flush=True)
+        print(json.dumps({"method": method_name, "settings": settings, **shown}), flush=True)
 
 
 def main() -> None:

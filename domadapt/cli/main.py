@@ -46,16 +46,8 @@ VERBS = {  # the module of each one's function, which is loaded when it is calle
     **dict.fromkeys(("score", "compare", "sample"), "domadapt.cli.labelling"),
     "benchmark": "domadapt.benchmarking.loop",
 }
-PLAIN = (
-    "predict",
-    "score",
-    "compare",
-    "sample",
-    "parse",
-    "serve",
-    "export",
-    "guide",
-)  # their paths and texts nothing evaluates
+# Verbs whose paths and texts nothing evaluates.
+PLAIN = ("predict", "score", "compare", "guide", "sample", "parse", "serve", "export")
 
 
 def main() -> None:
