@@ -118,6 +118,8 @@ def test_the_report_shows_the_card_in_place_of_a_score(run: Run) -> None:
         assert re.search(r"(<h1>|# )Expect a (macro|span) F1 of about \d+ on \w+; nine times in ten", text)
         assert "For a score" in text and "Before you believe it" in text
         assert "Findings, worst first" in text  # of the audit that the run has left
+        command = "domadapt train ... trainer.min_steps=300"  # a warning's
+        assert f'<code class="command">{command}</code>' in text or f"`{command}`" in text
 
 
 def test_labelled_target_records_are_no_source_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

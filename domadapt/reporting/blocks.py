@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A paragraph; of a ``kind``: empty, ``soft`` (an aside), ``lead`` (names what follows) or ``warning``."""
+    """A paragraph, and what to type about it; of a ``kind``: empty, ``soft`` (an aside), ``lead`` (names what follows)
+    or ``warning``.
+    """
 
     text: str
     kind: str = ""
+    command: str = ""
 
 
 class TableCell(NamedTuple):
@@ -44,12 +47,18 @@ class Figure:
     caption: str
 
 
+class Fact(NamedTuple):
+    name: str
+    text: str
+    command: str = ""  #: what to type about it
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What matters most, on a card: what came out, and (name, value)."""
+    """What matters most, on a card: what came out, and facts."""
 
     sentence: str
-    items: tuple[tuple[str, str], ...]
+    items: tuple[Fact, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,10 @@ def harmless(text: str) -> str:
     return " ".join(shown)
 
 
+def _with_command(text: str, command: str) -> str:
+    return " ".join([*([harmless(text)] if text else []), *([code(command)] if command else [])])
+
+
 def code(text: str) -> str:
     """A code span that its content can't leave.
 
@@ -202,18 +206,17 @@ def table_lines(table: Table) -> list[str]:
 
 def _block(block: Block) -> Iterable[str]:
     match block:
-        case blocks.Prose(text):
-            return [harmless(text)]
+        case blocks.Prose(text, _, command):
+            return [_with_command(text, command)]
         case Table():
             title = [f"**{harmless(block.title)}**", ""] if block.title else []
             notes = [f"- {harmless(note)}" for note in written(block)[1]]
             return [*title, *table_lines(block), *(["", *notes] if notes else [])]
         case blocks.Figure():  # a table says the same
             return []
-        case blocks.Facts(sentence, items):  # a line that can be typed is code as a whole
-            facts = [(name, code(fact) if fact.startswith("domadapt ") else harmless(fact)) for name, fact in items]
+        case blocks.Facts(sentence, items):
             title = [f"**{harmless(sentence)}**", ""] if sentence else []
-            return [*title, *(f"- {harmless(name)}: {fact}" for name, fact in facts)]
+            return [*title, *(f"- {harmless(one.name)}: {_with_command(one.text, one.command)}" for one in items)]
         case blocks.Folded(title, inner):
             return _folded(title, [part for one in inner for part in (*_block(one), "")])
         case blocks.Listing(title, items, is_code):

@@ -240,10 +240,10 @@ def read_audits(runs: Iterable[str | Path], given: str | Path | None) -> Audits:
         return Audits()
     from domadapt.auditing.audit import read_audit
 
-    audits, skipped = list["Audit"](), list[str]()
+    audits, skipped = list["Audit"](), list[str]()  # both networks of a run have left the same
     for file in files:
         try:
-            audits.append(read_audit(file))
+            audits += [one for one in [read_audit(file)] if one not in audits]
         except ValueError as error:
             if given is not None and len(files) == 1:
                 raise

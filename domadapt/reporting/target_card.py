@@ -11,7 +11,7 @@ from typing import Any
 from domadapt.inference.thresholds import SHOWN as THRESHOLDS
 from domadapt.inference.thresholds import rates, source_dev
 from domadapt.reporting import blocks
-from domadapt.reporting.blocks import Block, Facts, Marked, Prose, Section, Table, for_each, tabled
+from domadapt.reporting.blocks import Block, Fact, Facts, Marked, Prose, Section, Table, for_each, tabled
 from domadapt.reporting.render import as_text, counted, in_line, markdown, score_name
 from domadapt.runs.groups import Pair
 from domadapt.runs.metrics import Expected
@@ -66,12 +66,12 @@ def as_markdown(card: TargetCard) -> str:
 
 def as_blocks(card: TargetCard) -> Iterator[Block]:
     yield from map(Prose, _facts(card))
-    yield from (Prose(f"{rank}. {_told(card, one)}", "warning") for rank, one in enumerate(card.warnings, 1))
+    for rank, one in enumerate(card.warnings, 1):
+        yield Prose(f"{rank}. {_sentence(one.text)}", "warning", _command(card, one.command))
     if card.questions:
-        questions = " ".join(
-            f"{rank}. {question[:1].upper()}{question[1:]}." for rank, question in enumerate(card.questions, 1)
-        )
-        yield Prose(f"{ASKED}. {questions} {_command(card, card.answer)}")
+        yield Prose(f"{ASKED}:", "lead")
+        yield from (Prose(f"{rank}. {_sentence(one)}") for rank, one in enumerate(card.questions, 1))
+        yield Prose("Your answers:", command=_command(card, card.answer))
     yield from (kinds_table(card), *threshold_table(card))
     yield from (blocks.Samples(head, tuple(texts)) for head, texts in _texts(card))
     yield blocks.Listing("Where the model is, and how to use it", tuple(value for _, value in _places(card)), code=True)
@@ -81,9 +81,8 @@ def _command(card: TargetCard, command: str) -> str:
     return command.replace("{run}", shlex.quote(card.folder))
 
 
-def _told(card: TargetCard, warning: CardWarning) -> str:
-    text = warning.text.rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}{'. ' if warning.command else ''}{_command(card, warning.command)}"
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}{'' if text.endswith('?') else '.'}"
 
 
 def _before(card: TargetCard) -> TargetCard | None:
@@ -196,7 +195,7 @@ def _places(card: TargetCard) -> Iterator[tuple[str, str]]:
     run = shlex.quote(card.folder)
     if card.to_label:
         file = shlex.quote(f"{card.folder}/{card.to_label}")
-        yield "a score", f"label some texts of {file}, then domadapt score model={run} input={file}"
+        yield "a score", f"domadapt score model={run} input={file}  # once labelled"
     other, texts = "", '"Type a sentence here."'
     if card.pairs:
         other, texts = ' text_pair="And the other here."', f'({texts}, "And the other here.")'
@@ -222,16 +221,17 @@ def expectation(pairs: Sequence[Pair]) -> Facts | None:
     card, one = next((both for both in cards if both[0].method != SOURCE_ONLY), cards[0])
     before = _before(card) or next((c for c, _ in cards if c.method == SOURCE_ONLY and c is not card), None)
     places = dict(_places(card))
-    items = []
+    score, first = places.get("a score", ""), (card.warnings or [CardWarning("no warnings", "")])[0]
+    items = list[Fact]()
     if before is not None and (was := before.expected) is not None:
-        items.append(("Before adapting", _and_before(was, one)))
+        items.append(Fact("Before adapting", _and_before(was, one)))
     error = "" if one.usual_error is None else f"Usually off by {100 * one.usual_error:.1f} points. "
     items += [
-        ("For a score", places.get("a score", "give labelled texts: target.test_path=FILE")),
-        ("Such estimates", f"{error}{USE}"),
-        ("On held-out texts of the source", f"{100 * card.source_dev:.1f} on {counted(card.dev_texts, 'text')}"),
-        ("The model, and how to use it", places["use it"]),
-        ("Before you believe it", _told(card, card.warnings[0]) if card.warnings else "No warnings."),
+        Fact("For a score", "" if score else "give labelled texts: target.test_path=FILE", score),
+        Fact("Such estimates", f"{error}{USE}"),
+        Fact("On held-out texts of the source", f"{100 * card.source_dev:.1f} on {counted(card.dev_texts, 'text')}"),
+        Fact("The model, and how to use it", "", places["use it"]),
+        Fact("Before you believe it", _sentence(first.text), _command(card, first.command)),
     ]
     return Facts(_expect(card, one), tuple(items))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from domadapt.reporting.blocks import Block, Facts, Folded, Marked, Prose, Samples, Table, for_each, tabled
+from domadapt.reporting.blocks import Block, Fact, Facts, Folded, Marked, Prose, Samples, Table, for_each, tabled
 from domadapt.reporting.frames import BELOW, best_adapted, best_overall, mean, over_runs, rows
 from domadapt.reporting.render import counted, listed
 from domadapt.reporting.tables import closed
@@ -100,7 +100,7 @@ def verdict_card(pairs: Sequence[Pair], statistics: Statistics) -> Facts:
         there = [folder for folder in folders if folder.is_dir()]
         more = f" (and {len(there) - 1} more: other seeds and pairs)" if len(there) > 1 else ""
         items.append(("Model", f"{there[0]}{more}" if there else "not kept beside these runs"))
-    return Facts(verdict(pairs, overall), tuple(items))
+    return Facts(verdict(pairs, overall), tuple(Fact(*item) for item in items))
 
 
 def run_time(pairs: Sequence[Pair]) -> float:

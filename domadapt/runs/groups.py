@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,8 +139,8 @@ def _inconsistent(run: Metrics) -> Iterator[str]:
 
 
 def relative(path: Path) -> Path:
-    """As seen from here, where it lies below: no machine's folders stand in what is sent on."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    """As seen from here: no machine's folders stand in what is sent on."""
+    return Path(os.path.relpath(path))
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,10 +248,13 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
 WORD = {"span_f1": "0.5"}
 
 
-def test_found_at_any_depth_once(make_run: Any, tmp_path: Path) -> None:
+def test_found_at_any_depth_once(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_run("source_only", 1, 0.5)
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
     found = read_runs([tmp_path, folder, folder / "metrics.json"])
-    assert ([run.folder for run in found.runs], found.skipped) == ([str(folder)], ())
+    assert ([run.folder for run in found.runs], found.skipped) == (["../runs/source_only/seed=1"], ())
     (tmp_path / "empty").mkdir()
     (tmp_path / "r.html").touch()
     for name, message in (("absent", "no such folder"), ("empty", "no metrics.json there"), ("r.html", "is a file")):
@@ -266,7 +269,7 @@ def test_a_run_that_is_not_finished_is_named(make_run: Any, tmp_path: Path, capl
     stopped.mkdir()
     (stopped / "status.json").write_text("{}")
     assert len(read_runs(tmp_path).runs) == 1
-    assert f"left out, not finished: {stopped}; the same command goes on with it" in caplog.text
+    assert f"left out, not finished: {os.path.relpath(stopped)}; the same command goes on with it" in caplog.text
     with pytest.raises(ValueError, match="stopped is not finished: run its command again"):
         read_runs(stopped)
 

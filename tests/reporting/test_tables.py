@@ -221,7 +221,9 @@ def test_audits_beside_the_runs(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message):
             read_audits([], tmp_path / given)
     finding = Finding("duplicates", "severe", 0.5, "Half of the test is in training <b>.", {}, ("a\u202eb",))
-    write_audit(Audit("camera", "laptop", {}, {}, (finding,), {"tags": 2}, "Bad."), tmp_path / "x" / "audit.json")
+    for folder, seconds in (("x", 1.0), ("x/source_only", 2.0)):  # both networks of a run leave the same
+        found = Audit("camera", "laptop", {}, {}, (finding,), {"tags": 2}, "Bad.", seconds)
+        write_audit(found, tmp_path / folder / "audit.json")
     (tmp_path / "audit.json").write_text("{", encoding="utf-8")
     audits = read_audits([tmp_path], None)
     assert (len(audits.audits), len(audits.skipped)) == (1, 1)
@@ -365,7 +367,7 @@ def test_the_card_says_what_came_out(levels: dict[str, Any], sentence: str) -> N
     changes = {"config": {"backbone": {"name": "minilm"}, "trainer": {"epochs": 2}}}
     pairs = grouped(met(levels, **changes))
     card = verdict_card(pairs, compare(pairs))
-    facts = dict(card.items)
+    facts = {name: text for name, text, _ in card.items}
     assert sentence in card.sentence and facts["Backbone"] == "minilm"
     assert facts["Runs"].endswith(f"; {3 * len(levels)} s in all")
     if len(levels) == 3:
