@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 DOCS = Path(__file__).parents[1] / "docs"
-WIDTH, HEIGHT, SCREEN = 960, 300, (1100, 700)
+WIDTH, HEIGHT, SCREEN = 960, 300, (1100, 730)
 COLORS = {"aspect": "#0072b2", "opinion": "#c14f00"}
 Words = list[tuple[str, str]]  # each with its label, or none
 SOURCE: Words = [
