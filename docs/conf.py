@@ -13,6 +13,7 @@ project, author, release = "domadapt", "the authors of domadapt", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 html_theme, html_title, html_copy_source = "furo", "domadapt", False
 html_show_copyright = False
+html_static_path, html_css_files = ["pages.css"], ["pages.css"]
 exclude_patterns = ["examples"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
