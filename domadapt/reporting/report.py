@@ -23,7 +23,7 @@ DETAILED = 24  # pairs with curves, calibration and examples
 OPTIONAL = ("Selection regret", "Expected without labels")
 LEGEND = (
     "Dots are means over seeds, lines through them and shades their 95 % intervals. Every method has one colour; a "
-    "control has its method's, lighter. The ceiling was trained on target labels."
+    "control has its method's, lighter."
 )
 FORMATS = ("html", "markdown", "csv")
 
@@ -69,8 +69,10 @@ def scores(finished: Finished) -> list[Section]:
         for row in rows(pair, statistics)
         if row.target
     }
+    ceiling = any(method.role == "in_domain" for pair in pairs for method in pair.methods)
+    legend = f"{LEGEND} The ceiling was trained on target labels." if ceiling else LEGEND
     alt = "Scores on the target test: " + ", ".join(f"{name} {100 * mean:.1f}" for name, mean in bars.items())
-    blocks: list[Block] = [Figure(dots_svg(pairs, statistics, finished.colors, alt), LEGEND)]
+    blocks: list[Block] = [Figure(dots_svg(pairs, statistics, finished.colors, alt), legend)]
     if len(pairs) == 1:  # the page's title says what came out
         return [Section("Scores", (*blocks, table(pairs[0], statistics)))]
     own = [Section(pair.name, _pair(pair, statistics), 3, folded=True) for pair in pairs]

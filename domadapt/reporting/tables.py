@@ -164,8 +164,11 @@ def heatmap(pairs: Sequence[Pair], statistics: Statistics) -> list[Block]:
     adapted = [name for name in methods if roles[name] == "adapted"]
     notes = ["mean: mean gain over mean gap, of methods that were run on all pairs"] if comparable else []
     legend = "100 is the ceiling, 0 is source_only, green above it. A colour is no test: the next section has tests."
+    scores = part("Headline score on the target test, percent", methods, score, mean_score)
+    if "in_domain" not in roles.values():  # no gap is known
+        return [*scores]
     return [
-        *part("Headline score on the target test, percent", methods, score, mean_score),
+        *scores,
         Prose(legend, "soft"),
         *part("Gap closed, percent of the way from source_only to in_domain", adapted, gap, mean_gap, notes),
     ]

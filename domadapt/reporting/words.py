@@ -127,6 +127,7 @@ def verdict(pairs: Sequence[Pair], cell: Cell | None) -> str:
         return f"{text}; {where}training again would show a difference to {difference.other}."
     p = difference.again.p_holm
     why = difference.again.reason or difference.reason if p is None else f"p = {p:.2g} after Holm's correction"
+    why = why.partition(": ")[0]  # the section on significance has the rest
     return f"{text}; that it is more than chance is not shown{f': {why}' if why else ''}."
 
 
