@@ -146,7 +146,10 @@ def gains(results: Path, words: Sequence[str]) -> str:
         pairs = [g for g in every if (g["method"], g["other"]) == (own["method"], own["other"]) and g["pair"] != ALL]
         low = sorted(pairs, key=lambda g: float(g["gain"]))
         quarter = fmean(float(g["gain"]) for g in low[: max(1, round(len(low) / 4))])
-        ps = [f"{float(p):.3f}" if (p := own[column]) else "" for column in ("p_some_pair", "p_other_pairs")]
+        ps = [
+            ("< 0.001" if float(p) < 5e-4 else f"{float(p):.3f}") if (p := own[column]) else ""
+            for column in ("p_some_pair", "p_other_pairs")
+        ]
         worst = [f"{float(low[0]['gain']):+.1f} ({low[0]['pair']})", f"{quarter:+.1f}"]
         names, count = f"`{own['method']}` − `{own['other']}`", f"{own['pairs']} × {own['seeds']}"
         rows.append([names, count, _interval(own), *worst, *ps, _share(own)])

@@ -156,9 +156,9 @@ def expected(pairs: Sequence[Pair]) -> Section:
             ("to", lambda line: percent(line[2].high)),
             ("was", lambda line: percent(line[3])),
             ("off", lambda line: points(None if line[3] is None else line[2].score - line[3])),
-            ("usually off", lambda line: percent(line[2].usual_error)),
+            ("mean error", lambda line: percent(line[2].usual_error)),
         ],
-        ["from, to: nine times in ten; usually off: mean absolute error on corpora the estimate was not fitted to"],
+        ["from, to: nine times in ten; mean error: mean absolute error on corpora the estimate was not fitted to"],
     )
     return Section(EXPECTED, (Prose(ESTIMATED, "soft"), Prose(how_far_off(run for _, run, _ in runs)), table))
 

@@ -163,7 +163,7 @@ def _facts(card: TargetCard) -> Iterator[str]:
         yield _expect(card, one)
         if before is not None and before.expected is not None:
             yield f"Before adapting: {_and_before(before.expected, one)}"
-        error = "" if one.usual_error is None else f" and are usually off by {100 * one.usual_error:.1f} points"
+        error = "" if one.usual_error is None else f" and are off by {100 * one.usual_error:.1f} points on average"
         yield f"Such estimates use no target label{error}. {USE}"
     texts = counted(card.source_texts, "text")
     if card.target_labels:
@@ -225,7 +225,7 @@ def expectation(pairs: Sequence[Pair]) -> Facts | None:
     items = list[Fact]()
     if before is not None and (was := before.expected) is not None:
         items.append(Fact("Before adapting", _and_before(was, one)))
-    error = "" if one.usual_error is None else f"Usually off by {100 * one.usual_error:.1f} points. "
+    error = "" if one.usual_error is None else f"Off by {100 * one.usual_error:.1f} points on average. "
     items += [
         Fact("For a score", "" if score else "give labelled texts: target.test_path=FILE", score),
         Fact("Such estimates", f"{error}{USE}"),
