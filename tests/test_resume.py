@@ -22,26 +22,29 @@ from tests.support import corpora, edit, without_checksums
 from tests.trouble import KILL, STOP, MakesFolder, Trouble, join, renamed, run, same_run, start, stopped, wait_until
 
 METHODS = ["adaptation=masked_lm", "injection=[lisa,gnn]", "injection.lisa.layer=1"]
-METHODS += ["trainer.regret=true", "trainer.epochs=4"]
+METHODS += ["trainer.regret=true", "trainer.epochs=3", "trainer.threads=1"]
 
 
 @pytest.fixture(scope="module")
-def problem(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with corpora, parses and an undisturbed run ``whole``."""
-    folder = tmp_path_factory.mktemp("problem")
-    assert run(arguments(folder, folder / "whole", folder / "cache"), folder / "log") == 0
-    for made in (folder / "cache").glob("*masked-lm*"):
-        made.unlink()  # post-training is part of what is disturbed
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with corpora, a warm cache and an undisturbed run ``whole``."""
+    folder = tmp_path_factory.mktemp("shared")
+    assert run(training(folder, folder / "whole"), folder / "log") == 0
     return folder
 
 
-def arguments(problem: Path, folder: Path, cache: Path, *more: str) -> list[str]:
-    paths = [f"paths.run={folder}", f"paths.cache={cache}"]
-    return ["train", *corpora(problem), *METHODS, "trainer.threads=1", *paths, *more]
+def settings_of(shared: Path, *more: str) -> list[str]:
+    return [*corpora(shared), *METHODS, f"paths.cache={shared}/cache", *more]
 
 
-def own_cache(problem: Path, folder: Path) -> Path:
-    return Path(shutil.copytree(problem / "cache", folder / "cache"))
+def training(shared: Path, folder: Path, *more: str) -> list[str]:
+    return ["train", *settings_of(shared, f"paths.run={folder}", *more)]
+
+
+def own_cache(shared: Path, folder: Path) -> str:
+    """Sets a cache with the parses alone: post-training is part of what is disturbed."""
+    shutil.copytree(shared / "cache", folder / "cache", ignore=shutil.ignore_patterns("*masked-lm*"))
+    return f"paths.cache={folder}/cache"
 
 
 def cut(path: Path, mark: Path) -> None:
@@ -72,10 +75,10 @@ def of_another_version(path: Path, mark: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def half(problem: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def half(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was killed in its third epoch."""
     folder = tmp_path_factory.mktemp("half")
-    command = arguments(problem, folder / "run", own_cache(problem, folder))
+    command = training(shared, folder / "run", own_cache(shared, folder))
     death = Trouble("epoch=3.safetensors", signal=signal.SIGKILL)
     assert run(command, folder / "log", death) == -signal.SIGKILL
     found = {path.name for path in (folder / "run" / "checkpoint").glob("[!.]*")}
@@ -89,31 +92,31 @@ DAMAGES += [(damage, name) for damage in (flip, plant) for name in ("last", "epo
 
 @pytest.mark.parametrize(("damage", "name"), DAMAGES)
 def test_a_damaged_checkpoint_is_told_once_and_the_run_starts_over(
-    problem: Path, half: Path, tmp_path: Path, damage: Callable[[Path, Path], None], name: str
+    shared: Path, half: Path, tmp_path: Path, damage: Callable[[Path, Path], None], name: str
 ) -> None:
     shutil.copytree(half, tmp_path, dirs_exist_ok=True)
     damage(tmp_path / "run" / "checkpoint" / f"{name}.safetensors", tmp_path / "mark")
-    assert run(arguments(problem, tmp_path / "run", tmp_path / "cache"), tmp_path / "again") == 0
+    assert run(training(shared, tmp_path / "run", f"paths.cache={tmp_path}/cache"), tmp_path / "again") == 0
     told = [line for line in (tmp_path / "again").read_text().splitlines() if "can't be resumed" in line]
     assert len(told) == 1
     assert f"{name}.safetensors" in told[0] and "the run starts over" in told[0]
-    same_run(tmp_path / "run", problem / "whole")
+    same_run(tmp_path / "run", shared / "whole")
     assert not (tmp_path / "mark").exists()
 
 
 STOPS = [
     (Trouble("last.safetensors", 2, signal=signal.SIGINT), 130),
-    (Trouble("last.safetensors", 4, signal=signal.SIGTERM), 130),  # Lightning takes it for itself
+    (Trouble("last.safetensors", 3, signal=signal.SIGTERM), 130),  # Lightning takes it for itself
     (Trouble("predictions.jsonl", signal=signal.SIGINT), 130),
     (Trouble("predictions.jsonl", signal=signal.SIGTERM), -signal.SIGTERM),
 ]
 
 
 @pytest.mark.parametrize(("stop", "code"), STOPS)
-def test_stopped_then_resumed(problem: Path, tmp_path: Path, stop: Trouble, code: int) -> None:
+def test_stopped_then_resumed(shared: Path, tmp_path: Path, stop: Trouble, code: int) -> None:
     """Ctrl-C and kill: no result from half-trained weights, one line, and the same weights in the end."""
     folder = tmp_path / "run"
-    command = arguments(problem, folder, own_cache(problem, tmp_path))
+    command = training(shared, folder, own_cache(shared, tmp_path))
     assert run(command, tmp_path / "log", stop) == code
     lines = (tmp_path / "log").read_text().splitlines()
     assert not any("Traceback" in line for line in lines)
@@ -124,24 +127,7 @@ def test_stopped_then_resumed(problem: Path, tmp_path: Path, stop: Trouble, code
     assert run(command, tmp_path / "again") == 0
     assert ": resumed after epoch" in (tmp_path / "again").read_text()
     assert json.loads((folder / "metrics.json").read_text())["attempts"] == 2
-    same_run(folder, problem / "whole")
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with corpora, a warm cache and an undisturbed run ``whole``."""
-    folder = tmp_path_factory.mktemp("shared")
-    assert run(training(folder, folder / "whole"), folder / "log") == 0
-    return folder
-
-
-def settings_of(shared: Path, *more: str) -> list[str]:
-    given = ["adaptation=masked_lm", "trainer.epochs=3", "trainer.threads=1", "trainer.regret=true"]
-    return [*corpora(shared), *given, f"paths.cache={shared}/cache", *more]
-
-
-def training(shared: Path, folder: Path, *more: str) -> list[str]:
-    return ["train", *settings_of(shared, f"paths.run={folder}", *more)]
+    same_run(folder, shared / "whole")
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -259,8 +245,7 @@ def test_the_one_that_waits_takes_over_from_the_one_that_is_killed(shared: Path,
 
 def test_two_sweeps_at_once_run_each_cell_once(shared: Path, tmp_path: Path) -> None:
     matrix = ["experiment=my_matrix", "benchmark.only=[source_only,masked_lm]", "benchmark.seeds=[1,2]"]
-    own = ["task=extraction", f"paths.runs={tmp_path}/runs", f"paths.cache={tmp_path}/cache", "trainer.threads=1"]
-    shutil.copytree(shared / "cache", tmp_path / "cache", ignore=shutil.ignore_patterns("*masked-lm*"))
+    own = ["task=extraction", f"paths.runs={tmp_path}/runs", own_cache(shared, tmp_path), "trainer.threads=1"]
     command = ["benchmark", *corpora(shared), *matrix, *own, "trainer.epochs=1"]
     sweeps = [start(command, tmp_path / name) for name in ("one", "other")]
     assert [join(sweep) for sweep in sweeps] == [0, 0]
@@ -293,9 +278,7 @@ def test_a_damaged_post_trained_encoder_is_made_again(shared: Path, tmp_path: Pa
 
 
 def test_one_process_post_trains_and_the_other_waits(shared: Path, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    shutil.copytree(shared / "cache", cache, ignore=shutil.ignore_patterns("*masked-lm*"))
-    own = [f"paths.cache={cache}", "trainer.epochs=1"]
+    own = [own_cache(shared, tmp_path), "trainer.epochs=1"]
     other = training(shared, tmp_path / "a", *own, "selection=entropy")
     first = start(other, tmp_path / "first", Trouble("masked-lm", signal=STOP))
     wait_until(lambda: stopped(first), "the encoder")
@@ -304,7 +287,7 @@ def test_one_process_post_trains_and_the_other_waits(shared: Path, tmp_path: Pat
     os.kill(int(first.pid or 0), signal.SIGCONT)
     assert (join(first), join(second)) == (0, 0)
     assert not any(name.startswith("masked-lm") for name in renamed(tmp_path / "second"))
-    assert len(encoders(cache)) == 1
+    assert len(encoders(tmp_path / "cache")) == 1
     assert read(tmp_path / "a")["stages"] == read(tmp_path / "b")["stages"]
 
 
@@ -312,10 +295,7 @@ def copied(shared: Path, to: Path) -> Path:
     return without_checksums(Path(shutil.copytree(shared / "whole" / "model", to / "model")))
 
 
-PICKLES = ["pytorch_model.bin", "model.pkl", "training_args.bin", "adapter_model.bin"]
-
-
-@pytest.mark.parametrize("name", PICKLES)
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pkl", "training_args.bin", "adapter_model.bin"])
 def test_a_pickle_in_a_model_folder_is_not_read(shared: Path, tmp_path: Path, name: str) -> None:
     model = copied(shared, tmp_path)
     (model / "encoder" / name).write_bytes(pickle.dumps(MakesFolder(tmp_path / "mark")))

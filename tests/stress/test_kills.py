@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from tests.support import corpora
-from tests.test_resume import arguments, own_cache, problem  # noqa: F401
+from tests.test_resume import own_cache, shared, training  # noqa: F401
 from tests.trouble import DEADLINE, Trouble, join, renamed, run, same_run, start, wait_until
 
 KILLS = 10
 
 
-def test_killed_at_ten_random_moments(problem: Path, tmp_path: Path) -> None:
+def test_killed_at_ten_random_moments(shared: Path, tmp_path: Path) -> None:
     """Five of them drawn from the run's time, five while a file that matters is being put in its place."""
     rng = random.Random(20)
-    files = [name for name in renamed(problem / "log") if name != "status.json"]
+    files = [name for name in renamed(shared / "log") if name != "status.json"]
     assert {"epoch=1.safetensors", "last.safetensors", "model", "predictions.jsonl", "metrics.json"} <= set(files)
     writes = rng.sample([(name, files[: i + 1].count(name)) for i, name in enumerate(files)], KILLS // 2)
     moments: list[Any] = [*writes, *(rng.uniform(0.05, 0.9) for _ in range(KILLS - len(writes)))]
@@ -31,18 +31,18 @@ def test_killed_at_ten_random_moments(problem: Path, tmp_path: Path) -> None:
     killed = 0
     for number, moment in enumerate(moments):
         folder, log = tmp_path / str(number), tmp_path / f"{number}.log"
-        command = arguments(problem, folder / "run", own_cache(problem, folder))
+        command = training(shared, folder / "run", own_cache(shared, folder))
         if isinstance(moment, tuple):
             code = run(command, log, Trouble(*moment, signal=signal.SIGKILL))
         else:
-            total = total or time_of_a_run(problem, tmp_path)
+            total = total or time_of_a_run(shared, tmp_path)
             process = start(command, log)
             wait_until(lambda p=process, s=moment * total: cpu_seconds(p) >= s, "its processor time")
             process.kill()
             code = join(process)
         killed += code == -signal.SIGKILL
         assert run(command, tmp_path / f"{number}.again") == 0
-        same_run(folder / "run", problem / "whole")
+        same_run(folder / "run", shared / "whole")
     assert killed >= KILLS - 2
 
 
@@ -55,9 +55,9 @@ def cpu_seconds(process: BaseProcess) -> float:
     return float("inf") if fields[0] == "Z" else (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def time_of_a_run(problem: Path, folder: Path) -> float:
+def time_of_a_run(shared: Path, folder: Path) -> float:
     """Processor seconds of an undisturbed run."""
-    process = start(arguments(problem, folder / "timed", own_cache(problem, folder)), folder / "timed.log")
+    process = start(training(shared, folder / "timed", own_cache(shared, folder)), folder / "timed.log")
     used = [0.0]
 
     def over() -> bool:
@@ -66,7 +66,7 @@ def time_of_a_run(problem: Path, folder: Path) -> float:
         return process.exitcode is not None
 
     wait_until(over, "the end")
-    same_run(folder / "timed", problem / "whole")
+    same_run(folder / "timed", shared / "whole")
     return used[0]
 
 
