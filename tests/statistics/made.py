@@ -42,11 +42,10 @@ def run(
     rows: Sequence[dict[str, Any]] | None,
     scores: dict[str, float] | None,
     method: str = "source_only",
-    role: str = "source_only",
     seed: int = 1,
     target: str = "laptops",
     config: dict[str, Any] | None = None,
-    **about: str,
+    **about: Any,
 ) -> dict[str, Any]:
     """Metrics of one run, its predictions written where ``folder`` says."""
     path = folder / target / method / f"seed={seed}"
@@ -54,7 +53,7 @@ def run(
     if rows is not None:
         write_jsonl(path / "predictions.jsonl", [*rows])
     config = {"seed": seed, "data": {"target": target}, "injection": method, **(config or {})}
-    rest = {"role": role, "target_test": scores, "source_dev": {}, "curve": [], "config": config, "folder": str(path)}
+    rest = {"target_test": scores, "source_dev": {}, "curve": [], "config": config, "folder": str(path)}
     return make_metrics(method, seed, None, target=target, **rest, **about)
 
 
@@ -72,14 +71,13 @@ def benchmark(
     runs = []
     for t, target in enumerate(targets):
         for method, gain in {"source_only": 0.0, **gains}.items():
-            role = method if method in ("source_only", "in_domain") else "adapted"
             for seed in range(1, seeds + 1):
                 rng = np.random.default_rng([t, seed, sum(method.encode())])
                 level = 0.5 + gain + spread * rng.standard_normal()
                 rows = span_rows(rng.random(count) < level, seed)
                 config = {"benchmark": {"controls": controls}} if controls else None
                 written = rows if keep else None
-                runs.append(run(folder, written, span_scores(rows), method, role, seed, target, config=config))
+                runs.append(run(folder, written, span_scores(rows), method, seed, target, config=config))
     return grouped(runs)
 
 

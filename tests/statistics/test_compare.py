@@ -45,7 +45,7 @@ def test_pairing_makes_the_interval_narrower_than_two_alone(tmp_path: Path) -> N
     rows = span_rows(np.arange(200) % 2 > 0)
     better = span_rows((np.arange(200) % 2 > 0) | (np.arange(200) < 6))
     runs = [run(tmp_path, rows, span_scores(rows), seed=s) for s in (1, 2, 3)]
-    runs += [run(tmp_path, better, span_scores(better), "lisa", "adapted", seed=s) for s in (1, 2, 3)]
+    runs += [run(tmp_path, better, span_scores(better), "lisa", seed=s) for s in (1, 2, 3)]
     cell = compare(grouped(runs)).cell(PAIR, "lisa")
     alone, paired = cell.score, cell.baseline.interval
     assert (paired.high or 0) - paired.mean < 0.5 * ((alone.high or 0) - alone.mean)
@@ -70,9 +70,9 @@ def test_who_has_nobody_to_be_compared_with_says_why_and_a_baseline_can_be_named
 
 def test_a_pair_without_target_labels_counts_in_no_mean(tmp_path: Path) -> None:
     rows = span_rows(np.arange(60) % 2 > 0)
-    made = [("source_only", "source_only"), ("lisa", "adapted")]
-    runs = [run(tmp_path, rows, span_scores(rows), *names, seed=s) for names in made for s in (1, 2, 3)]
-    runs += [run(tmp_path, None, None, *names, seed=s, target="unlabelled") for names in made for s in (1, 2, 3)]
+    made = [(method, seed) for method in ("source_only", "lisa") for seed in (1, 2, 3)]
+    runs = [run(tmp_path, rows, span_scores(rows), *one) for one in made]
+    runs += [run(tmp_path, None, None, *one, target="unlabelled") for one in made]
     found = compare(grouped(runs))
     assert [cell.pairs for cell in found.overall] == [(PAIR,)] * 2
     assert found.cell("camera → unlabelled", "lisa").score is None
@@ -92,9 +92,9 @@ def test_several_controls(tmp_path: Path) -> None:
 def test_only_common_seeds_are_compared(tmp_path: Path) -> None:
     rows = span_rows(np.ones(4))
     runs = [run(tmp_path, rows, span_scores(rows), seed=s) for s in (1, 2, 3)]
-    runs += [run(tmp_path, rows, span_scores(rows), "lisa", "adapted", seed=s) for s in (3, 4)]
-    runs += [run(tmp_path, rows, span_scores(rows), "gnn", "adapted", seed=9)]
-    runs += [run(tmp_path, None, None, "blind", "adapted", seed=1)]
+    runs += [run(tmp_path, rows, span_scores(rows), "lisa", seed=s) for s in (3, 4)]
+    runs += [run(tmp_path, rows, span_scores(rows), "gnn", seed=9)]
+    runs += [run(tmp_path, None, None, "blind", seed=1)]
     found = compare(grouped(runs))
     assert found.cell(PAIR, "lisa").baseline.again.count == 1
     assert found.cell(PAIR, "gnn").baseline.reason == "no seed has a target score of both gnn and source_only"
@@ -126,7 +126,7 @@ def test_damaged_predictions_spoil_one_run_and_unlike_test_sets_are_not_paired(t
     assert found.messages == (next(m for m in found.messages if str(broken) in m),)
     assert all(cell.score is not None for cell in found.cells)
     rows, other = span_rows(np.ones(6)), span_rows(np.ones(7))
-    runs = [run(tmp_path, rows, span_scores(rows)), run(tmp_path, other, span_scores(other), "lisa", "adapted")]
+    runs = [run(tmp_path, rows, span_scores(rows)), run(tmp_path, other, span_scores(other), "lisa")]
     found = compare(grouped(runs))
     assert found.cell(PAIR, "lisa").baseline.elsewhere.p is None
     assert "2 test sets" in found.messages[0]
@@ -173,15 +173,9 @@ def test_without_predictions_seeds_are_compared(tmp_path: Path) -> None:
     assert (nothing.cells, nothing.overall, nothing.messages) == ((), (), ())
 
 
-BARS = ("source_only", "lisa", "in_domain")
-
-
 def pair(folder: Path, scores: dict[str, tuple[float, ...]], **changes: Any) -> list[Pair]:
-    def role(method: str) -> str:
-        return method if method in BARS and method != "lisa" else "adapted"
-
     return grouped(
-        run(folder, None, {"span_f1": v, "aspect_f1": v / 2}, m, role(m), seed, **changes)
+        run(folder, None, {"span_f1": v, "aspect_f1": v / 2}, m, seed, **changes)
         for m, values in scores.items()
         for seed, v in enumerate(values)
     )
