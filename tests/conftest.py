@@ -25,17 +25,10 @@ settings.load_profile("domadapt")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def parse_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One cache folder a session, so that what one test parses no other parses again."""
+def one_cache_and_scores_from_few_texts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What one test parses no other parses again; corpora are small, and a score is expected of them all the same."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOMADAPT_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield os.environ["DOMADAPT_CACHE"]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def scores_from_few_texts() -> Iterator[None]:
-    """Corpora of tests are small, and a score is to be expected of them all the same."""
-    with pytest.MonkeyPatch.context() as patch:
         patch.setattr("domadapt.analysis.expected.FEW", 2)
         yield
 

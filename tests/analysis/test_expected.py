@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +31,7 @@ from tests.support import read_csv
 
 ROOT = Path(__file__).parents[2]
 WORDS = 6  # a text
+typed = TypeAdapter(Calibration).validate_python
 
 
 def drawn(kind: str, texts: int, spread: float, seed: int, sharp: float = 1.0) -> Predicted:
@@ -106,16 +106,12 @@ def test_a_record_counts_pairs_once_and_leaves_their_target_out() -> None:
 def test_calibration_before_and_after_scaling(kind: str) -> None:
     """Three times too sure on both sides: what source dev tells mends the target, as long as it is off alike."""
     dev, test = drawn(kind, 1500, 2.0, 1, sharp=3), drawn(kind, 1500, 1.5, 2, sharp=3)
-    found = typed_calibration(calibration_under_shift(dev, test))
+    found = typed(calibration_under_shift(dev, test))
     assert found.error > 0.08 > 0.04 > found.scaled_error
     assert found.source_dev_error > 0.05 > 0.03 > found.source_dev_scaled_error
     assert sum(part.count for part in found.bins) == len(test)
-    alone = typed_calibration(calibration_under_shift(dev, None))
+    alone = typed(calibration_under_shift(dev, None))
     assert (alone.error, alone.source_dev_error) == (None, found.source_dev_error)
-
-
-def typed_calibration(content: dict[str, Any]) -> Calibration:
-    return TypeAdapter(Calibration).validate_python(content)
 
 
 def test_counts_agree_with_the_task_s_own_scores() -> None:

@@ -245,9 +245,6 @@ def test_what_does_not_fit_is_left_out_and_counted() -> None:
     assert re.search(r"Cut here: \d+ more characters are in the HTML report", text)
 
 
-WORD = {"span_f1": "0.5"}
-
-
 def test_found_at_any_depth_once(make_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_run("source_only", 1, 0.5)
     here = tmp_path / "here"
@@ -298,7 +295,7 @@ def test_a_broken_file_is_named(tmp_path: Path, content: str | bytes | None, mes
 
 @pytest.mark.parametrize(
     ("fields", "named"),
-    [({"config": "a string", "curve": None}, "curve, config"), ({"source_dev": WORD}, "source_dev")],
+    [({"config": "a string", "curve": None}, "curve, config"), ({"source_dev": {"span_f1": "0.5"}}, "source_dev")],
 )
 def test_a_field_of_another_kind_is_named(make_run: Any, fields: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=f"lacks {named}, or has something else"):

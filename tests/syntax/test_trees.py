@@ -214,10 +214,7 @@ def test_a_parser_without_tags_is_refused_in_words(tmp_path: Path) -> None:
         list(noun_phrases(parse, TEXT))
 
 
-Sentence = tuple[UnlabelledText, Parse]
-
-
-def parsed(*words: str) -> Sentence:
+def parsed(*words: str) -> tuple[UnlabelledText, Parse]:
     """Of words as ``form/tag/head/relation``, heads counted from 0."""
     forms, tags, heads, relations = zip(*(word.split("/") for word in words), strict=True)
     text = " ".join(forms)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,14 +123,12 @@ def test_something_else_is_refused(config: dict[str, Any], message: str) -> None
         make_trackers(config)
 
 
-RUN = Run("a_to_b", "lisa+gnn", 1, "0" * 16, 1, {"seed": 1, "injection": {"lisa": {"layer": 2}}}, Path(), Path())
-
-
 def followed(name: str, home: Path, attempt: int = 1, **settings: Any) -> None:
     """A short run under the tracker of a choice."""
     config = to_builtin(domadapt.compose("train", [*corpora(home), f"tracking={name}"]))["tracking"]
     [tracker] = make_trackers({**config, **settings})
-    tracker.start(replace(RUN, folder=home / "run", home=home, attempt=attempt))
+    content = {"seed": 1, "injection": {"lisa": {"layer": 2}}}
+    tracker.start(Run("a_to_b", "lisa+gnn", 1, "0" * 16, attempt, content, home / "run", home))
     tracker.log({"loss/total": 2.0, "odd (name)": 1.0}, 1)
     tracker.end({"target_test": {"span_f1": 0.25}, "config": {"seed": 1}})
 
