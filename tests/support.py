@@ -43,6 +43,7 @@ METHODS = [
     for path in sorted((CONF / group).glob("*.yaml"))
     if path.stem != "none" and "defaults:" not in path.read_text(encoding="utf-8")  # a recipe is several of them
 ]
+VALIDATORS = {path.stem: make(OmegaConf.load(path)) for path in sorted((CONF / "selection").glob("*.yaml"))}
 INJECTIONS = [method for method in METHODS if method.startswith("injection=")]
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
@@ -90,11 +91,10 @@ def of_yaml(choice: str, task: str = "extraction") -> list[str]:
 
 
 def made_of(choice: str) -> dict[str, Method]:
-    """The methods of a yaml, ``injection=gnn``, fitted to the tiny encoder's two layers."""
+    """The methods of an injection's yaml, ``injection=gnn``, fitted to the tiny encoder's two layers."""
     group, _, name = choice.partition("=")
     config = OmegaConf.load(CONF / group / f"{name}.yaml")
     fitted = {label: {**s, "layer": 1} if isinstance(s.get("layer"), int) else s for label, s in config.items()}
-    fitted |= {label: {**s, "path": "llm.jsonl"} for label, s in fitted.items() if label == "external_labels"}
     return {str(label): make(settings) for label, settings in fitted.items()}
 
 

@@ -7,10 +7,8 @@ from typing import ClassVar
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 import domadapt
-from domadapt.config.compose import make
 from domadapt.data.domains import SealedTest, TargetUnlabelled, UnlabelledText
 from domadapt.data.records import Record
 from domadapt.methods.rule_baseline import PathRules
@@ -18,7 +16,8 @@ from domadapt.reporting.frames import rows as rows_of
 from domadapt.syntax.parser import SpacyParser
 from domadapt.tasks.extraction import Extraction
 from domadapt.training.build import build
-from tests.support import CONF, amazon_corpus, built, corpora, grouped, joint_corpus, read_jsonl, records, write_jsonl
+from tests import support
+from tests.support import VALIDATORS, amazon_corpus, built, corpora, grouped, joint_corpus, records, write_jsonl
 from tests.trouble import weights
 
 
@@ -41,7 +40,6 @@ def blind_choices(metrics: dict) -> dict[str, int]:
     return {n: c["epoch"] for n, c in metrics["selection"]["choices"].items() if not VALIDATORS[n].uses_target_labels}
 
 
-VALIDATORS = {path.stem: make(OmegaConf.load(path)) for path in (CONF / "selection").iterdir()}
 Problem = Callable[[Path, bool], list[str]]
 
 
@@ -103,7 +101,7 @@ def test_runs_that_differ_only_in_target_labels_are_byte_identical(tmp_path: Pat
         folder = tmp_path / str(scrambled)
         given = PROBLEMS[name](folder, scrambled)
         metrics.append(domadapt.train([*given, f"paths.run={folder}/run", f"paths.cache={folder}/cache"]))
-        rows = read_jsonl(folder / "run" / "predictions.jsonl")
+        rows = support.read_jsonl(folder / "run" / "predictions.jsonl")
         found.append(([row["predicted"] for row in rows], weights(folder / "run") if name != "rules" else {}))
     one, other = metrics
     assert found[0] == found[1]
@@ -213,7 +211,7 @@ def test_on_shipped_data_rules_find_some_of_both_and_stand_below_the_bars(tmp_pa
 def test_without_target_labels_the_target_is_labelled(tmp_path: Path) -> None:
     metrics = rules_run(tmp_path, *corpora(tmp_path), "data.target.test_path=null")
     assert metrics["target_test"] is None
-    found = read_jsonl(tmp_path / "path_rules" / "predictions.jsonl")
+    found = support.read_jsonl(tmp_path / "path_rules" / "predictions.jsonl")
     assert len(found) == 20 and {"id", "text", "spans"} == found[0].keys()
     assert grouped([metrics])  # what a report needs
 

@@ -6,18 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
-from domadapt.config.compose import make
 from domadapt.selection import validators
 from domadapt.selection.validators import Evidence, Validator, best_epoch, ensemble
 from domadapt.tasks.rows import ARRAYS, Predicted
-from tests.support import CONF, trained
+from tests.support import VALIDATORS, trained
 
-VALIDATORS: dict[str, Validator] = {
-    path.stem: make(OmegaConf.create(path.read_text(encoding="utf-8")))
-    for path in sorted((CONF / "selection").glob("*.yaml"))
-}
 BLIND = [name for name, validator in VALIDATORS.items() if not validator.uses_target_labels]
 BY_TARGET = [name for name in BLIND if name not in ("source_dev", "last", "ensemble")]
 CENTRES = 3 * np.eye(5)
