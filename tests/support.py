@@ -173,11 +173,11 @@ def tiny_encoder(kind: str = "token", labels: int = 5) -> Encoder:
     return Encoder("tiny_random", kind, [str(i) for i in range(labels)]).eval()
 
 
-def small_encoder(folder: Path, kind: str) -> Encoder:
+def small_encoder(folder: Path, kind: str, **more: int) -> Encoder:
     """A random model of some architecture, without dropout and with weights large enough that attention matters."""
     torch.manual_seed(0)
     tokenizer = load_tokenizer("tiny_random")
-    settings = (FAMILIES | UNREACHABLE | ODD)[kind] | {"vocab_size": len(tokenizer)}
+    settings = (FAMILIES | UNREACHABLE | ODD).get(kind, SMALL) | {"vocab_size": len(tokenizer)} | more
     config = transformers.AutoConfig.for_model(kind, **settings, initializer_range=0.2)
     transformers.AutoModel.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -252,6 +252,16 @@ def setting_of(encoder: Any, *methods: Method, texts: list[str] | None = None, m
     )
     session.attach()
     return session
+
+
+def alone_and_padded(session: Session) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits of the shortest source text's pieces, by itself and in a batch with the others."""
+    shortest = min(session.source, key=lambda e: len(e.input_ids))
+    short, every = session.collator([shortest]), session.collator(session.source)
+    row, pieces = int(short.index[0]), int(short.attention_mask.sum())
+    assert pieces < every.input_ids.shape[1]
+    with torch.no_grad():
+        return session.encoder(short).logits[0, :pieces], session.encoder(every).logits[row, :pieces]
 
 
 def view_of(session: Session, examples: list[Example]) -> View:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,25 +26,13 @@ from domadapt.models.vocabulary import only_met_rows
 from domadapt.training.module import AdaptationModule
 from domadapt.training.options import TrainerOptions
 from tests import support
-from tests.support import FAMILIES, SMALL, TEXTS, UNREACHABLE, parsed_batch, setting_of, small_encoder, tiny_encoder
-
-REACHED = FAMILIES | {"camembert": SMALL, "ernie": SMALL}
+from tests.support import FAMILIES, UNREACHABLE, parsed_batch, setting_of, small_encoder, tiny_encoder
 
 
-def small_model(kind: str, **settings: int) -> transformers.PreTrainedModel:
-    torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(kind, **REACHED[kind] | {"vocab_size": 99} | settings)
-    return transformers.AutoModel.from_config(config, attn_implementation=attention.ATTENTION).eval()
-
-
-@pytest.mark.parametrize("kind", REACHED)
-def test_a_hook_sees_and_changes_the_attention_of_its_layer(kind: str) -> None:
-    model = small_model(kind)
-    assert not attention.why_unreachable(model)
-    attention.number_layers(model)
-    batch, _ = parsed_batch(tiny_encoder(), TEXTS[:1])
-    ids = torch.arange(10, 18).view(1, 8)
-    mask = torch.tensor([[1] * 6 + [0] * 2])
+@pytest.mark.parametrize("kind", [*FAMILIES, "camembert", "ernie"])
+def test_a_hook_sees_and_changes_the_attention_of_its_layer(tmp_path: Path, kind: str) -> None:
+    encoder = small_encoder(tmp_path, kind).eval()
+    batch, _ = parsed_batch(encoder)
     calls: list[attention.AttentionCall] = []
 
     def hook(call: attention.AttentionCall) -> torch.Tensor:
@@ -53,9 +40,9 @@ def test_a_hook_sees_and_changes_the_attention_of_its_layer(kind: str) -> None:
         return call.inner() * 0
 
     with torch.no_grad():
-        before = model(input_ids=ids, attention_mask=mask).last_hidden_state
-        hooked = attention.ForwardPass(batch, {1: [hook]}, {})
-        after = model(input_ids=ids, attention_mask=mask, forward_pass=hooked).last_hidden_state
+        before = encoder.states(batch)
+        encoder.hook_attention(1, hook)
+        after = encoder.states(batch)
     assert [(call.layer, call.batch) for call in calls] == [(1, batch)]
     assert calls[0].mask is not None  # without a mask, padding would be attended
     assert not torch.allclose(before, after)
@@ -131,24 +118,18 @@ def test_states_are_changed_between_the_last_layer_and_the_head() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "camembert", "ernie", "distilbert"])
-def test_the_longest_text_is_as_long_as_positions_go(kind: str) -> None:
-    model = small_model(kind, max_position_embeddings=16)
-    longest = Encoder.longest.fget(SimpleNamespace(model=model, base=model))  # type: ignore[attr-defined]
-    model(input_ids=torch.full((1, longest), 9))
+def test_the_longest_text_is_as_long_as_positions_go(tmp_path: Path, kind: str) -> None:
+    encoder = small_encoder(tmp_path, kind, max_position_embeddings=16)
+    encoder.base(input_ids=torch.full((1, encoder.longest), 9))
     with pytest.raises((IndexError, RuntimeError)):
-        model(input_ids=torch.full((1, longest + 1), 9))
+        encoder.base(input_ids=torch.full((1, encoder.longest + 1), 9))
 
 
 @pytest.mark.parametrize("kind", [*FAMILIES, *UNREACHABLE])
 def test_padding_does_not_change_a_text(tmp_path: Path, kind: str) -> None:
-    encoder = small_encoder(tmp_path, kind).eval()
-    alone, _ = parsed_batch(encoder, ["Nope."])
-    padded, _ = parsed_batch(encoder, ["Nope.", "The lens of this one is sharp, and the strap is not."])
-    pieces = int(alone.attention_mask.sum())
-    with torch.no_grad():
-        torch.testing.assert_close(
-            encoder(alone).logits[0, :pieces], encoder(padded).logits[0, :pieces], atol=1e-5, rtol=1e-4
-        )
+    texts = ["Nope.", "The lens of this one is sharp, and the strap is not."]
+    session = setting_of(small_encoder(tmp_path, kind).eval(), texts=texts)
+    torch.testing.assert_close(*support.alone_and_padded(session), atol=1e-5, rtol=1e-4)
 
 
 GIVEN = [{"layer": 0, "head": 1, "relation": "det", "direction": "to_head"}]

@@ -79,12 +79,9 @@ def read_at_first_and_plain(tmp_path: Path, choice: str, kind: str) -> tuple[tor
         assert not torch.allclose(reading, plain, atol=1e-3)
         assert not torch.allclose(encoder(with_trees(session, control_of("linear"))).logits, reading, atol=1e-3)
         torch.testing.assert_close(encoder(batch, hooked=False).logits, plain.detach())
-        short = session.collator([min(session.source, key=lambda e: len(e.input_ids))])
-        row, pieces = int(short.index[0]), int(short.attention_mask.sum())
-        assert pieces < batch.input_ids.shape[1]
         # Large random weights add up what processors round otherwise: of logits up to 39, one was .003 off.
         off = 1e-3 * float(reading.abs().max())
-        torch.testing.assert_close(encoder(short).logits[0, :pieces], reading[row, :pieces], atol=off, rtol=1e-3)
+        torch.testing.assert_close(*support.alone_and_padded(session), atol=off, rtol=1e-3)
     return hooked, plain
 
 
@@ -221,13 +218,9 @@ def test_of_a_long_text_only_what_is_read_is_compared(choice: str, monkeypatch: 
     monkeypatch.setattr(
         home, "between_pieces", lambda words, *others: compared.append(words.shape) or between(words, *others)
     )
-    batch = session.collator(session.source)
     method.eval()
-    found = encoder(batch).logits
-    assert compared and max(shape[1] for shape in compared) <= 12 < int(batch.words.max())
-    # Padded as there, the short one is labelled as it is alone.
-    alone = encoder(session.collator(session.source[:1])).logits[0]
-    torch.testing.assert_close(found[0, : len(alone)], alone, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(*support.alone_and_padded(session), atol=1e-4, rtol=1e-4)
+    assert compared and max(shape[1] for shape in compared) <= 12 < int(session.collator(session.source).words.max())
 
 
 def test_a_family_without_room_beside_its_heads_is_refused(tmp_path: Path) -> None:
