@@ -1,4 +1,4 @@
-"""What a run promises besides its numbers: the same again, kept models, keys that change with what could matter."""
+"""What a run promises besides its numbers: the same again, kept models, one line of what will not do."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import domadapt
 from domadapt.benchmarking.launching import objective
 from domadapt.runs.groups import typed
-from domadapt.runs.key import cell_key
 from domadapt.syntax.parser import one_thread_for_numpy
 from domadapt.training.distributed import settings_of_torch
 from tests.support import corpora, finished, records, trained, write_jsonl
@@ -59,20 +58,6 @@ def test_records_without_a_label_are_counted(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "source.jsonl", rows)
     warnings = domadapt.train([*overrides, "task=classification", f"paths.run={tmp_path}/run"])["counts"]["warnings"]
     assert [n for message, n in warnings.items() if message.startswith("record without a label, left out")] == [6]
-
-
-def test_a_key_follows_content_wherever_it_lies(tmp_path: Path) -> None:
-    overrides = corpora(tmp_path)
-
-    def key(*more: str) -> str:
-        return cell_key(domadapt.compose("train", [*overrides, *more]))
-
-    assert key(*[o for o in corpora(tmp_path / "moved") if "path=" in o]) == key()
-    parses = tmp_path / "a.conllu"
-    parses.write_text("# text = a\n", encoding="utf-8")
-    before = key("parser=conllu", f"parser.path={parses}")
-    parses.write_text("# text = b\n", encoding="utf-8")
-    assert key("parser=conllu", f"parser.path={parses}") != before
 
 
 RULES, TWO = "rule_baseline=path_rules", "trainer.devices=2 trainer.device=cpu"

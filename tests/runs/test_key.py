@@ -189,6 +189,22 @@ def test_corpora_in_a_folder_of_ones_own_count_as_the_shipped_ones(shipped: Path
     assert cell_key(config) != before
 
 
+FILES = ["data=my_files", *(f"{name}={{}}/a" for name in ("source.path", "target.path", "target.test_path"))]
+
+
+@pytest.mark.parametrize("named", [FILES, ["parser=conllu", "parser.path={}/a"], ["parser.target={}"]])
+def test_files_and_folders_count_by_their_content_wherever_they_lie(tmp_path: Path, named: list[str]) -> None:
+    def keys() -> list[str]:
+        return [cell_key(compose("train", [word.format(place) for word in named])) for place in places]
+
+    places = tmp_path / "one", tmp_path / "copy"
+    for place in places:
+        append(place / "a", "# text = a\n")
+    before = keys()
+    append(tmp_path / "copy" / "a", "# text = b\n")
+    assert before[0] == before[1] == keys()[0] != keys()[1]
+
+
 def test_another_process_has_the_same_key() -> None:
     program = "from domadapt import compose; from domadapt.runs import key\n"
     program += "print(key.cell_key(compose('train', ['injection=lisa'])))"
