@@ -170,15 +170,6 @@ def test_a_few_are_repeated_to_make_their_share(tmp_path: Path, share: float, ti
     assert len(texts) == 2 * times
 
 
-def test_the_run_says_so(tmp_path: Path) -> None:
-    """And that the others change nothing, tests/test_label_lock.py."""
-    metrics = support.trained(tmp_path, "run", "target_labels=all", "trainer.epochs=1")
-    assert metrics["counts"]["target_labels"] == 14
-    assert len(metrics["counts"]["target_labels_checksum"]) == 16
-    assert (metrics["method"], metrics["role"]) == ("source_only+all_labels", "adapted")
-    assert metrics["config"]["target_labels"] == "all"
-
-
 def test_they_are_never_of_the_test(tmp_path: Path) -> None:
     """Where the published test is all that is labelled, the test is what the ceiling leaves of it."""
     data = ["data=amazon_reviews", "data.pair=books_to_dvd", f"data.root={support.amazon_corpus(tmp_path)}"]
