@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.collect import main
-from benchmarks.tables import ALL, KINDS, MISSING, PAGES, RESULTS, ROOT, _read, costs, written
+from benchmarks.tables import ALL, MISSING, PAGES, RESULTS, ROOT, _read, costs, written
 from tests.support import make_metrics, read_csv, write_jsonl
 
 RUNS = """pair,method,role,seed,span_f1,aspect_f1,train_seconds,regret,expected,expected_low,expected_high,decoding,\
@@ -151,11 +151,6 @@ def test_numbers_in_prose_are_those_of_the_tables() -> None:
     for page, phrases in said.items():
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
         assert [phrase for phrase in phrases if phrase not in text] == [], page
-
-
-def test_every_kind_of_block_is_used() -> None:
-    texts = "".join(path.read_text(encoding="utf-8") for path in PAGES)
-    assert {*re.findall(r"<!-- (\w+): ", texts)} <= {*KINDS}
 
 
 def test_results_are_few_tidy_and_name_no_machine() -> None:

@@ -67,13 +67,6 @@ def test_spans_and_tags_agree(sequence: list[str]) -> None:
     assert restored == expected
 
 
-def test_labels_come_from_the_source() -> None:
-    labelled, annotated = Classification(), Extraction()
-    labelled.learn_labels([GOOD, Record("2", "d", "b", label="bad")])
-    annotated.learn_labels([Record("1", "d", "a", spans=(Span(0, 1, "aspect"),))])
-    assert (labelled.labels, annotated.labels) == (["bad", "good"], ["O", "B-aspect", "I-aspect"])
-
-
 def test_classification_is_compared_by_what_is_asked_for() -> None:
     task = Classification(["bad", "good"])
     assert (task.headline, Classification(headline="accuracy").headline) == ("macro_f1", "accuracy")
