@@ -214,32 +214,23 @@ def test_a_run_whose_folder_is_deleted_stops(shared: Path, tmp_path: Path) -> No
     assert not (tmp_path / "run" / "metrics.json").exists()
 
 
-def test_two_processes_on_one_run(shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("moment", "killed"), [("last.safetensors", False), ("epoch=2.safetensors", True)])
+def test_of_two_processes_on_one_run_the_second_waits_and_takes_over_from_a_killed_one(
+    shared: Path, tmp_path: Path, moment: str, killed: bool
+) -> None:
     command = training(shared, tmp_path / "run")
-    first = start(command, tmp_path / "first", Trouble("last.safetensors", signal=STOP))
+    first = start(command, tmp_path / "first", Trouble(moment, signal=STOP))
     wait_until(lambda: stopped(first), "the first checkpoint")
     with pytest.raises(Busy, match=f"process {first.pid} on "):
         train(domadapt.compose("train", command[1:]), wait=False)
     second = start(command, tmp_path / "second")
     wait_until(lambda: "waiting for its result" in troubles.printed(tmp_path / "second"), "the second")
-    os.kill(int(first.pid or 0), signal.SIGCONT)
-    assert (join(first), join(second)) == (0, 0)
-    assert renamed(tmp_path / "first").count("metrics.json") == 1
-    assert renamed(tmp_path / "second") == []
-    assert read(tmp_path / "run")["attempts"] == 1
-    same_run(tmp_path / "run", shared / "whole")
-
-
-def test_the_one_that_waits_takes_over_from_the_one_that_is_killed(shared: Path, tmp_path: Path) -> None:
-    command = training(shared, tmp_path / "run")
-    first = start(command, tmp_path / "first", Trouble("epoch=2.safetensors", signal=STOP))
-    wait_until(lambda: stopped(first), "the first checkpoint")
-    second = start(command, tmp_path / "second")
-    wait_until(lambda: "waiting for its result" in troubles.printed(tmp_path / "second"), "the second")
-    first.kill()
-    assert (join(first), join(second)) == (-KILL, 0)
-    assert "resumed after epoch 1" in (tmp_path / "second").read_text()
-    assert read(tmp_path / "run")["attempts"] == 2
+    os.kill(int(first.pid or 0), KILL if killed else signal.SIGCONT)
+    assert (join(first), join(second)) == (-KILL * killed, 0)
+    assert [renamed(tmp_path / name).count("metrics.json") for name in ("first", "second")] == [not killed, killed]
+    assert bool(renamed(tmp_path / "second")) == killed
+    assert ("resumed after epoch 1" in (tmp_path / "second").read_text()) == killed
+    assert read(tmp_path / "run")["attempts"] == 1 + killed
     same_run(tmp_path / "run", shared / "whole")
 
 
