@@ -10,6 +10,7 @@ import pytest
 import domadapt
 from domadapt.data.domains import UnlabelledText
 from domadapt.syntax.conllu import conllu
+from domadapt.syntax.controls import random_heads
 from domadapt.syntax.parser import Parse
 from tests.support import trained, word_ranges, write_jsonl
 
@@ -34,7 +35,7 @@ def planted_structure(folder: Path, name: str, count: int, seed: int) -> list[st
         if "zoom" not in words:
             words[0] = "zoom"
         rng.shuffle(words)
-        heads = planted_tree(rng, len(words))
+        heads = random_heads(len(words), np.random.default_rng([seed, i])).tolist()
         text = " ".join(words)
         parse = Parse(word_ranges(text), np.array(heads), ("dep",) * len(words), ("NN",) * len(words))
         of_zoom = [k for k, head in enumerate(heads) if head != k and words[head] == "zoom"]
@@ -43,15 +44,6 @@ def planted_structure(folder: Path, name: str, count: int, seed: int) -> list[st
         blocks.append(conllu(UnlabelledText("", "", text), parse))
     write_jsonl(folder / f"{name}.jsonl", rows)
     return blocks
-
-
-def planted_tree(rng: random.Random, words: int) -> list[int]:
-    """Head of each word, a root's being itself: words are hung on those before them in a random order."""
-    order = rng.sample(range(words), words)
-    heads = list(range(words))
-    for place, word in enumerate(order[1:], 1):
-        heads[word] = order[rng.randrange(place)]
-    return heads
 
 
 def planted_run(folder: Path, name: str, *more: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from domadapt.data.records import Record, Span
 from domadapt.models.attention import AttentionCall
 from domadapt.reporting.analysis_page import probes_section, shift_section
 from domadapt.reporting.render import page
+from domadapt.syntax.controls import random_heads
 from domadapt.syntax.parser import Parse, SpacyParser
 from domadapt.syntax.trees import Tree, tree_distances, trees
 from domadapt.utils.text import plain_json
@@ -63,10 +64,7 @@ def made(count: int, seed: int, width: int = 16) -> tuple[list[Tensor], list[Tre
     states, found = [], []
     for _ in range(count):
         size = int(random.integers(5, 13))
-        order = random.permutation(size)
-        heads = [0] * size
-        for place, word in enumerate(order):
-            heads[word] = int(order[random.integers(0, place)]) if place else int(word)
+        heads = random_heads(size, random).tolist()
         (tree,) = trees(parse_of(heads))
         found.append(tree)
         states.append(exact_states(tree, heads, turn[torch.from_numpy(random.permutation(width)[:size])]))
@@ -297,11 +295,9 @@ def test_distances_of_known_domains() -> None:
     assert halfway is not None and 0.5 < halfway < 1.5  # Bayes' error at distance √2 is 0.24, so 1.04
 
 
-ASPECTS = {"camera": ("lens", "flash"), "laptop": ("screen", "lens")}
-
-
 def side(domain: str, encoder: Any, count: int = 24) -> Side:
-    nouns = [ASPECTS[domain][i % 2] for i in range(count)]
+    aspects = {"camera": ("lens", "flash"), "laptop": ("screen", "lens")}[domain]
+    nouns = [aspects[i % 2] for i in range(count)]
     texts = [f"The {noun} is sharp." for noun in nouns]
     examples, _ = parsed_examples(encoder, texts, 64)
     records = tuple(
